@@ -1,0 +1,180 @@
+# runnel: every command a person types. `make help` lists them; `make demo` and `make test` need nothing but a C compiler,
+# since they install what else is missing (scripts/setup).
+#
+# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. To run some of the specs only: SPEC and BUSTED_FLAGS, for example
+#   make test SPEC=spec/chan_spec.lua BUSTED_FLAGS=--filter=close
+
+LUA    ?= lua5.4
+CFLAGS ?= -O2
+BUILD  ?= build
+SPEC   ?= spec
+
+PREFIX ?= /usr/local
+LIBDIR  = $(DESTDIR)$(PREFIX)/lib/lua/5.4
+LUADIR  = $(DESTDIR)$(PREFIX)/share/lua/5.4
+
+# Wherever this system keeps Lua 5.4 for C. The names differ from one distribution to the next.
+lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
+                pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
+LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
+LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
+
+DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
+WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+CORE_CFLAGS  = -std=c11 -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
+ifeq ($(shell uname),Darwin)
+MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
+else
+MODULE_LDFLAGS = -shared
+endif
+
+# csrc/host/ is the executable's, not the module's, so the wildcard stays on one level.
+SOURCES = $(wildcard csrc/*.c)
+OBJECTS = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -o -name '*.fnl')))
+
+# What is run from here finds the tree first, then whatever it found before. `make env` prints the same.
+LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
+LUA_CPATH := $(abspath $(BUILD))/?.so;$(or $(LUA_CPATH),;)
+export LUA LUA_PATH LUA_CPATH
+unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the two above
+
+# Each of the commands below first asks the set-up for what it needs, then starts make again, so that what was just
+# installed is seen.
+SETUP = @CC='$(CC)' scripts/setup
+THEN  = @$(MAKE) --no-print-directory
+
+## Building and running
+
+.PHONY: all
+all: $(BUILD)/runnel/core.so ## build the module into build/
+
+$(BUILD)/runnel/core.so: $(OBJECTS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS)
+
+$(BUILD)/obj/%.o: csrc/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(OBJECTS:.o=.d)
+
+.PHONY: env
+env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
+	@echo "export LUA_PATH='$(LUA_PATH)'"
+	@echo "export LUA_CPATH='$(LUA_CPATH)'"
+
+.PHONY: demo run-demo
+demo: ## set up, build, count the words of real text and run the table of pipelines
+	$(SETUP) run
+	$(THEN) run-demo
+run-demo: all
+	$(LUA) examples/wordcount.lua
+	$(LUA) examples/pipeline.lua
+
+.PHONY: test run-specs
+test: ## set up, build and run the specs
+	$(SETUP) test
+	$(THEN) run-specs
+run-specs: all
+	$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
+
+.PHONY: debug
+debug: ## the same with the core's invariants asserted, in build/debug/
+	$(SETUP) test
+	$(THEN) run-specs BUILD=build/debug CFLAGS='$(DEBUG_CFLAGS)'
+
+.PHONY: bench run-bench
+bench: ## set up, build and run the benchmark
+	$(SETUP) run
+	$(THEN) run-bench
+run-bench: all
+	$(LUA) bench/bench.lua
+
+## Checks
+
+# Specs tagged #slow are left out where all runs many times slower.
+FEWER_SPECS = $(BUSTED_FLAGS) --exclude-tags=slow
+
+.PHONY: check-san check-san-gcc check-san-clang run-san
+check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
+
+# gcc's run has the debug build's assertions, clang's is the release code. The interpreter has to be linked with the
+# sanitizers for the module to use them, hence a small one of our own; nodelete keeps the module's symbols for reports of
+# leaks, which are written after Lua has unloaded it.
+check-san-gcc:   SAN_CFLAGS = -O1 -DRUNNEL_DEBUG
+check-san-clang: SAN_CFLAGS = -O2
+check-san-gcc check-san-clang: check-san-%:
+	$(SETUP) san
+	$(THEN) run-san CC=$* BUILD=build/san-$* LDFLAGS=-Wl,-z,nodelete BUSTED_FLAGS='$(FEWER_SPECS)' \
+	  CFLAGS='$(SAN_CFLAGS) -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
+run-san: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
+run-san: export UBSAN_OPTIONS = print_stacktrace=1
+run-san: $(BUILD)/lua
+	$(THEN) run-specs LUA=$(BUILD)/lua
+
+$(BUILD)/lua: scripts/san_lua.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
+
+.PHONY: check-valgrind
+check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
+	$(SETUP) valgrind
+	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS)' \
+	  UNDER='valgrind --quiet --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
+
+.PHONY: check-install
+check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
+	$(SETUP) rock
+	@scripts/check_install
+
+.PHONY: lint lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
+lint: ## everything that tools can say about the sources
+	$(SETUP) lint
+	$(THEN) --keep-going lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
+
+C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c)
+LUA_TREES = $(wildcard lua spec examples bench scripts)
+
+lint-lua:
+	luacheck --quiet --no-color $(LUA_TREES)
+
+lint-warnings: # both compilers, with and without the assertions, on the optimizer's level that sees most
+	$(THEN) all CC=gcc   BUILD=build/lint/gcc         CFLAGS='-O2 -Werror'
+	$(THEN) all CC=gcc   BUILD=build/lint/gcc-debug   CFLAGS='-O2 -Werror -DRUNNEL_DEBUG'
+	$(THEN) all CC=clang BUILD=build/lint/clang       CFLAGS='-O2 -Werror'
+	$(THEN) all CC=clang BUILD=build/lint/clang-debug CFLAGS='-O2 -Werror -DRUNNEL_DEBUG'
+
+lint-tidy:
+	clang-tidy --quiet $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG -Icsrc
+
+lint-cppcheck:
+	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
+	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
+
+lint-tree: # the rockspec names every source; no tab and no space at a line's end
+	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(sort $(shell find lua -name '*.lua'))
+	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude=Makefile '\t|\s$$' .
+
+## Installing
+
+.PHONY: install
+install: all ## install under $(DESTDIR)$(PREFIX), by default /usr/local
+	install -d "$(LIBDIR)/runnel"
+	install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
+	for file in $(MODULES); do \
+	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
+	done
+
+.PHONY: uninstall
+uninstall: ## remove what install put there
+	rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%")
+	find "$(LIBDIR)/runnel" "$(LUADIR)/runnel" -type d -empty -delete
+
+.PHONY: clean
+clean: ## remove all that was built
+	rm -rf build
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
