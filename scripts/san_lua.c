@@ -1,0 +1,60 @@
+/* A Lua interpreter to link with a compiler's sanitizers: lua [-e code]... [script [arguments]]
+   It ends by closing the state, also after an error, so that a report of leaks tells of true ones. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int with_traceback(lua_State *L) {
+  const char *message = luaL_tolstring(L, 1, NULL);
+  luaL_traceback(L, L, message, 1);
+  return 1;
+}
+
+/* Calls what is on top of the stack, a chunk and its n arguments, or reports the message that is there instead of a
+   chunk that could be loaded. */
+static int run(lua_State *L, int loaded, int n) {
+  if (loaded == LUA_OK) {
+    int handler = lua_gettop(L) - n;
+    lua_pushcfunction(L, with_traceback);
+    lua_insert(L, handler);
+    if (lua_pcall(L, n, 0, handler) == LUA_OK) {
+      lua_remove(L, handler);
+      return EXIT_SUCCESS;
+    }
+  }
+  (void)fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  return EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+  lua_State *L = luaL_newstate();
+  if (!L) return EXIT_FAILURE;
+  luaL_openlibs(L);
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a report of a sanitizer ends the process without flushing */
+
+  int status = EXIT_SUCCESS;
+  int script = 1;
+  while (status == EXIT_SUCCESS && script + 1 < argc && strcmp(argv[script], "-e") == 0) {
+    status = run(L, luaL_loadstring(L, argv[script + 1]), 0);
+    script += 2;
+  }
+  if (status == EXIT_SUCCESS && script < argc) {
+    lua_newtable(L);
+    for (int i = 0; i < argc; i++) {
+      lua_pushstring(L, argv[i]);
+      lua_rawseti(L, -2, i - script);
+    }
+    lua_setglobal(L, "arg");
+    int loaded = luaL_loadfile(L, strcmp(argv[script], "-") == 0 ? NULL : argv[script]);
+    int n = loaded == LUA_OK ? argc - script - 1 : 0;
+    luaL_checkstack(L, n, "too many arguments");
+    for (int i = 1; i <= n; i++) lua_pushstring(L, argv[script + i]);
+    status = run(L, loaded, n);
+  }
+
+  lua_close(L);
+  return status;
+}
