@@ -1,0 +1,217 @@
+/* anchor.c: see anchor.h.
+
+   A slot of SCHED_ANCHORS holds the userdata of a held go block, false for one that was handed over (SCHED_AWAY then has
+   it, weakly), or, when free, the number of the next free slot. */
+#include "anchor.h"
+
+#include <lauxlib.h>
+
+enum { HAND_OVER_AT_LEAST = 1024 };
+
+static void set_limit(Anchors *a) {
+  uint32_t more = a->size / 4 > HAND_OVER_AT_LEAST ? a->size / 4 : HAND_OVER_AT_LEAST;
+  a->limit = a->held + more;
+}
+
+void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
+  Anchors *a = &S->anchors;
+  if (a->held >= a->limit) anchor_hand_over(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  uint32_t slot = a->free;
+  if (slot) {
+    lua_rawgeti(L, -1, slot);
+    uint32_t next = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+    lua_pushvalue(L, at);
+    lua_rawseti(L, -2, slot);
+    a->free = next;
+  } else {
+    lua_pushvalue(L, at);
+    lua_rawseti(L, -2, (lua_Integer)a->size + 1); /* may raise: nothing has changed */
+    slot = ++a->size;
+  }
+  go->slot = slot;
+  a->held++;
+  lua_pop(L, 1);
+}
+
+void anchor_push(lua_State *L, const Go *go) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_rawgeti(L, -1, go->slot);
+  lua_replace(L, -2);
+}
+
+void anchor_release(lua_State *L, Sched *S, Go *go) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_pushinteger(L, S->anchors.free);
+  lua_rawseti(L, -2, go->slot);
+  lua_pop(L, 1);
+  S->anchors.free = go->slot;
+  S->anchors.held--;
+  go->slot = 0;
+}
+
+/* Pushes the channel of a waiter, from its owner's stack. */
+static void push_channel(lua_State *L, const Waiter *w) {
+  lua_State *co = w->alt->co;
+  lua_pushvalue(co, w->at);
+  lua_xmove(co, L, 1);
+}
+
+void anchor_reclaim(lua_State *L, Sched *S, Go *go) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_rawgeti(L, -2, go->slot);
+  lua_rawseti(L, -2, go->slot); /* an existing key: allocates nothing, as everywhere here */
+  lua_pushnil(L);
+  lua_rawseti(L, -3, go->slot);
+  lua_pop(L, 2);
+  go->alt.flags &= (uint8_t)~ALT_AWAY;
+  S->anchors.held++;
+}
+
+void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
+  anchor_reclaim(L, S, go);
+  anchor_push(L, go);
+  for (uint32_t i = 0; i < go->alt.count; i++) {
+    push_channel(L, &go->alt.waiters[i]);
+    lua_getiuservalue(L, -1, CHAN_EXTRAS);
+    lua_pushvalue(L, -3);
+    lua_pushnil(L);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+}
+
+/* Whether a held block waits on channels that, if nobody can reach them, nothing will ever complete. */
+static bool may_be_abandoned(const Sched *S, const Go *go) {
+  const Alt *alt = &go->alt;
+  /* One that neither runs nor waits was never started: an error came between making and queueing it. */
+  if (alt->state == ALT_IDLE) return go != S->current && (alt->flags & ALT_CALLBACK);
+  if (alt->state != ALT_PARKED || alt->count == 0) return false;
+  for (uint32_t i = 0; i < alt->count; i++) {
+    if (alt->waiters[i].chan->flags & CHAN_TIMEOUT) return false; /* the timer will wake it */
+  }
+  return true;
+}
+
+/* Hands the block on top of the stack over. May raise, half way: what the channels then hold in vain does no harm. */
+static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
+  Alt *alt = &go->alt;
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    chan_extras(L, lua_gettop(L));
+    lua_pushvalue(L, -3);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+  }
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, away, go->slot);
+  lua_pushboolean(L, 0);
+  lua_rawseti(L, anchors, go->slot);
+  alt->flags |= ALT_AWAY;
+  S->anchors.held--;
+}
+
+/* Hands over, slot by slot; may raise out of memory. */
+static int hand_over_all(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  int anchors = lua_gettop(L) - 1, away = anchors + 1;
+  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
+    if (lua_rawgeti(L, anchors, slot) == LUA_TUSERDATA) {
+      Go *go = (Go *)lua_touserdata(L, -1);
+      if (may_be_abandoned(S, go)) hand_over(L, S, go, anchors, away);
+    }
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+/* Links the free slots anew, lowest first, those of collected blocks among them, and forgets the free ones at the end. */
+static void sweep_slots(lua_State *L, Anchors *a) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  bool at_end = true;
+  uint32_t size = a->size;
+  a->free = 0;
+  for (uint32_t slot = size; slot > 0; slot--) {
+    int type = lua_rawgeti(L, -2, slot);
+    lua_pop(L, 1);
+    bool is_free = type == LUA_TNUMBER;
+    if (type == LUA_TBOOLEAN) {
+      is_free = lua_rawgeti(L, -1, slot) == LUA_TNIL;
+      lua_pop(L, 1);
+    }
+    if (!is_free) {
+      at_end = false;
+    } else if (at_end) {
+      lua_pushnil(L);
+      lua_rawseti(L, -3, slot);
+      a->size = slot - 1;
+    } else {
+      lua_pushinteger(L, a->free);
+      lua_rawseti(L, -3, slot);
+      a->free = slot;
+    }
+  }
+  lua_pop(L, 2);
+}
+
+void anchor_hand_over(lua_State *L) {
+  Anchors *a = &sched_self(L)->anchors;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, hand_over_all, 1);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1); /* out of memory: the rest stays held */
+  sweep_slots(L, a);
+  set_limit(a);
+}
+
+void anchor_push_slot(lua_State *L, uint32_t slot) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  int type = lua_rawgeti(L, -1, slot);
+  if (type == LUA_TBOOLEAN) {
+    lua_pop(L, 2);
+    lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+    type = lua_rawgeti(L, -1, slot);
+  }
+  lua_replace(L, -2);
+  if (type != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+  }
+}
+
+/* The finalizer of the sentinel, a userdata that nobody holds: once a cycle. Argument: the sentinel. */
+static int on_cycle(lua_State *L) {
+  anchor_hand_over(L);
+  lua_getmetatable(L, 1);
+  lua_newuserdatauv(L, 0, 0); /* the sentinel of the next cycle */
+  lua_insert(L, -2);
+  lua_setmetatable(L, -2);
+  return 0;
+}
+
+void anchor_open(lua_State *L) {
+  lua_newtable(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  set_limit(&sched_self(L)->anchors);
+
+  lua_newuserdatauv(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_cycle, 1);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_pop(L, 1);
+}

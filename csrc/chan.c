@@ -1,0 +1,370 @@
+/* chan.c: see chan.h.
+
+   How it reads: a put asks is it closed, does somebody wait, is there room, and else waits; a take likewise. What hands
+   a value over (complete_*) withdraws the other side's alt from all its queues and puts the results where the other side
+   will find them, on its own stack. Channels whose values go through code of the user's (a transducer, a buffer policy)
+   take the paths of chan_user.c. */
+#include "chan.h"
+
+#include <lauxlib.h>
+
+#include "chan_user.h"
+#include "sched.h"
+
+void chan_init(Chan *ch, struct Sched *S) {
+  *ch = (Chan){.sched = S, .id = S->next_id++};
+}
+
+/* ---- waiters ---- */
+
+static List *queue_of(Chan *ch, bool is_put) { return is_put ? &ch->puts : &ch->takes; }
+
+void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
+  *w = (Waiter){.chan = ch, .alt = alt, .at = at, .is_put = is_put};
+  list_append(queue_of(ch, is_put), &w->link);
+  if (is_put) ch->nputs++;
+  else ch->ntakes++;
+}
+
+void chan_leave(Waiter *w) {
+  if (!link_joined(&w->link)) return;
+  list_remove(queue_of(w->chan, w->is_put), &w->link);
+  if (w->is_put) w->chan->nputs--;
+  else w->chan->ntakes--;
+}
+
+void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put) {
+  if (LIKELY(chan_has_room(ch, is_put))) return;
+  chan_push_name(L, ch, at);
+  if (is_put) {
+    luaL_error(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
+               "(sliding_buffer, dropping_buffer) where the puts come from a callback",
+               lua_tostring(L, -1), CHAN_MAX_PENDING);
+  }
+  luaL_error(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let fewer "
+             "go blocks take",
+             lua_tostring(L, -1), CHAN_MAX_PENDING);
+}
+
+/* ---- completing what waits ---- */
+
+void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
+  Alt *alt = w->alt;
+  int n = 1;
+  lua_pushboolean(alt->co, accepted);
+  if (alt->flags & ALT_SELECT) {
+    lua_pushvalue(alt->co, w->at);
+    n = 2;
+  }
+  sched_commit(L, w->chan->sched, alt, n);
+}
+
+void chan_complete_take(lua_State *L, Waiter *w) {
+  Alt *alt = w->alt;
+  int n = 1;
+  lua_xmove(L, alt->co, 1);
+  w->chan->take_total++;
+  if (alt->flags & ALT_SELECT) {
+    lua_pushvalue(alt->co, w->at);
+    n = 2;
+  }
+  sched_commit(L, w->chan->sched, alt, n);
+}
+
+/* Completes a take with nil: the channel is closed. `reason` is an index in L, or 0. */
+static void complete_closed(lua_State *L, Waiter *w, int reason) {
+  Alt *alt = w->alt;
+  int n = 1;
+  lua_pushnil(alt->co);
+  if (alt->flags & ALT_SELECT) {
+    lua_pushvalue(alt->co, w->at);
+    n++;
+  }
+  if (reason) {
+    lua_pushvalue(L, reason);
+    lua_xmove(L, alt->co, 1);
+    n++;
+  }
+  sched_commit(L, w->chan->sched, alt, n);
+}
+
+/* ---- the values of the buffer ---- */
+
+/* Moves the values to a larger ring. May raise; then nothing has changed. */
+static void grow(lua_State *L, Chan *ch, int at) {
+  Buffer *b = &ch->buf;
+  uint32_t size = b->limit == 1 && b->size == 0 ? 1 : buffer_grown(b);
+  if (size > 1) {
+    lua_createtable(L, (int)size, 0);
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    if (b->size == 1) {
+      lua_rawseti(L, -2, 1);
+    } else {
+      for (uint32_t i = 0; i < b->count; i++) {
+        uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+        lua_rawgeti(L, -1, (lua_Integer)slot + 1);
+        lua_rawseti(L, -3, (lua_Integer)i + 1);
+      }
+      lua_pop(L, 1);
+    }
+    lua_setiuservalue(L, at, CHAN_VALUES);
+  }
+  b->size = size;
+  b->head = 0;
+}
+
+void chan_fetch(lua_State *L, Chan *ch, int at) {
+  Buffer *b = &ch->buf;
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (b->kind == BUFFER_PROMISE) return; /* keeps it */
+  /* What is taken must not be kept alive by its slot; numbers and booleans can stay there. */
+  if (b->size == 1) {
+    if (lua_type(L, -1) >= LUA_TSTRING) {
+      lua_pushnil(L);
+      lua_setiuservalue(L, at, CHAN_VALUES);
+    }
+  } else {
+    lua_Integer slot = (lua_Integer)b->head + 1;
+    if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
+      lua_pushnil(L);
+      lua_rawseti(L, -3, slot);
+    }
+    lua_replace(L, -2);
+  }
+  buffer_advance(b);
+}
+
+void chan_store(lua_State *L, Chan *ch, int at, int value) {
+  Buffer *b = &ch->buf;
+  switch (buffer_add(b)) {
+    case BUFFER_DROP:
+      return;
+    case BUFFER_SLIDE:
+      chan_fetch(L, ch, at);
+      lua_pop(L, 1);
+      break;
+    case BUFFER_ADD:
+      break;
+  }
+  if (b->count == b->size) grow(L, ch, at);
+  if (b->size == 1) {
+    lua_pushvalue(L, value);
+    lua_setiuservalue(L, at, CHAN_VALUES);
+  } else {
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    lua_pushvalue(L, value);
+    lua_rawseti(L, -2, (lua_Integer)buffer_tail(b) + 1);
+    lua_pop(L, 1);
+  }
+  b->count++;
+}
+
+/* Serves all waiting takes of a promise that has got its value. */
+static void serve_promise(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while ((w = chan_first(ch, false)) != NULL) {
+    chan_fetch(L, ch, at);
+    chan_complete_take(L, w);
+  }
+}
+
+/* Moves waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
+static void admit(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while (!buffer_full(&ch->buf) && (w = chan_first(ch, true)) != NULL) {
+    lua_pushvalue(w->alt->co, w->at + 1);
+    lua_xmove(w->alt->co, L, 1);
+    chan_store(L, ch, at, lua_gettop(L));
+    lua_pop(L, 1);
+    ch->put_total++;
+    chan_complete_put(L, w, true);
+  }
+}
+
+/* ---- put, take, close ---- */
+
+PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
+  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind == BUFFER_POLICY)) {
+    if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
+    return chan_user_put(L, ch, at, value);
+  }
+  Waiter *w = chan_first(ch, false);
+  if (w && ch->buf.kind != BUFFER_PROMISE) {
+    ch->put_total++;
+    lua_pushvalue(L, value);
+    chan_complete_take(L, w);
+    chan_check(ch);
+    return PUT_DONE;
+  }
+  if (buffer_full(&ch->buf)) return PUT_WAIT;
+  chan_store(L, ch, at, value);
+  ch->put_total++;
+  if (w) serve_promise(L, ch, at);
+  chan_check(ch);
+  return PUT_DONE;
+}
+
+int chan_take(lua_State *L, Chan *ch, int at) {
+  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_BUSY) || ch->buf.kind == BUFFER_POLICY)) return chan_user_take(L, ch, at);
+  if (ch->buf.count) {
+    chan_fetch(L, ch, at);
+    ch->take_total++;
+    if (ch->puts.first) admit(L, ch, at);
+    chan_check(ch);
+    return 1;
+  }
+  Waiter *w = chan_first(ch, true);
+  if (w) {
+    lua_pushvalue(w->alt->co, w->at + 1);
+    lua_xmove(w->alt->co, L, 1);
+    ch->put_total++;
+    ch->take_total++;
+    chan_complete_put(L, w, true);
+    chan_check(ch);
+    return 1;
+  }
+  if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
+  lua_pushnil(L);
+  return 1 + chan_push_reason(L, ch, at);
+}
+
+bool chan_can_put(lua_State *L, Chan *ch, int at) {
+  if (ch->flags & CHAN_CLOSED) return true;
+  if (ch->buf.kind == BUFFER_POLICY) return !chan_user_full(L, ch, at);
+  return !buffer_full(&ch->buf) || chan_first(ch, false) != NULL;
+}
+
+bool chan_can_take(lua_State *L, Chan *ch, int at) {
+  return (ch->flags & CHAN_CLOSED) || chan_count(L, ch, at) > 0 || chan_first(ch, true) != NULL;
+}
+
+lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
+  return ch->buf.kind == BUFFER_POLICY ? chan_user_count(L, ch, at) : (lua_Integer)ch->buf.count;
+}
+
+/* Keeps why the channel closes. May raise; then nothing has changed. */
+static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
+  if (ch->buf.size <= 1 && ch->buf.count == 0 && !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) &&
+      ch->buf.kind < BUFFER_PROMISE) {
+    /* The slot will not be used again: closing for a reason allocates nothing where nothing is buffered. A waiting put
+       would use it if there were a buffer, but waits only where that is full. */
+    lua_pushvalue(L, reason);
+    lua_setiuservalue(L, at, CHAN_VALUES);
+    ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
+    return;
+  }
+  chan_extras(L, at);
+  lua_pushvalue(L, reason);
+  lua_setfield(L, -2, "reason");
+  lua_pop(L, 1);
+  ch->flags |= CHAN_REASON;
+}
+
+/* Closes the channel that somebody asked for to learn of the closing, if there is one. */
+static void close_done(lua_State *L, int at) {
+  chan_extra(L, at, "done");
+  Chan *done = (Chan *)lua_touserdata(L, -1);
+  if (done) chan_close(L, done, lua_gettop(L), 0);
+  lua_pop(L, 1);
+}
+
+void chan_close(lua_State *L, Chan *ch, int at, int reason) {
+  if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
+  if (reason) keep_reason(L, ch, at, reason);
+  if (ch->flags & CHAN_BUSY) {
+    ch->flags |= CHAN_CLOSE_LATER;
+    return;
+  }
+  ch->flags |= CHAN_CLOSED;
+  if (!ch->nputs) chan_user_finish(L, ch, at);
+  int top = lua_gettop(L);
+  if (chan_push_reason(L, ch, at)) reason = top + 1;
+  Waiter *w;
+  while ((w = chan_first(ch, false)) != NULL) complete_closed(L, w, reason);
+  lua_settop(L, top);
+  if (!(ch->flags & CHAN_TIMEOUT)) close_done(L, at);
+  chan_check(ch);
+}
+
+/* ---- extras ---- */
+
+void chan_extras(lua_State *L, int at) {
+  if (lua_getiuservalue(L, at, CHAN_EXTRAS) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, at, CHAN_EXTRAS);
+  }
+}
+
+void chan_extra(lua_State *L, int at, const char *key) {
+  if (lua_getiuservalue(L, at, CHAN_EXTRAS) == LUA_TTABLE) {
+    lua_getfield(L, -1, key);
+    lua_replace(L, -2);
+  }
+}
+
+int chan_push_reason(lua_State *L, const Chan *ch, int at) {
+  if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
+  if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_VALUES);
+  else chan_extra(L, at, "reason");
+  return 1;
+}
+
+void chan_push_name(lua_State *L, const Chan *ch, int at) {
+  chan_extra(L, at, "name");
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    lua_pushfstring(L, "chan: %s", lua_tostring(L, -1));
+  } else {
+    lua_pushfstring(L, "chan: #%I", (LUAI_UACINT)ch->id);
+  }
+  lua_replace(L, -2);
+}
+
+/* ---- the invariants ---- */
+
+#ifdef RUNNEL_DEBUG
+#include <assert.h>
+
+/* Walks a queue: its length, and that every waiter in it is active. */
+static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
+  uint32_t n = 0;
+  const Link *link = queue->first;
+  if (!link) return 0;
+  do {
+    const Waiter *w = CONTAINER_OF(link, const Waiter, link);
+    assert(w->chan == ch && w->is_put == is_put);
+    assert(w->alt->state == ALT_PARKED && w->alt->count > 0);
+    assert(link->next->prev == link);
+    n++;
+    link = link->next;
+  } while (link != queue->first);
+  return n;
+}
+
+/* Whether the two queues hold only the two sides of one alts. */
+static bool same_alt(const Chan *ch) {
+  const Alt *alt = CONTAINER_OF(ch->puts.first, const Waiter, link)->alt;
+  const List *queues[2] = {&ch->puts, &ch->takes};
+  for (int i = 0; i < 2; i++) {
+    const Link *link = queues[i]->first;
+    do {
+      if (CONTAINER_OF(link, const Waiter, link)->alt != alt) return false;
+      link = link->next;
+    } while (link != queues[i]->first);
+  }
+  return true;
+}
+
+void chan_check(const Chan *ch) {
+  uint32_t nputs = check_queue(ch, &ch->puts, true), ntakes = check_queue(ch, &ch->takes, false);
+  assert(nputs == ch->nputs && ntakes == ch->ntakes);
+  assert(!(nputs && ntakes) || same_alt(ch));
+  assert(!((ch->flags & CHAN_CLOSED) && ntakes));
+  if (ch->buf.kind == BUFFER_POLICY) return; /* its count and room are the policy's to know */
+  assert(!(ntakes && ch->buf.count));
+  assert(!(nputs && !buffer_full(&ch->buf)));
+  assert(ch->buf.count <= ch->buf.size);
+  assert(ch->buf.count <= ch->buf.limit || (ch->flags & CHAN_XFORM));
+}
+#endif

@@ -1,0 +1,136 @@
+/* chan.h: the channel: two queues of waiters (puts, takes) and at most one buffer. A waiter is an operation that has not
+   completed; the buffer holds data only. Outside an operation these always hold, and a debug build asserts them:
+
+   1. never a pending put and a pending take together (but for the two sides of one alts);
+   2. never a pending take while the buffer has a value;
+   3. never a pending put while the buffer has room;
+   4. a closed channel has no pending take, and once drained no pending put;
+   5. a waiter that is in a queue is active: its alt has not been committed or withdrawn.
+
+   A channel is a userdata that begins with a Chan. Its values are kept in its user values: CHAN_VALUES holds the one value
+   of a buffer with a single slot, the table that is the ring of a larger one, or the policy object of BUFFER_POLICY;
+   CHAN_EXTRAS holds a table for what few channels need (see chan_extras); channels with a transducer have CHAN_STEP and
+   CHAN_HANDLER besides.
+
+   Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L. All
+   of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened. */
+#ifndef RUNNEL_CHAN_H
+#define RUNNEL_CHAN_H
+
+#include <lua.h>
+
+#include "alt.h"
+#include "buffer.h"
+
+struct Sched;
+
+/* Pending puts, and pending takes, that one channel accepts (core.async's limit). */
+#define CHAN_MAX_PENDING 1024
+
+/* User values of a channel. */
+enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
+
+typedef enum ChanFlag {
+  CHAN_CLOSED = 1,       /* accepts no more puts */
+  CHAN_XFORM = 2,        /* values go through a transducer */
+  CHAN_FINISHED = 4,     /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,         /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16, /* closed while busy: to be done when that ends */
+  CHAN_REASON = 32,      /* closed with an error, which is in the extras, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64, /* see CHAN_REASON */
+  CHAN_RESULT = 128,     /* the result channel of a go block that lives: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256     /* a pending timeout: the timer will close it */
+} ChanFlag;
+
+typedef struct Chan {
+  struct Sched *sched; /* the scheduler that it belongs to; also what tells a channel from a foreign userdata */
+  List puts;           /* waiting puts, first come first served */
+  List takes;          /* waiting takes */
+  uint32_t ntakes;     /* how many takes wait */
+  uint16_t nputs;      /* how many puts wait */
+  uint16_t flags;      /* of ChanFlag */
+  Buffer buf;          /* the buffer's state */
+  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;  /* puts accepted so far */
+  uint64_t take_total; /* values taken so far */
+} Chan;
+
+/* What became of a put that was tried. */
+typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
+
+/* chan_take's answer when nothing is there to take. */
+#define TAKE_WAIT (-1)
+
+/* Initialises a channel without a buffer. */
+void chan_init(Chan *ch, struct Sched *S);
+
+/* Puts the value at index `value` of L if that can be done at once. */
+PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
+
+/* Takes if that can be done at once, and pushes the value, or nil of a closed and drained channel and then its reason if
+   it has one. Returns how many it pushed, or TAKE_WAIT. */
+int chan_take(lua_State *L, Chan *ch, int at);
+
+/* Whether chan_put, or chan_take, would complete at once. May call a policy and so raise. */
+bool chan_can_put(lua_State *L, Chan *ch, int at);
+bool chan_can_take(lua_State *L, Chan *ch, int at);
+
+/* Whether one more put, or take, may wait. Any number may wait for a time to come: there a buffer is no cure. */
+static inline bool chan_has_room(const Chan *ch, bool is_put) {
+  return (is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING || (ch->flags & CHAN_TIMEOUT);
+}
+
+/* Raises when one more waiter is too many for the channel. */
+void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put);
+
+/* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room. */
+void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put);
+
+/* Takes a waiter out of its channel's queue, if it is in it. */
+void chan_leave(Waiter *w);
+
+/* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
+void chan_close(lua_State *L, Chan *ch, int at, int reason);
+
+/* Values in the buffer. May call a policy and so raise. */
+lua_Integer chan_count(lua_State *L, Chan *ch, int at);
+
+/* Pushes the table of extras, made when it is missing. Its keys: "name"; "reason" (of closing); "done" (a channel that
+   closes when this one does); a go block's userdata (one that this channel keeps alive, anchor.h). */
+void chan_extras(lua_State *L, int at);
+
+/* Pushes one of the extras, or nil, without making the table. */
+void chan_extra(lua_State *L, int at, const char *key);
+
+/* Pushes how the channel is called in messages: its name, or #id. */
+void chan_push_name(lua_State *L, const Chan *ch, int at);
+
+/* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
+int chan_push_reason(lua_State *L, const Chan *ch, int at);
+
+/* Adds the value at index `value` to the buffer, which for a transducer's sake may grow over its limit. */
+void chan_store(lua_State *L, Chan *ch, int at, int value);
+
+/* Removes the oldest value of the buffer, which must have one, and pushes it. */
+void chan_fetch(lua_State *L, Chan *ch, int at);
+
+/* The first waiting put, or take, or NULL. */
+static inline Waiter *chan_first(const Chan *ch, bool is_put) {
+  Link *first = is_put ? ch->puts.first : ch->takes.first;
+  return first ? CONTAINER_OF(first, Waiter, link) : NULL;
+}
+
+/* Completes a waiting put. */
+void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
+
+/* Completes a waiting take with the value on top of L, which is popped. */
+void chan_complete_take(lua_State *L, Waiter *w);
+
+/* Asserts the invariants in a debug build. */
+#ifdef RUNNEL_DEBUG
+void chan_check(const Chan *ch);
+#else
+#define chan_check(ch) ((void)(ch))
+#endif
+
+#endif

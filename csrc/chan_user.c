@@ -1,0 +1,334 @@
+/* chan_user.c: see chan_user.h. */
+#include "chan_user.h"
+
+#include <lauxlib.h>
+
+#include "report.h"
+#include "sched.h"
+
+/* The methods of a policy. */
+enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
+
+/* Where an error in a policy goes: to the caller, by raising; or it stays on the stack. */
+enum OnError { RAISE, LEAVE };
+
+/* ---- calling ---- */
+
+/* Calls the function and the `nargs` arguments on top of L for one result. Returns false with the error instead. */
+static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
+  Sched *S = ch->sched;
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
+  const char *outer = S->inside;
+  S->inside = what;
+  ch->flags |= CHAN_BUSY;
+  int status = lua_pcall(L, nargs, 1, base);
+  ch->flags &= (uint16_t)~CHAN_BUSY;
+  S->inside = outer;
+  lua_remove(L, base);
+  if (ch->flags & CHAN_CLOSE_LATER) {
+    ch->flags &= (uint16_t)~CHAN_CLOSE_LATER;
+    chan_close(L, ch, at, 0);
+  }
+  return status == LUA_OK;
+}
+
+/* Hands the error on top of L to on_error. */
+static void report(lua_State *L, int at) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  lua_pushvalue(L, at);
+  report_error(L);
+}
+
+/* Calls a method of a policy: (method number, policy, value). Inside the protected call, since looking it up may raise. */
+static int call_method(lua_State *L) {
+  static const char *const names[] = {"full", "add", "remove", "count", "close"};
+  const char *name = names[lua_tointeger(L, 1)];
+  int type = lua_getfield(L, 2, name);
+  if (type == LUA_TNIL && lua_tointeger(L, 1) == CLOSE) return 0;
+  if (type == LUA_TNIL) return luaL_error(L, "the buffer policy has no method '%s'", name);
+  lua_replace(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  return 1;
+}
+
+/* Calls a method of the channel's policy, with the value at index `value` or none (0). Leaves the result and returns
+   true; or the error, if it is not raised. */
+static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, enum OnError on_error) {
+  lua_pushcfunction(L, call_method);
+  lua_pushinteger(L, method);
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (value) lua_pushvalue(L, value);
+  bool ok = call(L, ch, at, value ? 3 : 2, "a buffer policy");
+  if (!ok && on_error == RAISE) lua_error(L);
+  return ok;
+}
+
+static void check_busy(lua_State *L, Chan *ch, int at) {
+  if (!(ch->flags & CHAN_BUSY)) return;
+  chan_push_name(L, ch, at);
+  luaL_error(L, "%s: a transducer or buffer policy must not use the channel that it runs for", lua_tostring(L, -1));
+}
+
+/* ---- the buffer of such a channel ---- */
+
+bool chan_user_full(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
+  check_busy(L, ch, at);
+  ask(L, ch, at, FULL, 0, RAISE);
+  bool full = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return full;
+}
+
+/* Like chan_user_full on behalf of nobody: a policy that fails has no room. */
+static bool has_room(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return !buffer_full(&ch->buf);
+  if (!ask(L, ch, at, FULL, 0, LEAVE)) {
+    report(L, at);
+    return false;
+  }
+  bool full = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return !full;
+}
+
+/* Checks and pops what a policy's count returned. Returns -1 for nonsense. */
+static lua_Integer pop_count(lua_State *L) {
+  int is_int;
+  lua_Integer n = lua_tointegerx(L, -1, &is_int);
+  lua_pop(L, 1);
+  return is_int && n >= 0 ? n : -1;
+}
+
+lua_Integer chan_user_count(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
+  check_busy(L, ch, at);
+  ask(L, ch, at, COUNT, 0, RAISE);
+  lua_Integer n = pop_count(L);
+  if (n < 0) luaL_error(L, "the buffer policy's count did not return a non-negative integer");
+  return n;
+}
+
+/* Removes the next value and pushes it; or leaves the error and returns false. */
+static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
+  if (ch->buf.kind != BUFFER_POLICY) {
+    chan_fetch(L, ch, at);
+    return true;
+  }
+  if (!ask(L, ch, at, REMOVE, 0, on_error)) return false;
+  if (!lua_isnil(L, -1)) return true;
+  lua_pop(L, 1);
+  lua_pushliteral(L, "the buffer policy's remove returned nil although its count is not 0");
+  if (on_error == RAISE) lua_error(L);
+  return false;
+}
+
+/* Adds the value at index `value`; or leaves the error and returns false. */
+static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
+  if (ch->buf.kind != BUFFER_POLICY) {
+    chan_store(L, ch, at, value);
+    return true;
+  }
+  if (!ask(L, ch, at, ADD, value, on_error)) return false;
+  lua_pop(L, 1);
+  return true;
+}
+
+/* Wakes an owner with the value on top of L as the result of its take, or as the error that it raises. */
+static void deliver(lua_State *L, Sched *S, Alt *alt, int port, bool ok) {
+  int n = 1;
+  lua_xmove(L, alt->co, 1);
+  if (!ok) {
+    alt->flags |= ALT_RAISE;
+  } else if (alt->flags & ALT_SELECT) {
+    lua_pushvalue(alt->co, port);
+    n = 2;
+  }
+  sched_wake(S, alt, n);
+}
+
+/* Serves waiting takes from the buffer, as many as it has values. */
+static void serve(lua_State *L, Chan *ch, int at) {
+  while (ch->ntakes) {
+    lua_Integer n = (lua_Integer)ch->buf.count;
+    if (ch->buf.kind == BUFFER_POLICY) {
+      if (!ask(L, ch, at, COUNT, 0, LEAVE)) {
+        report(L, at);
+        return;
+      }
+      n = pop_count(L);
+    }
+    Waiter *w = n > 0 ? chan_first(ch, false) : NULL;
+    if (!w) return;
+    /* Committed before the policy's code runs: that may do anything to the other channels of an alts. */
+    Alt *alt = w->alt;
+    int port = w->at;
+    sched_claim(L, ch->sched, alt);
+    bool ok = fetch(L, ch, at, LEAVE);
+    if (ok) ch->take_total++;
+    deliver(L, ch->sched, alt, port, ok);
+  }
+}
+
+/* ---- the transducer ---- */
+
+/* Hands the error on top of L to the exception handler, whose result, if not nil, goes into the buffer; or to on_error. */
+static void handle_error(lua_State *L, Chan *ch, int at) {
+  if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    report(L, at);
+    return;
+  }
+  lua_insert(L, -2);
+  if (!call(L, ch, at, 1, "an exception handler")) {
+    report(L, at);
+    return;
+  }
+  if (!lua_isnil(L, -1) && !store(L, ch, at, lua_gettop(L), LEAVE)) report(L, at);
+  lua_pop(L, 1);
+}
+
+static bool is_reduced(lua_State *L) {
+  if (!lua_getmetatable(L, -1)) return false;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REDUCED);
+  bool is = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is;
+}
+
+/* A transducer has had enough: what waits to be put has been accepted, and is dropped; the channel closes. */
+static void reduced(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while ((w = chan_first(ch, true)) != NULL) {
+    ch->put_total++;
+    chan_complete_put(L, w, true);
+  }
+  chan_close(L, ch, at, 0);
+}
+
+/* Sends the value at index `value` through the transducer into the buffer. */
+static void step(lua_State *L, Chan *ch, int at, int value) {
+  lua_getiuservalue(L, at, CHAN_STEP);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, value);
+  if (!call(L, ch, at, 2, "a transducer")) {
+    handle_error(L, ch, at);
+  } else if (LIKELY(lua_touserdata(L, -1) == ch)) {
+    lua_pop(L, 1);
+  } else if (is_reduced(L)) {
+    lua_pop(L, 1);
+    reduced(L, ch, at);
+  } else {
+    const char *type = luaL_typename(L, -1);
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+    lua_pushfstring(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc", type);
+    handle_error(L, ch, at);
+  }
+}
+
+void chan_user_finish(lua_State *L, Chan *ch, int at) {
+  if (ch->flags & CHAN_FINISHED || !(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) return;
+  ch->flags |= CHAN_FINISHED;
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (ch->flags & CHAN_XFORM) {
+    lua_getiuservalue(L, at, CHAN_STEP);
+    lua_pushvalue(L, at);
+    if (call(L, ch, at, 1, "a transducer")) lua_pop(L, 1);
+    else handle_error(L, ch, at);
+    serve(L, ch, at);
+  }
+  if (ch->buf.kind == BUFFER_POLICY) {
+    if (ask(L, ch, at, CLOSE, 0, LEAVE)) lua_pop(L, 1);
+    else report(L, at);
+  }
+}
+
+int chan_user_add(lua_State *L) {
+  int n = lua_gettop(L);
+  Chan *ch = (Chan *)lua_touserdata(L, lua_upvalueindex(2));
+  if (n == 0) lua_pushvalue(L, lua_upvalueindex(2));
+  if (n <= 1) return 1;
+  if (lua_isnil(L, 2)) return luaL_error(L, "a transducer produced nil, which a channel cannot hold");
+  if (!(ch->flags & CHAN_BUSY)) return luaL_error(L, "the reducing function of a channel works only within a put on it");
+  if (ch->buf.kind == BUFFER_POLICY) {
+    lua_pushcfunction(L, call_method);
+    lua_pushinteger(L, ADD);
+    lua_getiuservalue(L, lua_upvalueindex(2), CHAN_VALUES);
+    lua_pushvalue(L, 2);
+    lua_call(L, 3, 0);
+  } else {
+    chan_store(L, ch, lua_upvalueindex(2), 2);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* ---- put and take ---- */
+
+/* Admits the first waiting put, which is `w`. */
+static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
+  Alt *alt = w->alt;
+  int port = w->at, top = lua_gettop(L);
+  sched_claim(L, ch->sched, alt);
+  lua_pushvalue(alt->co, port + 1);
+  lua_xmove(alt->co, L, 1);
+  bool ok = true;
+  if (ch->flags & CHAN_XFORM) step(L, ch, at, top + 1);
+  else ok = store(L, ch, at, top + 1, LEAVE);
+  if (ok) {
+    ch->put_total++;
+    lua_pushboolean(L, 1);
+  }
+  deliver(L, ch->sched, alt, port, ok);
+  lua_settop(L, top);
+}
+
+/* Admits waiting puts while there is room. */
+static void admit_all(lua_State *L, Chan *ch, int at) {
+  while (ch->nputs && has_room(L, ch, at)) {
+    Waiter *w = chan_first(ch, true);
+    if (w) admit(L, ch, at, w);
+  }
+  if (ch->flags & CHAN_CLOSED && !ch->nputs) chan_user_finish(L, ch, at);
+}
+
+PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
+  if (ch->flags & CHAN_RESULT) {
+    luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; make a channel for more values");
+  }
+  check_busy(L, ch, at);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (chan_user_full(L, ch, at)) return PUT_WAIT;
+  if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
+  else store(L, ch, at, value, RAISE);
+  ch->put_total++;
+  serve(L, ch, at);
+  chan_check(ch);
+  return PUT_DONE;
+}
+
+int chan_user_take(lua_State *L, Chan *ch, int at) {
+  check_busy(L, ch, at);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  Waiter *w;
+  lua_Integer n = chan_user_count(L, ch, at);
+  /* Puts that wait although nothing is buffered: a policy that was full when empty, or a transducer that drops. */
+  while (n == 0 && (w = chan_first(ch, true)) != NULL) {
+    admit(L, ch, at, w);
+    n = chan_user_count(L, ch, at);
+  }
+  if (n > 0) {
+    fetch(L, ch, at, RAISE);
+    ch->take_total++;
+    if (ch->nputs) admit_all(L, ch, at);
+    chan_check(ch);
+    return 1;
+  }
+  if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
+  lua_pushnil(L);
+  return 1 + chan_push_reason(L, ch, at);
+}

@@ -1,0 +1,26 @@
+/* clock.h: monotonic time in nanoseconds, real or virtual. */
+#ifndef RUNNEL_CLOCK_H
+#define RUNNEL_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Nanoseconds in a millisecond, the unit of the public contract. */
+#define CLOCK_MS INT64_C(1000000)
+
+typedef struct Clock {
+  bool is_virtual;    /* time stands still unless clock_jump moves it */
+  int64_t virtual_ns; /* the time while is_virtual */
+} Clock;
+
+/* The time in ns: of the monotonic system clock, or the virtual time. */
+int64_t clock_now(const Clock *clock);
+
+/* Moves virtual time forward to `ns`; never back. */
+void clock_jump(Clock *clock, int64_t ns);
+
+/* The smallest step in which deadlines of shared timeouts are told apart, in ns. A real clock advances between any two
+   calls, so that without a grain no two requests would ever share; virtual time needs none. */
+int64_t clock_grain(const Clock *clock);
+
+#endif

@@ -1,0 +1,21 @@
+/* driver.h: how the scheduler waits when nothing is ready.
+
+   A driver is an object of the user's with wait(self, ms or nil), which returns after at most that long, or sooner when its
+   own events have run their callbacks, and alive(self), whether it has events at all. The built-in one sleeps and has
+   none. In virtual time nobody waits. */
+#ifndef RUNNEL_DRIVER_H
+#define RUNNEL_DRIVER_H
+
+#include "sched.h"
+
+/* Waits until the deadline `ns` from now, or for ever when negative; 0 only looks. May raise what the driver raises. */
+void driver_wait(lua_State *L, Sched *S, int64_t ns);
+
+/* Whether the driver has events that may come. */
+bool driver_alive(lua_State *L);
+
+/* Lets a debug hook of the main thread run, which is how the lua executable delivers Ctrl-C: code in the loop is C and would
+   never see it. Raises what the hook raises. */
+void driver_check_hook(lua_State *L);
+
+#endif

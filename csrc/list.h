@@ -1,0 +1,49 @@
+/* list.h: an intrusive, circular, doubly linked list. A member carries the Link; joining and leaving allocate nothing and
+   take constant time, which is what lets a committed alt leave all its queues at once. */
+#ifndef RUNNEL_LIST_H
+#define RUNNEL_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The struct of `type` whose member `field` is at `ptr`. */
+#define CONTAINER_OF(ptr, type, field) ((type *)(void *)((char *)(ptr)-offsetof(type, field)))
+
+typedef struct Link {
+  struct Link *next; /* towards the end; the last one's next is the first; NULL in no list */
+  struct Link *prev; /* towards the beginning; the first one's prev is the last */
+} Link;
+
+typedef struct List {
+  Link *first; /* NULL when the list is empty */
+} List;
+
+/* Whether the link is in a list. */
+static inline bool link_joined(const Link *link) { return link->next != NULL; }
+
+/* Adds a link, which must be in no list, at the end. */
+static inline void list_append(List *list, Link *link) {
+  Link *first = list->first;
+  if (!first) {
+    link->next = link->prev = list->first = link;
+  } else {
+    link->next = first;
+    link->prev = first->prev;
+    first->prev->next = link;
+    first->prev = link;
+  }
+}
+
+/* Takes a link out of the list that it is in. */
+static inline void list_remove(List *list, Link *link) {
+  if (link->next == link) {
+    list->first = NULL;
+  } else {
+    link->next->prev = link->prev;
+    link->prev->next = link->next;
+    if (list->first == link) list->first = link->next;
+  }
+  link->next = NULL;
+}
+
+#endif

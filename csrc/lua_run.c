@@ -1,0 +1,132 @@
+/* lua_run.c: running the scheduler from the outside: run, step, the driver, and simulations. */
+#include <math.h>
+
+#include "lua_face.h"
+#include "report.h"
+
+/* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results and
+   returns how many they are, or raises its error. */
+static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
+  int base = lua_gettop(L) - nargs - 1;
+  Go *go = sched_spawn(L, S, nargs);
+  lua_State *co = go->alt.co;
+  lua_getiuservalue(L, base + 1, CHAN_VALUES); /* holds the coroutine, on which the results will be */
+  bool ended = sched_run(L, S, go);
+  if (!ended) {
+    chan_push_name(L, &go->chan, base + 1);
+    lua_settop(L, base + 1);
+    return report_deadlock(L, what);
+  }
+  if (go->alt.flags & ALT_RAISE) {
+    lua_xmove(co, L, 1);
+    return lua_error(L);
+  }
+  int n = lua_gettop(co) - 1; /* below them is what every go block's stack begins with */
+  luaL_checkstack(L, n, NULL);
+  lua_xmove(co, L, n);
+  return n;
+}
+
+/* run(f, ...) -> f's results; run(): until nothing is ready, timed or alive */
+static int core_run(lua_State *L) {
+  Sched *S = sched_self(L);
+  sched_check_outside(L, S, "run");
+  if (lua_isnone(L, 1)) {
+    sched_run(L, S, NULL);
+    return 0;
+  }
+  face_check_callable(L, 1, "run");
+  return run_root(L, S, lua_gettop(L) - 1, "run");
+}
+
+/* step(max) -> ms to the next deadline, 0 when more is ready, nil when idle */
+static int core_step(lua_State *L) {
+  Sched *S = sched_self(L);
+  sched_check_outside(L, S, "step");
+  lua_Integer max = LUA_MAXINTEGER;
+  if (!lua_isnoneornil(L, 1)) {
+    int is_int;
+    max = lua_tointegerx(L, 1, &is_int);
+    if (!is_int || max < 0) return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
+  }
+  int64_t ns = sched_step(L, S, max);
+  if (ns < 0) lua_pushnil(L);
+  else if (ns == INT64_MAX) lua_pushnumber(L, (lua_Number)HUGE_VAL);
+  else face_push_ms(L, ns);
+  return 1;
+}
+
+/* driver(d or nil) -> the previous one */
+static int core_driver(lua_State *L) {
+  sched_check_outside(L, sched_self(L), "driver");
+  lua_settop(L, 1);
+  if (!lua_isnil(L, 1)) {
+    static const char *const methods[] = {"wait", "alive"};
+    for (int i = 0; i < 2; i++) {
+      if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
+        return luaL_error(L, "driver: an object with the methods wait and alive expected, got %s", luaL_typename(L, 1));
+      }
+      if (lua_getfield(L, 1, methods[i]) == LUA_TNIL) return luaL_error(L, "driver: it has no method %s", methods[i]);
+      lua_pop(L, 1);
+    }
+  }
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  return 1;
+}
+
+/* ---- simulations ---- */
+
+/* Runs the root of a simulation: (f, ...). */
+static int simulate(lua_State *L) { return run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run"); }
+
+/* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
+static int core_simulate(lua_State *L) {
+  Sched *S = sched_self(L);
+  sched_check_outside(L, S, "sim.run");
+  lua_Integer seed = luaL_checkinteger(L, 1);
+  bool shuffle = lua_toboolean(L, 2);
+  face_check_callable(L, 3, "sim.run");
+  int nargs = lua_gettop(L) - 3;
+  /* A world of its own: what was ready or timed outside waits until it is over. */
+  lua_getiuservalue(L, SCHED_SELF, SCHED_HEAP);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  lua_newtable(L);
+  lua_rotate(L, 3, 3); /* seed, shuffle, heap, timeouts, new timeouts, f, ... */
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, simulate, 1);
+  lua_insert(L, 6);
+  World outer = S->world;
+  S->world = (World){.clock = {.is_virtual = true}, .shuffle = shuffle};
+  /* Seeds that differ by one must not give sequences that look alike. */
+  S->world.random = ((uint64_t)seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
+  if (!S->world.random) S->world.random = 1;
+  for (int i = 0; i < 8; i++) sched_random(S, 2);
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
+  sched_abandon(L, S);
+  int64_t elapsed = S->world.clock.virtual_ns;
+  S->world = outer;
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+  lua_pushvalue(L, 4);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_replace(L, 4);
+  face_push_ms(L, elapsed);
+  lua_replace(L, 5);
+  return lua_gettop(L) - 3;
+}
+
+void lua_run_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"run", core_run},
+      {"step", core_step},
+      {"driver", core_driver},
+      {"simulate", core_simulate},
+      {NULL, NULL},
+  };
+  face_register(L, functions);
+}

@@ -1,0 +1,206 @@
+/* report.c: see report.h. */
+#include "report.h"
+
+#include <lauxlib.h>
+
+#include "anchor.h"
+
+enum { LISTED_IN_DEADLOCK = 16 };
+
+/* ---- errors ---- */
+
+int report_msgh(lua_State *L) {
+  luaL_traceback(L, L, NULL, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* Protected: (scheduler, error, traceback or nil, name or channel). */
+static int tell(lua_State *L) {
+  if (lua_type(L, 4) == LUA_TUSERDATA) {
+    chan_push_name(L, (Chan *)lua_touserdata(L, 4), 4);
+    lua_replace(L, 4);
+  }
+  if (lua_getiuservalue(L, 1, SCHED_ON_ERROR) != LUA_TNIL) {
+    lua_insert(L, 2);
+    lua_call(L, 3, 0);
+    return 0;
+  }
+  const char *where = luaL_tolstring(L, 4, NULL), *message = luaL_tolstring(L, 2, NULL);
+  lua_writestringerror("runnel: error in %s: ", where);
+  lua_writestringerror("%s\n", message);
+  if (lua_isstring(L, 3)) lua_writestringerror("%s\n", lua_tostring(L, 3));
+  return 0;
+}
+
+void report_error(lua_State *L) {
+  lua_pushcfunction(L, tell);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_rotate(L, -5, 2);
+  Sched *S = sched_self(L);
+  const char *outer = S->inside;
+  S->inside = "an error handler";
+  if (lua_pcall(L, 4, 0, 0) != LUA_OK) {
+    const char *message = lua_tostring(L, -1);
+    lua_writestringerror("runnel: error in the error handler: %s\n", message ? message : "not a string");
+    lua_pop(L, 1);
+  }
+  S->inside = outer;
+}
+
+/* Protected: (go block's userdata) -> traceback, name. */
+static int describe_death(lua_State *L) {
+  Go *go = (Go *)lua_touserdata(L, 1);
+  luaL_traceback(L, go->alt.co, NULL, 0);
+  report_go_name(L, go, 1);
+  return 2;
+}
+
+void report_death(lua_State *L, Go *go, int at) {
+  (void)go;
+  lua_pushcfunction(L, describe_death);
+  lua_pushvalue(L, at);
+  if (lua_pcall(L, 1, 2, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_pushnil(L);
+  }
+}
+
+/* ---- names and places ---- */
+
+void report_go_name(lua_State *L, Go *go, int at) {
+  chan_extra(L, at, "go");
+  if (lua_type(L, -1) == LUA_TSTRING) return;
+  lua_pop(L, 1);
+  lua_State *co = go->alt.co;
+  lua_Debug ar;
+  if (lua_getstack(co, 0, &ar)) {
+    /* The function that the go block was made of is the outermost. */
+    lua_Debug outer = ar;
+    for (int level = 1; lua_getstack(co, level, &ar); level++) outer = ar;
+    lua_getinfo(co, "S", &outer);
+    ar = outer;
+  } else if (lua_gettop(co) > go->alt.nresults) {
+    /* It has not started: the function lies below its arguments. */
+    lua_pushvalue(co, lua_gettop(co) - go->alt.nresults);
+    lua_getinfo(co, ">S", &ar);
+  } else {
+    lua_pushliteral(L, "?");
+    return;
+  }
+  if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
+  else lua_pushstring(L, ar.short_src);
+}
+
+void report_where(lua_State *L, const Go *go) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(go->alt.co, level, &ar); level++) {
+    lua_getinfo(go->alt.co, "Sl", &ar);
+    if (ar.currentline > 0) {
+      lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+      return;
+    }
+  }
+  lua_pushnil(L);
+}
+
+/* Pushes what a parked alt waits for: "take", "put" or "alts"; and the channel's userdata, or nil of an alts. */
+static void push_operation(lua_State *L, const Alt *alt) {
+  const Waiter *w = &alt->waiters[0];
+  if (alt->flags & ALT_SELECT) {
+    lua_pushliteral(L, "alts");
+    lua_pushnil(L);
+    return;
+  }
+  lua_pushstring(L, w->is_put ? "put" : "take");
+  lua_pushvalue(alt->co, w->at);
+  lua_xmove(alt->co, L, 1);
+}
+
+/* Pushes the entry of ps for the go block at index `at`. */
+static void push_entry(lua_State *L, Go *go, int at) {
+  static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead"};
+  const Alt *alt = &go->alt;
+  lua_createtable(L, 0, 6);
+  lua_pushinteger(L, (lua_Integer)go->chan.id);
+  lua_setfield(L, -2, "id");
+  report_go_name(L, go, at);
+  lua_setfield(L, -2, "name");
+  lua_pushstring(L, states[alt->state]);
+  lua_setfield(L, -2, "state");
+  if (alt->state != ALT_IDLE) {
+    report_where(L, go);
+    lua_setfield(L, -2, "where");
+  }
+  if (alt->state == ALT_PARKED && alt->count) {
+    push_operation(L, alt);
+    lua_setfield(L, -3, "channel");
+    lua_setfield(L, -2, "operation");
+  }
+  lua_pushvalue(L, at);
+  lua_setfield(L, -2, "result");
+}
+
+void report_list(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
+    anchor_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go) {
+      push_entry(L, go, lua_gettop(L));
+      lua_rawseti(L, -3, ++n);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+int report_deadlock(lua_State *L, const char *what) {
+  luaL_Buffer b;
+  report_list(L);
+  int list = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  luaL_where(L, 1);
+  int where = list + 1;
+  lua_settop(L, where);
+  luaL_buffinit(L, &b);
+  lua_pushvalue(L, where);
+  luaL_addvalue(&b);
+  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has nothing alive", what);
+  luaL_addvalue(&b);
+  luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
+  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
+    lua_rawgeti(L, list, i);
+    int entry = lua_gettop(L);
+    lua_getfield(L, entry, "id");
+    lua_getfield(L, entry, "name");
+    lua_getfield(L, entry, "operation");
+    lua_getfield(L, entry, "channel");
+    lua_getfield(L, entry, "where");
+    const char *place = lua_tostring(L, entry + 5);
+    lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, entry + 1), lua_tostring(L, entry + 2),
+                    lua_isnil(L, entry + 3) ? "?" : lua_tostring(L, entry + 3));
+    if (!lua_isnil(L, entry + 4)) {
+      chan_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
+      lua_pushfstring(L, " on %s", lua_tostring(L, -1));
+      lua_replace(L, -2);
+      lua_concat(L, 2);
+    }
+    if (place) {
+      lua_pushfstring(L, " at %s", place);
+      lua_concat(L, 2);
+    }
+    lua_replace(L, entry);
+    lua_settop(L, entry);
+    luaL_addvalue(&b);
+  }
+  if (n > LISTED_IN_DEADLOCK) {
+    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
+    luaL_addvalue(&b);
+  }
+  luaL_pushresult(&b);
+  return lua_error(L);
+}

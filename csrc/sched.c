@@ -1,0 +1,469 @@
+/* sched.c: see sched.h. */
+#include "sched.h"
+
+#include <lauxlib.h>
+
+#include "anchor.h"
+#include "driver.h"
+#include "report.h"
+#include "timeout.h"
+
+enum {
+  MAX_BATCH = 1024,      /* resumes between two looks at the timers and the driver */
+  FIRST_TIMERS = 16,     /* entries of the first timer heap */
+  MAX_ARGUMENTS = 65000, /* of a go block's function: Alt.nresults counts them */
+};
+
+/* ---- random numbers: xorshift64* ---- */
+
+uint32_t sched_random(Sched *S, uint32_t n) {
+  uint64_t x = S->world.random;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  S->world.random = x;
+  uint64_t r = (x * UINT64_C(2685821657736338717)) >> 32;
+  return (uint32_t)((r * n) >> 32);
+}
+
+/* ---- the run queue ---- */
+
+static void make_ready(Sched *S, Alt *alt) {
+  alt->state = ALT_READY;
+  alt->own.waiter.link.next = NULL;
+  list_append(&S->world.ready, &alt->own.waiter.link);
+  S->world.nready++;
+}
+
+static Alt *next_ready(Sched *S) {
+  Link *link = S->world.ready.first;
+  if (UNLIKELY(S->world.shuffle)) {
+    for (uint32_t i = sched_random(S, S->world.nready); i > 0; i--) link = link->next;
+  }
+  list_remove(&S->world.ready, link);
+  S->world.nready--;
+  return CONTAINER_OF(link, Alt, own.waiter.link);
+}
+
+void sched_requeue(Sched *S, Alt *alt) {
+  alt->nresults = 0;
+  make_ready(S, alt);
+}
+
+void sched_claim(lua_State *L, Sched *S, Alt *alt) {
+  if (UNLIKELY(alt->flags & ALT_AWAY)) anchor_bring_back(L, S, sched_go(alt));
+  alt_withdraw(alt);
+}
+
+void sched_wake(Sched *S, Alt *alt, int nresults) {
+  alt->nresults = (uint16_t)nresults;
+  if (UNLIKELY(alt == &S->outside)) {
+    alt->state = ALT_READY;
+    S->stop = true;
+  } else {
+    make_ready(S, alt);
+  }
+}
+
+/* ---- go blocks ---- */
+
+/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
+
+   Below them its stack has the userdata, to be closed: where somebody closes the coroutine behind our back, its __close
+   (sched_bury) ends the go block properly. */
+static Go *new_go(lua_State *L, Sched *S, int n) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_EXTRAS);
+  int at = lua_gettop(L);
+  chan_init(&go->chan, S);
+  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1};
+  go->chan.flags = CHAN_RESULT;
+  go->slot = 0;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+  lua_setmetatable(L, at);
+  lua_State *co = lua_newthread(L);
+  go->alt = (Alt){.co = co, .state = ALT_IDLE};
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
+  lua_pushvalue(L, at);
+  lua_xmove(L, co, 1);
+  lua_toclose(co, 1);
+  anchor_hold(L, S, go, at); /* the last that may raise */
+  lua_insert(L, at - n);
+  lua_xmove(L, co, n);
+  return go;
+}
+
+Go *sched_spawn(lua_State *L, Sched *S, int nargs) {
+  if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
+  Go *go = new_go(L, S, nargs + 1);
+  go->alt.nresults = (uint16_t)nargs;
+  make_ready(S, &go->alt);
+  return go;
+}
+
+Go *sched_spawn_waiting(lua_State *L, Sched *S, int n) {
+  Go *go = new_go(L, S, n);
+  go->alt.flags = ALT_CALLBACK;
+  return go;
+}
+
+/* Ends a go block: its coroutine is done with. Its userdata is on top of L and stays there; it closes with the value at
+   index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here allocates. */
+static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
+  int at = lua_gettop(L);
+  go->alt.state = ALT_DEAD;
+  go->alt.co = NULL;
+  if (go->slot) anchor_release(L, S, go);
+  go->chan.flags &= (uint16_t)~CHAN_RESULT;
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
+  if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
+  chan_close(L, &go->chan, at, reason);
+  if (go == S->root) S->stop = true;
+}
+
+/* A go block's function has returned `n` values, which are on its stack. */
+static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
+  anchor_push(L, go);
+  int at = lua_gettop(L);
+  if (UNLIKELY(go == S->root)) {
+    /* They are all wanted: sched_run's caller takes them from the coroutine, which it holds. */
+    end(L, S, go, 0, 0);
+  } else if (n > 0) {
+    lua_State *co = go->alt.co;
+    lua_settop(co, -n); /* the first result is on top */
+    lua_xmove(co, L, 1);
+    lua_insert(L, at);
+    end(L, S, go, at, 0);
+  } else {
+    end(L, S, go, 0, 0);
+  }
+  lua_settop(L, at - 1);
+}
+
+/* A go block has raised the error on top of its stack. */
+static void ended_badly(lua_State *L, Sched *S, Go *go) {
+  lua_State *co = go->alt.co;
+  int top = lua_gettop(L);
+  lua_pushvalue(co, -1);
+  lua_xmove(co, L, 1);
+  anchor_push(L, go);
+  report_death(L, go, top + 2);
+  lua_rotate(L, top + 2, -1); /* error, traceback, name, go block */
+  /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
+  S->current = go;
+#if LUA_VERSION_RELEASE_NUM >= 50406
+  int status = lua_closethread(co, L);
+#else
+  int status = lua_resetthread(co);
+#endif
+  S->current = NULL;
+  if (status != LUA_OK) {
+    lua_xmove(co, L, 1);
+    lua_replace(L, top + 1);
+  }
+  bool is_root = go == S->root;
+  end(L, S, go, 0, top + 1);
+  lua_settop(L, top + 3);
+  if (is_root) {
+    /* Whoever runs it raises the error. */
+    go->alt.flags |= ALT_RAISE;
+    lua_settop(L, top + 1);
+    lua_xmove(L, co, 1);
+  } else {
+    report_error(L);
+  }
+}
+
+/* A go block's coroutine has yielded, but not by an operation of ours. */
+static void yielded(lua_State *L, Sched *S, Go *go, int n) {
+  lua_pop(go->alt.co, n);
+  lua_pushliteral(go->alt.co, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let "
+                              "others run, or call the code that yields in a coroutine of its own");
+  ended_badly(L, S, go);
+}
+
+/* Takes an alt out of wherever it waits. */
+static void withdraw(Sched *S, Alt *alt) {
+  if (alt->state == ALT_SLEEPING) heap_remove(&S->world.heap, &alt->own.timer);
+  if (alt->state == ALT_READY && alt != &S->outside) {
+    list_remove(&S->world.ready, &alt->own.waiter.link);
+    S->world.nready--;
+  }
+  alt_withdraw(alt);
+  alt->state = ALT_IDLE;
+}
+
+void sched_bury(lua_State *L, Sched *S, Go *go) {
+  int at = lua_gettop(L);
+  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go);
+  withdraw(S, &go->alt);
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
+  lua_pushvalue(L, at);
+  end(L, S, go, 0, at + 1);
+  lua_settop(L, at);
+}
+
+/* Resumes the next ready go block. */
+static void resume_next(lua_State *L, Sched *S) {
+  Alt *alt = next_ready(S);
+  Go *go = sched_go(alt);
+  int n;
+  S->current = go;
+  alt->state = ALT_IDLE;
+  int status = lua_resume(alt->co, L, alt->nresults, &n);
+  S->current = NULL;
+  if (LIKELY(status == LUA_YIELD)) {
+    if (UNLIKELY(alt->state == ALT_IDLE)) yielded(L, S, go, n);
+  } else if (status == LUA_OK) {
+    ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
+  } else {
+    ended_badly(L, S, go);
+  }
+}
+
+/* ---- timers ---- */
+
+void sched_reserve_timer(lua_State *L, Sched *S) {
+  Heap *heap = &S->world.heap;
+  if (heap->count < heap->capacity) return;
+  uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
+  HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
+  heap_move(heap, storage, capacity);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+}
+
+void sched_sleep(Sched *S, Alt *alt, int64_t deadline) {
+  alt->state = ALT_SLEEPING;
+  alt->own.timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE};
+  heap_insert(&S->world.heap, &alt->own.timer);
+}
+
+static void fire_due(lua_State *L, Sched *S, int64_t now) {
+  Heap *heap = &S->world.heap;
+  Timer *timer;
+  while ((timer = heap_first(heap)) != NULL && timer->deadline <= now) {
+    heap_remove(heap, timer);
+    if (timer->is_timeout) timeout_fire(L, timer);
+    else sched_wake(S, CONTAINER_OF(timer, Alt, own.timer), 0);
+  }
+}
+
+/* ---- the loop ---- */
+
+/* Lets the batch follow how long go blocks run, so that one takes about a millisecond. */
+static void adapt_batch(Sched *S, int64_t now) {
+  int64_t took = now - S->looked;
+  if (took > CLOCK_MS) S->batch = S->batch / 2 + (S->batch == 1);
+  else if (took < CLOCK_MS / 2 && S->batch < MAX_BATCH) S->batch *= 2;
+}
+
+/* Runs go blocks, fires timers, waits in the driver, until somebody stops it (true) or nothing is left to wait for. */
+static bool loop(lua_State *L, Sched *S) {
+  for (;;) {
+    for (uint32_t n = 0; S->world.ready.first && n < S->batch; n++) {
+      resume_next(L, S);
+      if (S->stop) return true;
+    }
+    driver_check_hook(L);
+    int64_t now = clock_now(&S->world.clock);
+    if (S->world.ready.first) adapt_batch(S, now);
+    S->looked = now;
+    fire_due(L, S, now);
+    if (!S->stop && S->world.ready.first) {
+      if (now - S->polled >= CLOCK_MS) {
+        S->polled = now;
+        driver_wait(L, S, 0);
+      }
+    } else if (!S->stop) {
+      Timer *first = heap_first(&S->world.heap);
+      if (first) driver_wait(L, S, first->deadline - now);
+      else if (driver_alive(L)) driver_wait(L, S, -1);
+      else return false;
+    }
+    if (S->stop) return true;
+  }
+}
+
+/* One round of at most `max` resumes; see sched_step. */
+static int64_t step(lua_State *L, Sched *S, lua_Integer max) {
+  fire_due(L, S, clock_now(&S->world.clock));
+  driver_wait(L, S, 0);
+  while (S->world.ready.first && max-- > 0) resume_next(L, S);
+  if (S->world.ready.first) return 0;
+  Timer *first = heap_first(&S->world.heap);
+  if (!first) return driver_alive(L) ? INT64_MAX : -1;
+  int64_t left = first->deadline - clock_now(&S->world.clock);
+  return left > 0 ? left : 0;
+}
+
+/* The protected part: (max or nil). Without max the loop: whether it was stopped. With max one step: its result. */
+static int drive(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (lua_isnil(L, 1)) lua_pushboolean(L, loop(L, S));
+  else lua_pushinteger(L, step(L, S, lua_tointeger(L, 1)));
+  return 1;
+}
+
+/* Calls drive with the argument on top of L, which its result or error replaces. */
+static int call_drive(lua_State *L, Sched *S) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVE);
+  lua_insert(L, -2);
+  S->running = true;
+  S->stop = false;
+  int status = lua_pcall(L, 1, 1, 0);
+  S->running = false;
+  return status;
+}
+
+bool sched_run(lua_State *L, Sched *S, Go *root) {
+  S->root = root;
+  lua_pushnil(L);
+  int status = call_drive(L, S);
+  S->root = NULL;
+  if (status != LUA_OK) lua_error(L);
+  bool stopped = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return stopped;
+}
+
+int64_t sched_step(lua_State *L, Sched *S, lua_Integer max) {
+  lua_pushinteger(L, max);
+  if (call_drive(L, S) != LUA_OK) lua_error(L);
+  int64_t ns = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return ns;
+}
+
+void sched_abandon(lua_State *L, Sched *S) {
+  while (S->world.ready.first) {
+    Go *go = sched_go(next_ready(S));
+    go->alt.state = ALT_IDLE;
+    anchor_release(L, S, go);
+  }
+  Timer *timer;
+  while ((timer = heap_first(&S->world.heap)) != NULL) {
+    heap_remove(&S->world.heap, timer);
+    if (timer->is_timeout) {
+      CONTAINER_OF(timer, Timeout, timer)->chan.flags &= (uint16_t)~CHAN_TIMEOUT;
+    } else {
+      Go *go = sched_go(CONTAINER_OF(timer, Alt, own.timer));
+      go->alt.state = ALT_IDLE;
+      anchor_release(L, S, go);
+    }
+  }
+}
+
+/* ---- waiting ---- */
+
+void sched_check_outside(lua_State *L, Sched *S, const char *what) {
+  if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
+  if (S->current) luaL_error(L, "%s: cannot be called inside a go block, where the scheduler is running already", what);
+  if (S->running) luaL_error(L, "%s: cannot be called inside a callback, where the scheduler is running already", what);
+}
+
+#define INSTEAD "use offer or poll, or put_async or take_async, or do it in a go block of its own (rn.go)"
+
+Alt *sched_waiter(lua_State *L, Sched *S, const char *what) {
+  Go *go = S->current;
+  if (UNLIKELY(S->inside)) luaL_error(L, "%s would have to wait, which is impossible inside %s: " INSTEAD, what, S->inside);
+  if (go) {
+    if (UNLIKELY(go->alt.co != L)) {
+      luaL_error(L, "%s would have to wait, which is impossible inside a coroutine of your own within a go block: only the "
+                 "go block itself can park; " INSTEAD, what);
+    }
+    if (UNLIKELY(go->alt.flags & ALT_CALLBACK)) {
+      luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
+    }
+    if (UNLIKELY(!lua_isyieldable(L))) {
+      luaL_error(L, "%s would have to wait, which is impossible across a C call (a metamethod, table.sort, string.gsub, "
+                 "or another C function that called back): " INSTEAD, what);
+    }
+    return &go->alt;
+  }
+  if (S->running) luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
+  Alt *alt = &S->outside;
+  int n = lua_gettop(L);
+  lua_settop(alt->co, 0);
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(alt->co, n + LUA_MINSTACK)) luaL_error(L, "stack overflow");
+  for (int i = 1; i <= n; i++) lua_pushvalue(L, i);
+  lua_xmove(L, alt->co, n);
+  return alt;
+}
+
+int sched_resumed(lua_State *L, Alt *alt) {
+  if (UNLIKELY(alt->state != ALT_IDLE)) {
+    Go *go = sched_go(alt);
+    Sched *S = go->chan.sched;
+    if (alt->flags & ALT_AWAY) anchor_bring_back(L, S, go);
+    anchor_push(L, go);
+    sched_bury(L, S, go);
+    return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
+  }
+  alt->flags &= (uint8_t)~ALT_SELECT;
+  if (UNLIKELY(alt->flags & ALT_RAISE)) {
+    alt->flags &= (uint8_t)~ALT_RAISE;
+    return lua_error(L);
+  }
+  return alt->nresults;
+}
+
+static int resumed(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  return sched_resumed(L, (Alt *)alt);
+}
+
+/* Waits outside any go block, by running the loop. */
+static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
+  lua_pushnil(L);
+  int status = call_drive(L, S);
+  uint8_t flags = alt->flags;
+  alt->flags = 0;
+  if (alt->state != ALT_READY) {
+    withdraw(S, alt);
+    if (status != LUA_OK) return lua_error(L);
+    return report_deadlock(L, what);
+  }
+  alt->state = ALT_IDLE;
+  if (status != LUA_OK) {
+    /* It has completed, and then something else failed: nothing must be lost of either. */
+    lua_pushnil(L);
+    lua_pushliteral(L, "the scheduler");
+    report_error(L);
+  }
+  luaL_checkstack(L, alt->nresults, NULL);
+  lua_xmove(alt->co, L, alt->nresults);
+  if (flags & ALT_RAISE) return lua_error(L);
+  return alt->nresults;
+}
+
+int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction k) {
+#ifdef RUNNEL_DEBUG
+  for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
+#endif
+  if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, what);
+  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
+}
+
+/* ---- set-up ---- */
+
+void sched_open(lua_State *L, uint64_t seed) {
+  Sched *S = sched_self(L);
+  *S = (Sched){.batch = 64, .next_id = 1};
+  S->world.random = seed ? seed : 1;
+  S->outside.co = lua_newthread(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
+  lua_newtable(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* all at once: to give a block back must not allocate */
+  lua_setiuservalue(L, SCHED_SELF, SCHED_POOL);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, drive, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVE);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, report_msgh, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  anchor_open(L);
+}

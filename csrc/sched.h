@@ -1,0 +1,151 @@
+/* sched.h: the scheduler: go blocks, the run queue, timers, waiting, and waking.
+
+   One scheduler belongs to one lua_State (its main thread and all its coroutines); everything hangs from it and nothing is
+   static. It is a userdata and the first upvalue of every C function of runnel, so that each of them finds it without a
+   look-up: SCHED_SELF. What must be kept for the garbage collector lies in its user values.
+
+   It allocates through Lua only, so that the collector accounts for all of it and closing the state frees all of it. */
+#ifndef RUNNEL_SCHED_H
+#define RUNNEL_SCHED_H
+
+#include <lua.h>
+
+#include "chan.h"
+#include "clock.h"
+
+/* The scheduler's userdata in any C function of runnel. */
+#define SCHED_SELF lua_upvalueindex(1)
+
+/* User values of the scheduler. */
+enum {
+  SCHED_ANCHORS = 1, /* table: slot -> what holds a go block (anchor.h) */
+  SCHED_AWAY,        /* weak table: slot -> go block that its channels keep alive */
+  SCHED_HEAP,        /* userdata: the entries of the timer heap */
+  SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timeout.h) */
+  SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
+  SCHED_ON_ERROR,    /* the error handler, or nil */
+  SCHED_DRIVER,      /* the driver, or nil for the built-in one */
+  SCHED_CHAN_META,   /* metatable of channels */
+  SCHED_BUFFER_META, /* metatable of buffer descriptions */
+  SCHED_REDUCED,     /* metatable of reduced values */
+  SCHED_MSGH,        /* message handler that keeps the traceback of an error */
+  SCHED_TRACEBACK,   /* that traceback */
+  SCHED_POOL,        /* table: blocks of waiters for alts, to use again */
+  SCHED_DRIVE,       /* the protected part of the loop, a C function */
+  SCHED_NUSER = SCHED_DRIVE
+};
+
+/* Blocks of waiters that are kept to be used again. */
+enum { SCHED_POOL_BLOCKS = 64 };
+
+/* A go block; its userdata is also its result channel. Its own CHAN_VALUES holds its coroutine while it lives. */
+typedef struct Go {
+  Chan chan;     /* the result channel */
+  Alt alt;       /* what it waits for; alt.co is its coroutine */
+  uint32_t slot; /* its place in SCHED_ANCHORS; 0 before it has one and after it has ended */
+} Go;
+
+/* What a simulation replaces as a whole. */
+typedef struct World {
+  Clock clock;       /* the time */
+  Heap heap;         /* sleepers and timeouts */
+  List ready;        /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;   /* its length */
+  bool shuffle;      /* run ready go blocks in random order */
+  uint64_t random;   /* state of the random numbers: never 0 */
+} World;
+
+typedef struct Anchors {
+  uint32_t size;  /* slots in use or free */
+  uint32_t free;  /* first of the free ones, each naming the next; 0: none */
+  uint32_t held;  /* go blocks that the scheduler keeps alive */
+  uint32_t limit; /* hand over when held reaches this */
+} Anchors;
+
+typedef struct Sched {
+  World world;        /* time and the run queue */
+  Go *current;        /* the go block that is running, or NULL */
+  Go *root;           /* the go block whose end the loop waits for, or NULL */
+  Alt outside;        /* the operation that waits outside any go block; its results go to the mailbox */
+  bool running;       /* the loop is running, further down on the C stack */
+  bool stop;          /* what the loop waits for has come */
+  const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
+  uint32_t batch;     /* resumes between two looks at timers and driver: adapted to about a millisecond */
+  int64_t looked;     /* when the loop last looked at the clock, in ns */
+  int64_t polled;     /* when it last polled the driver, in ns */
+  uint32_t pool_size; /* blocks of waiters in SCHED_POOL */
+  Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
+  uint64_t next_id;   /* for the next channel or go block */
+} Sched;
+
+/* The go block of an alt that is not the outside one. */
+static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
+
+/* The scheduler of the C function that is running. */
+static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
+
+/* A random number below n (n > 0), of the world's generator. */
+uint32_t sched_random(Sched *S, uint32_t n);
+
+/* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
+   them by its userdata, the result channel. */
+Go *sched_spawn(lua_State *L, Sched *S, int nargs);
+
+/* Makes a coroutine, not started, that waits like a go block: for a pending take_async or put_async. Its stack is the
+   `n` values on top of L, which are replaced by its userdata. */
+Go *sched_spawn_waiting(lua_State *L, Sched *S, int n);
+
+/* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
+   its mailbox. Raises, naming `what`, where waiting is impossible. */
+Alt *sched_waiter(lua_State *L, Sched *S, const char *what);
+
+/* Waits until the alt, which has been queued or put to sleep, is committed. Returns the number of results, which are on
+   top of L; in a go block by way of lua_yieldk, so that it must be the last thing that a C function does. `k` is called
+   in the go block when it resumes, before the results are returned; NULL for nothing. */
+int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction k);
+
+/* For `k`: checks that it was the scheduler who resumed, raises what it is to raise, and returns the number of results. */
+int sched_resumed(lua_State *L, Alt *alt);
+
+/* Commits an alt: nobody else can complete it any more. It must be woken next. */
+void sched_claim(lua_State *L, Sched *S, Alt *alt);
+
+/* Wakes the owner of a committed alt, whose `nresults` results are on its stack. */
+void sched_wake(Sched *S, Alt *alt, int nresults);
+
+/* Commits an alt whose results are on its stack and wakes its owner. */
+static inline void sched_commit(lua_State *L, Sched *S, Alt *alt, int nresults) {
+  sched_claim(L, S, alt);
+  sched_wake(S, alt, nresults);
+}
+
+/* Puts the running go block at the end of the run queue. */
+void sched_requeue(Sched *S, Alt *alt);
+
+/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
+void sched_bury(lua_State *L, Sched *S, Go *go);
+
+/* Makes room for one more timer. May raise. */
+void sched_reserve_timer(lua_State *L, Sched *S);
+
+/* Puts `alt` to sleep until `deadline` (there must be room for the timer). */
+void sched_sleep(Sched *S, Alt *alt, int64_t deadline);
+
+/* Runs until `root` has ended, or with NULL until nothing is ready, timed or alive. Returns false when that came before
+   root had ended. The results of root, or its error, are then on top of its coroutine, which the caller must hold. */
+bool sched_run(lua_State *L, Sched *S, Go *root);
+
+/* Fires due timers, polls the driver and runs at most `max` ready go blocks. Returns ns to the next deadline, 0 when more
+   is ready, -1 when idle, INT64_MAX when only the driver has something alive. */
+int64_t sched_step(lua_State *L, Sched *S, lua_Integer max);
+
+/* Raises when the caller is in a go block, or in code that the loop or a channel called. */
+void sched_check_outside(lua_State *L, Sched *S, const char *what);
+
+/* Drops what is still ready or asleep in this world: nobody will run it. */
+void sched_abandon(lua_State *L, Sched *S);
+
+/* Sets up the scheduler's user values; its userdata is at SCHED_SELF. */
+void sched_open(lua_State *L, uint64_t seed);
+
+#endif
