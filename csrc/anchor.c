@@ -30,25 +30,25 @@ void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
     lua_rawseti(L, -2, (lua_Integer)a->size + 1); /* may raise: nothing has changed */
     slot = ++a->size;
   }
-  go->slot = slot;
+  go->chan.slot = slot;
   a->held++;
   lua_pop(L, 1);
 }
 
 void anchor_push(lua_State *L, const Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_rawgeti(L, -1, go->slot);
+  lua_rawgeti(L, -1, go->chan.slot);
   lua_replace(L, -2);
 }
 
 void anchor_release(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   lua_pushinteger(L, S->anchors.free);
-  lua_rawseti(L, -2, go->slot);
+  lua_rawseti(L, -2, go->chan.slot);
   lua_pop(L, 1);
-  S->anchors.free = go->slot;
+  S->anchors.free = go->chan.slot;
   S->anchors.held--;
-  go->slot = 0;
+  go->chan.slot = 0;
 }
 
 /* Pushes the channel of a waiter, from its owner's stack. */
@@ -61,10 +61,10 @@ static void push_channel(lua_State *L, const Waiter *w) {
 void anchor_reclaim(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_rawgeti(L, -2, go->slot);
-  lua_rawseti(L, -2, go->slot); /* an existing key: allocates nothing, as everywhere here */
+  lua_rawgeti(L, -2, go->chan.slot);
+  lua_rawseti(L, -2, go->chan.slot); /* an existing key: allocates nothing, as everywhere here */
   lua_pushnil(L);
-  lua_rawseti(L, -3, go->slot);
+  lua_rawseti(L, -3, go->chan.slot);
   lua_pop(L, 2);
   go->alt.flags &= (uint8_t)~ALT_AWAY;
   S->anchors.held++;
@@ -75,7 +75,7 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
   anchor_push(L, go);
   for (uint32_t i = 0; i < go->alt.count; i++) {
     push_channel(L, &go->alt.waiters[i]);
-    lua_getiuservalue(L, -1, CHAN_EXTRAS);
+    chan_extras(L, lua_gettop(L)); /* exists */
     lua_pushvalue(L, -3);
     lua_pushnil(L);
     lua_rawset(L, -3);
@@ -108,9 +108,9 @@ static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
     lua_pop(L, 2);
   }
   lua_pushvalue(L, -1);
-  lua_rawseti(L, away, go->slot);
+  lua_rawseti(L, away, go->chan.slot);
   lua_pushboolean(L, 0);
-  lua_rawseti(L, anchors, go->slot);
+  lua_rawseti(L, anchors, go->chan.slot);
   alt->flags |= ALT_AWAY;
   S->anchors.held--;
 }

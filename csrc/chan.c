@@ -288,17 +288,37 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
 
 /* ---- extras ---- */
 
+/* Pushes the extras of a channel that has no user value for them. */
+static int push_side_extras(lua_State *L, int at) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
+  lua_pushvalue(L, at);
+  int type = lua_rawget(L, -2);
+  lua_replace(L, -2);
+  return type;
+}
+
+static int push_extras(lua_State *L, int at) {
+  int type = lua_getiuservalue(L, at, CHAN_EXTRAS);
+  if (type != LUA_TNONE) return type;
+  lua_pop(L, 1);
+  return push_side_extras(L, at);
+}
+
 void chan_extras(lua_State *L, int at) {
-  if (lua_getiuservalue(L, at, CHAN_EXTRAS) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, at, CHAN_EXTRAS);
-  }
+  if (push_extras(L, at) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_pushvalue(L, -1);
+  if (lua_setiuservalue(L, at, CHAN_EXTRAS)) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, -3);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
 }
 
 void chan_extra(lua_State *L, int at, const char *key) {
-  if (lua_getiuservalue(L, at, CHAN_EXTRAS) == LUA_TTABLE) {
+  if (push_extras(L, at) == LUA_TTABLE) {
     lua_getfield(L, -1, key);
     lua_replace(L, -2);
   }

@@ -9,8 +9,8 @@
 
    A channel is a userdata that begins with a Chan. Its values are kept in its user values: CHAN_VALUES holds the one value
    of a buffer with a single slot, the table that is the ring of a larger one, or the policy object of BUFFER_POLICY;
-   CHAN_EXTRAS holds a table for what few channels need (see chan_extras); channels with a transducer have CHAN_STEP and
-   CHAN_HANDLER besides.
+   CHAN_EXTRAS holds a table for what few channels need (see chan_extras; go blocks, whose memory counts, have theirs in
+   SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides.
 
    Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L. All
    of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened. */
@@ -50,6 +50,7 @@ typedef struct Chan {
   uint16_t nputs;      /* how many puts wait */
   uint16_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
+  uint32_t slot;       /* of a go block's result channel: its place in SCHED_ANCHORS, 0 once it has ended */
   uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
   uint64_t put_total;  /* puts accepted so far */
   uint64_t take_total; /* values taken so far */

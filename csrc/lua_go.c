@@ -43,7 +43,7 @@ static int core_rename(lua_State *L) {
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
   if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_rawgeti(L, -1, S->current->slot);
+  lua_rawgeti(L, -1, S->current->chan.slot);
   chan_extras(L, lua_gettop(L));
   lua_pushvalue(L, 1);
   lua_setfield(L, -2, "go");

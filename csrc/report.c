@@ -9,39 +9,39 @@ enum { LISTED_IN_DEADLOCK = 16 };
 
 /* ---- errors ---- */
 
-int report_msgh(lua_State *L) {
+/* Message handler: keeps the traceback of the error and passes the error on. */
+static int keep_traceback(lua_State *L) {
   luaL_traceback(L, L, NULL, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
   lua_settop(L, 1);
   return 1;
 }
 
-/* Protected: (scheduler, error, traceback or nil, name or channel). */
+/* Protected: (error, traceback or nil, name or channel). */
 static int tell(lua_State *L) {
-  if (lua_type(L, 4) == LUA_TUSERDATA) {
-    chan_push_name(L, (Chan *)lua_touserdata(L, 4), 4);
-    lua_replace(L, 4);
+  if (lua_type(L, 3) == LUA_TUSERDATA) {
+    chan_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
+    lua_replace(L, 3);
   }
-  if (lua_getiuservalue(L, 1, SCHED_ON_ERROR) != LUA_TNIL) {
-    lua_insert(L, 2);
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR) != LUA_TNIL) {
+    lua_insert(L, 1);
     lua_call(L, 3, 0);
     return 0;
   }
-  const char *where = luaL_tolstring(L, 4, NULL), *message = luaL_tolstring(L, 2, NULL);
+  const char *where = luaL_tolstring(L, 3, NULL), *message = luaL_tolstring(L, 1, NULL);
   lua_writestringerror("runnel: error in %s: ", where);
   lua_writestringerror("%s\n", message);
-  if (lua_isstring(L, 3)) lua_writestringerror("%s\n", lua_tostring(L, 3));
+  if (lua_isstring(L, 2)) lua_writestringerror("%s\n", lua_tostring(L, 2));
   return 0;
 }
 
 void report_error(lua_State *L) {
-  lua_pushcfunction(L, tell);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_rotate(L, -5, 2);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
+  lua_insert(L, -4);
   Sched *S = sched_self(L);
   const char *outer = S->inside;
   S->inside = "an error handler";
-  if (lua_pcall(L, 4, 0, 0) != LUA_OK) {
+  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     const char *message = lua_tostring(L, -1);
     lua_writestringerror("runnel: error in the error handler: %s\n", message ? message : "not a string");
     lua_pop(L, 1);
@@ -57,9 +57,8 @@ static int describe_death(lua_State *L) {
   return 2;
 }
 
-void report_death(lua_State *L, Go *go, int at) {
-  (void)go;
-  lua_pushcfunction(L, describe_death);
+void report_death(lua_State *L, int at) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
   if (lua_pcall(L, 1, 2, 0) != LUA_OK) {
     lua_pop(L, 1);
@@ -203,4 +202,16 @@ int report_deadlock(lua_State *L, const char *what) {
   }
   luaL_pushresult(&b);
   return lua_error(L);
+}
+
+void report_open(lua_State *L) {
+  static const struct {
+    int user_value;
+    lua_CFunction function;
+  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death}};
+  for (int i = 0; i < 3; i++) {
+    lua_pushvalue(L, SCHED_SELF);
+    lua_pushcclosure(L, functions[i].function, 1);
+    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
+  }
 }

@@ -4,16 +4,13 @@
 
 #include "sched.h"
 
-/* Message handler: keeps the traceback of the error (SCHED_TRACEBACK) and passes it on. */
-int report_msgh(lua_State *L);
-
 /* Tells on_error, or stderr without one, of an error. On top of L and popped: the error, its traceback or nil, and where it
    happened: the name of a go block, or a channel. Never raises. */
 void report_error(lua_State *L);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is still as it was; nil for what there
-   is no memory for. `go` is at index `at`. */
-void report_death(lua_State *L, Go *go, int at);
+   is no memory for. Its userdata is at index `at`. */
+void report_death(lua_State *L, int at);
 
 /* Pushes a go block's name: what it was renamed to, or where its function was defined (file:line). */
 void report_go_name(lua_State *L, Go *go, int at);
@@ -26,5 +23,8 @@ void report_list(lua_State *L);
 
 /* Raises a deadlock: `what` would wait for ever. Lists the go blocks that are parked. */
 int report_deadlock(lua_State *L, const char *what);
+
+/* Sets up the functions that are called protected, so that reporting need not allocate them (SCHED_MSGH and others). */
+void report_open(lua_State *L);
 
 #endif

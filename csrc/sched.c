@@ -73,12 +73,11 @@ void sched_wake(Sched *S, Alt *alt, int nresults) {
    (sched_bury) ends the go block properly. */
 static Go *new_go(lua_State *L, Sched *S, int n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_EXTRAS);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1};
   go->chan.flags = CHAN_RESULT;
-  go->slot = 0;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
@@ -114,7 +113,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;
-  if (go->slot) anchor_release(L, S, go);
+  if (go->chan.slot) anchor_release(L, S, go);
   go->chan.flags &= (uint16_t)~CHAN_RESULT;
   lua_pushnil(L);
   lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
@@ -149,7 +148,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_pushvalue(co, -1);
   lua_xmove(co, L, 1);
   anchor_push(L, go);
-  report_death(L, go, top + 2);
+  report_death(L, top + 2);
   lua_rotate(L, top + 2, -1); /* error, traceback, name, go block */
   /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
   S->current = go;
@@ -459,11 +458,15 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* all at once: to give a block back must not allocate */
   lua_setiuservalue(L, SCHED_SELF, SCHED_POOL);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, drive, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVE);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, report_msgh, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  report_open(L);
   anchor_open(L);
 }

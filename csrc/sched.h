@@ -31,8 +31,11 @@ enum {
   SCHED_MSGH,        /* message handler that keeps the traceback of an error */
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* table: blocks of waiters for alts, to use again */
-  SCHED_DRIVE,       /* the protected part of the loop, a C function */
-  SCHED_NUSER = SCHED_DRIVE
+  SCHED_EXTRAS,      /* weak table: go block -> its extras as a channel */
+  SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of report.c */
+  SCHED_TELL,        /* tells of an error */
+  SCHED_DESCRIBE,    /* describes a go block that has raised */
+  SCHED_NUSER = SCHED_DESCRIBE
 };
 
 /* Blocks of waiters that are kept to be used again. */
@@ -40,9 +43,8 @@ enum { SCHED_POOL_BLOCKS = 64 };
 
 /* A go block; its userdata is also its result channel. Its own CHAN_VALUES holds its coroutine while it lives. */
 typedef struct Go {
-  Chan chan;     /* the result channel */
-  Alt alt;       /* what it waits for; alt.co is its coroutine */
-  uint32_t slot; /* its place in SCHED_ANCHORS; 0 before it has one and after it has ended */
+  Chan chan; /* the result channel; its id is the go block's too */
+  Alt alt;   /* what it waits for; alt.co is its coroutine */
 } Go;
 
 /* What a simulation replaces as a whole. */

@@ -12,62 +12,63 @@ static const int64_t WINDOW = 10 * CLOCK_MS;
 
 static lua_Integer window_of(int64_t deadline) { return (lua_Integer)(deadline / WINDOW); }
 
-/* Pushes the timeout at a key of the table on top of L, or nil. */
-static Timeout *look_up(lua_State *L, lua_Integer key) {
-  lua_rawgeti(L, -1, key);
+/* Pushes the timeout at a key of the table, or nil. */
+static Timeout *look_up(lua_State *L, int table, lua_Integer key) {
+  lua_rawgeti(L, table, key);
   return (Timeout *)lua_touserdata(L, -1);
 }
 
-/* Pushes a pending timeout that serves the deadline; pushes nothing when there is none. The table is on top of L. */
-static bool push_shared(lua_State *L, int64_t deadline) {
-  lua_Integer w = window_of(deadline);
-  Timeout *latest = look_up(L, 2 * w);
+/* Pushes a pending timeout that serves the deadline and returns true, or pushes nothing. */
+static bool push_shared(lua_State *L, int table, int64_t deadline) {
+  lua_Integer key = 2 * window_of(deadline);
+  Timeout *latest = look_up(L, table, key);
   if (latest && latest->timer.deadline >= deadline) return true;
   lua_pop(L, 1);
-  Timeout *earliest = look_up(L, 2 * w + 3);
+  Timeout *earliest = look_up(L, table, key + 3);
   if (!earliest) {
     lua_pop(L, 1);
-    earliest = look_up(L, 2 * w + 2);
+    earliest = look_up(L, table, key + 2);
   }
   if (earliest && earliest->timer.deadline < deadline + WINDOW) return true;
   lua_pop(L, 1);
   return false;
 }
 
+/* Enters the timeout at the top of the stack, which becomes the latest of its window. May raise. */
+static void enter(lua_State *L, int table, lua_Integer key) {
+  int at = lua_gettop(L);
+  if (look_up(L, table, key)) {
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, at, PREDECESSOR);
+    /* The first of the window gets the other key when it gets company. */
+    if (!look_up(L, table, key + 1)) {
+      lua_pushvalue(L, at + 1);
+      lua_rawseti(L, table, key + 1);
+    }
+  }
+  lua_pushvalue(L, at);
+  lua_rawseti(L, table, key);
+  lua_settop(L, at);
+}
+
 void timeout_push(lua_State *L, Sched *S, int64_t ns) {
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = (now + grain - 1) / grain * grain;
-  deadline = ns > INT64_MAX - deadline ? INT64_MAX - WINDOW : deadline + ns;
+  deadline = ns > INT64_MAX / 2 ? INT64_MAX / 2 : deadline + ns;
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
-  if (push_shared(L, deadline)) {
-    lua_replace(L, -2);
-    return;
+  int table = lua_gettop(L);
+  if (!push_shared(L, table, deadline)) {
+    sched_reserve_timer(L, S);
+    Timeout *t = (Timeout *)lua_newuserdatauv(L, sizeof(Timeout), PREDECESSOR);
+    chan_init(&t->chan, S);
+    t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
+    lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+    lua_setmetatable(L, -2);
+    enter(L, table, 2 * window_of(deadline));
+    t->chan.flags |= CHAN_TIMEOUT;
+    heap_insert(&S->world.heap, &t->timer);
   }
-  sched_reserve_timer(L, S);
-  Timeout *t = (Timeout *)lua_newuserdatauv(L, sizeof(Timeout), PREDECESSOR);
-  chan_init(&t->chan, S);
-  t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, -2);
-  lua_Integer key = 2 * window_of(deadline);
-  if (look_up(L, key)) {
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, -3, PREDECESSOR);
-    /* The first of the window gets the other key when it gets company. */
-    if (!look_up(L, key + 1)) {
-      lua_pop(L, 1);
-      lua_rawseti(L, -3, key + 1);
-    } else {
-      lua_pop(L, 2);
-    }
-  } else {
-    lua_pop(L, 1);
-  }
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, -3, key);
-  lua_replace(L, -2);
-  t->chan.flags |= CHAN_TIMEOUT;
-  heap_insert(&S->world.heap, &t->timer);
+  lua_replace(L, table);
 }
 
 void timeout_fire(lua_State *L, Timer *timer) {
