@@ -38,7 +38,8 @@ typedef enum AltFlag {
   ALT_SELECT = 1,   /* an alts: its results are value, port */
   ALT_AWAY = 2,     /* of a go block that its channels keep alive, not the scheduler (anchor.h) */
   ALT_CALLBACK = 4, /* of a callback (take_async, put_async), which must not park */
-  ALT_RAISE = 8     /* resumes by raising its one result */
+  ALT_RAISE = 8,    /* resumes by raising its one result */
+  ALT_INDEX = 16    /* an alts that wants the number of the operation instead of its port */
 } AltFlag;
 
 struct Alt {

@@ -50,36 +50,24 @@ void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put) {
 
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
   Alt *alt = w->alt;
-  int n = 1;
   lua_pushboolean(alt->co, accepted);
-  if (alt->flags & ALT_SELECT) {
-    lua_pushvalue(alt->co, w->at);
-    n = 2;
-  }
+  int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   sched_commit(L, w->chan->sched, alt, n);
 }
 
 void chan_complete_take(lua_State *L, Waiter *w) {
   Alt *alt = w->alt;
-  int n = 1;
   lua_xmove(L, alt->co, 1);
   w->chan->take_total++;
-  if (alt->flags & ALT_SELECT) {
-    lua_pushvalue(alt->co, w->at);
-    n = 2;
-  }
+  int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   sched_commit(L, w->chan->sched, alt, n);
 }
 
 /* Completes a take with nil: the channel is closed. `reason` is an index in L, or 0. */
 static void complete_closed(lua_State *L, Waiter *w, int reason) {
   Alt *alt = w->alt;
-  int n = 1;
   lua_pushnil(alt->co);
-  if (alt->flags & ALT_SELECT) {
-    lua_pushvalue(alt->co, w->at);
-    n++;
-  }
+  int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   if (reason) {
     lua_pushvalue(L, reason);
     lua_xmove(L, alt->co, 1);

@@ -121,6 +121,18 @@ static inline Waiter *chan_first(const Chan *ch, bool is_put) {
   return first ? CONTAINER_OF(first, Waiter, link) : NULL;
 }
 
+/* The stack of an alts has, from this index on, two slots for each operation: its channel, and the value of a put. */
+enum { CHAN_FIRST_OP = 4 };
+
+/* Pushes onto co what an alts returns besides the value: the port at index `at`, or the number of its operation. Returns
+   how many it pushed: 0 for an alt that is a single operation. */
+static inline int chan_push_port(lua_State *co, uint8_t alt_flags, int at) {
+  if (LIKELY(!(alt_flags & ALT_SELECT))) return 0;
+  if (alt_flags & ALT_INDEX) lua_pushinteger(co, (at - CHAN_FIRST_OP) / 2 + 1);
+  else lua_pushvalue(co, at);
+  return 1;
+}
+
 /* Completes a waiting put. */
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
 

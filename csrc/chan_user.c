@@ -138,15 +138,9 @@ static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_err
 
 /* Wakes an owner with the value on top of L as the result of its take, or as the error that it raises. */
 static void deliver(lua_State *L, Sched *S, Alt *alt, int port, bool ok) {
-  int n = 1;
   lua_xmove(L, alt->co, 1);
-  if (!ok) {
-    alt->flags |= ALT_RAISE;
-  } else if (alt->flags & ALT_SELECT) {
-    lua_pushvalue(alt->co, port);
-    n = 2;
-  }
-  sched_wake(S, alt, n);
+  if (!ok) alt->flags |= ALT_RAISE;
+  sched_wake(S, alt, ok ? 1 + chan_push_port(alt->co, alt->flags, port) : 1);
 }
 
 /* Serves waiting takes from the buffer, as many as it has values. */

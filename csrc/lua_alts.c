@@ -9,7 +9,7 @@
    or queues a waiter for each and parks. */
 #include "lua_face.h"
 
-enum { OPS = 1, OPTS, BLOCK, FIRST_OP };
+enum { OPS = 1, OPTS, BLOCK, FIRST_OP = CHAN_FIRST_OP };
 
 /* Waiters in the smallest block; blocks of that size are kept to be used again. */
 enum { BLOCK_WAITERS = 8 };
@@ -101,19 +101,18 @@ static int choose(lua_State *L, Sched *S, int n, bool priority) {
 }
 
 /* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many. */
-static int do_at_once(lua_State *L, int op) {
+static int do_at_once(lua_State *L, int op, uint8_t flags) {
   Chan *ch = channel_of(L, op);
   int at = channel_at(op);
   if (is_put(L, op)) {
     PutResult result = chan_put(L, ch, at, at + 1);
     if (result == PUT_WAIT) return 0;
     lua_pushboolean(L, result == PUT_DONE);
-    lua_pushvalue(L, at);
-    return 2;
+    return 1 + chan_push_port(L, flags, at);
   }
   int n = chan_take(L, ch, at);
   if (n == TAKE_WAIT) return 0;
-  lua_pushvalue(L, at);
+  chan_push_port(L, flags, at);
   if (n == 2) lua_insert(L, -2); /* the reason comes last */
   return n + 1;
 }
@@ -153,10 +152,10 @@ static int alts_resumed(lua_State *L, int status, lua_KContext ctx) {
 }
 
 /* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises. */
-static void queue_all(lua_State *L, Sched *S, Alt *alt, int n) {
+static void queue_all(lua_State *L, Sched *S, Alt *alt, int n, uint8_t flags) {
   Waiter *waiters = get_block(L, S, n);
   alt->state = ALT_PARKED;
-  alt->flags |= ALT_SELECT;
+  alt->flags |= flags;
   alt->waiters = waiters;
   for (int op = 0; op < n; op++) {
     Chan *ch = channel_of(L, op);
@@ -164,7 +163,7 @@ static void queue_all(lua_State *L, Sched *S, Alt *alt, int n) {
     if (UNLIKELY(!chan_has_room(ch, put))) {
       alt_withdraw(alt);
       alt->state = ALT_IDLE;
-      alt->flags &= (uint8_t)~ALT_SELECT;
+      alt->flags &= (uint8_t)~flags;
       chan_check_room(L, ch, channel_at(op), put);
     }
     chan_wait(ch, &waiters[op], alt, channel_at(op), put);
@@ -172,8 +171,8 @@ static void queue_all(lua_State *L, Sched *S, Alt *alt, int n) {
   }
 }
 
-/* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
-static int core_alts(lua_State *L) {
+/* Both functions; `flags` are the alt's. */
+static int alts(lua_State *L, uint8_t flags) {
   Sched *S = sched_self(L);
   lua_settop(L, BLOCK);
   lua_pushnil(L);
@@ -182,7 +181,7 @@ static int core_alts(lua_State *L) {
   Options options = read_options(L);
   int op = choose(L, S, n, options.priority);
   if (op >= 0) {
-    int results = do_at_once(L, op);
+    int results = do_at_once(L, op, flags);
     if (LIKELY(results)) return results; /* else a buffer policy has changed its mind between two questions */
   }
   if (options.has_default) {
@@ -193,13 +192,19 @@ static int core_alts(lua_State *L) {
   }
   if (n == 0) return luaL_error(L, "alts: no operations: it would wait for ever");
   Alt *alt = sched_waiter(L, S, "alts");
-  queue_all(L, S, alt, n);
+  queue_all(L, S, alt, n, flags);
   int results = sched_wait(L, S, alt, "alts", alts_resumed);
   put_block(L, S); /* only outside a go block does it get here */
   return results;
 }
 
+/* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
+static int core_alts(lua_State *L) { return alts(L, ALT_SELECT); }
+
+/* The same with the number of the operation instead of its port. */
+static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX); }
+
 void lua_alts_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"alts", core_alts}, {"alts_index", core_alts_index}, {NULL, NULL}};
   face_register(L, functions);
 }

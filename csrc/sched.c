@@ -401,7 +401,7 @@ int sched_resumed(lua_State *L, Alt *alt) {
     sched_bury(L, S, go);
     return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
   }
-  alt->flags &= (uint8_t)~ALT_SELECT;
+  alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
   if (UNLIKELY(alt->flags & ALT_RAISE)) {
     alt->flags &= (uint8_t)~ALT_RAISE;
     return lua_error(L);

@@ -1,0 +1,28 @@
+---core.async's channels for Lua: go blocks, channels, alts, timeouts, pipelines.
+---
+---    local rn = require "runnel"
+---    local ch = rn.chan()
+---    rn.go(function() ch:put("hello") end)
+---    print(ch:take()) --> hello
+---
+---Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler until
+---it completes. The names are core.async's in Lua's spelling.
+
+local core = require "runnel.core"
+
+---@class runnel
+local runnel = {}
+
+for _, name in ipairs {
+  "chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
+  "go", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
+  "reduced", "is_reduced",
+} do
+  runnel[name] = core[name]
+end
+
+for _, name in ipairs { "alt", "collect", "pipe", "pipeline", "priority_buffer" } do
+  for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
+end
+
+return runnel

@@ -1,0 +1,69 @@
+---Checks of arguments for the functions written in Lua. Each raises at the line that called the function which checks.
+
+local core = require "runnel.core"
+
+local check = {}
+
+-- 1 is the check, 2 the function of runnel that calls it, 3 the caller's line.
+local CALLER = 3
+
+local function article(value) return value == nil and "nothing" or "a " .. type(value) end
+
+---A channel.
+---@param what string the function and argument, as in "pipe: from"
+function check.chan(value, what)
+  if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value), CALLER) end
+end
+
+---Something that can be called.
+function check.callable(value, what)
+  if type(value) == "function" then return end
+  local meta = getmetatable(value)
+  if type(meta) ~= "table" or not meta.__call then
+    error(what .. ": a function expected, got " .. article(value), CALLER)
+  end
+end
+
+---Something that can be called, or nil.
+function check.callable_or_nil(value, what)
+  if value ~= nil and type(value) ~= "function" then
+    local meta = getmetatable(value)
+    if type(meta) ~= "table" or not meta.__call then
+      error(what .. ": a function or nil expected, got " .. article(value), CALLER)
+    end
+  end
+end
+
+---An integer of at least `least`.
+function check.integer(value, least, what)
+  if math.type(value) ~= "integer" and not (math.type(value) == "float" and value == math.floor(value)) or value < least then
+    error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), CALLER)
+  end
+end
+
+---A table.
+function check.table(value, what)
+  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value), CALLER) end
+end
+
+---A list whose elements are channels.
+function check.chans(value, what)
+  if type(value) ~= "table" then error(what .. ": a list of channels expected, got " .. article(value), CALLER) end
+  for i = 1, #value do
+    if not core.is_chan(value[i]) then
+      error(("%s: element %d is not a channel but %s"):format(what, i, article(value[i])), CALLER)
+    end
+  end
+end
+
+---A table of options with known names, or nil.
+---@param known table<string, boolean> the names that there are
+function check.options(value, known, what)
+  if value == nil then return end
+  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
+  for key in pairs(value) do
+    if not known[key] then error(("%s: there is no option %q"):format(what, tostring(key)), CALLER) end
+  end
+end
+
+return check

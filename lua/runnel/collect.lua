@@ -1,0 +1,119 @@
+---Between channels and lists: into, reduce, transduce, onto_chan, to_chan.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+
+local go, is_reduced = core.go, core.is_reduced
+local collect = {}
+
+---Takes all values of a channel into a list. Source: core.async's into.
+---@param list table appended to, and the result
+---@param ch any the channel, taken from until it closes
+---@return any ch a channel of one value, the list; if `ch` was closed with an error, closed with that error
+function collect.into(list, ch)
+  check.table(list, "into: list")
+  check.chan(ch, "into: channel")
+  return go(function()
+    local n = #list
+    while true do
+      local value, err = ch:take()
+      if value == nil then
+        if err ~= nil then error(err, 0) end
+        return list
+      end
+      n = n + 1
+      list[n] = value
+    end
+  end)
+end
+
+-- Reduces the channel in the running go block; `f` gets the accumulator and the value.
+local function reduce(f, acc, ch)
+  while true do
+    local value, err = ch:take()
+    if value == nil then
+      if err ~= nil then error(err, 0) end
+      return acc
+    end
+    acc = f(acc, value)
+    if is_reduced(acc) then return acc[1] end
+  end
+end
+
+---Reduces all values of a channel. Source: core.async's reduce.
+---@param f fun(acc: any, v: any): any the next accumulator; `rn.reduced(v)` ends with v
+---@param init any the first accumulator
+---@param ch any the channel, taken from until it closes
+---@return any ch a channel of one value, the last accumulator (none if that is nil)
+function collect.reduce(f, init, ch)
+  check.callable(f, "reduce: function")
+  check.chan(ch, "reduce: channel")
+  return go(reduce, f, init, ch)
+end
+
+---Reduces all values of a channel through a transducer. Source: core.async's transduce.
+---@param xf fun(rf: function): function the transducer
+---@param f fun(acc: any, v: any): any as for reduce; called as `f(acc)` once at the end
+---@param init any the first accumulator
+---@param ch any the channel, taken from until it closes
+---@return any ch a channel of one value
+function collect.transduce(xf, f, init, ch)
+  check.callable(xf, "transduce: transducer")
+  check.callable(f, "transduce: function")
+  check.chan(ch, "transduce: channel")
+  return go(function()
+    local step = xf(f)
+    return step(reduce(step, init, ch))
+  end)
+end
+
+-- An iterator over a list, or the iterator itself.
+local function values_of(source, what)
+  if type(source) == "table" and getmetatable(source) == nil then
+    local i = 0
+    return function()
+      i = i + 1
+      return source[i]
+    end
+  end
+  if type(source) == "function" then return source end
+  local meta = getmetatable(source)
+  if type(meta) == "table" and meta.__call then return source end
+  if type(source) == "table" then
+    local i = 0
+    return function()
+      i = i + 1
+      return source[i]
+    end
+  end
+  error(what .. ": a list or an iterator function expected, got a " .. type(source), 3)
+end
+
+local function onto(ch, next_value, close)
+  for value in next_value do
+    if not ch:put(value) then return end
+  end
+  if close ~= false then ch:close() end
+end
+
+---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
+---@param ch any the channel
+---@param source table|fun(): any a list (up to its first nil), or a function called for each next value until it gives nil
+---@param close? boolean whether to close `ch` afterwards; default true
+---@return any ch a channel that closes when all is copied, or `ch` was closed
+function collect.onto_chan(ch, source, close)
+  check.chan(ch, "onto_chan: channel")
+  return go(onto, ch, values_of(source, "onto_chan"), close)
+end
+
+---A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
+---to-chan!.
+---@param source table|fun(): any as for onto_chan
+---@return any ch
+function collect.to_chan(source)
+  local ch = core.chan()
+  go(onto, ch, values_of(source, "to_chan"))
+  return ch
+end
+
+return collect

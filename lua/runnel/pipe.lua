@@ -1,0 +1,65 @@
+---From channels to a channel: pipe, merge.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+
+local go, alts = core.go, core.alts
+local PRIORITY = { priority = true }
+
+local pipe = {}
+
+-- Moves values until `from` or `to` is closed. Closing `to` ends the wait for `from`, and nothing more is taken from it.
+local function forward(from, to, close)
+  local ops = { to:done(), from }
+  while not to:closed() do
+    local value, err = from:poll()
+    if value == nil then
+      value, _, err = alts(ops, PRIORITY)
+      if value == nil and not to:closed() then
+        if close ~= false then to:close(err) end
+        return
+      end
+    end
+    if value == nil or not to:put(value) then return end
+  end
+end
+
+---Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as soon
+---as `to` is closed, so that nothing is taken and lost.
+---@param from any the channel to take from
+---@param to any the channel to put on
+---@param close? boolean whether to close `to` when `from` closes, with its error if it has one; default true
+---@return any to
+function pipe.pipe(from, to, close)
+  check.chan(from, "pipe: from")
+  check.chan(to, "pipe: to")
+  go(forward, from, to, close)
+  return to
+end
+
+---All values of several channels on one, in the order in which they come. Source: core.async's merge.
+---@param chs any[] the channels
+---@param buf? any the buffer of the result, as for rn.chan
+---@return any ch closes when all of them have closed, with the first error among theirs
+function pipe.merge(chs, buf)
+  check.chans(chs, "merge: channels")
+  local out = core.chan(buf)
+  local ops = { out:done(), table.unpack(chs) }
+  go(function()
+    local first_err
+    while #ops > 1 do
+      local value, i, err = core.alts_index(ops)
+      if i == 1 then return end
+      if value == nil then
+        if first_err == nil then first_err = err end
+        table.remove(ops, i)
+      elseif not out:put(value) then
+        return
+      end
+    end
+    out:close(first_err)
+  end)
+  return out
+end
+
+return pipe

@@ -1,0 +1,254 @@
+---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
+---
+---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 jobs; these
+---never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+
+local chan, go, alts = core.chan, core.go, core.alts
+local PRIORITY = { priority = true }
+
+local pipeline = {}
+
+---@class runnel.PipelineOptions
+---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n
+---@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is the job's result
+
+-- ---- the two ends ----
+
+-- A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to` is
+-- closed. Nothing is taken once `to` is.
+local function source(from, to)
+  local ops = { to:done(), from }
+  return function()
+    if to:closed() then return nil end
+    local value, err = from:poll()
+    if value ~= nil then return value end
+    value, _, err = alts(ops, PRIORITY)
+    return value, err
+  end
+end
+
+-- A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take again,
+-- and no go block is to stay behind.
+local function sink(to)
+  local put = { to }
+  local ops = { to:done(), put }
+  return function(value)
+    local done = to:offer(value)
+    if done ~= nil then return done end
+    put[2] = value
+    return (alts(ops, PRIORITY)) or false
+  end
+end
+
+-- Delivers all results of a job; once `to` is closed, drops them, so that the job can finish.
+local function deliver(result, put)
+  local open = true
+  while true do
+    local value = result:take()
+    if value == nil then return end
+    if open then open = put(value) end
+  end
+end
+
+-- ---- jobs ----
+
+-- Calls af; where it raises, the job ends with what the exception handler makes of the error.
+local function start(af, value, result, ex_handler)
+  local trace
+  local ok, err = xpcall(af, function(e)
+    trace = debug.traceback(nil, 2)
+    return e
+  end, value, result)
+  if ok then return end
+  if ex_handler then
+    local handled, instead = pcall(ex_handler, err)
+    if handled then
+      if instead ~= nil then result:put_async(instead) end
+    else
+      core.report(instead, nil, "the ex_handler of a pipeline")
+    end
+  else
+    core.report(err, trace, "a job of a pipeline")
+  end
+  result:close()
+end
+
+-- A counting semaphore for go blocks of one pipeline: acquire parks while none is free.
+local function semaphore(n)
+  local free, waiting = n, chan()
+  return {
+    acquire = function()
+      if free > 0 then
+        free = free - 1
+      else
+        waiting:take()
+      end
+    end,
+    release = function()
+      if not waiting:offer(true) then free = free + 1 end
+    end,
+  }
+end
+
+-- ---- ordered ----
+
+-- One go block takes values and starts their jobs, another delivers the results in the order of the values.
+local function ordered(n, to, af, from, close, window, ex_handler)
+  local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
+  local undelivered, running = semaphore(window), window > n and semaphore(n) or nil
+
+  go(function()
+    local take = source(from, to)
+    local err
+    while true do
+      undelivered.acquire()
+      if running then running.acquire() end
+      local value
+      value, err = take()
+      if value == nil then break end
+      local result = chan(1)
+      queue:put(result)
+      if running then
+        local done = result:done()
+        go(function()
+          done:take()
+          running.release()
+        end)
+      end
+      -- In a go block of its own, since it may park although it ought to return at once.
+      go(start, af, value, result, ex_handler)
+    end
+    queue:close(err)
+  end)
+
+  go(function()
+    local put = sink(to)
+    while true do
+      local result, err = queue:take()
+      if result == nil then
+        if close ~= false then to:close(err) end
+        return
+      end
+      deliver(result, put)
+      undelivered.release()
+    end
+  end)
+  return to
+end
+
+-- ---- unordered ----
+
+-- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets it
+-- passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if nobody
+-- has it. So only one at a time waits for `from`, and none is idle.
+local function unordered(n, to, af, from, close, ex_handler)
+  local take, put = source(from, to), sink(to)
+  local running, led, ended, reason = 0, true, false, nil
+
+  local function lead()
+    while true do
+      local value, err = take()
+      led = false
+      if value == nil then
+        ended, reason = true, err
+      else
+        running = running + 1
+        if running < n then
+          led = true
+          go(lead)
+        end
+        local result = chan(1)
+        start(af, value, result, ex_handler)
+        deliver(result, put)
+        running = running - 1
+      end
+      if ended then
+        if running == 0 and close ~= false then to:close(reason) end
+        return
+      end
+      if led then return end
+      led = true
+    end
+  end
+
+  go(lead)
+  return to
+end
+
+-- ---- the public functions ----
+
+local OPTIONS = { window = true, ex_handler = true }
+
+---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
+---values. Source: core.async's pipeline-async, with exact parallelism.
+---@param n integer jobs at a time, from 1
+---@param to any the channel for the results
+---@param af fun(value: any, result: any) starts a job: puts any number of results on the channel `result` and closes it
+---@param from any the channel of values
+---@param close? boolean whether to close `to` when all is done, with the error of `from` if it has one; default true
+---@param opts? runnel.PipelineOptions
+---@return any to
+function pipeline.pipeline_async(n, to, af, from, close, opts)
+  check.integer(n, 1, "pipeline_async: n")
+  check.chan(to, "pipeline_async: to")
+  check.callable(af, "pipeline_async: af")
+  check.chan(from, "pipeline_async: from")
+  check.options(opts, OPTIONS, "pipeline_async")
+  local window = opts and opts.window or n
+  check.integer(window, n, "pipeline_async: window")
+  check.callable_or_nil(opts and opts.ex_handler, "pipeline_async: ex_handler")
+  return ordered(n, to, af, from, close, window, opts and opts.ex_handler)
+end
+
+---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source: the
+---article on pipeline-async's off-by-two error.
+---@param n integer
+---@param to any
+---@param af fun(value: any, result: any)
+---@param from any
+---@param close? boolean
+---@param opts? runnel.PipelineOptions
+---@return any to
+function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
+  check.integer(n, 1, "pipeline_async_unordered: n")
+  check.chan(to, "pipeline_async_unordered: to")
+  check.callable(af, "pipeline_async_unordered: af")
+  check.chan(from, "pipeline_async_unordered: from")
+  check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
+  check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
+  return unordered(n, to, af, from, close, opts and opts.ex_handler)
+end
+
+---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
+---@param n integer values under way at a time, from 1; with one thread it decides only how far it runs ahead
+---@param to any the channel for the results
+---@param xf fun(rf: function): function the transducer; it must not park
+---@param from any the channel of values
+---@param close? boolean whether to close `to` at the end; default true
+---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
+---@return any to
+function pipeline.pipeline(n, to, xf, from, close, ex_handler)
+  check.integer(n, 1, "pipeline: n")
+  check.chan(to, "pipeline: to")
+  check.callable(xf, "pipeline: transducer")
+  check.chan(from, "pipeline: from")
+  check.callable_or_nil(ex_handler, "pipeline: ex_handler")
+  local function job(value, result)
+    local out = chan(1, xf, ex_handler)
+    out:put(value)
+    out:close()
+    for v in out do
+      if not result:put(v) then break end
+    end
+    result:close()
+  end
+  return ordered(n, to, job, from, close, n, nil)
+end
+
+---The same as pipeline, until there are threads.
+pipeline.pipeline_blocking = pipeline.pipeline
+
+return pipeline

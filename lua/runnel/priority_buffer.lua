@@ -1,0 +1,64 @@
+---priority_buffer: a buffer policy that gives the least value first, a binary heap.
+
+local check = require "runnel.check"
+
+local PriorityBuffer = {}
+PriorityBuffer.__index = PriorityBuffer
+PriorityBuffer.__name = "priority_buffer"
+
+function PriorityBuffer:full() return self.n >= self.limit end
+
+function PriorityBuffer:count() return self.n end
+
+-- Whether entry a comes out before entry b; equal ones in the order in which they came.
+local function before(self, a, b)
+  local less = self.less
+  if less(a.value, b.value) then return true end
+  if less(b.value, a.value) then return false end
+  return a.seq < b.seq
+end
+
+-- Errors of `less` leave the heap as it was: the new place is found before anything moves.
+function PriorityBuffer:add(value)
+  local heap, entry = self.heap, { value = value, seq = self.seq }
+  local path, place = {}, self.n + 1
+  while place > 1 and before(self, entry, heap[place // 2]) do
+    path[#path + 1] = place
+    place = place // 2
+  end
+  for i = 1, #path do heap[path[i]] = heap[path[i] // 2] end
+  heap[place] = entry
+  self.n, self.seq = self.n + 1, self.seq + 1
+end
+
+function PriorityBuffer:remove()
+  local heap, n = self.heap, self.n
+  local first, last = heap[1], heap[n]
+  local path, place = { 1 }, 1
+  while 2 * place < n do
+    local child = 2 * place
+    if child + 1 < n and before(self, heap[child + 1], heap[child]) then child = child + 1 end
+    if not before(self, heap[child], last) then break end
+    path[#path + 1] = child
+    place = child
+  end
+  for i = 1, #path - 1 do heap[path[i]] = heap[path[i + 1]] end
+  heap[place] = last
+  heap[n] = nil
+  self.n = n - 1
+  return first.value
+end
+
+local function less_than(a, b) return a < b end
+
+---A buffer that gives its least value first; equal ones in the order in which they came.
+---@param n integer values it holds before puts must wait
+---@param less? fun(a: any, b: any): boolean whether a comes out before b; default `<`
+---@return table buffer for rn.chan; one for each channel
+local function priority_buffer(n, less)
+  check.integer(n, 1, "priority_buffer: size")
+  check.callable_or_nil(less, "priority_buffer: less")
+  return setmetatable({ limit = n, less = less or less_than, heap = {}, n = 0, seq = 0 }, PriorityBuffer)
+end
+
+return { priority_buffer = priority_buffer }
