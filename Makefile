@@ -5,7 +5,7 @@
 #   make test SPEC=spec/chan_spec.lua BUSTED_FLAGS=--filter=close
 
 LUA    ?= lua5.4
-CFLAGS ?= -O2
+CFLAGS ?= -O3 -fno-plt $(LTO)
 BUILD  ?= build
 SPEC   ?= spec
 
@@ -18,6 +18,10 @@ lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
+
+# Optimising across files and calling Lua without the detour through the PLT save a tenth of the time of a message
+# (make bench). Not every linker can do the first for clang.
+LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),-flto=auto)
 
 DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
 WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion

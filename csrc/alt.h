@@ -2,7 +2,8 @@
 
    An alt is one decision of one owner: a single put or take, or an alts over many. It has a waiter in the queue of every
    channel that could complete it. The first that does commits the alt, once and for ever, and the commit withdraws all
-   its waiters at once: a waiter that is in a queue is active. (core.async leaves the dead ones to be purged lazily.)
+   its waiters at once: a waiter that is in a queue is active. (core.async leaves the dead ones to be purged lazily.) Committing is chan_withdraw and then
+   waking the owner: sched_commit.
 
    The values of the operations, and later the results, lie on the stack of a coroutine, `co`: the owner's own, or the
    mailbox of one that waits outside any go block. An alt knows no more of its owner than that. */
@@ -54,9 +55,5 @@ struct Alt {
   uint8_t state;        /* an AltState */
   uint8_t flags;        /* of AltFlag */
 };
-
-/* Takes every waiter out of its queue. Whether this is a commit or a withdrawal is for the caller to say by what it does
-   next: the queues do not care. */
-void alt_withdraw(Alt *alt);
 
 #endif

@@ -3,11 +3,6 @@
 
 enum { FIRST_SIZE = 8 };
 
-BufferAdd buffer_add(const Buffer *b) {
-  if (b->count < b->limit || b->kind <= BUFFER_FIXED) return BUFFER_ADD;
-  return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;
-}
-
 uint32_t buffer_grown(const Buffer *b) {
   uint32_t size = b->size ? b->size * 2 : FIRST_SIZE;
   /* Below the limit the limit is the most that is ever needed; above it a transducer is expanding. */

@@ -43,7 +43,10 @@ static inline bool buffer_full(const Buffer *b) { return b->count >= b->limit &&
 static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING && kind <= BUFFER_PROMISE; }
 
 /* What to do with one more value. Not for BUFFER_POLICY. */
-BufferAdd buffer_add(const Buffer *b);
+static inline BufferAdd buffer_add(const Buffer *b) {
+  if (b->count < b->limit || b->kind <= BUFFER_FIXED) return BUFFER_ADD;
+  return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;
+}
 
 /* The size to grow to when every slot is taken. */
 uint32_t buffer_grown(const Buffer *b);

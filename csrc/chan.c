@@ -11,26 +11,10 @@
 #include "chan_user.h"
 #include "sched.h"
 
+const char chan_tag = 'c';
+
 void chan_init(Chan *ch, struct Sched *S) {
-  *ch = (Chan){.sched = S, .id = S->next_id++};
-}
-
-/* ---- waiters ---- */
-
-static List *queue_of(Chan *ch, bool is_put) { return is_put ? &ch->puts : &ch->takes; }
-
-void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
-  *w = (Waiter){.chan = ch, .alt = alt, .at = at, .is_put = is_put};
-  list_append(queue_of(ch, is_put), &w->link);
-  if (is_put) ch->nputs++;
-  else ch->ntakes++;
-}
-
-void chan_leave(Waiter *w) {
-  if (!link_joined(&w->link)) return;
-  list_remove(queue_of(w->chan, w->is_put), &w->link);
-  if (w->is_put) w->chan->nputs--;
-  else w->chan->ntakes--;
+  *ch = (Chan){.tag = &chan_tag, .sched = S, .id = S->next_id++};
 }
 
 void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put) {
@@ -124,15 +108,11 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
 
 void chan_store(lua_State *L, Chan *ch, int at, int value) {
   Buffer *b = &ch->buf;
-  switch (buffer_add(b)) {
-    case BUFFER_DROP:
-      return;
-    case BUFFER_SLIDE:
-      chan_fetch(L, ch, at);
-      lua_pop(L, 1);
-      break;
-    case BUFFER_ADD:
-      break;
+  BufferAdd what = buffer_add(b);
+  if (UNLIKELY(what != BUFFER_ADD)) {
+    if (what == BUFFER_DROP) return;
+    chan_fetch(L, ch, at);
+    lua_pop(L, 1);
   }
   if (b->count == b->size) grow(L, ch, at);
   if (b->size == 1) {

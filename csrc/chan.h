@@ -43,7 +43,8 @@ typedef enum ChanFlag {
 } ChanFlag;
 
 typedef struct Chan {
-  struct Sched *sched; /* the scheduler that it belongs to; also what tells a channel from a foreign userdata */
+  const void *tag;     /* chan_tag: what tells a channel from a foreign userdata, faster than its metatable */
+  struct Sched *sched; /* the scheduler that it belongs to */
   List puts;           /* waiting puts, first come first served */
   List takes;          /* waiting takes */
   uint32_t ntakes;     /* how many takes wait */
@@ -61,6 +62,9 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 
 /* chan_take's answer when nothing is there to take. */
 #define TAKE_WAIT (-1)
+
+/* Its address is the tag of channels. */
+extern const char chan_tag;
 
 /* Initialises a channel without a buffer. */
 void chan_init(Chan *ch, struct Sched *S);
@@ -85,10 +89,35 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
 void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put);
 
 /* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room. */
-void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put);
+static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
+  w->chan = ch;
+  w->alt = alt;
+  w->at = at;
+  w->is_put = is_put;
+  if (is_put) {
+    list_append(&ch->puts, &w->link);
+    ch->nputs++;
+  } else {
+    list_append(&ch->takes, &w->link);
+    ch->ntakes++;
+  }
+}
 
-/* Takes a waiter out of its channel's queue, if it is in it. */
-void chan_leave(Waiter *w);
+/* Takes every waiter of an alt out of its queue. Whether this commits the alt or withdraws it is for the caller to say by
+   what it does next: the queues do not care. */
+static inline void chan_withdraw(Alt *alt) {
+  for (uint32_t i = 0; i < alt->count; i++) {
+    Waiter *w = &alt->waiters[i];
+    if (w->is_put) {
+      list_remove(&w->chan->puts, &w->link);
+      w->chan->nputs--;
+    } else {
+      list_remove(&w->chan->takes, &w->link);
+      w->chan->ntakes--;
+    }
+  }
+  alt->count = 0;
+}
 
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);

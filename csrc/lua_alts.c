@@ -161,7 +161,7 @@ static void queue_all(lua_State *L, Sched *S, Alt *alt, int n, uint8_t flags) {
     Chan *ch = channel_of(L, op);
     bool put = is_put(L, op);
     if (UNLIKELY(!chan_has_room(ch, put))) {
-      alt_withdraw(alt);
+      chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
       chan_check_room(L, ch, channel_at(op), put);

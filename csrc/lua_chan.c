@@ -19,18 +19,23 @@ static void check_value(lua_State *L, int i, const char *what) {
   }
 }
 
+/* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
+static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
+  Alt *alt = sched_waiter(L, ch->sched, what);
+  if (UNLIKELY(!chan_has_room(ch, is_put))) chan_check_room(L, ch, 1, is_put);
+  alt->state = ALT_PARKED;
+  alt->waiters = &alt->own.waiter;
+  alt->count = 1;
+  chan_wait(ch, &alt->own.waiter, alt, 1, is_put);
+  return sched_wait(L, ch->sched, alt, what, NULL);
+}
+
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
-  Alt *alt = sched_waiter(L, ch->sched, "take");
-  chan_check_room(L, ch, 1, false);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, false);
-  return sched_wait(L, ch->sched, alt, "take", NULL);
+  return wait_single(L, ch, "take", false);
 }
 
 /* ch:put(v) -> true | false */
@@ -42,13 +47,7 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  Alt *alt = sched_waiter(L, ch->sched, "put");
-  chan_check_room(L, ch, 1, true);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, true);
-  return sched_wait(L, ch->sched, alt, "put", NULL);
+  return wait_single(L, ch, "put", true);
 }
 
 /* ch:offer(v) -> true | nil (not now) | false (closed) */

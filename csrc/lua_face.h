@@ -7,11 +7,11 @@
 
 #include "sched.h"
 
-/* The channel at index `i`, or NULL for anything else, a channel of another lua_State included. */
+/* The channel at index `i`, or NULL for anything else. */
 static inline Chan *face_to_chan(lua_State *L, int i) {
   Chan *ch = (Chan *)lua_touserdata(L, i);
   /* A light userdata has no length; a foreign one may be shorter than the tag. */
-  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->sched != sched_self(L))) return NULL;
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
   return ch;
 }
 

@@ -17,7 +17,8 @@ static int core_yield(lua_State *L) {
     return 0;
   }
   Alt *alt = sched_waiter(L, S, "yield");
-  sched_requeue(S, alt);
+  alt->nresults = 0;
+  sched_ready(S, alt);
   return sched_wait(L, S, alt, "yield", NULL);
 }
 

@@ -28,13 +28,6 @@ uint32_t sched_random(Sched *S, uint32_t n) {
 
 /* ---- the run queue ---- */
 
-static void make_ready(Sched *S, Alt *alt) {
-  alt->state = ALT_READY;
-  alt->own.waiter.link.next = NULL;
-  list_append(&S->world.ready, &alt->own.waiter.link);
-  S->world.nready++;
-}
-
 static Alt *next_ready(Sched *S) {
   Link *link = S->world.ready.first;
   if (UNLIKELY(S->world.shuffle)) {
@@ -45,25 +38,7 @@ static Alt *next_ready(Sched *S) {
   return CONTAINER_OF(link, Alt, own.waiter.link);
 }
 
-void sched_requeue(Sched *S, Alt *alt) {
-  alt->nresults = 0;
-  make_ready(S, alt);
-}
-
-void sched_claim(lua_State *L, Sched *S, Alt *alt) {
-  if (UNLIKELY(alt->flags & ALT_AWAY)) anchor_bring_back(L, S, sched_go(alt));
-  alt_withdraw(alt);
-}
-
-void sched_wake(Sched *S, Alt *alt, int nresults) {
-  alt->nresults = (uint16_t)nresults;
-  if (UNLIKELY(alt == &S->outside)) {
-    alt->state = ALT_READY;
-    S->stop = true;
-  } else {
-    make_ready(S, alt);
-  }
-}
+void sched_bring_back(lua_State *L, Sched *S, Alt *alt) { anchor_bring_back(L, S, sched_go(alt)); }
 
 /* ---- go blocks ---- */
 
@@ -97,7 +72,7 @@ Go *sched_spawn(lua_State *L, Sched *S, int nargs) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
   Go *go = new_go(L, S, nargs + 1);
   go->alt.nresults = (uint16_t)nargs;
-  make_ready(S, &go->alt);
+  sched_ready(S, &go->alt);
   return go;
 }
 
@@ -190,7 +165,7 @@ static void withdraw(Sched *S, Alt *alt) {
     list_remove(&S->world.ready, &alt->own.waiter.link);
     S->world.nready--;
   }
-  alt_withdraw(alt);
+  chan_withdraw(alt);
   alt->state = ALT_IDLE;
 }
 
@@ -364,24 +339,20 @@ void sched_check_outside(lua_State *L, Sched *S, const char *what) {
 
 #define INSTEAD "use offer or poll, or put_async or take_async, or do it in a go block of its own (rn.go)"
 
-Alt *sched_waiter(lua_State *L, Sched *S, const char *what) {
+Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what) {
   Go *go = S->current;
-  if (UNLIKELY(S->inside)) luaL_error(L, "%s would have to wait, which is impossible inside %s: " INSTEAD, what, S->inside);
-  if (go) {
-    if (UNLIKELY(go->alt.co != L)) {
-      luaL_error(L, "%s would have to wait, which is impossible inside a coroutine of your own within a go block: only the "
-                 "go block itself can park; " INSTEAD, what);
-    }
-    if (UNLIKELY(go->alt.flags & ALT_CALLBACK)) {
-      luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
-    }
-    if (UNLIKELY(!lua_isyieldable(L))) {
-      luaL_error(L, "%s would have to wait, which is impossible across a C call (a metamethod, table.sort, string.gsub, "
-                 "or another C function that called back): " INSTEAD, what);
-    }
-    return &go->alt;
+  if (S->inside) luaL_error(L, "%s would have to wait, which is impossible inside %s: " INSTEAD, what, S->inside);
+  if (go && go->alt.co != L) {
+    luaL_error(L, "%s would have to wait, which is impossible inside a coroutine of your own within a go block: only the go "
+               "block itself can park; " INSTEAD, what);
   }
-  if (S->running) luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
+  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) {
+    luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
+  }
+  if (go) {
+    luaL_error(L, "%s would have to wait, which is impossible across a C call (a metamethod, table.sort, string.gsub, or "
+               "another C function that called back): " INSTEAD, what);
+  }
   Alt *alt = &S->outside;
   int n = lua_gettop(L);
   lua_settop(alt->co, 0);

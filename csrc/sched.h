@@ -89,6 +89,9 @@ static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L
 /* A random number below n (n > 0), of the world's generator. */
 uint32_t sched_random(Sched *S, uint32_t n);
 
+/* Makes the scheduler hold a go block again that its channels kept alive. */
+void sched_bring_back(lua_State *L, Sched *S, Alt *alt);
+
 /* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
    them by its userdata, the result channel. */
 Go *sched_spawn(lua_State *L, Sched *S, int nargs);
@@ -99,7 +102,13 @@ Go *sched_spawn_waiting(lua_State *L, Sched *S, int n);
 
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
    its mailbox. Raises, naming `what`, where waiting is impossible. */
-Alt *sched_waiter(lua_State *L, Sched *S, const char *what);
+Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what);
+
+static inline Alt *sched_waiter(lua_State *L, Sched *S, const char *what) {
+  Go *go = S->current;
+  if (LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & ALT_CALLBACK) && lua_isyieldable(L))) return &go->alt;
+  return sched_waiter_elsewhere(L, S, what);
+}
 
 /* Waits until the alt, which has been queued or put to sleep, is committed. Returns the number of results, which are on
    top of L; in a go block by way of lua_yieldk, so that it must be the last thing that a C function does. `k` is called
@@ -110,19 +119,34 @@ int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction
 int sched_resumed(lua_State *L, Alt *alt);
 
 /* Commits an alt: nobody else can complete it any more. It must be woken next. */
-void sched_claim(lua_State *L, Sched *S, Alt *alt);
+static inline void sched_claim(lua_State *L, Sched *S, Alt *alt) {
+  if (UNLIKELY(alt->flags & ALT_AWAY)) sched_bring_back(L, S, alt);
+  chan_withdraw(alt);
+}
+
+/* Puts an owner at the end of the run queue. */
+static inline void sched_ready(Sched *S, Alt *alt) {
+  alt->state = ALT_READY;
+  list_append(&S->world.ready, &alt->own.waiter.link);
+  S->world.nready++;
+}
 
 /* Wakes the owner of a committed alt, whose `nresults` results are on its stack. */
-void sched_wake(Sched *S, Alt *alt, int nresults);
+static inline void sched_wake(Sched *S, Alt *alt, int nresults) {
+  alt->nresults = (uint16_t)nresults;
+  if (LIKELY(alt != &S->outside)) {
+    sched_ready(S, alt);
+  } else {
+    alt->state = ALT_READY;
+    S->stop = true;
+  }
+}
 
 /* Commits an alt whose results are on its stack and wakes its owner. */
 static inline void sched_commit(lua_State *L, Sched *S, Alt *alt, int nresults) {
   sched_claim(L, S, alt);
   sched_wake(S, alt, nresults);
 }
-
-/* Puts the running go block at the end of the run queue. */
-void sched_requeue(Sched *S, Alt *alt);
 
 /* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
 void sched_bury(lua_State *L, Sched *S, Go *go);
