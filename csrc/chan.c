@@ -196,14 +196,8 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   return 1 + chan_push_reason(L, ch, at);
 }
 
-bool chan_can_put(lua_State *L, Chan *ch, int at) {
-  if (ch->flags & CHAN_CLOSED) return true;
-  if (ch->buf.kind == BUFFER_POLICY) return !chan_user_full(L, ch, at);
-  return !buffer_full(&ch->buf) || chan_first(ch, false) != NULL;
-}
-
-bool chan_can_take(lua_State *L, Chan *ch, int at) {
-  return (ch->flags & CHAN_CLOSED) || chan_count(L, ch, at) > 0 || chan_first(ch, true) != NULL;
+bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {
+  return is_put ? !chan_user_full(L, ch, at) : chan_user_count(L, ch, at) > 0;
 }
 
 lua_Integer chan_count(lua_State *L, Chan *ch, int at) {

@@ -76,9 +76,21 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
    it has one. Returns how many it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
 
-/* Whether chan_put, or chan_take, would complete at once. May call a policy and so raise. */
-bool chan_can_put(lua_State *L, Chan *ch, int at);
-bool chan_can_take(lua_State *L, Chan *ch, int at);
+/* Whether a policy has room, or values. May raise. */
+bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
+
+/* Whether chan_put would complete at once. May call a policy and so raise. */
+static inline bool chan_can_put(lua_State *L, Chan *ch, int at) {
+  if (ch->takes.first || ch->flags & CHAN_CLOSED) return true;
+  if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) return chan_policy_can(L, ch, at, true);
+  return !buffer_full(&ch->buf);
+}
+
+/* Whether chan_take would complete at once. May call a policy and so raise. */
+static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.count || ch->puts.first || ch->flags & CHAN_CLOSED) return true;
+  return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
+}
 
 /* Whether one more put, or take, may wait. Any number may wait for a time to come: there a buffer is no cure. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {

@@ -18,8 +18,6 @@ typedef struct List {
   Link *first; /* NULL when the list is empty */
 } List;
 
-/* Whether the link is in a list. */
-static inline bool link_joined(const Link *link) { return link->next != NULL; }
 
 /* Adds a link, which must be in no list, at the end. */
 static inline void list_append(List *list, Link *link) {

@@ -11,10 +11,16 @@
 
 enum { OPS = 1, OPTS, BLOCK, FIRST_OP = CHAN_FIRST_OP };
 
-/* Waiters in the smallest block; blocks of that size are kept to be used again. */
-enum { BLOCK_WAITERS = 8 };
+enum {
+  FEW_OPS = 64, /* as many are kept on the C stack */
+  MAX_OPS = 100000
+};
 
-enum { MAX_OPS = 100000 };
+/* An operation, read out of the table. */
+typedef struct Op {
+  Chan *ch;    /* its channel, which is on the stack at channel_at */
+  bool is_put; /* a put, its value one slot further, or a take */
+} Op;
 
 typedef struct Options {
   bool priority;    /* try in the order given */
@@ -24,9 +30,7 @@ typedef struct Options {
 
 static int channel_at(int op) { return FIRST_OP + 2 * op; }
 
-static Chan *channel_of(lua_State *L, int op) { return (Chan *)lua_touserdata(L, channel_at(op)); }
-
-static bool is_put(lua_State *L, int op) { return !lua_isnil(L, channel_at(op) + 1); }
+/* ---- reading the arguments ---- */
 
 /* Raises that element `i` of the ops is not an operation. */
 static int bad_op(lua_State *L, lua_Integer i, const char *why) {
@@ -34,32 +38,29 @@ static int bad_op(lua_State *L, lua_Integer i, const char *why) {
 }
 
 /* Replaces the element on top of the stack by its channel and its value or nil. */
-static void push_op(lua_State *L, lua_Integer i) {
-  if (face_to_chan(L, -1)) {
+static Op push_op(lua_State *L, lua_Integer i) {
+  Op op = {face_to_chan(L, -1), false};
+  if (LIKELY(op.ch)) {
     lua_pushnil(L);
-    return;
+    return op;
   }
-  if (!lua_istable(L, -1)) {
-    bad_op(L, i, lua_isnil(L, -1) ? "is nil" : "is not a channel");
-  }
+  if (!lua_istable(L, -1)) bad_op(L, i, lua_isnil(L, -1) ? "is nil" : "is not a channel");
   lua_geti(L, -1, 1);
-  if (!face_to_chan(L, -1)) bad_op(L, i, "does not begin with a channel");
+  op = (Op){face_to_chan(L, -1), true};
+  if (!op.ch) bad_op(L, i, "does not begin with a channel");
   if (lua_geti(L, -2, 2) == LUA_TNIL) bad_op(L, i, "has no value to put, or nil, which cannot be put");
   lua_remove(L, -3);
+  return op;
 }
 
-/* Pushes all operations and returns how many they are. */
-static int push_ops(lua_State *L) {
+/* The number of operations; there is room for them on the stack. */
+static int count_ops(lua_State *L) {
   if (!lua_istable(L, OPS)) {
-    luaL_error(L, "alts: a list of operations expected, got %s", lua_isnone(L, OPS) ? "nothing" : luaL_typename(L, OPS));
+    luaL_error(L, "alts: a list of operations expected, got %s", lua_isnil(L, OPS) ? "nothing" : luaL_typename(L, OPS));
   }
   lua_Integer n = luaL_len(L, OPS);
   if (n > MAX_OPS) luaL_error(L, "alts: at most %d operations", MAX_OPS);
   luaL_checkstack(L, (int)(2 * n) + LUA_MINSTACK, "too many operations for alts");
-  for (lua_Integer i = 1; i <= n; i++) {
-    lua_geti(L, OPS, i);
-    push_op(L, i);
-  }
   return (int)n;
 }
 
@@ -82,63 +83,73 @@ static Options read_options(lua_State *L) {
   return o;
 }
 
-static bool can_complete(lua_State *L, int op) {
-  Chan *ch = channel_of(L, op);
-  return is_put(L, op) ? chan_can_put(L, ch, channel_at(op)) : chan_can_take(L, ch, channel_at(op));
-}
+/* ---- phase one ---- */
 
 /* The operation to do at once, or -1. */
-static int choose(lua_State *L, Sched *S, int n, bool priority) {
+static int choose(lua_State *L, Sched *S, const Op *ops, int n, bool priority) {
   int chosen = -1;
   uint32_t ready = 0;
-  for (int op = 0; op < n; op++) {
-    if (!can_complete(L, op)) continue;
-    if (priority) return op;
+  for (int i = 0; i < n; i++) {
+    bool can = ops[i].is_put ? chan_can_put(L, ops[i].ch, channel_at(i)) : chan_can_take(L, ops[i].ch, channel_at(i));
+    if (!can) continue;
+    if (priority) return i;
     /* The k-th that is ready replaces the choice with probability 1/k: each ends up equally likely. */
-    if (++ready == 1 || sched_random(S, ready) == 0) chosen = op;
+    if (++ready == 1 || sched_random(S, ready) == 0) chosen = i;
   }
   return chosen;
 }
 
 /* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many. */
-static int do_at_once(lua_State *L, int op, uint8_t flags) {
-  Chan *ch = channel_of(L, op);
-  int at = channel_at(op);
-  if (is_put(L, op)) {
-    PutResult result = chan_put(L, ch, at, at + 1);
+static int do_at_once(lua_State *L, Op op, int at, uint8_t flags) {
+  if (op.is_put) {
+    PutResult result = chan_put(L, op.ch, at, at + 1);
     if (result == PUT_WAIT) return 0;
     lua_pushboolean(L, result == PUT_DONE);
     return 1 + chan_push_port(L, flags, at);
   }
-  int n = chan_take(L, ch, at);
+  int n = chan_take(L, op.ch, at);
   if (n == TAKE_WAIT) return 0;
   chan_push_port(L, flags, at);
   if (n == 2) lua_insert(L, -2); /* the reason comes last */
   return n + 1;
 }
 
-/* ---- blocks of waiters, which are used again ---- */
+/* ---- phase two ----
+
+   The waiters lie in a userdata, a block, which is used again: the scheduler keeps some of two sizes. */
+
+static const int BLOCK_SIZES[SCHED_POOLS] = {8, 64};
+
+/* The pool for n waiters, or SCHED_POOLS. */
+static int pool_for(int n) {
+  int pool = 0;
+  while (pool < SCHED_POOLS && n > BLOCK_SIZES[pool]) pool++;
+  return pool;
+}
 
 /* Puts a block for n waiters into its place on the stack. */
 static Waiter *get_block(lua_State *L, Sched *S, int n) {
-  if (n <= BLOCK_WAITERS && S->pool_size > 0) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_POOL);
-    lua_rawgeti(L, -1, S->pool_size--);
+  int pool = pool_for(n);
+  if (pool < SCHED_POOLS && S->pooled[pool] > 0) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+    lua_rawgeti(L, -1, S->pooled[pool]--);
     lua_replace(L, BLOCK);
     lua_pop(L, 1);
   } else {
-    lua_newuserdatauv(L, (size_t)(n < BLOCK_WAITERS ? BLOCK_WAITERS : n) * sizeof(Waiter), 0);
+    int size = pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n;
+    lua_newuserdatauv(L, (size_t)size * sizeof(Waiter), 0);
     lua_replace(L, BLOCK);
   }
   return (Waiter *)lua_touserdata(L, BLOCK);
 }
 
-/* Gives the block back; keeps it where that takes no memory. */
-static void put_block(lua_State *L, Sched *S) {
-  if (S->pool_size >= SCHED_POOL_BLOCKS || lua_rawlen(L, BLOCK) != BLOCK_WAITERS * sizeof(Waiter)) return;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_POOL);
+/* Gives the block of n waiters back; allocates nothing, since the pool's table has room for all that it may hold. */
+static void put_block(lua_State *L, Sched *S, int n) {
+  int pool = pool_for(n);
+  if (pool == SCHED_POOLS || S->pooled[pool] >= SCHED_POOL_BLOCKS) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
   lua_pushvalue(L, BLOCK);
-  lua_rawseti(L, -2, ++S->pool_size);
+  lua_rawseti(L, -2, ++S->pooled[pool]);
   lua_pop(L, 1);
 }
 
@@ -147,41 +158,49 @@ static int alts_resumed(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
   Alt *alt = (Alt *)ctx;
   int n = sched_resumed(L, alt);
-  put_block(L, sched_self(L));
+  put_block(L, sched_self(L), (int)(lua_rawlen(L, BLOCK) / sizeof(Waiter)));
   return n;
 }
 
 /* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises. */
-static void queue_all(lua_State *L, Sched *S, Alt *alt, int n, uint8_t flags) {
-  Waiter *waiters = get_block(L, S, n);
+static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, int n, uint8_t flags) {
   alt->state = ALT_PARKED;
   alt->flags |= flags;
   alt->waiters = waiters;
-  for (int op = 0; op < n; op++) {
-    Chan *ch = channel_of(L, op);
-    bool put = is_put(L, op);
-    if (UNLIKELY(!chan_has_room(ch, put))) {
+  for (int i = 0; i < n; i++) {
+    if (UNLIKELY(!chan_has_room(ops[i].ch, ops[i].is_put))) {
       chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
-      chan_check_room(L, ch, channel_at(op), put);
+      chan_check_room(L, ops[i].ch, channel_at(i), ops[i].is_put);
     }
-    chan_wait(ch, &waiters[op], alt, channel_at(op), put);
+    chan_wait(ops[i].ch, &waiters[i], alt, channel_at(i), ops[i].is_put);
     alt->count++;
   }
 }
 
+/* ---- alts ---- */
+
 /* Both functions; `flags` are the alt's. */
 static int alts(lua_State *L, uint8_t flags) {
   Sched *S = sched_self(L);
-  lua_settop(L, BLOCK);
-  lua_pushnil(L);
-  lua_replace(L, BLOCK);
-  int n = push_ops(L);
+  lua_settop(L, OPTS);
+  lua_pushnil(L); /* BLOCK */
+  int n = count_ops(L);
+  Op few[FEW_OPS], *ops = few;
+  if (UNLIKELY(n > FEW_OPS)) {
+    /* In the place of the block, and then of a value that nobody needs, so that it lives as long as it is needed. */
+    ops = (Op *)lua_newuserdatauv(L, (size_t)n * sizeof(Op), 0);
+    lua_replace(L, BLOCK);
+  }
+  for (int i = 0; i < n; i++) {
+    lua_geti(L, OPS, i + 1);
+    ops[i] = push_op(L, i + 1);
+  }
   Options options = read_options(L);
-  int op = choose(L, S, n, options.priority);
-  if (op >= 0) {
-    int results = do_at_once(L, op, flags);
+  int chosen = choose(L, S, ops, n, options.priority);
+  if (chosen >= 0) {
+    int results = do_at_once(L, ops[chosen], channel_at(chosen), flags);
     if (LIKELY(results)) return results; /* else a buffer policy has changed its mind between two questions */
   }
   if (options.has_default) {
@@ -192,9 +211,10 @@ static int alts(lua_State *L, uint8_t flags) {
   }
   if (n == 0) return luaL_error(L, "alts: no operations: it would wait for ever");
   Alt *alt = sched_waiter(L, S, "alts");
-  queue_all(L, S, alt, n, flags);
+  if (n > FEW_OPS) lua_copy(L, BLOCK, OPS);
+  queue_all(L, alt, get_block(L, S, n), ops, n, flags);
   int results = sched_wait(L, S, alt, "alts", alts_resumed);
-  put_block(L, S); /* only outside a go block does it get here */
+  put_block(L, S, n); /* only outside a go block does it get here */
   return results;
 }
 

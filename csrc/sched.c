@@ -427,8 +427,10 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
-  lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* all at once: to give a block back must not allocate */
-  lua_setiuservalue(L, SCHED_SELF, SCHED_POOL);
+  for (int pool = 0; pool < SCHED_POOLS; pool++) {
+    lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* all at once: to give a block back must not allocate */
+    lua_setiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+  }
   lua_newtable(L);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "k");

@@ -30,7 +30,8 @@ enum {
   SCHED_REDUCED,     /* metatable of reduced values */
   SCHED_MSGH,        /* message handler that keeps the traceback of an error */
   SCHED_TRACEBACK,   /* that traceback */
-  SCHED_POOL,        /* table: blocks of waiters for alts, to use again */
+  SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again */
+  SCHED_POOL_END = SCHED_POOL + 1,
   SCHED_EXTRAS,      /* weak table: go block -> its extras as a channel */
   SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of report.c */
   SCHED_TELL,        /* tells of an error */
@@ -38,8 +39,8 @@ enum {
   SCHED_NUSER = SCHED_DESCRIBE
 };
 
-/* Blocks of waiters that are kept to be used again. */
-enum { SCHED_POOL_BLOCKS = 64 };
+/* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
+enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 
 /* A go block; its userdata is also its result channel. Its own CHAN_VALUES holds its coroutine while it lives. */
 typedef struct Go {
@@ -75,7 +76,7 @@ typedef struct Sched {
   uint32_t batch;     /* resumes between two looks at timers and driver: adapted to about a millisecond */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
   int64_t polled;     /* when it last polled the driver, in ns */
-  uint32_t pool_size; /* blocks of waiters in SCHED_POOL */
+  uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
   uint64_t next_id;   /* for the next channel or go block */
 } Sched;
