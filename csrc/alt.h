@@ -28,11 +28,12 @@ typedef struct Waiter {
 } Waiter;
 
 typedef enum AltState {
-  ALT_IDLE,     /* running, or never started: nothing pending */
+  ALT_IDLE,     /* running: nothing pending */
   ALT_PARKED,   /* waits on channels */
   ALT_SLEEPING, /* waits on its timer */
   ALT_READY,    /* committed: in the run queue, its results on its stack */
-  ALT_DEAD      /* the owner has ended */
+  ALT_DEAD,     /* the owner has ended */
+  ALT_NEW       /* made, but not yet queued or ready; it stays so where an error comes between */
 } AltState;
 
 typedef enum AltFlag {

@@ -85,10 +85,9 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
 }
 
 /* Whether a held block waits on channels that, if nobody can reach them, nothing will ever complete. */
-static bool may_be_abandoned(const Sched *S, const Go *go) {
+static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
-  /* One that neither runs nor waits was never started: an error came between making and queueing it. */
-  if (alt->state == ALT_IDLE) return go != S->current && (alt->flags & ALT_CALLBACK);
+  if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].chan->flags & CHAN_TIMEOUT) return false; /* the timer will wake it */
@@ -124,7 +123,7 @@ static int hand_over_all(lua_State *L) {
   for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
     if (lua_rawgeti(L, anchors, slot) == LUA_TUSERDATA) {
       Go *go = (Go *)lua_touserdata(L, -1);
-      if (may_be_abandoned(S, go)) hand_over(L, S, go, anchors, away);
+      if (may_be_abandoned(go)) hand_over(L, S, go, anchors, away);
     }
     lua_pop(L, 1);
   }

@@ -92,7 +92,8 @@ static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || 
 enum { CALLBACK_CHAN = 2 };
 
 /* Queues an operation whose callback will run in `go`. */
-static void wait_for_callback(Chan *ch, Go *go, bool is_put) {
+static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
+  sched_claim(L, ch->sched, &go->alt);
   go->alt.state = ALT_PARKED;
   go->alt.waiters = &go->alt.own.waiter;
   go->alt.count = 1;
@@ -117,9 +118,9 @@ static int chan_lua_take_async(lua_State *L) {
   Go *go = sched_spawn_waiting(L, ch->sched, 2);
   if (!on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
     lua_xmove(L, go->alt.co, n);
-    sched_wake(ch->sched, &go->alt, n);
+    sched_commit(L, ch->sched, &go->alt, n);
   } else {
-    wait_for_callback(ch, go, false);
+    wait_for_callback(L, ch, go, false);
   }
   return 0;
 }
@@ -152,11 +153,11 @@ static int chan_lua_put_async(lua_State *L) {
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = sched_spawn_waiting(L, ch->sched, 3);
   if (on_caller || (result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    wait_for_callback(ch, go, true);
+    wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {
     lua_pushboolean(go->alt.co, result == PUT_DONE);
-    sched_wake(ch->sched, &go->alt, 1);
+    sched_commit(L, ch->sched, &go->alt, 1);
   }
   lua_pushboolean(L, result == PUT_DONE);
   return 1;

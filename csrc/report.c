@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <lauxlib.h>
+#include <stdio.h>
 
 #include "anchor.h"
 
@@ -29,9 +30,8 @@ static int tell(lua_State *L) {
     return 0;
   }
   const char *where = luaL_tolstring(L, 3, NULL), *message = luaL_tolstring(L, 1, NULL);
-  lua_writestringerror("runnel: error in %s: ", where);
-  lua_writestringerror("%s\n", message);
-  if (lua_isstring(L, 2)) lua_writestringerror("%s\n", lua_tostring(L, 2));
+  fprintf(stderr, "runnel: error in %s: %s\n", where, message);
+  if (lua_isstring(L, 2)) fprintf(stderr, "%s\n", lua_tostring(L, 2));
   return 0;
 }
 
@@ -43,7 +43,7 @@ void report_error(lua_State *L) {
   S->inside = "an error handler";
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     const char *message = lua_tostring(L, -1);
-    lua_writestringerror("runnel: error in the error handler: %s\n", message ? message : "not a string");
+    fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
     lua_pop(L, 1);
   }
   S->inside = outer;
@@ -120,7 +120,7 @@ static void push_operation(lua_State *L, const Alt *alt) {
 
 /* Pushes the entry of ps for the go block at index `at`. */
 static void push_entry(lua_State *L, Go *go, int at) {
-  static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead"};
+  static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
   const Alt *alt = &go->alt;
   lua_createtable(L, 0, 6);
   lua_pushinteger(L, (lua_Integer)go->chan.id);

@@ -56,7 +56,7 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
-  go->alt = (Alt){.co = co, .state = ALT_IDLE};
+  go->alt = (Alt){.co = co, .state = ALT_NEW};
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
   lua_pushvalue(L, at);
@@ -104,7 +104,7 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   if (UNLIKELY(go == S->root)) {
     /* They are all wanted: sched_run's caller takes them from the coroutine, which it holds. */
     end(L, S, go, 0, 0);
-  } else if (n > 0) {
+  } else if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
     lua_State *co = go->alt.co;
     lua_settop(co, -n); /* the first result is on top */
     lua_xmove(co, L, 1);
@@ -116,12 +116,10 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_settop(L, at - 1);
 }
 
-/* A go block has raised the error on top of its stack. */
+/* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
 static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
-  int top = lua_gettop(L);
-  lua_pushvalue(co, -1);
-  lua_xmove(co, L, 1);
+  int top = lua_gettop(L) - 1;
   anchor_push(L, go);
   report_death(L, top + 2);
   lua_rotate(L, top + 2, -1); /* error, traceback, name, go block */
@@ -153,8 +151,8 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
 /* A go block's coroutine has yielded, but not by an operation of ours. */
 static void yielded(lua_State *L, Sched *S, Go *go, int n) {
   lua_pop(go->alt.co, n);
-  lua_pushliteral(go->alt.co, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let "
-                              "others run, or call the code that yields in a coroutine of its own");
+  lua_pushliteral(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
+                     "or call the code that yields in a coroutine of its own");
   ended_badly(L, S, go);
 }
 
@@ -193,6 +191,7 @@ static void resume_next(lua_State *L, Sched *S) {
   } else if (status == LUA_OK) {
     ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
   } else {
+    lua_xmove(alt->co, L, 1);
     ended_badly(L, S, go);
   }
 }

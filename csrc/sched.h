@@ -97,8 +97,9 @@ void sched_bring_back(lua_State *L, Sched *S, Alt *alt);
    them by its userdata, the result channel. */
 Go *sched_spawn(lua_State *L, Sched *S, int nargs);
 
-/* Makes a coroutine, not started, that waits like a go block: for a pending take_async or put_async. Its stack is the
-   `n` values on top of L, which are replaced by its userdata. */
+/* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the
+   `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass may have
+   let go of it meanwhile. */
 Go *sched_spawn_waiting(lua_State *L, Sched *S, int n);
 
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
