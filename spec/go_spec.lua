@@ -1,55 +1,55 @@
 local rn = require "runnel"
 local sim = require "runnel.sim"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
 describe("go", function()
-  before_each(world.open)
-  after_each(world.close)
+  before_each(stage.open)
+  after_each(stage.close)
 
   describe("arguments and results", function()
-    it("passes its arguments, nil and false among them", world.sim(function()
+    it("passes its arguments, nil and false among them", stage.sim(function()
       local n, list
       rn.go(function(...) n, list = select("#", ...), { ... } end, nil, false, 3, nil):take()
       assert.equal(4, n)
       assert.same({ nil, false, 3 }, list)
     end))
 
-    it("passes ten thousand arguments", world.sim(function()
+    it("passes ten thousand arguments", stage.sim(function()
       local list = {}
       for i = 1, 10000 do list[i] = i end
       local last = rn.go(function(...) return select("#", ...) + select(10000, ...) end, table.unpack(list)):take()
       assert.equal(20000, last)
     end))
 
-    it("passes 65000 arguments and refuses one more", world.sim(function()
+    it("passes 65000 arguments and refuses one more", stage.sim(function()
       local list = {}
       for i = 1, 65001 do list[i] = i end
       local count = function(...) return select("#", ...) end
       assert.equal(65000, rn.go(count, table.unpack(list, 1, 65000)):take())
       assert.error_matches(function() rn.go(count, table.unpack(list)) end, "too many arguments")
-      assert.equal(0, #world.others())
+      assert.equal(0, #stage.others())
     end))
 
-    it("gives the first result only", world.sim(function()
+    it("gives the first result only", stage.sim(function()
       local result = rn.go(function() return 1, 2, 3 end)
       assert.equal(1, result:take())
       assert.is_nil(result:take())
       assert.is_true(result:closed())
     end))
 
-    it("gives the first of 10000 results", world.sim(function()
+    it("gives the first of 10000 results", stage.sim(function()
       local list = {}
       for i = 1, 10000 do list[i] = i end
       assert.equal(1, rn.go(function() return table.unpack(list) end):take())
     end))
 
-    it("gives false as a result", world.sim(function()
+    it("gives false as a result", stage.sim(function()
       local result = rn.go(function() return false end)
       assert.is_false(result:take())
       assert.is_nil(result:take())
     end))
 
-    it("closes empty without a result, and with nil for one", world.sim(function()
+    it("closes empty without a result, and with nil for one", stage.sim(function()
       for _, f in ipairs { function() end, function() return nil end, function() return nil, 2 end } do
         assert.equal(1, select("#", rn.go(f):take()))
         local result = rn.go(f)
@@ -59,12 +59,12 @@ describe("go", function()
       end
     end))
 
-    it("takes a callable object for its function", world.sim(function()
+    it("takes a callable object for its function", stage.sim(function()
       local object = setmetatable({}, { __call = function(_, a) return a + 1 end })
       assert.equal(3, rn.go(object, 2):take())
     end))
 
-    it("takes a function written in C", world.sim(function()
+    it("takes a function written in C", stage.sim(function()
       assert.equal("x", rn.go(string.lower, "X"):take())
     end))
 
@@ -76,7 +76,7 @@ describe("go", function()
       assert.error_matches(function() rn.go(nil) end, "go: a function expected, got nil")
     end)
 
-    it("keeps its result for whoever comes later", world.sim(function()
+    it("keeps its result for whoever comes later", stage.sim(function()
       local result = rn.go(function() return "late" end)
       rn.sleep(1000)
       collectgarbage()
@@ -85,7 +85,7 @@ describe("go", function()
   end)
 
   describe("order", function()
-    it("does not run on the caller's stack", world.sim(function()
+    it("does not run on the caller's stack", stage.sim(function()
       local ran = false
       local result = rn.go(function() ran = true end)
       assert.is_false(ran)
@@ -93,14 +93,14 @@ describe("go", function()
       assert.is_true(ran)
     end))
 
-    it("runs go blocks in the order in which they were made", world.sim(function()
+    it("runs go blocks in the order in which they were made", stage.sim(function()
       local log = {}
       for i = 1, 100 do rn.go(function() log[#log + 1] = i end) end
       rn.yield()
       for i = 1, 100 do assert.equal(i, log[i]) end
     end))
 
-    it("yields to the others, first come first served", world.sim(function()
+    it("yields to the others, first come first served", stage.sim(function()
       local log = {}
       for _, name in ipairs { "a", "b", "c" } do
         rn.go(function()
@@ -114,7 +114,7 @@ describe("go", function()
       assert.equal("a1 b1 c1 a2 b2 c2 a3 b3 c3", table.concat(log, " "))
     end))
 
-    it("wakes in the order in which operations complete", world.sim(function()
+    it("wakes in the order in which operations complete", stage.sim(function()
       local log = {}
       local first, second = rn.chan(), rn.chan()
       local function take(ch)
@@ -130,20 +130,20 @@ describe("go", function()
       assert.same({ "second", "first" }, log)
     end))
 
-    it("yields from a callback nowhere, with an error that says so", world.sim(function()
+    it("yields from a callback nowhere, with an error that says so", stage.sim(function()
       local ch = rn.chan()
       ch:take_async(function() rn.yield() end)
       ch:put(1)
       rn.yield()
-      local heard = world.heard()
+      local heard = stage.heard()
       assert.equal(1, #heard)
       assert.matches("yield would have to wait, which is impossible inside a callback", heard[1].err)
     end))
   end)
 
   describe("errors", function()
-    it("close the result channel and reach on_error once, with traceback and name", world.sim(function()
-      local line = world.here(1)
+    it("close the result channel and reach on_error once, with traceback and name", stage.sim(function()
+      local line = stage.here(1)
       local result = rn.go(function()
         local function inner() error "oh no" end
         inner()
@@ -151,7 +151,7 @@ describe("go", function()
       local value, err = result:take()
       assert.is_nil(value)
       assert.matches("go_spec.lua:%d+: oh no$", err)
-      local heard = world.heard()
+      local heard = stage.heard()
       assert.equal(1, #heard)
       assert.equal(err, heard[1].err)
       assert.matches("stack traceback:.*in [%w ]*'inner'", heard[1].trace)
@@ -159,40 +159,40 @@ describe("go", function()
       -- The error stays for every taker, and nobody is told again.
       assert.same({ nil, err }, { result:take() })
       assert.same({ nil, result, err }, { rn.alts { result } })
-      assert.equal(0, #world.heard())
+      assert.equal(0, #stage.heard())
     end))
 
-    it("may be objects, which are passed on as they are", world.sim(function()
+    it("may be objects, which are passed on as they are", stage.sim(function()
       local object = setmetatable({}, { __tostring = function() error "never asked" end })
       local _, err = rn.go(error, object):take()
       assert.is_true(rawequal(object, err))
-      assert.is_true(rawequal(object, world.heard()[1].err))
+      assert.is_true(rawequal(object, stage.heard()[1].err))
     end))
 
-    it("may be false", world.sim(function()
+    it("may be false", stage.sim(function()
       assert.same({ nil, false }, { rn.go(error, false):take() })
-      assert.is_false(world.heard()[1].err)
+      assert.is_false(stage.heard()[1].err)
     end))
 
-    it("may be nil, and still tell failure from an end", world.sim(function()
+    it("may be nil, and still tell failure from an end", stage.sim(function()
       local result = rn.go(function() error(nil) end)
       rn.yield()
       assert.is_true(result:closed())
       assert.is_nil((result:take()))
-      local heard = world.heard()
+      local heard = stage.heard()
       assert.equal(1, #heard)
       assert.is_nil(heard[1].err)
     end))
 
-    pending("of an infinite recursion are reported like others", world.sim(function()
+    pending("of an infinite recursion are reported like others", stage.sim(function()
       local function deep(n) return 1 + deep(n + 1) end
       local _, err = rn.go(deep, 1):take()
       assert.matches("stack overflow", err)
-      assert.equal(1, #world.heard())
+      assert.equal(1, #stage.heard())
       assert.equal("fine", rn.go(function() return "fine" end):take())
     end))
 
-    it("can be caught around a park", world.sim(function()
+    it("can be caught around a park", stage.sim(function()
       local ch = rn.chan()
       local result = rn.go(function()
         local ok, err = pcall(function()
@@ -208,7 +208,7 @@ describe("go", function()
       assert.equal("false inner one outer two three", result:take())
     end))
 
-    it("raised after a park inside xpcall get the handler's traceback", world.sim(function()
+    it("raised after a park inside xpcall get the handler's traceback", stage.sim(function()
       local result = rn.go(function()
         local _, trace = xpcall(function()
           rn.sleep(5)
@@ -219,13 +219,13 @@ describe("go", function()
       assert.matches("late.*stack traceback", result:take())
     end))
 
-    it("of an argument name the line that called", world.sim(function()
-      local here = world.here(1)
+    it("of an argument name the line that called", stage.sim(function()
+      local here = stage.here(1)
       local _, err = pcall(function() rn.sleep "x" end)
       assert.equal(here .. ": sleep: a number of milliseconds expected, got string", err)
     end))
 
-    it("do not disturb other go blocks", world.sim(function()
+    it("do not disturb other go blocks", stage.sim(function()
       local ch = rn.chan()
       for i = 1, 10 do
         rn.go(function()
@@ -237,15 +237,15 @@ describe("go", function()
       for _ = 1, 10 do sum = sum + ch:take() end
       rn.yield()
       assert.equal(55, sum)
-      assert.equal(10, #world.heard())
-      assert.equal(0, #world.others())
+      assert.equal(10, #stage.heard())
+      assert.equal(0, #stage.others())
     end))
   end)
 
   describe("variables to be closed", function()
     local function closing(f) return setmetatable({}, { __close = f }) end
 
-    it("are closed when the block ends", world.sim(function()
+    it("are closed when the block ends", stage.sim(function()
       local log = {}
       rn.go(function()
         local _ <close> = closing(function() log[#log + 1] = "first" end)
@@ -255,7 +255,7 @@ describe("go", function()
       assert.same({ "second", "first" }, log)
     end))
 
-    it("are closed when the block raises, with the error", world.sim(function()
+    it("are closed when the block raises, with the error", stage.sim(function()
       local seen
       local result = rn.go(function()
         local _ <close> = closing(function(_, err) seen = err end)
@@ -264,10 +264,10 @@ describe("go", function()
       end)
       assert.same({ nil, "dying" }, { result:take() })
       assert.equal("dying", seen)
-      assert.equal("dying", world.heard()[1].err)
+      assert.equal("dying", stage.heard()[1].err)
     end))
 
-    it("are closed before the result channel closes", world.sim(function()
+    it("are closed before the result channel closes", stage.sim(function()
       local result, closed
       result = rn.go(function()
         local _ <close> = closing(function() closed = result:closed() end)
@@ -275,21 +275,21 @@ describe("go", function()
       end)
       result:take()
       assert.is_false(closed)
-      world.heard()
+      stage.heard()
     end))
 
-    it("may replace the error by one of their own, which is reported once", world.sim(function()
+    it("may replace the error by one of their own, which is reported once", stage.sim(function()
       local result = rn.go(function()
         local _ <close> = closing(function() error("second", 0) end)
         error("first", 0)
       end)
       assert.same({ nil, "second" }, { result:take() })
-      local heard = world.heard()
+      local heard = stage.heard()
       assert.equal(1, #heard)
       assert.equal("second", heard[1].err)
     end))
 
-    it("may put, offer and close while the block dies", world.sim(function()
+    it("may put, offer and close while the block dies", stage.sim(function()
       local ch, other = rn.chan(1), rn.chan()
       local taker = rn.go(function() return other:take() end)
       rn.go(function()
@@ -301,11 +301,11 @@ describe("go", function()
         error("first", 0)
       end):take()
       assert.equal("woken", taker:take())
-      assert.same({ "dying" }, world.drain(ch))
-      assert.equal(1, #world.heard())
+      assert.same({ "dying" }, stage.drain(ch))
+      assert.equal(1, #stage.heard())
     end))
 
-    it("cannot park while the block dies", world.sim(function()
+    it("cannot park while the block dies", stage.sim(function()
       local ch = rn.chan()
       local _, err = rn.go(function()
         local _ <close> = closing(function() ch:take() end)
@@ -313,10 +313,10 @@ describe("go", function()
       end):take()
       assert.matches("take would have to wait, which is impossible", err)
       assert.equal(0, ch:stats().takes)
-      assert.equal(1, #world.heard())
+      assert.equal(1, #stage.heard())
     end))
 
-    it("may park when the block ends well", world.sim(function()
+    it("may park when the block ends well", stage.sim(function()
       local ch = rn.chan()
       local result = rn.go(function()
         local _ <close> = closing(function() ch:take() end)
@@ -326,19 +326,19 @@ describe("go", function()
       assert.equal("done", result:take())
     end))
 
-    it("may start go blocks while the block dies", world.sim(function()
+    it("may start go blocks while the block dies", stage.sim(function()
       local other
       rn.go(function()
         local _ <close> = closing(function() other = rn.go(function() return "alive" end) end)
         error("first", 0)
       end):take()
       assert.equal("alive", other:take())
-      world.heard()
+      stage.heard()
     end))
   end)
 
   describe("coroutines", function()
-    it("of the block's own may resume and yield between parks", world.sim(function()
+    it("of the block's own may resume and yield between parks", stage.sim(function()
       local gen = coroutine.wrap(function()
         for i = 1, 3 do coroutine.yield(i) end
       end)
@@ -350,16 +350,16 @@ describe("go", function()
       assert.equal(6, sum)
     end))
 
-    it("end a go block that yields without one of its own", world.sim(function()
+    it("end a go block that yields without one of its own", stage.sim(function()
       local result = rn.go(function() coroutine.yield(1, 2, 3) end)
       local _, err = result:take()
       assert.matches("a go block was left by coroutine.yield", err)
-      local heard = world.heard()
+      local heard = stage.heard()
       assert.equal(1, #heard)
       assert.matches("yield", heard[1].trace)
     end))
 
-    it("end it even within pcall, and close its variables", world.sim(function()
+    it("end it even within pcall, and close its variables", stage.sim(function()
       local closed
       local result = rn.go(function()
         local _ <close> = setmetatable({}, { __close = function() closed = true end })
@@ -370,7 +370,7 @@ describe("go", function()
       assert.is_nil(value)
       assert.matches("left by coroutine.yield", err)
       assert.is_true(closed)
-      world.heard()
+      stage.heard()
     end))
 
     -- A go block parked by `park`, and what became of it after `meddle` got hold of its coroutine.
@@ -405,7 +405,7 @@ describe("go", function()
 
     for name, park in pairs(parks) do
       for how, meddle in pairs { ["closed by others"] = close, ["resumed by others"] = resume } do
-        it(("%s in %s end the block and nothing else"):format(how, name), world.sim(function()
+        it(("%s in %s end the block and nothing else"):format(how, name), stage.sim(function()
           local ch = rn.chan()
           local value, err, ended = meddled(function() return park(ch) end, meddle)
           assert.is_nil(value)
@@ -417,13 +417,13 @@ describe("go", function()
           rn.go(function() ch:put "next" end)
           assert.equal("next", ch:take())
           rn.sleep(2000)
-          assert.same({}, world.others())
-          world.heard()
+          assert.same({}, stage.others())
+          stage.heard()
         end))
       end
     end
 
-    it("closed by others after being handed over to its channels end the block", world.sim(function()
+    it("closed by others after being handed over to its channels end the block", stage.sim(function()
       local ch = rn.chan()
       local _, err = meddled(function() return ch:take() end, function(co)
         for _ = 1, 3 do collectgarbage() end
@@ -436,7 +436,7 @@ describe("go", function()
       assert.equal("next", ch:take())
     end))
 
-    it("resumed by others after being handed over to its channels end the block", world.sim(function()
+    it("resumed by others after being handed over to its channels end the block", stage.sim(function()
       local ch = rn.chan()
       local _, err = meddled(function() return rn.alts { ch, rn.chan() } end, function(co)
         for _ = 1, 3 do collectgarbage() end
@@ -448,7 +448,7 @@ describe("go", function()
       assert.equal("next", ch:take())
     end))
 
-    it("that were woken but have not run yet may be closed by others", world.sim(function()
+    it("that were woken but have not run yet may be closed by others", stage.sim(function()
       local ch, co = rn.chan(), nil
       local result = rn.go(function()
         co = coroutine.running()
@@ -460,10 +460,10 @@ describe("go", function()
       local _, err = result:take()
       assert.matches("by somebody else", err)
       rn.sleep(1)
-      assert.same({}, world.others())
+      assert.same({}, stage.others())
     end))
 
-    it("resumed by others catch the error where they wait, and are ended all the same", world.sim(function()
+    it("resumed by others catch the error where they wait, and are ended all the same", stage.sim(function()
       local ch = rn.chan()
       local after
       local value, err = meddled(function()
@@ -478,7 +478,7 @@ describe("go", function()
       assert.equal(0, ch:stats().takes)
     end))
 
-    it("cannot be resumed or closed from within", world.sim(function()
+    it("cannot be resumed or closed from within", stage.sim(function()
       rn.go(function()
         local me = coroutine.running()
         local ok, err = coroutine.resume(me)
@@ -492,7 +492,7 @@ describe("go", function()
       end):take()
     end))
 
-    pending("of ended blocks are dead, and keep nobody from the result", world.sim(function()
+    pending("of ended blocks are dead, and keep nobody from the result", stage.sim(function()
       local co
       local result = rn.go(function()
         co = coroutine.running()
@@ -505,7 +505,7 @@ describe("go", function()
       assert.equal("result", result:take())
     end))
 
-    it("may be closed after the block has ended, without harm", world.sim(function()
+    it("may be closed after the block has ended, without harm", stage.sim(function()
       for _, f in ipairs { function() return "result" end, function() error("bad", 0) end } do
         local co
         local result = rn.go(function()
@@ -518,10 +518,10 @@ describe("go", function()
         assert.equal(value and "result" or nil, value)
         assert.equal(err and "bad" or nil, err)
       end
-      world.heard()
+      stage.heard()
     end))
 
-    pending("closed by others may use the channel on which the block waited", world.sim(function()
+    pending("closed by others may use the channel on which the block waited", stage.sim(function()
       local ch, seen = rn.chan(), nil
       local co
       local result = rn.go(function()
@@ -538,7 +538,7 @@ describe("go", function()
       assert.equal(0, ch:stats().put_total)
     end))
 
-    pending("closed by others may offer to the channel on which the block waited", world.sim(function()
+    pending("closed by others may offer to the channel on which the block waited", stage.sim(function()
       local ch, seen = rn.chan(), "nothing"
       local co
       local result = rn.go(function()
@@ -577,13 +577,13 @@ describe("go", function()
           rn.yield()
           return "fine"
         end))
-        world.heard()
+        stage.heard()
       end
     end)
   end)
 
   describe("the result channel", function()
-    it("refuses puts while the block lives", world.sim(function()
+    it("refuses puts while the block lives", stage.sim(function()
       local result = rn.go(rn.sleep, 10)
       assert.error_matches(function() result:put(1) end, "put: this is the result channel of a go block")
       assert.error_matches(function() result:offer(1) end, "this is the result channel of a go block")
@@ -593,7 +593,7 @@ describe("go", function()
       assert.is_false(result:put(1))
     end))
 
-    it("serves the first taker, and tells the others that it is closed", world.sim(function()
+    it("serves the first taker, and tells the others that it is closed", stage.sim(function()
       local result = rn.go(function()
         rn.sleep(10)
         return "one"
@@ -605,7 +605,7 @@ describe("go", function()
       assert.equal("closed", takers[3]:take())
     end))
 
-    it("may be closed by a taker who has lost interest; the block goes on", world.sim(function()
+    it("may be closed by a taker who has lost interest; the block goes on", stage.sim(function()
       local went_on
       local result = rn.go(function()
         rn.sleep(10)
@@ -619,7 +619,7 @@ describe("go", function()
       assert.is_nil((result:take()))
     end))
 
-    it("can be awaited by the block itself only in vain", world.sim(function()
+    it("can be awaited by the block itself only in vain", stage.sim(function()
       local result
       result = rn.go(function() return result:take() end)
       local value, port = rn.alts({ result, rn.timeout(100) }, { priority = true })
@@ -629,26 +629,26 @@ describe("go", function()
   end)
 
   describe("names", function()
-    it("are where the function was defined", world.sim(function()
-      local here = world.here(1)
+    it("are where the function was defined", stage.sim(function()
+      local here = stage.here(1)
       local result = rn.go(function() rn.sleep(10) end)
-      assert.equal(here, world.entry(result).name)
+      assert.equal(here, stage.entry(result).name)
       rn.yield()
-      assert.equal(here, world.entry(result).name)
+      assert.equal(here, stage.entry(result).name)
     end))
 
-    it("can be given by the block itself", world.sim(function()
+    it("can be given by the block itself", stage.sim(function()
       local result = rn.go(function()
         rn.rename "worker"
         rn.sleep(10)
         error("bad", 0)
       end)
       rn.yield()
-      assert.equal("worker", world.entry(result).name)
+      assert.equal("worker", stage.entry(result).name)
       for _ = 1, 3 do collectgarbage() end
-      assert.equal("worker", world.entry(result).name)
+      assert.equal("worker", stage.entry(result).name)
       result:take()
-      assert.equal("worker", world.heard()[1].name)
+      assert.equal("worker", stage.heard()[1].name)
     end))
 
     it("are strings, given inside a go block", function()
@@ -662,9 +662,9 @@ describe("go", function()
   end)
 
   describe("ps", function()
-    it("tells what each go block does, and where", world.sim(function()
+    it("tells what each go block does, and where", stage.sim(function()
       local jobs = rn.chan():name "jobs"
-      local here = world.here()
+      local here = stage.here()
       local file, line = here:match "^(.*):(%d+)$"
       local function at(n) return ("%s:%d"):format(file, line + n) end
       local taker = rn.go(function()
@@ -681,41 +681,42 @@ describe("go", function()
       full:poll()
       local fresh = rn.go(function() end)
 
-      local entry = world.entry(taker)
+      local entry = stage.entry(taker)
       assert.same({
-        id = entry.id, name = at(3), state = "parked", where = at(4), operation = "take", channel = jobs, result = taker,
+        id = entry.id, name = at(3), state = "parked", where = at(4), operation = "take", channel = jobs,
+        result = taker,
       }, entry)
       assert.equal(taker:stats().id, entry.id)
-      assert.equal("sleeping", world.entry(sleeper).state)
-      assert.equal(at(10), world.entry(sleeper).where)
-      assert.is_nil(world.entry(sleeper).operation)
-      entry = world.entry(fresh)
+      assert.equal("sleeping", stage.entry(sleeper).state)
+      assert.equal(at(10), stage.entry(sleeper).where)
+      assert.is_nil(stage.entry(sleeper).operation)
+      entry = stage.entry(fresh)
       assert.equal("ready", entry.state)
       assert.is_nil(entry.where)
-      entry = world.entry(chooser)
+      entry = stage.entry(chooser)
       assert.is_true(entry == nil or entry.operation == nil or entry.operation == "alts")
       assert.is_true(putter ~= nil)
     end))
 
-    it("names operation and channel of puts and takes, and alts of alts", world.sim(function()
+    it("names operation and channel of puts and takes, and alts of alts", stage.sim(function()
       local a, b = rn.chan(), rn.chan()
       local put = rn.go(function() a:put(1) end)
       local take = rn.go(function() b:take() end)
       local alts = rn.go(function() rn.alts { b, { a, 1 } } end)
       rn.yield()
       for _ = 1, 2 do
-        assert.equal("put", world.entry(put).operation)
-        assert.equal(a, world.entry(put).channel)
-        assert.equal("take", world.entry(take).operation)
-        assert.equal(b, world.entry(take).channel)
-        assert.equal("alts", world.entry(alts).operation)
-        assert.is_nil(world.entry(alts).channel)
+        assert.equal("put", stage.entry(put).operation)
+        assert.equal(a, stage.entry(put).channel)
+        assert.equal("take", stage.entry(take).operation)
+        assert.equal(b, stage.entry(take).channel)
+        assert.equal("alts", stage.entry(alts).operation)
+        assert.is_nil(stage.entry(alts).channel)
         -- Who keeps them alive makes no difference.
         for _ = 1, 3 do collectgarbage() end
       end
     end))
 
-    it("lists the running block, and none that has ended", world.sim(function()
+    it("lists the running block, and none that has ended", stage.sim(function()
       local result = rn.go(function()
         local list = rn.ps()
         for _, entry in ipairs(list) do
@@ -724,15 +725,15 @@ describe("go", function()
       end)
       local id = result:stats().id
       assert.equal(id, result:take())
-      assert.is_nil(world.entry(result))
-      assert.same({}, world.others())
+      assert.is_nil(stage.entry(result))
+      assert.same({}, stage.others())
     end))
 
     it("has blocks under way outside go blocks too", function()
       local result = rn.go(function() end)
-      assert.equal("ready", world.entry(result).state)
+      assert.equal("ready", stage.entry(result).state)
       rn.run()
-      assert.is_nil(world.entry(result))
+      assert.is_nil(stage.entry(result))
     end)
   end)
 
@@ -750,7 +751,7 @@ describe("go", function()
       assert.error_matches(function() rn.on_error(42) end, "on_error: a function expected, got number")
     end)
 
-    it("may spawn, put and close, but not park", world.sim(function()
+    it("may spawn, put and close, but not park", stage.sim(function()
       local ch, parked, spawned = rn.chan(1), nil, nil
       local outer
       outer = rn.on_error(function(err)
@@ -767,7 +768,7 @@ describe("go", function()
     end))
 
     it("that raises is told of on stderr, and the others go on", function()
-      local output, status = world.script [[
+      local output, status = stage.script [[
         local rn = require "runnel"
         rn.on_error(function(err) error("handler of " .. err, 0) end)
         rn.go(error, "bad")
@@ -781,7 +782,7 @@ describe("go", function()
     end)
 
     it("is by default a message with name and traceback on stderr", function()
-      local output, status = world.script [[
+      local output, status = stage.script [[
         local rn = require "runnel"
         rn.run(function()
           rn.go(function()
@@ -797,12 +798,12 @@ describe("go", function()
 
     it("hears nothing of errors that run raises", function()
       assert.error_matches(function() rn.run(error, "raised") end, "^raised$")
-      assert.equal(0, #world.heard())
+      assert.equal(0, #stage.heard())
     end)
   end)
 
   describe("many", function()
-    it("of 100000 nested spawns overflow nothing", world.sim(function()
+    it("of 100000 nested spawns overflow nothing", stage.sim(function()
       local deepest
       local function nest(n)
         if n == 0 then
@@ -813,15 +814,15 @@ describe("go", function()
       end
       nest(100000)
       while not deepest do rn.yield() end
-      assert.same({}, world.others())
+      assert.same({}, stage.others())
     end))
 
-    it("of 20000 blocks waiting for one another's results overflow nothing", world.sim(function()
+    it("of 20000 blocks waiting for one another's results overflow nothing", stage.sim(function()
       local function nest(n) return n == 0 and 0 or rn.go(nest, n - 1):take() + 1 end
       assert.equal(20000, nest(20000))
     end))
 
-    it("of 200 nested pcalls park and come back", world.sim(function()
+    it("of 200 nested pcalls park and come back", stage.sim(function()
       local ch = rn.chan()
       local function nest(n)
         if n == 0 then return ch:take() end

@@ -1,0 +1,99 @@
+---What the specs of the scheduler share: each test hears of every error, and leaves nothing behind.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+local stage = {}
+
+local heard = {}
+local previous_handler, previous_driver
+
+---For before_each: collects errors instead of printing them, and takes the built-in driver.
+function stage.open()
+  heard = {}
+  previous_handler = rn.on_error(function(err, trace, name)
+    heard[#heard + 1] = { err = err, trace = trace, name = name }
+  end)
+  previous_driver = rn.driver(nil)
+  -- What earlier tests have abandoned must not show up among this one's go blocks.
+  collectgarbage()
+  collectgarbage()
+end
+
+---For after_each: restores what was there, and fails for errors that the test has not asked for.
+function stage.close()
+  rn.on_error(previous_handler)
+  rn.driver(previous_driver)
+  local left = stage.heard()
+  if #left > 0 then error("an error that the test did not expect: " .. tostring(left[1].err), 0) end
+end
+
+---The errors that on_error has heard of since the last call.
+---@return { err: any, trace: string?, name: string? }[]
+function stage.heard()
+  local list = heard
+  heard = {}
+  return list
+end
+
+---A test that runs as a go block under virtual time.
+---@param f fun()
+---@return fun()
+function stage.sim(f)
+  return function() sim.run(f) end
+end
+
+---The names of all go blocks but the running one, sorted.
+---@return string[]
+function stage.others()
+  local names = {}
+  for _, entry in ipairs(rn.ps()) do
+    if entry.state ~= "running" then names[#names + 1] = entry.name end
+  end
+  table.sort(names)
+  return names
+end
+
+---The entry of ps for the go block of a result channel.
+---@param result any
+---@return table?
+function stage.entry(result)
+  for _, entry in ipairs(rn.ps()) do
+    if entry.result == result then return entry end
+  end
+end
+
+---The file and line of the caller, as errors and ps give it.
+---@param offset? integer lines further down
+---@return string
+function stage.here(offset)
+  local info = debug.getinfo(2, "Sl")
+  return ("%s:%d"):format(info.short_src, info.currentline + (offset or 0))
+end
+
+---Runs a script in an interpreter of its own.
+---@param text string
+---@return string output of both kinds
+---@return integer status
+function stage.script(text)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+  local pipe = assert(io.popen(("%s %s 2>&1"):format(os.getenv "LUA" or "lua5.4", path)))
+  local output = pipe:read "a"
+  local _, _, status = pipe:close()
+  os.remove(path)
+  return output, status
+end
+
+---All values of a channel, in order.
+---@param ch any
+---@return any[]
+function stage.drain(ch)
+  local list = {}
+  for value in ch do list[#list + 1] = value end
+  return list
+end
+
+return stage
