@@ -120,7 +120,8 @@ describe("run", function()
       assert.matches("deadlock: run would wait for ever", err, 1, true)
       local root = ("%%(%s:%d%%): take on chan: jobs at %s:%d"):format(here, line + 2, here, line + 8)
       assert.matches("\n  #%d+ " .. root, err)
-      assert.matches(("\n  #%%d+ %%(putter%%): put on chan: #%d at %s:%d"):format(other:stats().id, here, line + 5), err)
+      local putter = ("%%(putter%%): put on chan: #%d at %s:%d"):format(other:stats().id, here, line + 5)
+      assert.matches("\n  #%d+ " .. putter, err)
       assert.matches(("\n  #%%d+ %%(%s:%d%%): alts at %s:%d"):format(here, line + 7, here, line + 7), err)
     end)
 
@@ -196,14 +197,11 @@ describe("run", function()
     end)
 
     it("tells how long to the next deadline", function()
-      rn.go(function() rn.sleep(10000) end)
-      rn.go(function() rn.sleep(5000) end)
+      local sleepers = { stage.sleeper(10000), stage.sleeper(5000) }
       local ms = rn.step()
       assert.is_true(ms > 4000 and ms <= 5000)
       assert.is_true(rn.step() <= ms)
-      for _, entry in ipairs(rn.ps()) do
-        if entry.state == "sleeping" then entry.result:close() end
-      end
+      for _, wake in ipairs(sleepers) do wake() end
     end)
 
     it("is idle with blocks that are parked on channels", function()

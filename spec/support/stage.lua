@@ -43,6 +43,18 @@ function stage.sim(f)
   return function() sim.run(f) end
 end
 
+---Starts a go block that sleeps, and returns a function that ends it early.
+---@param ms number
+---@return fun()
+function stage.sleeper(ms)
+  local co
+  rn.go(function()
+    co = coroutine.running()
+    rn.sleep(ms)
+  end)
+  return function() coroutine.close(co) end
+end
+
 ---The names of all go blocks but the running one, sorted.
 ---@return string[]
 function stage.others()

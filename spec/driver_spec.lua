@@ -1,0 +1,277 @@
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+-- A driver that does not really wait: it records what it is asked, and calls `events` one after the other.
+local function fake(events)
+  local driver = { waits = {}, events = events or {} }
+  function driver:wait(ms)
+    self.waits[#self.waits + 1] = ms == nil and "for ever" or ms
+    -- Asked only to look, it has nothing: events come to those who wait.
+    if ms == 0 and not self.eager then return end
+    local event = table.remove(self.events, 1)
+    if event then event(self, ms) end
+  end
+  function driver:alive() return #self.events > 0 end
+  return driver
+end
+
+-- The waits that were more than a look.
+local function real_waits(driver)
+  local list = {}
+  for _, ms in ipairs(driver.waits) do
+    if ms ~= 0 then list[#list + 1] = ms end
+  end
+  return list
+end
+
+describe("driver", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("returns the previous one", function()
+    local a, b = fake(), fake()
+    assert.is_nil(rn.driver(a))
+    assert.equal(a, rn.driver(b))
+    assert.equal(b, rn.driver(nil))
+    assert.is_nil(rn.driver())
+  end)
+
+  it("is an object with wait and alive", function()
+    for _, bad in ipairs { 42, "driver", true, print } do
+      assert.error_matches(function() rn.driver(bad) end,
+        "driver: an object with the methods wait and alive expected, got " .. type(bad))
+    end
+    assert.error_matches(function() rn.driver {} end, "driver: it has no method wait")
+    assert.error_matches(function() rn.driver { wait = print } end, "driver: it has no method alive")
+    assert.is_nil(rn.driver(nil))
+    local methods = { wait = function() end, alive = function() return false end }
+    rn.driver(setmetatable({}, { __index = methods }))
+    rn.run()
+  end)
+
+  it("is not replaced by a bad one", function()
+    local a = fake()
+    rn.driver(a)
+    pcall(rn.driver, {})
+    assert.equal(a, rn.driver(nil))
+  end)
+
+  it("waits for ever while something is alive", function()
+    local ch = rn.chan()
+    local driver = fake { function() ch:put_async "event" end }
+    rn.driver(driver)
+    assert.equal("event", ch:take())
+    assert.same({ "for ever" }, real_waits(driver))
+  end)
+
+  it("waits until the next deadline at most", function()
+    local ch = rn.chan()
+    local driver = fake { function() ch:put_async "event" end }
+    rn.driver(driver)
+    local sleepers = { stage.sleeper(7000.5), stage.sleeper(5000), stage.sleeper(6000) }
+    assert.equal("event", ch:take())
+    local waits = real_waits(driver)
+    assert.equal(1, #waits)
+    assert.is_true(waits[1] > 4000 and waits[1] <= 5000)
+    for _, wake in ipairs(sleepers) do wake() end
+  end)
+
+  it("is asked again as often as it returns too early", function()
+    local ch = rn.chan()
+    local function nothing() end
+    local driver = fake { nothing, nothing, nothing, function() ch:close "over" end }
+    rn.driver(driver)
+    assert.same({ nil, "over" }, { ch:take() })
+    assert.equal(4, #real_waits(driver))
+  end)
+
+  it("is not asked to wait while blocks are ready", function()
+    local driver = fake()
+    rn.driver(driver)
+    rn.run(function() for _ = 1, 100 do rn.yield() end end)
+    assert.same({}, real_waits(driver))
+  end)
+
+  it("that has nothing alive and waits in vain is a deadlock", function()
+    rn.driver(fake())
+    assert.error_matches(function() rn.chan():take() end, "deadlock: take would wait for ever")
+  end)
+
+  it("keeps run going while it is alive", function()
+    local log = {}
+    local driver = fake()
+    driver.events = {
+      function() log[#log + 1] = 1 end,
+      function() rn.go(function() log[#log + 1] = 2 end) end,
+      function() log[#log + 1] = 3 end,
+    }
+    rn.driver(driver)
+    rn.run()
+    assert.same({ 1, 2, 3 }, log)
+  end)
+
+  it("is polled by a busy run queue", function()
+    local stop, polls = false, 0
+    rn.driver {
+      wait = function(_, ms)
+        assert.equal(0, ms)
+        polls = polls + 1
+        if polls == 5 then stop = true end
+      end,
+      alive = function() return true end,
+    }
+    rn.run(function() while not stop do rn.yield() end end)
+    assert.equal(5, polls)
+  end)
+
+  pending("is polled by a busy run queue after a simulation that took ages", function()
+    sim.run(function()
+      rn.sleep(1e12)
+      for _ = 1, 5000 do rn.yield() end
+    end)
+    local stop = false
+    rn.driver { wait = function() stop = true end, alive = function() return true end }
+    local turns = 0
+    rn.run(function()
+      local deadline = rn.now() + 2000
+      while not stop and rn.now() < deadline do
+        rn.yield()
+        turns = turns + 1
+      end
+    end)
+    assert.is_true(stop)
+  end)
+
+  it("does not starve timers when the run queue is busy", function()
+    rn.run(function()
+      local ended = rn.timeout(5)
+      local deadline = rn.now() + 2000
+      while not ended:closed() and rn.now() < deadline do rn.yield() end
+      assert.is_true(ended:closed())
+    end)
+  end)
+
+  it("completes puts, takes and alts from its callbacks", function()
+    local a, b, c = rn.chan(), rn.chan(), rn.chan()
+    local got
+    rn.driver(fake {
+      function() a:put_async("put", function(ok) got = ok end) end,
+      function() assert.is_true(b:offer "offered") end,
+      function() c:take_async(function(v) got = v end) end,
+      function() c:close "closed" end,
+    })
+    assert.equal("put", a:take())
+    rn.run(function()
+      assert.is_true(got)
+      assert.same({ "offered", b }, { rn.alts { c, b } })
+      assert.is_true(c:put "mine")
+      rn.yield()
+      assert.equal("mine", got)
+      assert.same({ nil, "closed" }, { c:take() })
+    end)
+  end)
+
+  it("may start go blocks, which run", function()
+    local ch = rn.chan()
+    rn.driver(fake { function() rn.go(function() ch:put "from a block" end) end })
+    assert.equal("from a block", ch:take())
+  end)
+
+  it("that raises ends the run with its error; nothing is lost", function()
+    local ch = rn.chan()
+    rn.driver(fake { function() error "driver failed" end, function() ch:put_async "second" end })
+    local result
+    local ok, err = pcall(rn.run, function() result = ch:take() end)
+    assert.is_false(ok)
+    assert.matches("driver failed", err)
+    assert.equal(1, ch:stats().takes)
+    -- The block is still parked, and the next run continues it.
+    rn.run()
+    assert.equal("second", result)
+  end)
+
+  it("that raises ends an operation outside, which is withdrawn", function()
+    local ch = rn.chan()
+    for name, wait in pairs {
+      take = function() ch:take() end,
+      put = function() ch:put(1) end,
+      alts = function() rn.alts { ch, { ch, 1 } } end,
+      sleep = function() rn.sleep(1000) end,
+      run = function() rn.run(rn.sleep, 5) end,
+    } do
+      rn.driver(fake { function() error({ name }) end })
+      local ok, err = pcall(wait)
+      assert.is_false(ok)
+      assert.equal(name, err[1])
+      assert.equal(0, ch:stats().takes)
+      assert.equal(0, ch:stats().puts)
+    end
+    rn.driver(nil)
+    rn.run()
+  end)
+
+  it("that completes the operation and then raises loses neither", function()
+    local ch = rn.chan()
+    rn.driver(fake { function()
+      ch:put_async "value"
+      error("driver failed", 0)
+    end })
+    assert.equal("value", ch:take())
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.equal("driver failed", heard[1].err)
+  end)
+
+  it("that raises when it is asked whether it is alive ends the wait", function()
+    rn.driver { wait = function() end, alive = function() error "not sure" end }
+    assert.error_matches(function() rn.chan():take() end, "not sure")
+    assert.error_matches(function() rn.step() end, "not sure")
+    assert.error_matches(function() rn.run() end, "not sure")
+  end)
+
+  it("that raises in step leaves the queue as it was", function()
+    local ran = 0
+    for _ = 1, 3 do rn.go(function() ran = ran + 1 end) end
+    rn.driver { wait = function() error "failed" end, alive = function() return false end }
+    assert.error_matches(function() rn.step() end, "failed")
+    assert.equal(0, ran)
+    rn.driver(nil)
+    rn.step()
+    assert.equal(3, ran)
+  end)
+
+  it("is looked at by step, before the blocks run", function()
+    local log = {}
+    local driver = fake { function() rn.go(function() log[#log + 1] = "event" end) end }
+    driver.eager = true
+    rn.driver(driver)
+    rn.go(function() log[#log + 1] = "ready" end)
+    assert.is_nil(rn.step())
+    assert.same({ "ready", "event" }, log)
+    assert.same({ 0 }, driver.waits)
+  end)
+
+  it("alive with nothing timed makes step answer math.huge", function()
+    rn.driver(fake { print })
+    assert.equal(math.huge, rn.step())
+  end)
+
+  it("is not used in a simulation", function()
+    local driver = fake { print }
+    driver.eager = true
+    rn.driver(driver)
+    sim.run(function() rn.sleep(10000) end)
+    assert.same({}, driver.waits)
+    assert.error_matches(function() sim.run(function() rn.chan():take() end) end, "deadlock")
+    assert.same({}, driver.waits)
+  end)
+
+  it("may be collected once it is replaced", function()
+    local weak = setmetatable({ fake() }, { __mode = "v" })
+    rn.driver(weak[1])
+    rn.driver(nil)
+    collectgarbage()
+    assert.is_nil(weak[1])
+  end)
+end)
