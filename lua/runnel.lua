@@ -5,8 +5,8 @@
 ---    rn.go(function() ch:put("hello") end)
 ---    print(ch:take()) --> hello
 ---
----Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler until
----it completes. The names are core.async's in Lua's spelling.
+---Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler
+---until it completes. The names are core.async's in Lua's spelling.
 
 local core = require "runnel.core"
 

@@ -25,7 +25,8 @@ function select_alt.alt(clauses)
   for i = 1, #clauses do
     local clause = clauses[i]
     if type(clause) ~= "table" then
-      error(("alt: clause %d is a %s; write {channel, function} or {{channel, value}, function}"):format(i, type(clause)), 2)
+      local hint = "write {channel, function} or {{channel, value}, function}"
+      error(("alt: clause %d is a %s; %s"):format(i, type(clause), hint), 2)
     end
     check.callable(clause[2], "alt: clause " .. i)
     ops[i] = clause[1]

@@ -36,7 +36,7 @@ end
 
 ---An integer of at least `least`.
 function check.integer(value, least, what)
-  if math.type(value) ~= "integer" and not (math.type(value) == "float" and value == math.floor(value)) or value < least then
+  if type(value) ~= "number" or not math.tointeger(value) or value < least then
     error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), CALLER)
   end
 end
@@ -64,6 +64,27 @@ function check.options(value, known, what)
   for key in pairs(value) do
     if not known[key] then error(("%s: there is no option %q"):format(what, tostring(key)), CALLER) end
   end
+end
+
+---Anything but nil.
+function check.value(value, what)
+  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
+end
+
+---An object of the library's own.
+---@param class table its metatable
+---@param kind string how its kind is called, as in "a mult"
+function check.object(value, class, kind, what)
+  if getmetatable(value) ~= class then error(("%s: %s expected, got %s"):format(what, kind, article(value)), CALLER) end
+end
+
+---Makes a channel with a buffer that the caller has given.
+---@param buf any as for rn.chan
+---@return any ch
+function check.new_chan(buf, what)
+  local ok, ch = pcall(core.chan, buf)
+  if not ok then error(what .. ": " .. tostring(ch):gsub("^chan: ", ""), CALLER) end
+  return ch
 end
 
 return check

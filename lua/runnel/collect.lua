@@ -3,8 +3,21 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 
-local go, is_reduced = core.go, core.is_reduced
+local chan, go, is_reduced = core.chan, core.go, core.is_reduced
 local collect = {}
+
+-- Calls `f(...)`, which returns a value or nil and an error, in a go block; returns a channel of that value, or closed
+-- with that error. An error that came down a channel is passed on, not raised: it is known where it arose.
+local function answer(f, ...)
+  local out = chan(1)
+  go(function(...)
+    local out <close> = out -- luacheck: ignore 431 (closes with the error if f raises)
+    local value, err = f(...)
+    if value ~= nil then out:put(value) end
+    out:close(err)
+  end, ...)
+  return out
+end
 
 ---Takes all values of a channel into a list. Source: core.async's into.
 ---@param list table appended to, and the result
@@ -13,12 +26,12 @@ local collect = {}
 function collect.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
-  return go(function()
+  return answer(function()
     local n = #list
     while true do
       local value, err = ch:take()
       if value == nil then
-        if err ~= nil then error(err, 0) end
+        if err ~= nil then return nil, err end
         return list
       end
       n = n + 1
@@ -27,12 +40,12 @@ function collect.into(list, ch)
   end)
 end
 
--- Reduces the channel in the running go block; `f` gets the accumulator and the value.
+-- Reduces the channel in the running go block; returns the accumulator, or nil and the error that closed the channel.
 local function reduce(f, acc, ch)
   while true do
     local value, err = ch:take()
     if value == nil then
-      if err ~= nil then error(err, 0) end
+      if err ~= nil then return nil, err end
       return acc
     end
     acc = f(acc, value)
@@ -44,11 +57,12 @@ end
 ---@param f fun(acc: any, v: any): any the next accumulator; `rn.reduced(v)` ends with v
 ---@param init any the first accumulator
 ---@param ch any the channel, taken from until it closes
----@return any ch a channel of one value, the last accumulator (none if that is nil)
+---@return any ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed with an error,
+---closed with that error
 function collect.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
-  return go(reduce, f, init, ch)
+  return answer(reduce, f, init, ch)
 end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
@@ -56,14 +70,16 @@ end
 ---@param f fun(acc: any, v: any): any as for reduce; called as `f(acc)` once at the end
 ---@param init any the first accumulator
 ---@param ch any the channel, taken from until it closes
----@return any ch a channel of one value
+---@return any ch a channel of one value, or closed with an error, as for reduce
 function collect.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
   check.chan(ch, "transduce: channel")
-  return go(function()
+  return answer(function()
     local step = xf(f)
-    return step(reduce(step, init, ch))
+    local acc, err = reduce(step, init, ch)
+    if err ~= nil then return nil, err end
+    return step(acc)
   end)
 end
 
@@ -98,7 +114,7 @@ end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
 ---@param ch any the channel
----@param source table|fun(): any a list (up to its first nil), or a function called for each next value until it gives nil
+---@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
 ---@param close? boolean whether to close `ch` afterwards; default true
 ---@return any ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)

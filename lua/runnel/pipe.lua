@@ -8,12 +8,13 @@ local PRIORITY = { priority = true }
 
 local pipe = {}
 
--- Moves values until `from` or `to` is closed. Closing `to` ends the wait for `from`, and nothing more is taken from it.
+-- Moves values until `from` or `to` is closed. Closing `to` ends the wait for `from`, and nothing more is taken.
 local function forward(from, to, close)
   local ops = { to:done(), from }
   while not to:closed() do
-    local value, err = from:poll()
+    local value = from:poll()
     if value == nil then
+      local _, err
       value, _, err = alts(ops, PRIORITY)
       if value == nil and not to:closed() then
         if close ~= false then to:close(err) end
@@ -24,8 +25,8 @@ local function forward(from, to, close)
   end
 end
 
----Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as soon
----as `to` is closed, so that nothing is taken and lost.
+---Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as
+---soon as `to` is closed, so that nothing is taken and lost.
 ---@param from any the channel to take from
 ---@param to any the channel to put on
 ---@param close? boolean whether to close `to` when `from` closes, with its error if it has one; default true

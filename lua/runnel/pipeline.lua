@@ -1,7 +1,7 @@
 ---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
 ---
----A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 jobs; these
----never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
+---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
+---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 
 local core = require "runnel.core"
 local check = require "runnel.check"
@@ -13,25 +13,25 @@ local pipeline = {}
 
 ---@class runnel.PipelineOptions
 ---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n
----@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is the job's result
+---@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is put
 
 -- ---- the two ends ----
 
--- A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to` is
--- closed. Nothing is taken once `to` is.
+-- A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
+-- is closed. Nothing is taken once `to` is.
 local function source(from, to)
   local ops = { to:done(), from }
   return function()
     if to:closed() then return nil end
-    local value, err = from:poll()
-    if value ~= nil then return value end
-    value, _, err = alts(ops, PRIORITY)
+    local next_value = from:poll()
+    if next_value ~= nil then return next_value end
+    local value, _, err = alts(ops, PRIORITY)
     return value, err
   end
 end
 
--- A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take again,
--- and no go block is to stay behind.
+-- A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
+-- again, and no go block is to stay behind.
 local function sink(to)
   local put = { to }
   local ops = { to:done(), put }
@@ -141,9 +141,9 @@ end
 
 -- ---- unordered ----
 
--- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets it
--- passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if nobody
--- has it. So only one at a time waits for `from`, and none is idle.
+-- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
+-- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
+-- nobody has it. So only one at a time waits for `from`, and none is idle.
 local function unordered(n, to, af, from, close, ex_handler)
   local take, put = source(from, to), sink(to)
   local running, led, ended, reason = 0, true, false, nil
@@ -203,8 +203,8 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   return ordered(n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
----Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source: the
----article on pipeline-async's off-by-two error.
+---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
+---the article on pipeline-async's off-by-two error.
 ---@param n integer
 ---@param to any
 ---@param af fun(value: any, result: any)

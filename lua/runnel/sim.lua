@@ -6,8 +6,8 @@
 ---      print(sim.elapsed()) --> 3600000, at once
 ---    end)
 ---
----When all go blocks are parked, time jumps to the next deadline. A simulation has a run queue, timers and random numbers of
----its own: what was under way outside it waits until it is over, and what it leaves behind is dropped.
+---When all go blocks are parked, time jumps to the next deadline. A simulation has a run queue, timers and random
+---numbers of its own: what was under way outside it waits until it is over, and what it leaves behind is dropped.
 
 local core = require "runnel.core"
 local check = require "runnel.check"
@@ -19,8 +19,8 @@ local last_elapsed = 0
 
 ---Runs a function as a go block under virtual time.
 ---@param f fun(...): ... the function
----@param opts? { seed?: integer, shuffle?: boolean } `seed` of alts' choices (default 1), and, with `shuffle`, of the order
----in which ready go blocks run; without it they run first come, first served
+---@param opts? { seed?: integer, shuffle?: boolean } `seed` of alts' choices (default 1), and, with `shuffle`, of the
+---order in which ready go blocks run; without it they run first come, first served
 ---@param ... any its arguments
 ---@return any ... its results; its error is raised
 function sim.run(f, opts, ...)

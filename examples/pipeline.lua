@@ -1,0 +1,106 @@
+-- Ten jobs through a pipeline with at most n at a time: how many really run at once, and how long it takes.
+--
+--     lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
+--
+-- By default each job takes 100 ms, in both variants, for n from 1 to 8. With --log it tells of each job.
+--
+-- core.async's pipeline-async runs n + 2 jobs at once, as the article "Clojure's core.async pipeline-async off-by-two
+-- error explained" found: there 10 jobs of 1000 ms take 4 s for n = 1, and 2 s for n = 3. Here they take 10 s and 4 s,
+-- as they should: `--ms 1000 ordered 1 3`.
+
+local rn = require "runnel"
+
+local JOBS = 10
+local SLOW = 10 -- in the second table, the first job takes that many times as long
+local VARIANTS = { ordered = rn.pipeline_async, unordered = rn.pipeline_async_unordered }
+
+local logging = false
+local function log(...)
+  if logging then print(string.format(...)) end
+end
+
+-- Runs the jobs; time_of(i) is how long job i takes. Returns the peak of running jobs, and when the first result came
+-- and when all was done.
+local function run(variant, n, time_of)
+  local running, peak = 0, 0
+
+  local function job(i, result)
+    running = running + 1
+    peak = math.max(peak, running)
+    log("started job  %d", i)
+    rn.go(function()
+      rn.sleep(time_of(i))
+      log("finished job %d", i)
+      running = running - 1
+      result:put(i)
+      result:close()
+    end)
+  end
+
+  local values = {}
+  for i = 1, JOBS do values[i] = i end
+  local start, first = rn.now(), nil
+  local results = VARIANTS[variant](n, rn.chan(), job, rn.to_chan(values))
+  for _ in results do first = first or rn.now() - start end
+  return peak, first, rn.now() - start
+end
+
+-- How long the slow case takes, in jobs' times. In order, no more than n jobs start until the slow first one is done;
+-- otherwise the jobs pass it by, where n leaves room beside it.
+local function expected_slow(variant, n)
+  if variant == "ordered" or n == 1 then return SLOW + math.ceil(math.max(JOBS - n, 0) / n) end
+  return math.max(SLOW, math.ceil((JOBS - 1) / (n - 1)))
+end
+
+-- ---- the command line ----
+
+local ms, variants, ns = 100, {}, {}
+
+local function usage()
+  io.stderr:write [[
+usage: lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
+  MS: how long a job takes, in milliseconds; 100 by default
+  N: how many jobs run at a time, a whole number from 1; 1 to 8 by default
+]]
+  os.exit(2)
+end
+
+local i = 1
+while arg[i] do
+  local n = math.tointeger(tonumber(arg[i]))
+  if arg[i] == "--ms" then
+    i = i + 1
+    ms = tonumber(arg[i])
+    if not ms or not (ms >= 0 and ms < math.huge) then usage() end
+  elseif arg[i] == "--log" then
+    logging = true
+  elseif VARIANTS[arg[i]] then
+    variants[#variants + 1] = arg[i]
+  elseif n and n >= 1 then
+    ns[#ns + 1] = n
+  else
+    usage()
+  end
+  i = i + 1
+end
+if #variants == 0 then variants = { "ordered", "unordered" } end
+
+io.stdout:setvbuf "line"
+print(("%d jobs of %g ms each\n"):format(JOBS, ms))
+print "variant      n  peak  elapsed ms  expected"
+for _, variant in ipairs(variants) do
+  for _, n in ipairs(#ns > 0 and ns or { 1, 2, 3, 4, 5, 6, 7, 8 }) do
+    local peak, _, elapsed = run(variant, n, function() return ms end)
+    print(("%-10s %3d  %4d  %10.0f  %8g"):format(variant, n, peak, elapsed, math.ceil(JOBS / n) * ms))
+  end
+end
+
+print(("\nthe first job takes %g ms\n"):format(SLOW * ms))
+print "variant      n  peak  elapsed ms  expected  first result ms"
+for _, variant in ipairs(variants) do
+  for _, n in ipairs(#ns > 0 and ns or { 3 }) do
+    local peak, first, elapsed = run(variant, n, function(job) return job == 1 and SLOW * ms or ms end)
+    local expected = expected_slow(variant, n) * ms
+    print(("%-10s %3d  %4d  %10.0f  %8g  %15.0f"):format(variant, n, peak, elapsed, expected, first))
+  end
+end

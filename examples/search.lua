@@ -1,0 +1,52 @@
+-- A search that asks three replicas of each kind of search at once, goes on with the first answer of each, and gives up
+-- on what has not come when the time is over. The replicas are fake: each takes 10 to 100 ms, as it happens.
+--
+--     lua5.4 examples/search.lua [--ms MS] [QUERY...]        within 50 ms by default
+
+local rn = require "runnel"
+
+local KINDS = { "web", "image", "video" }
+local REPLICAS = 3
+
+-- Asks one replica; takes its time.
+local function ask(kind, replica, query)
+  local ms = math.random(10, 100)
+  rn.sleep(ms)
+  return { kind = kind, text = ("%s result for %q from replica %d after %d ms"):format(kind, query, replica, ms) }
+end
+
+-- Asks all replicas of a kind; the first answer wins, and nobody waits for the others.
+local function first(kind, query)
+  local answers = {}
+  for i = 1, REPLICAS do answers[i] = rn.go(ask, kind, i, query) end
+  return (rn.alts(answers))
+end
+
+-- Searches every kind; returns the answers by kind, as many as came within `ms`.
+local function search(query, ms)
+  local timeout = rn.timeout(ms)
+  local searches = {}
+  for i, kind in ipairs(KINDS) do searches[i] = rn.go(first, kind, query) end
+  local answers, found = rn.merge(searches), {}
+  while true do
+    local answer = rn.alts { answers, timeout }
+    if not answer then return found end -- all have come, or the time is over: both close their channel
+    found[answer.kind] = answer.text
+  end
+end
+
+local ms, words = 50, { table.unpack(arg) }
+if words[1] == "--ms" then
+  ms = tonumber(words[2])
+  words = { table.unpack(words, 3) }
+end
+if not ms or ms < 0 or ms ~= ms or (words[1] or ""):find "^%-" then
+  io.stderr:write "usage: lua5.4 examples/search.lua [--ms MS] [QUERY...]\n  MS: how long to wait, in milliseconds\n"
+  os.exit(2)
+end
+local query = #words > 0 and table.concat(words, " ") or "communicating sequential processes"
+
+local start = rn.now()
+local found = search(query, ms)
+for _, kind in ipairs(KINDS) do print(found[kind] or ("no %s result within %g ms"):format(kind, ms)) end
+print(("all after %.0f ms"):format(rn.now() - start))

@@ -1,0 +1,39 @@
+-- Hoare's prime sieve: a go block for each prime, each passing on to the next what its prime does not divide.
+--
+--     lua5.4 examples/sieve.lua [N]        the first N primes, one a line; 25 by default
+
+local rn = require "runnel"
+
+-- 2, 3, 4, ... for ever.
+local function numbers()
+  local out = rn.chan()
+  rn.go(function()
+    local i = 2
+    while out:put(i) do i = i + 1 end
+  end)
+  return out
+end
+
+-- What comes from `from` and is no multiple of `prime`.
+local function sift(from, prime)
+  local out = rn.chan()
+  rn.go(function()
+    for i in from do
+      if i % prime ~= 0 then out:put(i) end
+    end
+  end)
+  return out
+end
+
+local n = math.tointeger(tonumber(arg[1] or 25))
+if not n or n < 1 or arg[2] then
+  io.stderr:write "usage: lua5.4 examples/sieve.lua [N]\n  N: how many primes, a whole number from 1\n"
+  os.exit(2)
+end
+
+local sieve = numbers()
+for _ = 1, n do
+  local prime = sieve:take() -- the first that passes all sieves is the next prime
+  print(prime)
+  sieve = sift(sieve, prime)
+end
