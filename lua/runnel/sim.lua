@@ -17,6 +17,15 @@ local sim = {}
 local running = false
 local last_elapsed = 0
 
+-- What run returns or raises, once the core has run the simulation, or has refused to.
+local function finish(was_running, accepted, ok, elapsed, ...)
+  running = was_running
+  if not accepted then error(ok, 2) end
+  last_elapsed = elapsed
+  if not ok then error((...), 0) end
+  return ...
+end
+
 ---Runs a function as a go block under virtual time.
 ---@param f fun(...): ... the function
 ---@param opts? { seed?: integer, shuffle?: boolean } `seed` of alts' choices (default 1), and, with `shuffle`, of the
@@ -28,13 +37,9 @@ function sim.run(f, opts, ...)
   check.options(opts, { seed = true, shuffle = true }, "sim.run")
   local seed = opts and opts.seed or 1
   check.integer(seed, math.mininteger, "sim.run: seed")
-  local function finish(ok, elapsed, ...)
-    running, last_elapsed = false, elapsed
-    if not ok then error((...), 0) end
-    return ...
-  end
+  local was_running = running
   running = true
-  return finish(core.simulate(seed, opts and opts.shuffle or false, f, ...))
+  return finish(was_running, pcall(core.simulate, seed, opts and opts.shuffle or false, f, ...))
 end
 
 ---Virtual ms since the simulation that is running began; after it, how long the last one took.
