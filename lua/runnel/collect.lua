@@ -83,43 +83,47 @@ function collect.transduce(xf, f, init, ch)
   end)
 end
 
--- An iterator over a list, or the iterator itself.
-local function values_of(source, what)
-  if type(source) == "table" and getmetatable(source) == nil then
-    local i = 0
-    return function()
-      i = i + 1
-      return source[i]
-    end
-  end
-  if type(source) == "function" then return source end
-  local meta = getmetatable(source)
-  if type(meta) == "table" and meta.__call then return source end
-  if type(source) == "table" then
-    local i = 0
-    return function()
-      i = i + 1
-      return source[i]
-    end
-  end
-  error(what .. ": a list or an iterator function expected, got a " .. type(source), 3)
+local function callable(value)
+  local meta = getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
 end
 
-local function onto(ch, next_value, close)
+-- An iterator over a list, or the iterator itself.
+local function values_of(source, what)
+  if callable(source) then return source end
+  if type(source) ~= "table" then
+    local got = source == nil and "nothing" or "a " .. type(source)
+    error(what .. ": a list or an iterator function expected, got " .. got, 3)
+  end
+  local i = 0
+  return function()
+    i = i + 1
+    return source[i]
+  end
+end
+
+local function copy(ch, next_value)
   for value in next_value do
     if not ch:put(value) then return end
   end
-  if close ~= false then ch:close() end
 end
+
+-- Where the iterator fails the channel closes with its error.
+local function copy_and_close(ch, next_value)
+  local closing <close> = ch
+  copy(closing, next_value)
+end
+
+local function onto(ch, next_value, close) return go(close == false and copy or copy_and_close, ch, next_value) end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
 ---@param ch any the channel
 ---@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
----@param close? boolean whether to close `ch` afterwards; default true
+---@param close? boolean whether to close `ch` afterwards, with its error if an iterator raises one; default true
 ---@return any ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
-  return go(onto, ch, values_of(source, "onto_chan"), close)
+  return onto(ch, values_of(source, "onto_chan"), close)
 end
 
 ---A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
@@ -128,7 +132,7 @@ end
 ---@return any ch
 function collect.to_chan(source)
   local ch = core.chan()
-  go(onto, ch, values_of(source, "to_chan"))
+  onto(ch, values_of(source, "to_chan"))
   return ch
 end
 
