@@ -2,26 +2,22 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 
-local go, alts = core.go, core.alts
-local PRIORITY = { priority = true }
+local go = core.go
 
 local pipe = {}
 
--- Moves values until `from` or `to` is closed. Closing `to` ends the wait for `from`, and nothing more is taken.
+-- Moves values until `from` or `to` is closed. Closing `to` ends the wait, for `from` as for a taker.
 local function forward(from, to, close)
-  local ops = { to:done(), from }
-  while not to:closed() do
-    local value = from:poll()
+  local take, put = ends.source(from, to), ends.sink(to)
+  while true do
+    local value, err = take()
     if value == nil then
-      local _, err
-      value, _, err = alts(ops, PRIORITY)
-      if value == nil and not to:closed() then
-        if close ~= false then to:close(err) end
-        return
-      end
+      if close ~= false then to:close(err) end
+      return
     end
-    if value == nil or not to:put(value) then return end
+    if not put(value) then return end
   end
 end
 
@@ -45,16 +41,18 @@ end
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = core.chan(buf)
+  local put = ends.sink(out)
   local ops = { out:done(), table.unpack(chs) }
   go(function()
     local first_err
-    while #ops > 1 do
+    -- Closing `out` must not compete with what is ready: nothing is taken after it.
+    while #ops > 1 and not out:closed() do
       local value, i, err = core.alts_index(ops)
       if i == 1 then return end
       if value == nil then
         if first_err == nil then first_err = err end
         table.remove(ops, i)
-      elseif not out:put(value) then
+      elseif not put(value) then
         return
       end
     end

@@ -5,9 +5,10 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 
-local chan, go, alts = core.chan, core.go, core.alts
-local PRIORITY = { priority = true }
+local chan, go = core.chan, core.go
+local source, sink = ends.source, ends.sink
 
 local pipeline = {}
 
@@ -15,33 +16,7 @@ local pipeline = {}
 ---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n
 ---@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is put
 
--- ---- the two ends ----
-
--- A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
--- is closed. Nothing is taken once `to` is.
-local function source(from, to)
-  local ops = { to:done(), from }
-  return function()
-    if to:closed() then return nil end
-    local next_value = from:poll()
-    if next_value ~= nil then return next_value end
-    local value, _, err = alts(ops, PRIORITY)
-    return value, err
-  end
-end
-
--- A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
--- again, and no go block is to stay behind.
-local function sink(to)
-  local put = { to }
-  local ops = { to:done(), put }
-  return function(value)
-    local done = to:offer(value)
-    if done ~= nil then return done end
-    put[2] = value
-    return (alts(ops, PRIORITY)) or false
-  end
-end
+-- ---- jobs ----
 
 -- Delivers all results of a job; once `to` is closed, drops them, so that the job can finish.
 local function deliver(result, put)
@@ -52,8 +27,6 @@ local function deliver(result, put)
     if open then open = put(value) end
   end
 end
-
--- ---- jobs ----
 
 -- Calls af; where it raises, the job ends with what the exception handler makes of the error.
 local function start(af, value, result, ex_handler)
