@@ -95,6 +95,16 @@ bench: ## set up, build and run the benchmark
 run-bench: all
 	$(LUA) bench/bench.lua
 
+.PHONY: docs run-docs
+docs: ## the reference, from the sources, into docs/reference/
+	$(SETUP) docs
+	$(THEN) run-docs
+run-docs:
+	rm -rf $(BUILD)/ldoc docs/reference
+	mkdir -p $(BUILD)/ldoc
+	$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc
+	ldoc --fatalwarnings --testing .
+
 ## Checks
 
 # Specs tagged #slow are left out where all runs many times slower.

@@ -1,0 +1,284 @@
+---@meta runnel.core
+
+---What the C core defines, for editors that know LuaCATS annotations, and for the reference. Nothing loads this file:
+---an editor takes it for the source of `runnel.core`, once the folder that holds `runnel.lua` is among its libraries.
+
+---@class runnel.core
+---@field methods table<string, function> the methods of channels
+local core = {}
+
+-- ---- making channels ----
+
+---A description of a buffer, as rn.buffer and its kin return it.
+---@class runnel.Buffer: userdata
+
+---A buffer policy: an object with these methods, for channels whose values leave in an order of one's own. They must
+---not park, nor use the channel. rn.priority_buffer returns one.
+---@class runnel.Policy
+---@field full fun(self: runnel.Policy): boolean whether puts must wait
+---@field add fun(self: runnel.Policy, v: any) adds a value
+---@field remove fun(self: runnel.Policy): any removes the next value and returns it; only called when there is one
+---@field count fun(self: runnel.Policy): integer how many values it holds
+---@field close? fun(self: runnel.Policy) called when the channel closes
+
+---What rn.chan takes for a buffer: a size (0 for none), a buffer, or a policy.
+---@alias runnel.BufferLike integer|runnel.Buffer|runnel.Policy
+
+---A reducing function: called with nothing for a first accumulator, with an accumulator to complete it, and with an
+---accumulator and a value for each step.
+---@alias runnel.Reducer fun(acc?: any, v?: any): any
+
+---A transducer: makes a reducing function from another one. rn.xf has them.
+---@alias runnel.Transducer fun(rf: runnel.Reducer): runnel.Reducer
+
+---Makes a channel. Source: core.async's chan.
+---@param buffer? runnel.BufferLike default 0: a put waits for its take
+---@param xf? runnel.Transducer what values go through on their way into the buffer, which there must be then; it must
+---not park
+---@param ex_handler? fun(err: any): any gets the error of the transducer; what it returns, if not nil, is added
+---instead. Without it the error goes to rn.on_error
+---@return runnel.Channel ch
+function core.chan(buffer, xf, ex_handler) end
+
+---Makes a channel that keeps its first value, for every taker, for ever. Source: core.async's promise-chan.
+---@param xf? runnel.Transducer
+---@param ex_handler? fun(err: any): any
+---@return runnel.Channel ch
+function core.promise_chan(xf, ex_handler) end
+
+---A buffer of n values; when it is full, puts wait. The same as the number n for rn.chan. Source: core.async's buffer.
+---@param n integer from 1
+---@return runnel.Buffer
+function core.buffer(n) end
+
+---A buffer of n values; when it is full, what is put is dropped, and the put done. Source: core.async's
+---dropping-buffer.
+---@param n integer from 1
+---@return runnel.Buffer
+function core.dropping_buffer(n) end
+
+---A buffer of n values; when it is full, the oldest is dropped for the next. Source: core.async's sliding-buffer.
+---@param n integer from 1
+---@return runnel.Buffer
+function core.sliding_buffer(n) end
+
+---Whether puts into the buffer never wait. Source: core.async's unblocking-buffer?.
+---@param buffer any
+---@return boolean
+function core.unblocking_buffer(buffer) end
+
+---Whether a value is a channel.
+---@param v any
+---@return boolean
+function core.is_chan(v) end
+
+-- ---- go blocks ----
+
+---Starts a go block: a coroutine that runs a function. It begins once the caller parks or waits, after those that are
+---ready already. Source: core.async's go.
+---@param f fun(...: any): any
+---@param ... any its arguments
+---@return runnel.Channel result gets the first result unless that is nil, then closes; closes with the error if f
+---raises
+function core.go(f, ...) end
+
+---Lets the other go blocks that are ready run first.
+function core.yield() end
+
+---Parks for a time, exactly; no channel is made. Outside any go block the others run meanwhile.
+---@param ms number
+function core.sleep(ms) end
+
+---A channel that closes after a time. Requests within 10 ms of each other share one, so never close it. Source:
+---core.async's timeout.
+---@param ms number
+---@return runnel.Channel ch
+function core.timeout(ms) end
+
+---The time since some moment: monotonic, or virtual in a simulation.
+---@return number ms
+function core.now() end
+
+---Names the go block that runs, for rn.ps and for messages.
+---@param name string
+function core.rename(name) end
+
+---@class runnel.Option
+---@field priority? boolean try the operations in the given order; else each that is ready is equally likely
+---@field default? any what comes back when none is ready, together with "default", instead of waiting
+---@field nowait? boolean the same with nil: do not wait
+
+---Does exactly one of several operations; waits until one can be done, unless there is a default. Source: core.async's
+---alts!.
+---@param ops (runnel.Channel|table)[] channels to take from, and `{channel, value}` to put
+---@param opts? runnel.Option
+---@return any value what was taken, or whether the put was done, or the default
+---@return runnel.Channel|"default" port the channel
+---@return any err with which the channel was closed, where value is nil
+function core.alts(ops, opts) end
+
+---Like alts, with the number of the operation for the channel.
+---@param ops (runnel.Channel|table)[]
+---@param opts? runnel.Option
+---@return any value
+---@return integer|"default" i
+---@return any err
+function core.alts_index(ops, opts) end
+
+-- ---- running ----
+
+---Runs a function as a go block and returns its results, or raises its error. Without a function: runs until no go
+---block is ready, no time is due and the driver has nothing alive.
+---@param f? fun(...: any): ...
+---@param ... any its arguments
+---@return any ...
+function core.run(f, ...) end
+
+---Runs go blocks that are ready, for a program with a main loop of its own.
+---@param max? integer at most so many; default: all that are ready
+---@return number? ms to the next deadline, 0 when more is ready, nil when idle
+function core.step(max) end
+
+---Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.
+---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
+---@return function? previous
+function core.on_error(f) end
+
+---How the scheduler waits: an object over an event loop, for example.
+---@class runnel.Driver
+---@field wait fun(self: runnel.Driver, ms?: number) returns after at most ms (nil: any time), sooner when an event
+---has run
+---callbacks
+---@field alive fun(self: runnel.Driver): boolean whether it waits for anything that may still happen
+---@field wake? fun(self: runnel.Driver) ends a wait from elsewhere
+
+---Sets how the scheduler waits when nothing is ready.
+---@param d? runnel.Driver nil restores the built-in one, which sleeps
+---@return runnel.Driver? previous
+function core.driver(d) end
+
+---What rn.ps tells of a go block.
+---@class runnel.GoBlock
+---@field id integer
+---@field name string from rn.rename; by default where its function was defined, `file:line`
+---@field state string "running", "ready" or "parked"
+---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
+---@field where? string the line at which it waits
+---@field channel? runnel.Channel the channel on which it waits
+---@field result runnel.Channel its result channel
+
+---Lists the go blocks.
+---@return runnel.GoBlock[]
+function core.ps() end
+
+---Tells the error handler of an error that was caught.
+---@param err any
+---@param traceback? string
+---@param where? string whose error it is
+function core.report(err, traceback, where) end
+
+---Runs a function under virtual time. For runnel.sim.
+---@param seed integer
+---@param shuffle boolean
+---@param f fun(...: any): ...
+---@param ... any
+---@return boolean ok
+---@return number elapsed
+---@return any ...
+function core.simulate(seed, shuffle, f, ...) end
+
+-- ---- reduced ----
+
+---Wraps a value, so that a reduction ends with it. Source: Clojure's reduced.
+---@param v any
+---@return table reduced
+function core.reduced(v) end
+
+---Whether a value is what rn.reduced returns.
+---@param v any
+---@return boolean
+function core.is_reduced(v) end
+
+-- ---- channels ----
+
+---@class runnel.Stats
+---@field name? string
+---@field id integer
+---@field puts integer puts that wait
+---@field takes integer takes that wait
+---@field count integer values in the buffer
+---@field capacity integer how many that can be
+---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
+---@field closed boolean
+---@field put_total integer values put so far
+---@field take_total integer values taken so far
+
+---A channel, as rn.chan makes it. Besides its methods:
+---
+---    for v in ch do end          -- takes until it is closed and drained
+---    local ch <close> = rn.chan() -- closes when the scope ends
+---    #ch                         -- values in the buffer
+---    tostring(ch)                -- "chan: jobs (3/10, 2 puts waiting)"
+---
+---@class runnel.Channel: userdata
+---@operator len: integer
+---@operator call: any
+local Channel = {}
+
+---Takes a value; waits until there is one. Source: core.async's <!.
+---@return any v nil once the channel is closed and drained
+---@return any err with which it was closed, if it was
+function Channel:take() end
+
+---Puts a value; waits until it is taken or there is room in the buffer. Source: core.async's >!.
+---@param v any not nil
+---@return boolean done false when the channel is closed
+function Channel:put(v) end
+
+---Takes a value if there is one now. Source: core.async's poll!.
+---@return any v nil if there is none
+---@return any err with which the channel was closed, if it was
+function Channel:poll() end
+
+---Puts a value if that can be done now. Source: core.async's offer!.
+---@param v any not nil
+---@return boolean? done nil when it cannot be done now, false when the channel is closed
+function Channel:offer(v) end
+
+---Takes a value and calls a function with it, without waiting. Source: core.async's take!.
+---@param f fun(v: any, err: any) it must not park
+---@param on_caller? boolean whether f may be called before take_async returns; default true
+function Channel:take_async(f, on_caller) end
+
+---Puts a value and calls a function when that is done, without waiting. Source: core.async's put!.
+---@param v any not nil
+---@param f? fun(done: boolean) it must not park
+---@param on_caller? boolean whether f may be called before put_async returns; default true
+---@return boolean open false when the channel is closed already
+function Channel:put_async(v, f, on_caller) end
+
+---Closes the channel: no more puts; takes get what is left, then nil. Closing once more does nothing. Source:
+---core.async's close!.
+---@param err? any why: takes then get nil and this
+function Channel:close(err) end
+
+---Whether the channel has been closed.
+---@return boolean
+function Channel:closed() end
+
+---A channel that closes when this one does, even while values are left in it: to wait for its end without taking from
+---it.
+---@return runnel.Channel ch
+function Channel:done() end
+
+---Numbers about the channel.
+---@return runnel.Stats
+function Channel:stats() end
+
+---Names the channel, for tostring and for messages; without an argument, returns its name.
+---@param s string
+---@return runnel.Channel ch itself, so that calls chain
+---@overload fun(self: runnel.Channel): string?
+function Channel:name(s) end
+
+return core

@@ -1,0 +1,255 @@
+-- lua ldoc_input.lua OUT: writes what LDoc makes the reference of into the folder OUT.
+--
+-- The sources have LuaCATS annotations, since editors understand them; LDoc does not. So this takes the documentation
+-- comments (those that begin with three dashes) out of them and writes them anew with LDoc's tags, without any code. A
+-- class or alias is documented if it has a description; one without is an implementation's own.
+
+local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT")
+
+-- The functions of `runnel` come from many files: each is a section. The rest are modules of their own.
+local RUNNEL = {
+  "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "map", "split", "lab", "priority_buffer",
+}
+local MODULES = { "xf", "sim", "core_async" }
+local HEADER_ONLY = { core_async = true } -- the names there are not Lua's, and what they do is told elsewhere
+local TITLES = { meta = "Channels, go blocks, time" }
+
+-- ---- reading ----
+
+local function exists(path)
+  local file = io.open(path)
+  return file ~= nil and file:close()
+end
+
+local function path_of(name) return "lua/runnel/" .. name .. ".lua" end
+
+-- The documentation comments of a file: lists of lines, with the line of code that follows as `code`.
+local function blocks_of(path)
+  local blocks, block = {}, nil
+  for line in io.lines(path) do
+    local text = line:match "^%s*%-%-%-(.*)$"
+    if text and not text:find "^%-" then
+      block = block or {}
+      block[#block + 1] = text:match "^%s?(.-)$" == "" and "" or text
+    elseif block then
+      block.code = line
+      blocks[#blocks + 1] = block
+      block = nil
+    end
+  end
+  return blocks
+end
+
+-- Splits a block into its text and its tags, each {tag, text}. Text after a tag belongs to the tag.
+local function parse(block)
+  local item = { text = {}, tags = {}, code = block.code or "" }
+  local tag
+  for _, line in ipairs(block) do
+    local name, rest = line:match "^@(%a+)%s*(.*)$"
+    if name then
+      tag = { name, rest }
+      item.tags[#item.tags + 1] = tag
+    elseif tag and line:find "%S" then
+      tag[2] = tag[2] .. " " .. line
+    else
+      tag = nil
+      item.text[#item.text + 1] = line
+    end
+  end
+  while item.text[#item.text] == "" do table.remove(item.text) end
+  return item
+end
+
+local function tag_of(item, name)
+  for _, tag in ipairs(item.tags) do
+    if tag[1] == name then return tag[2] end
+  end
+end
+
+-- ---- types ----
+
+-- Splits a string into the type at its beginning and the rest.
+local function split_type(s)
+  local at = 1
+  while true do
+    local stop = select(2, s:find("^fun%b()", at))
+    if stop then
+      local result = select(2, s:find("^:%s*", stop + 1))
+      if result then
+        local kind = split_type(s:sub(result + 1))
+        stop = result + #kind
+      end
+    else
+      stop = select(2, s:find("^%b{}", at)) or select(2, s:find("^%b()", at)) or select(2, s:find('^"[^"]*"', at))
+        or select(2, s:find("^%.%.%.", at)) or select(2, s:find("^[%w_.]+%b<>", at))
+        or select(2, s:find("^[%w_.]*[%w_]", at)) or at - 1
+    end
+    stop = select(2, s:find("^[%[%]?]*", stop + 1))
+    at = stop + 1
+    if s:sub(at, at) ~= "|" then break end
+    at = at + 1
+  end
+  return s:sub(1, at - 1), s:match("^%s*(.-)$", at)
+end
+
+-- A type as LDoc writes it, and its full form where that says less.
+local function ldoc_type(kind)
+  local full = kind:find("[({<]") and kind or nil
+  local optional = kind:find "%?$"
+  kind = kind:gsub("%?$", "")
+  if kind:find "fun%(" then
+    kind = "function"
+  elseif kind:find "^%b{}$" or kind:find "[<(]" then
+    kind = "table"
+  else
+    kind = kind:gsub("([%w_.]+)%[%]", "{%1,...}"):gsub('"', "'"):gsub("^%.%.%.$", "any")
+  end
+  return optional and "?" .. kind or kind, full
+end
+
+-- ---- writing ----
+
+local function escape(text) return (text:gsub("&", "&amp;"):gsub("<", "&lt;"):gsub(">", "&gt;")) end
+
+-- A line of text as HTML, which LDoc leaves as it is; it knows Markdown only where a package for that is installed.
+local function html(text) return (escape(text):gsub("`([^`]*)`", "<code>%1</code>")) end
+
+-- Lines of text, with code in lines that begin with four blanks, as lines of HTML.
+local function html_lines(text)
+  local lines, in_code = {}, false
+  for _, line in ipairs(text) do
+    local code = line:match "^    (.*)"
+    if code and not in_code then
+      lines[#lines + 1] = "<pre class='example'>" .. escape(code)
+    elseif code then
+      lines[#lines + 1] = escape(code)
+    else
+      if in_code then lines[#lines] = lines[#lines] .. "</pre>" end
+      lines[#lines + 1] = line == "" and "<p>" or html(line)
+    end
+    in_code = code ~= nil
+  end
+  if in_code then lines[#lines] = lines[#lines] .. "</pre>" end
+  return lines
+end
+
+local function joined(...)
+  local parts = {}
+  for i = 1, select("#", ...) do
+    local part = select(i, ...)
+    if part and part ~= "" then parts[#parts + 1] = part end
+  end
+  return table.concat(parts, " ")
+end
+
+local Writer = {}
+Writer.__index = Writer
+
+-- Writes a comment of the text and of ready-made tags.
+function Writer:comment(text, tags)
+  local lines = html_lines(text)
+  for _, tag in ipairs(tags) do lines[#lines + 1] = tag end
+  for i, line in ipairs(lines) do self.file:write(i == 1 and "--- " or "-- ", line, "\n") end
+  self.file:write "\n"
+end
+
+-- The names that the reference gives to classes and aliases.
+local function short(name) return (name:gsub("^runnel%.", "")) end
+
+local function tags_of(item)
+  local tags = {}
+  for _, tag in ipairs(item.tags) do
+    local kind, text = tag[1], tag[2]
+    if kind == "param" or kind == "field" then
+      local name, optional, rest = text:match "^([%w_.]+)(%??)%s+(.*)$"
+      local luacats, description = split_type(rest)
+      local ldoc, full = ldoc_type(luacats)
+      local modifier = optional == "?" and kind == "param" and "[opt]" or ""
+      local about = html(joined(full and "`" .. full .. "`", description))
+      tags[#tags + 1] = joined("@t" .. kind .. modifier, ldoc, name, about)
+    elseif kind == "return" then
+      local luacats, rest = split_type(text)
+      local ldoc, full = ldoc_type(luacats)
+      local name, description = rest:match "^([%w_.]+)%s*(.*)$"
+      tags[#tags + 1] = joined("@treturn", ldoc, html(joined(name and "`" .. name .. "`", full and "`" .. full .. "`",
+        description or rest)))
+    elseif kind == "alias" then
+      local _, rest = text:match "^([%w_.]+)%s+(.*)$"
+      tags[#tags + 1] = "@field type " .. html("`" .. rest .. "`")
+    end
+  end
+  return tags
+end
+
+-- The name and kind of what a block documents, or nil.
+local function subject(item)
+  local class = tag_of(item, "class") or tag_of(item, "alias")
+  if class then return short(class:match "^[%w_.]+"), "table" end
+  local code = item.code
+  local method = code:match "^function Channel:([%w_]+)"
+  if method then return method, "method" end
+  local name = code:match "^function [%w_]+%.([%w_]+)" or code:match "^[%w_]+%.([%w_]+) ="
+    or code:match '^[%w_]+%["(.-)"%] =' or code:match "^local function ([%w_]+)"
+  return name, "function"
+end
+
+-- Functions of the core that are for the library's own modules.
+local INTERNAL = { alts_index = true, report = true, simulate = true }
+
+function Writer:items(path, methods)
+  local blocks = blocks_of(path)
+  for i = 2, #blocks do
+    local item = parse(blocks[i])
+    local name, kind = subject(item)
+    local wanted = (kind == "method") == methods and #item.text > 0 and not INTERNAL[name] and name ~= "Channel"
+    if name and wanted then
+      local tags = tags_of(item)
+      table.insert(tags, 1, ("@%s %s"):format(kind == "table" and "table" or "function", name))
+      self:comment(item.text, tags)
+    end
+  end
+end
+
+local function header(path)
+  local item = parse(blocks_of(path)[1])
+  return item.text
+end
+
+-- Calls a function with a writer to a file of the folder.
+local function write(name, f)
+  local file <close> = assert(io.open(("%s/%s.lua"):format(out_dir, name), "w"))
+  f(setmetatable({ file = file }, Writer))
+end
+
+write("runnel", function(w)
+  w:comment(header "lua/runnel.lua", { "@module runnel" })
+  for _, name in ipairs(RUNNEL) do
+    local path = path_of(name)
+    if exists(path) then
+      local text = header(path)
+      if TITLES[name] then text = { TITLES[name] .. "." } end
+      text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- of which LDoc makes the title
+      w:comment(text, { "@section " .. name })
+      w:items(path, false)
+    end
+  end
+end)
+
+write("channel", function(w)
+  for _, block in ipairs(blocks_of(path_of "meta")) do
+    local item = parse(block)
+    if tag_of(item, "class") and tag_of(item, "class"):find "^runnel%.Channel" then
+      w:comment(item.text, { "@classmod runnel.Channel" })
+    end
+  end
+  w:items(path_of "meta", true)
+end)
+
+for _, name in ipairs(MODULES) do
+  if exists(path_of(name)) then
+    write(name, function(w)
+      w:comment(header(path_of(name)), { "@module runnel." .. name })
+      if not HEADER_ONLY[name] then w:items(path_of(name), false) end
+    end)
+  end
+end
