@@ -62,25 +62,34 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
 
 /* ---- the values of the buffer ---- */
 
-/* Moves the values to a larger ring. May raise; then nothing has changed. */
+/* Makes room for one more value where every slot is taken, by moving them to a larger ring. May raise; then nothing has
+   changed. The allocation may run finalizers, which may use the channel: what was known of it is then out of date. */
 static void grow(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  uint32_t size = b->limit == 1 && b->size == 0 ? 1 : buffer_grown(b);
-  if (size > 1) {
-    lua_createtable(L, (int)size, 0);
-    lua_getiuservalue(L, at, CHAN_VALUES);
-    if (b->size == 1) {
-      lua_rawseti(L, -2, 1);
-    } else {
-      for (uint32_t i = 0; i < b->count; i++) {
-        uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
-        lua_rawgeti(L, -1, (lua_Integer)slot + 1);
-        lua_rawseti(L, -3, (lua_Integer)i + 1);
-      }
-      lua_pop(L, 1);
-    }
-    lua_setiuservalue(L, at, CHAN_VALUES);
+  if (b->limit == 1 && b->size == 0) {
+    b->size = 1;
+    return;
   }
+  uint32_t size;
+  for (;;) {
+    size = buffer_grown(b);
+    lua_createtable(L, (int)size, 0);
+    if (b->count == b->size && size == buffer_grown(b)) break;
+    lua_pop(L, 1);
+    if (b->count < b->size) return;
+  }
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (b->size == 1) {
+    lua_rawseti(L, -2, 1);
+  } else {
+    for (uint32_t i = 0; i < b->count; i++) {
+      uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+      lua_rawgeti(L, -1, (lua_Integer)slot + 1);
+      lua_rawseti(L, -3, (lua_Integer)i + 1);
+    }
+    lua_pop(L, 1);
+  }
+  lua_setiuservalue(L, at, CHAN_VALUES);
   b->size = size;
   b->head = 0;
 }
@@ -165,6 +174,10 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
     return PUT_DONE;
   }
   if (buffer_full(&ch->buf)) return PUT_WAIT;
+  if (UNLIKELY(ch->buf.count == ch->buf.size && ch->buf.count < ch->buf.limit)) {
+    grow(L, ch, at);
+    return chan_put(L, ch, at, value);
+  }
   chan_store(L, ch, at, value);
   ch->put_total++;
   if (w) serve_promise(L, ch, at);

@@ -39,7 +39,8 @@ typedef enum ChanFlag {
   CHAN_REASON = 32,      /* closed with an error, which is in the extras, or in CHAN_VALUES (CHAN_REASON_HERE) */
   CHAN_REASON_HERE = 64, /* see CHAN_REASON */
   CHAN_RESULT = 128,     /* the result channel of a go block that lives: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256     /* a pending timeout: the timer will close it */
+  CHAN_TIMEOUT = 256,    /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512        /* closes when another does, and is its own done() */
 } ChanFlag;
 
 typedef struct Chan {
@@ -92,9 +93,10 @@ static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
   return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
 }
 
-/* Whether one more put, or take, may wait. Any number may wait for a time to come: there a buffer is no cure. */
+/* Whether one more put, or take, may wait. Any number of takes may wait for a time to come: there a buffer is no cure. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  return (is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING || (ch->flags & CHAN_TIMEOUT);
+  if (is_put) return ch->nputs < CHAN_MAX_PENDING;
+  return ch->ntakes < CHAN_MAX_PENDING || (ch->flags & CHAN_TIMEOUT);
 }
 
 /* Raises when one more waiter is too many for the channel. */

@@ -9,6 +9,9 @@
 /* The methods of a policy. */
 enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
 
+/* What a callback gets for a take, or a put, that failed. */
+enum Instead { NIL_INSTEAD, FALSE_INSTEAD };
+
 /* Where an error in a policy goes: to the caller, by raising; or it stays on the stack. */
 enum OnError { RAISE, LEAVE };
 
@@ -40,6 +43,15 @@ static void report(lua_State *L, int at) {
   lua_pushvalue(L, at);
   report_error(L);
 }
+
+/* For an error that is found after the code has returned: there is no traceback of it. */
+static void forget_traceback(lua_State *L) {
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+}
+
+static const char BAD_COUNT[] = "the buffer policy's count did not return a non-negative integer";
+static const char BAD_REMOVE[] = "the buffer policy's remove returned nil although its count is not 0";
 
 /* Calls a method of a policy: (method number, policy, value). Inside the protected call, since looking it up may raise. */
 static int call_method(lua_State *L) {
@@ -107,7 +119,7 @@ lua_Integer chan_user_count(lua_State *L, Chan *ch, int at) {
   check_busy(L, ch, at);
   ask(L, ch, at, COUNT, 0, RAISE);
   lua_Integer n = pop_count(L);
-  if (n < 0) luaL_error(L, "the buffer policy's count did not return a non-negative integer");
+  if (n < 0) luaL_error(L, BAD_COUNT);
   return n;
 }
 
@@ -120,8 +132,9 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (!ask(L, ch, at, REMOVE, 0, on_error)) return false;
   if (!lua_isnil(L, -1)) return true;
   lua_pop(L, 1);
-  lua_pushliteral(L, "the buffer policy's remove returned nil although its count is not 0");
-  if (on_error == RAISE) lua_error(L);
+  if (on_error == RAISE) luaL_error(L, BAD_REMOVE);
+  forget_traceback(L);
+  lua_pushstring(L, BAD_REMOVE);
   return false;
 }
 
@@ -136,8 +149,19 @@ static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_err
   return true;
 }
 
-/* Wakes an owner with the value on top of L as the result of its take, or as the error that it raises. */
-static void deliver(lua_State *L, Sched *S, Alt *alt, int port, bool ok) {
+/* Wakes an owner with the value on top of L as the result of its take or put, or as the error that it raises. A callback
+   has no caller to raise it in: on_error hears of it, and the callback gets `instead` (nil or false) and the error. */
+static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Instead instead) {
+  Sched *S = sched_self(L);
+  if (!ok && alt->flags & ALT_CALLBACK) {
+    lua_pushvalue(L, -1);
+    report(L, at);
+    if (instead == FALSE_INSTEAD) lua_pushboolean(alt->co, 0);
+    else lua_pushnil(alt->co);
+    lua_xmove(L, alt->co, 1);
+    sched_wake(S, alt, 2);
+    return;
+  }
   lua_xmove(L, alt->co, 1);
   if (!ok) alt->flags |= ALT_RAISE;
   sched_wake(S, alt, ok ? 1 + chan_push_port(alt->co, alt->flags, port) : 1);
@@ -153,6 +177,11 @@ static void serve(lua_State *L, Chan *ch, int at) {
         return;
       }
       n = pop_count(L);
+      if (n < 0) {
+        forget_traceback(L);
+        lua_pushstring(L, BAD_COUNT);
+        report(L, at);
+      }
     }
     Waiter *w = n > 0 ? chan_first(ch, false) : NULL;
     if (!w) return;
@@ -162,7 +191,7 @@ static void serve(lua_State *L, Chan *ch, int at) {
     sched_claim(L, ch->sched, alt);
     bool ok = fetch(L, ch, at, LEAVE);
     if (ok) ch->take_total++;
-    deliver(L, ch->sched, alt, port, ok);
+    deliver(L, at, alt, port, ok, NIL_INSTEAD);
   }
 }
 
@@ -217,8 +246,7 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
   } else {
     const char *type = luaL_typename(L, -1);
     lua_pop(L, 1);
-    lua_pushnil(L);
-    lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+    forget_traceback(L);
     lua_pushfstring(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc", type);
     handle_error(L, ch, at);
   }
@@ -277,7 +305,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
     ch->put_total++;
     lua_pushboolean(L, 1);
   }
-  deliver(L, ch->sched, alt, port, ok);
+  deliver(L, at, alt, port, ok, FALSE_INSTEAD);
   lua_settop(L, top);
 }
 
@@ -296,7 +324,10 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
   }
   check_busy(L, ch, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (chan_user_full(L, ch, at)) return PUT_WAIT;
+  /* Where a take waits the value goes through, room or not: else the two would wait for each other. */
+  bool full = chan_user_full(L, ch, at);
+  if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
+  if (full && !ch->ntakes) return PUT_WAIT;
   if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
   else store(L, ch, at, value, RAISE);
   ch->put_total++;

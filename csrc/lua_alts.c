@@ -6,7 +6,8 @@
 
    Phase one looks which operations can complete at once and does one of them: each is equally likely, or the first with
    `priority`. Nothing of this alts is queued then, so it cannot meet itself. Phase two, where none could, gives the default
-   or queues a waiter for each and parks. */
+   or queues a waiter for each and parks. Between the two no code of the user's may run, or it is looked again: a buffer
+   policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
 #include "lua_face.h"
 
 enum { OPS = 1, OPTS, BLOCK, FIRST_OP = CHAN_FIRST_OP };
@@ -20,6 +21,7 @@ enum {
 typedef struct Op {
   Chan *ch;    /* its channel, which is on the stack at channel_at */
   bool is_put; /* a put, its value one slot further, or a take */
+  bool passed; /* its policy said that it could be done, and then that it could not: not to be chosen again */
 } Op;
 
 typedef struct Options {
@@ -32,23 +34,36 @@ static int channel_at(int op) { return FIRST_OP + 2 * op; }
 
 /* ---- reading the arguments ---- */
 
+/* How the function is called that people know: alt is written in Lua, upon alts_index. */
+static const char *name_of(uint8_t flags) { return flags & ALT_INDEX ? "alt" : "alts"; }
+
+/* Raises the error on top of the stack with the position of whoever called that function. */
+static int raise(lua_State *L, uint8_t flags) {
+  luaL_where(L, flags & ALT_INDEX ? 2 : 1);
+  lua_pushfstring(L, "%s: ", name_of(flags));
+  lua_rotate(L, -3, -1);
+  lua_concat(L, 3);
+  return lua_error(L);
+}
+
 /* Raises that element `i` of the ops is not an operation. */
-static int bad_op(lua_State *L, lua_Integer i, const char *why) {
-  return luaL_error(L, "alts: operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i, why);
+static int bad_op(lua_State *L, lua_Integer i, const char *why, uint8_t flags) {
+  lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i, why);
+  return raise(L, flags);
 }
 
 /* Replaces the element on top of the stack by its channel and its value or nil. */
-static Op push_op(lua_State *L, lua_Integer i) {
-  Op op = {face_to_chan(L, -1), false};
+static Op push_op(lua_State *L, lua_Integer i, uint8_t flags) {
+  Op op = {face_to_chan(L, -1), false, false};
   if (LIKELY(op.ch)) {
     lua_pushnil(L);
     return op;
   }
-  if (!lua_istable(L, -1)) bad_op(L, i, lua_isnil(L, -1) ? "is nil" : "is not a channel");
+  if (!lua_istable(L, -1)) bad_op(L, i, lua_isnil(L, -1) ? "is nil" : "is not a channel", flags);
   lua_geti(L, -1, 1);
-  op = (Op){face_to_chan(L, -1), true};
-  if (!op.ch) bad_op(L, i, "does not begin with a channel");
-  if (lua_geti(L, -2, 2) == LUA_TNIL) bad_op(L, i, "has no value to put, or nil, which cannot be put");
+  op = (Op){face_to_chan(L, -1), true, false};
+  if (!op.ch) bad_op(L, i, "does not begin with a channel", flags);
+  if (lua_geti(L, -2, 2) == LUA_TNIL) bad_op(L, i, "has no value to put, or nil, which cannot be put", flags);
   lua_remove(L, -3);
   return op;
 }
@@ -59,7 +74,7 @@ static int count_ops(lua_State *L) {
     luaL_error(L, "alts: a list of operations expected, got %s", lua_isnil(L, OPS) ? "nothing" : luaL_typename(L, OPS));
   }
   lua_Integer n = luaL_len(L, OPS);
-  if (n > MAX_OPS) luaL_error(L, "alts: at most %d operations", MAX_OPS);
+  if (n < 0 || n > MAX_OPS) luaL_error(L, "alts: from 1 to %d operations expected, got %I", MAX_OPS, (LUAI_UACINT)n);
   luaL_checkstack(L, (int)(2 * n) + LUA_MINSTACK, "too many operations for alts");
   return (int)n;
 }
@@ -85,11 +100,15 @@ static Options read_options(lua_State *L) {
 
 /* ---- phase one ---- */
 
-/* The operation to do at once, or -1. */
-static int choose(lua_State *L, Sched *S, const Op *ops, int n, bool priority) {
+/* The operation to do at once, or -1. Sets `asked` where a policy was asked. */
+static int choose(lua_State *L, Sched *S, const Op *ops, int n, bool priority, bool *asked) {
   int chosen = -1;
   uint32_t ready = 0;
   for (int i = 0; i < n; i++) {
+    if (UNLIKELY(ops[i].ch->buf.kind == BUFFER_POLICY)) {
+      if (ops[i].passed) continue;
+      *asked = true;
+    }
     bool can = ops[i].is_put ? chan_can_put(L, ops[i].ch, channel_at(i)) : chan_can_take(L, ops[i].ch, channel_at(i));
     if (!can) continue;
     if (priority) return i;
@@ -97,6 +116,17 @@ static int choose(lua_State *L, Sched *S, const Op *ops, int n, bool priority) {
     if (++ready == 1 || sched_random(S, ready) == 0) chosen = i;
   }
   return chosen;
+}
+
+/* Whether an operation can complete, as far as that is known without asking a policy. */
+static bool some_can(const Op *ops, int n) {
+  for (int i = 0; i < n; i++) {
+    const Chan *ch = ops[i].ch;
+    if (ops[i].passed) continue;
+    if (ch->flags & CHAN_CLOSED || chan_first(ch, !ops[i].is_put)) return true;
+    if (ch->buf.kind != BUFFER_POLICY && (ops[i].is_put ? !buffer_full(&ch->buf) : ch->buf.count > 0)) return true;
+  }
+  return false;
 }
 
 /* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many. */
@@ -127,20 +157,23 @@ static int pool_for(int n) {
   return pool;
 }
 
-/* Puts a block for n waiters into its place on the stack. */
-static Waiter *get_block(lua_State *L, Sched *S, int n) {
+/* Puts a block for n waiters that is to be used again into its place on the stack, or returns NULL. */
+static Waiter *pooled_block(lua_State *L, Sched *S, int n) {
   int pool = pool_for(n);
-  if (pool < SCHED_POOLS && S->pooled[pool] > 0) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
-    lua_rawgeti(L, -1, S->pooled[pool]--);
-    lua_replace(L, BLOCK);
-    lua_pop(L, 1);
-  } else {
-    int size = pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n;
-    lua_newuserdatauv(L, (size_t)size * sizeof(Waiter), 0);
-    lua_replace(L, BLOCK);
-  }
+  if (pool == SCHED_POOLS || S->pooled[pool] == 0) return NULL;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+  lua_rawgeti(L, -1, S->pooled[pool]--);
+  lua_replace(L, BLOCK);
+  lua_pop(L, 1);
   return (Waiter *)lua_touserdata(L, BLOCK);
+}
+
+/* Puts a new one there. */
+static Waiter *new_block(lua_State *L, int n) {
+  int pool = pool_for(n);
+  Waiter *block = (Waiter *)lua_newuserdatauv(L, (size_t)(pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n) * sizeof(Waiter), 0);
+  lua_replace(L, BLOCK);
+  return block;
 }
 
 /* Gives the block of n waiters back; allocates nothing, since the pool's table has room for all that it may hold. */
@@ -195,25 +228,39 @@ static int alts(lua_State *L, uint8_t flags) {
   }
   for (int i = 0; i < n; i++) {
     lua_geti(L, OPS, i + 1);
-    ops[i] = push_op(L, i + 1);
+    ops[i] = push_op(L, i + 1, flags);
   }
   Options options = read_options(L);
-  int chosen = choose(L, S, ops, n, options.priority);
-  if (chosen >= 0) {
-    int results = do_at_once(L, ops[chosen], channel_at(chosen), flags);
-    if (LIKELY(results)) return results; /* else a buffer policy has changed its mind between two questions */
+  Waiter *waiters = NULL;
+  for (;;) {
+    bool asked = false;
+    int chosen = choose(L, S, ops, n, options.priority, &asked);
+    if (chosen >= 0) {
+      int results = do_at_once(L, ops[chosen], channel_at(chosen), flags);
+      if (LIKELY(results)) return results;
+      ops[chosen].passed = ops[chosen].ch->buf.kind == BUFFER_POLICY;
+      continue;
+    }
+    if (options.has_default) {
+      if (options.default_at) lua_pushvalue(L, options.default_at);
+      else lua_pushnil(L);
+      lua_pushliteral(L, "default");
+      return 2;
+    }
+    if (n == 0) {
+      lua_pushliteral(L, "no operations: it would wait for ever");
+      return raise(L, flags);
+    }
+    if (UNLIKELY(asked) && some_can(ops, n)) continue;
+    if (waiters) break;
+    if (n > FEW_OPS) lua_copy(L, BLOCK, OPS);
+    waiters = pooled_block(L, S, n);
+    if (LIKELY(waiters)) break;
+    waiters = new_block(L, n);
   }
-  if (options.has_default) {
-    if (options.default_at) lua_pushvalue(L, options.default_at);
-    else lua_pushnil(L);
-    lua_pushliteral(L, "default");
-    return 2;
-  }
-  if (n == 0) return luaL_error(L, "alts: no operations: it would wait for ever");
-  Alt *alt = sched_waiter(L, S, "alts");
-  if (n > FEW_OPS) lua_copy(L, BLOCK, OPS);
-  queue_all(L, alt, get_block(L, S, n), ops, n, flags);
-  int results = sched_wait(L, S, alt, "alts", alts_resumed);
+  Alt *alt = sched_waiter(L, S, name_of(flags));
+  queue_all(L, alt, waiters, ops, n, flags);
+  int results = sched_wait(L, S, alt, name_of(flags), alts_resumed);
   put_block(L, S, n); /* only outside a go block does it get here */
   return results;
 }

@@ -60,11 +60,12 @@ static int chan_lua_offer(lua_State *L) {
   return 1;
 }
 
-/* ch:poll() -> v | nil */
+/* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "poll", "ch:poll()");
-  if (chan_take(L, ch, 1) == TAKE_WAIT) lua_pushnil(L);
-  else lua_settop(L, lua_gettop(L) < 2 ? 2 : lua_gettop(L));
+  int n = chan_take(L, ch, 1);
+  if (n != TAKE_WAIT) return n;
+  lua_pushnil(L);
   return 1;
 }
 
@@ -116,10 +117,12 @@ static int chan_lua_take_async(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   Go *go = sched_spawn_waiting(L, ch->sched, 2);
-  if (!on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
+  /* Looked at again, since making it may have run finalizers. */
+  if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
     lua_xmove(L, go->alt.co, n);
     sched_commit(L, ch->sched, &go->alt, n);
   } else {
+    chan_check_room(L, ch, 1, false);
     wait_for_callback(L, ch, go, false);
   }
   return 0;
@@ -152,7 +155,9 @@ static int chan_lua_put_async(lua_State *L) {
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = sched_spawn_waiting(L, ch->sched, 3);
-  if (on_caller || (result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
+  /* Looked at again, as in take_async. */
+  if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
+    chan_check_room(L, ch, 1, true);
     wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {
@@ -199,8 +204,8 @@ static int chan_lua_closed(lua_State *L) {
 /* ch:done() -> a channel that closes when ch does, whatever ch still holds. */
 static int chan_lua_done(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "done", "ch:done()");
-  if (ch->flags & CHAN_TIMEOUT) {
-    lua_settop(L, 1); /* it holds nothing: its closing is all that there is to see */
+  if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
+    lua_settop(L, 1); /* its closing is all that there is to see; and a chain of them could be closed by recursion only */
     return 1;
   }
   chan_extra(L, 1, "done");
@@ -208,8 +213,11 @@ static int chan_lua_done(lua_State *L) {
   chan_extras(L, 1);
   Chan *done = (Chan *)lua_newuserdatauv(L, sizeof(Chan), CHAN_EXTRAS);
   chan_init(done, ch->sched);
+  done->flags = CHAN_DONE;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, -2);
+  if (lua_getfield(L, -2, "done") == LUA_TUSERDATA) return 1; /* a finalizer has asked for it meanwhile */
+  lua_pop(L, 1);
   lua_pushvalue(L, -1);
   lua_setfield(L, -3, "done");
   if (ch->flags & CHAN_CLOSED) chan_close(L, done, lua_gettop(L), 0);
