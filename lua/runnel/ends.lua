@@ -1,4 +1,5 @@
----The two ends of what runs between channels: where values come from, and where they go.
+---The two ends of what runs between channels: where values come from, and where they go. Neither end raises: what runs
+---between them must not stop because a channel fails (a buffer policy that raises, or too many who wait on it).
 
 local core = require "runnel.core"
 
@@ -7,32 +8,51 @@ local PRIORITY = { priority = true }
 
 local ends = {}
 
+local function next_of(from, to, ops)
+  if to:closed() then return nil end
+  local next_value = from:poll()
+  if next_value ~= nil then return next_value end
+  local value, _, err = alts(ops, PRIORITY)
+  return value, err
+end
+
+local function unless_failed(ok, value, err)
+  if ok then return value, err end
+  return nil, value
+end
+
 ---A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
----is closed. Nothing is taken once `to` is.
+---is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing.
 ---@param from any
 ---@param to any
 ---@return fun(): any, any
 function ends.source(from, to)
   local ops = { to:done(), from }
-  return function()
-    if to:closed() then return nil end
-    local next_value = from:poll()
-    if next_value ~= nil then return next_value end
-    local value, _, err = alts(ops, PRIORITY)
-    return value, err
-  end
+  return function() return unless_failed(pcall(next_of, from, to, ops)) end
 end
 
+local function put_on(to, done, value)
+  local accepted = to:offer(value)
+  if accepted ~= nil then return accepted end
+  return (alts({ done, { to, value } }, PRIORITY)) or false
+end
+
+local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
+
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
----again, and no go block is to stay behind. Several go blocks may use it.
+---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler told.
 ---@param to any
+---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
-function ends.sink(to)
+function ends.sink(to, what)
   local done = to:done()
   return function(value)
-    local accepted = to:offer(value)
-    if accepted ~= nil then return accepted end
-    return (alts({ done, { to, value } }, PRIORITY)) or false
+    local ok, accepted = xpcall(put_on, with_traceback, to, done, value)
+    if ok then return accepted end
+    -- Out of stack, Lua leaves a message of its own in place of the handler's.
+    local failure = type(accepted) == "table" and accepted or { err = accepted }
+    core.report(failure.err, failure.trace, what)
+    return true
   end
 end
 

@@ -10,7 +10,7 @@ local pipe = {}
 
 -- Moves values until `from` or `to` is closed. Closing `to` ends the wait, for `from` as for a taker.
 local function forward(from, to, close)
-  local take, put = ends.source(from, to), ends.sink(to)
+  local take, put = ends.source(from, to), ends.sink(to, "a pipe")
   while true do
     local value, err = take()
     if value == nil then
@@ -41,7 +41,7 @@ end
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = core.chan(buf)
-  local put = ends.sink(out)
+  local put = ends.sink(out, "a merge")
   local ops = { out:done(), table.unpack(chs) }
   go(function()
     local first_err

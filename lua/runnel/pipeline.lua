@@ -98,7 +98,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   end)
 
   go(function()
-    local put = sink(to)
+    local put = sink(to, "a pipeline")
     while true do
       local result, err = queue:take()
       if result == nil then
@@ -114,11 +114,36 @@ end
 
 -- ---- unordered ----
 
+-- A sink for any number of go blocks, first come first served. Only one of them waits for a taker at a time, since a
+-- channel has room for so many waiting puts only; each of the others waits on a channel of its own.
+local function shared_sink(to)
+  local put = sink(to, "a pipeline")
+  local busy, turns, first, last = false, {}, 1, 0
+  return function(value)
+    if busy then
+      local turn = chan()
+      last = last + 1
+      turns[last] = turn
+      turn:take()
+    end
+    busy = true
+    local accepted = put(value)
+    local next_turn = turns[first]
+    if next_turn then
+      turns[first], first = nil, first + 1
+      next_turn:close()
+    else
+      busy = false
+    end
+    return accepted
+  end
+end
+
 -- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
 -- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
 -- nobody has it. So only one at a time waits for `from`, and none is idle.
 local function unordered(n, to, af, from, close, ex_handler)
-  local take, put = source(from, to), sink(to)
+  local take, put = source(from, to), shared_sink(to)
   local running, led, ended, reason = 0, true, false, nil
 
   local function lead()
@@ -134,7 +159,7 @@ local function unordered(n, to, af, from, close, ex_handler)
           go(lead)
         end
         local result = chan(1)
-        start(af, value, result, ex_handler)
+        go(start, af, value, result, ex_handler)
         deliver(result, put)
         running = running - 1
       end
@@ -218,7 +243,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return ordered(n, to, job, from, close, n, nil)
+  return ordered(n, to, job, from, close, n, ex_handler)
 end
 
 ---The same as pipeline, until there are threads.

@@ -99,6 +99,22 @@ function stage.script(text)
   return output, status
 end
 
+---A buffer policy for 100 values that raises for those of which `likes` is false.
+---@param likes fun(v: any): boolean
+---@return table
+function stage.picky(likes)
+  local list = {}
+  return {
+    full = function() return #list >= 100 end,
+    add = function(_, v)
+      if not likes(v) then error(("no %s here"):format(v), 0) end
+      list[#list + 1] = v
+    end,
+    remove = function() return table.remove(list, 1) end,
+    count = function() return #list end,
+  }
+end
+
 ---All values of a channel, in order.
 ---@param ch any
 ---@return any[]
