@@ -1,0 +1,67 @@
+---Runs the Lua code in Markdown files, so that documentation cannot rot.
+---
+---A snippet is what stands between ```lua and ```. It must run without an error, and print, line by line, what the
+---comments in it that begin with an arrow (`-->`) say; or what a block ```text says that follows at once. Snippets see
+---`rn`, and nothing of each other. Where print writes a tab, there stands a blank.
+
+local rn = require "runnel"
+
+local snippets = {}
+
+---The snippets of a file.
+---@param path string
+---@return { name: string, path: string, line: integer, code: string, expected: string[] }[]
+function snippets.of(path)
+  local list, block, snippet, number = {}, nil, nil, 0
+  for line in io.lines(path) do
+    number = number + 1
+    local fence = line:match "^```(%a*)"
+    if not fence then
+      if block then
+        block[#block + 1] = line
+      elseif line ~= "" then
+        snippet = nil
+      end
+    elseif block then
+      if block.kind == "lua" then
+        snippet = {
+          name = ("line %d of %s"):format(block.line, path), path = path, line = block.line,
+          code = table.concat(block, "\n"), expected = {},
+        }
+        for expected in snippet.code:gmatch "%-%->%s?([^\n]*)" do table.insert(snippet.expected, expected) end
+        list[#list + 1] = snippet
+      elseif block.kind == "text" and snippet then
+        snippet.expected, snippet = table.move(block, 1, #block, 1, {}), nil
+      end
+      block = nil
+    else
+      block = { kind = fence, line = number }
+    end
+  end
+  return list
+end
+
+---Runs a snippet; an error in it is raised.
+---@param snippet { path: string, line: integer, code: string }
+---@return string[] lines what it printed
+function snippets.run(snippet)
+  local lines = {}
+  local function print_line(...)
+    local words = table.pack(...)
+    for i = 1, words.n do words[i] = tostring(words[i]) end
+    for line in (table.concat(words, " ") .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
+  end
+  local env = setmetatable({ rn = rn, print = print_line }, { __index = _G })
+  -- Lines before the code make those of an error the lines of the file.
+  local chunk = assert(load(("\n"):rep(snippet.line) .. snippet.code, "@" .. snippet.path, "t", env))
+  local handler, driver = rn.on_error(nil), rn.driver(nil) -- which asks for them
+  rn.on_error(handler)
+  rn.driver(driver)
+  local ok, err = xpcall(chunk, debug.traceback)
+  rn.on_error(handler)
+  rn.driver(driver)
+  if not ok then error(err, 0) end
+  return lines
+end
+
+return snippets
