@@ -129,7 +129,7 @@ describe("run", function()
       { "take", function(ch) ch:take() end },
       { "put", function(ch) ch:put(1) end },
       { "alts", function(ch) rn.alts { ch, { ch, 1 } } end },
-      { "alts", function(ch) rn.alt { { ch, print } } end },
+      { "alt", function(ch) rn.alt { { ch, print } } end },
       { "take", function(ch) for _ in ch do end end },
     } do
       it(("of %s outside any go block names it, and withdraws it"):format(case[1]), function()
