@@ -75,7 +75,7 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
   anchor_push(L, go);
   for (uint32_t i = 0; i < go->alt.count; i++) {
     push_channel(L, &go->alt.waiters[i]);
-    chan_extras(L, lua_gettop(L)); /* exists */
+    chan_has_extras(L, lua_gettop(L)); /* it has: they hold the block */
     lua_pushvalue(L, -3);
     lua_pushnil(L);
     lua_rawset(L, -3);
@@ -87,6 +87,7 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
 /* Whether a held block waits on channels that, if nobody can reach them, nothing will ever complete. */
 static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
+  if (alt->flags & ALT_AWAY) return false;
   if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
@@ -95,12 +96,35 @@ static bool may_be_abandoned(const Go *go) {
   return true;
 }
 
-/* Hands the block on top of the stack over. May raise, half way: what the channels then hold in vain does no harm. */
-static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
-  Alt *alt = &go->alt;
+/* Makes the tables in which the channels of a parked block will hold it. */
+static void make_extras(lua_State *L, const Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
     push_channel(L, &alt->waiters[i]);
     chan_extras(L, lua_gettop(L));
+    lua_pop(L, 2);
+  }
+}
+
+/* Whether they are all there. */
+static bool have_extras(lua_State *L, const Alt *alt) {
+  bool have = true;
+  for (uint32_t i = 0; i < alt->count && have; i++) {
+    push_channel(L, &alt->waiters[i]);
+    have = chan_has_extras(L, lua_gettop(L));
+    lua_pop(L, 2);
+  }
+  return have;
+}
+
+/* Hands the block on top of the stack over. May raise, half way: what the channels then hold in vain does no harm. */
+static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
+  Alt *alt = &go->alt;
+  make_extras(L, alt);
+  /* That has allocated, and so a finalizer may have woken the block, or even had it run and park elsewhere. */
+  if (!may_be_abandoned(go) || !have_extras(L, alt)) return;
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    chan_has_extras(L, lua_gettop(L));
     lua_pushvalue(L, -3);
     lua_pushboolean(L, 1);
     lua_rawset(L, -3);
@@ -162,10 +186,13 @@ static void sweep_slots(lua_State *L, Anchors *a) {
 
 void anchor_hand_over(lua_State *L) {
   Anchors *a = &sched_self(L)->anchors;
+  if (a->passing) return; /* it allocates: this is the finalizer of the sentinel, within a pass */
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, hand_over_all, 1);
+  a->passing = true;
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1); /* out of memory: the rest stays held */
+  a->passing = false;
   sweep_slots(L, a);
   set_limit(a);
 }

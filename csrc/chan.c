@@ -62,36 +62,32 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
 
 /* ---- the values of the buffer ---- */
 
-/* Makes room for one more value where every slot is taken, by moving them to a larger ring. May raise; then nothing has
-   changed. The allocation may run finalizers, which may use the channel: what was known of it is then out of date. */
-static void grow(lua_State *L, Chan *ch, int at) {
+void chan_reserve(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  if (b->limit == 1 && b->size == 0) {
-    b->size = 1;
-    return;
-  }
-  uint32_t size;
-  for (;;) {
-    size = buffer_grown(b);
-    lua_createtable(L, (int)size, 0);
-    if (b->count == b->size && size == buffer_grown(b)) break;
-    lua_pop(L, 1);
-    if (b->count < b->size) return;
-  }
-  lua_getiuservalue(L, at, CHAN_VALUES);
-  if (b->size == 1) {
-    lua_rawseti(L, -2, 1);
-  } else {
-    for (uint32_t i = 0; i < b->count; i++) {
-      uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
-      lua_rawgeti(L, -1, (lua_Integer)slot + 1);
-      lua_rawseti(L, -3, (lua_Integer)i + 1);
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) {
+    uint32_t size = buffer_grown(b);
+    if (size > 1) {
+      lua_createtable(L, (int)size, 0);
+      if (b->size >= size) { /* a finalizer was faster */
+        lua_pop(L, 1);
+        continue;
+      }
+      lua_getiuservalue(L, at, CHAN_VALUES);
+      if (b->size == 1) {
+        lua_rawseti(L, -2, 1);
+      } else {
+        for (uint32_t i = 0; i < b->count; i++) {
+          uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+          lua_rawgeti(L, -1, (lua_Integer)slot + 1);
+          lua_rawseti(L, -3, (lua_Integer)i + 1);
+        }
+        lua_pop(L, 1);
+      }
+      lua_setiuservalue(L, at, CHAN_VALUES);
     }
-    lua_pop(L, 1);
+    b->size = size;
+    b->head = 0;
   }
-  lua_setiuservalue(L, at, CHAN_VALUES);
-  b->size = size;
-  b->head = 0;
 }
 
 void chan_fetch(lua_State *L, Chan *ch, int at) {
@@ -123,7 +119,6 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
     chan_fetch(L, ch, at);
     lua_pop(L, 1);
   }
-  if (b->count == b->size) grow(L, ch, at);
   if (b->size == 1) {
     lua_pushvalue(L, value);
     lua_setiuservalue(L, at, CHAN_VALUES);
@@ -161,6 +156,7 @@ static void admit(lua_State *L, Chan *ch, int at) {
 /* ---- put, take, close ---- */
 
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
+again:
   if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind == BUFFER_POLICY)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
     return chan_user_put(L, ch, at, value);
@@ -174,9 +170,9 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
     return PUT_DONE;
   }
   if (buffer_full(&ch->buf)) return PUT_WAIT;
-  if (UNLIKELY(ch->buf.count == ch->buf.size && ch->buf.count < ch->buf.limit)) {
-    grow(L, ch, at);
-    return chan_put(L, ch, at, value);
+  if (UNLIKELY(ch->buf.count == ch->buf.size && buffer_add(&ch->buf) == BUFFER_ADD)) {
+    chan_reserve(L, ch, at);
+    goto again;
   }
   chan_store(L, ch, at, value);
   ch->put_total++;
@@ -228,16 +224,14 @@ static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
     return;
   }
-  chan_extras(L, at);
   lua_pushvalue(L, reason);
-  lua_setfield(L, -2, "reason");
-  lua_pop(L, 1);
-  ch->flags |= CHAN_REASON;
+  chan_set_extra(L, at, EXTRA_REASON);
+  if (!(ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) ch->flags |= CHAN_REASON;
 }
 
 /* Closes the channel that somebody asked for to learn of the closing, if there is one. */
 static void close_done(lua_State *L, int at) {
-  chan_extra(L, at, "done");
+  chan_extra(L, at, EXTRA_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) chan_close(L, done, lua_gettop(L), 0);
   lua_pop(L, 1);
@@ -245,7 +239,10 @@ static void close_done(lua_State *L, int at) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
-  if (reason) keep_reason(L, ch, at, reason);
+  if (reason) {
+    keep_reason(L, ch, at, reason);
+    if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer was faster */
+  }
   if (ch->flags & CHAN_BUSY) {
     ch->flags |= CHAN_CLOSE_LATER;
     return;
@@ -272,17 +269,24 @@ static int push_side_extras(lua_State *L, int at) {
   return type;
 }
 
-static int push_extras(lua_State *L, int at) {
+bool chan_has_extras(lua_State *L, int at) {
   int type = lua_getiuservalue(L, at, CHAN_EXTRAS);
-  if (type != LUA_TNONE) return type;
-  lua_pop(L, 1);
-  return push_side_extras(L, at);
+  if (type == LUA_TNONE) {
+    lua_pop(L, 1);
+    type = push_side_extras(L, at);
+  }
+  return type == LUA_TTABLE;
 }
 
 void chan_extras(lua_State *L, int at) {
-  if (push_extras(L, at) == LUA_TTABLE) return;
+  if (chan_has_extras(L, at)) return;
   lua_pop(L, 1);
   lua_newtable(L);
+  if (chan_has_extras(L, at)) { /* a finalizer has made one */
+    lua_replace(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
   lua_pushvalue(L, -1);
   if (lua_setiuservalue(L, at, CHAN_EXTRAS)) return;
   lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
@@ -292,22 +296,28 @@ void chan_extras(lua_State *L, int at) {
   lua_pop(L, 1);
 }
 
-void chan_extra(lua_State *L, int at, const char *key) {
-  if (push_extras(L, at) == LUA_TTABLE) {
-    lua_getfield(L, -1, key);
-    lua_replace(L, -2);
-  }
+void chan_extra(lua_State *L, int at, ChanExtra key) {
+  if (!chan_has_extras(L, at)) return;
+  lua_rawgeti(L, -1, key);
+  lua_replace(L, -2);
+}
+
+void chan_set_extra(lua_State *L, int at, ChanExtra key) {
+  chan_extras(L, at);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, key);
+  lua_pop(L, 1);
 }
 
 int chan_push_reason(lua_State *L, const Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
   if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_VALUES);
-  else chan_extra(L, at, "reason");
+  else chan_extra(L, at, EXTRA_REASON);
   return 1;
 }
 
 void chan_push_name(lua_State *L, const Chan *ch, int at) {
-  chan_extra(L, at, "name");
+  chan_extra(L, at, EXTRA_NAME);
   if (lua_type(L, -1) == LUA_TSTRING) {
     lua_pushfstring(L, "chan: %s", lua_tostring(L, -1));
   } else {

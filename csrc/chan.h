@@ -13,7 +13,10 @@
    SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides.
 
    Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L. All
-   of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened. */
+   of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened.
+
+   Whatever allocates may run finalizers, and these may use channels, this one too. So what an operation needs is allocated
+   first, and what it decides is decided after that. */
 #ifndef RUNNEL_CHAN_H
 #define RUNNEL_CHAN_H
 
@@ -139,12 +142,25 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason);
 /* Values in the buffer. May call a policy and so raise. */
 lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
-/* Pushes the table of extras, made when it is missing. Its keys: "name"; "reason" (of closing); "done" (a channel that
-   closes when this one does); a go block's userdata (one that this channel keeps alive, anchor.h). */
+/* Keys of the extras; besides these, the userdata of each go block that the channel keeps alive (anchor.h). */
+typedef enum ChanExtra {
+  EXTRA_NAME = 1, /* the name given to it */
+  EXTRA_REASON,   /* why it was closed */
+  EXTRA_DONE,     /* a channel that closes when it does */
+  EXTRA_GO        /* the name of the go block whose result channel it is */
+} ChanExtra;
+
+/* Pushes the table of extras, made when it is missing. */
 void chan_extras(lua_State *L, int at);
 
-/* Pushes one of the extras, or nil, without making the table. */
-void chan_extra(lua_State *L, int at, const char *key);
+/* Pushes the table of extras, or nil, and returns whether there is one. */
+bool chan_has_extras(lua_State *L, int at);
+
+/* Pushes one of the extras, or nil. Neither allocates nor raises. */
+void chan_extra(lua_State *L, int at, ChanExtra key);
+
+/* Sets one of the extras to the value on top of L, which is popped. */
+void chan_set_extra(lua_State *L, int at, ChanExtra key);
 
 /* Pushes how the channel is called in messages: its name, or #id. */
 void chan_push_name(lua_State *L, const Chan *ch, int at);
@@ -152,7 +168,10 @@ void chan_push_name(lua_State *L, const Chan *ch, int at);
 /* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
 int chan_push_reason(lua_State *L, const Chan *ch, int at);
 
-/* Adds the value at index `value` to the buffer, which for a transducer's sake may grow over its limit. */
+/* Makes sure of a slot for one more value, for a transducer's sake even over the limit. */
+void chan_reserve(lua_State *L, Chan *ch, int at);
+
+/* Adds the value at index `value` to the buffer, for which there must be a slot. Neither allocates nor raises. */
 void chan_store(lua_State *L, Chan *ch, int at, int value);
 
 /* Removes the oldest value of the buffer, which must have one, and pushes it. */

@@ -141,6 +141,7 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
 /* Adds the value at index `value`; or leaves the error and returns false. */
 static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) {
+    chan_reserve(L, ch, at);
     chan_store(L, ch, at, value);
     return true;
   }
@@ -283,6 +284,7 @@ int chan_user_add(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_call(L, 3, 0);
   } else {
+    chan_reserve(L, ch, lua_upvalueindex(2));
     chan_store(L, ch, lua_upvalueindex(2), 2);
   }
   lua_settop(L, 1);

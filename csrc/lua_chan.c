@@ -208,18 +208,18 @@ static int chan_lua_done(lua_State *L) {
     lua_settop(L, 1); /* its closing is all that there is to see; and a chain of them could be closed by recursion only */
     return 1;
   }
-  chan_extra(L, 1, "done");
+  chan_extra(L, 1, EXTRA_DONE);
   if (lua_isuserdata(L, -1)) return 1;
-  chan_extras(L, 1);
   Chan *done = (Chan *)lua_newuserdatauv(L, sizeof(Chan), CHAN_EXTRAS);
   chan_init(done, ch->sched);
   done->flags = CHAN_DONE;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, -2);
-  if (lua_getfield(L, -2, "done") == LUA_TUSERDATA) return 1; /* a finalizer has asked for it meanwhile */
-  lua_pop(L, 1);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -3, "done");
+  chan_extras(L, 1);
+  if (lua_rawgeti(L, -1, EXTRA_DONE) == LUA_TUSERDATA) return 1; /* a finalizer was faster */
+  lua_pushvalue(L, -3);
+  lua_rawseti(L, -3, EXTRA_DONE);
+  lua_pop(L, 2);
   if (ch->flags & CHAN_CLOSED) chan_close(L, done, lua_gettop(L), 0);
   return 1;
 }
@@ -245,7 +245,7 @@ static int chan_lua_stats(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "stats", "ch:stats()");
   lua_Integer count = chan_count(L, ch, 1);
   lua_createtable(L, 0, 10);
-  chan_extra(L, 1, "name");
+  chan_extra(L, 1, EXTRA_NAME);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, KINDS[ch->buf.kind]);
   lua_setfield(L, -2, "buffer");
@@ -266,14 +266,13 @@ static int chan_lua_name(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "name", "ch:name(s)");
   (void)ch;
   if (lua_isnoneornil(L, 2)) {
-    chan_extra(L, 1, "name");
+    chan_extra(L, 1, EXTRA_NAME);
     return 1;
   }
   if (lua_type(L, 2) != LUA_TSTRING) return luaL_error(L, "name: a string expected, got %s", luaL_typename(L, 2));
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
-  chan_extras(L, 1);
   lua_pushvalue(L, 2);
-  lua_setfield(L, -2, "name");
+  chan_set_extra(L, 1, EXTRA_NAME);
   lua_settop(L, 1);
   return 1;
 }

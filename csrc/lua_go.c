@@ -12,7 +12,7 @@ static int core_go(lua_State *L) {
 /* yield(): lets the other ready go blocks run; outside, runs those that are ready now. */
 static int core_yield(lua_State *L) {
   Sched *S = sched_self(L);
-  if (!S->current && !S->running) {
+  if (!S->current && !S->running && !S->inside) {
     sched_step(L, S, S->world.nready);
     return 0;
   }
@@ -26,8 +26,8 @@ static int core_yield(lua_State *L) {
 static int core_sleep(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
-  Alt *alt = sched_waiter(L, S, "sleep");
   sched_reserve_timer(L, S);
+  Alt *alt = sched_waiter(L, S, "sleep");
   sched_sleep(S, alt, ns < INT64_MAX - now ? now + ns : INT64_MAX);
   return sched_wait(L, S, alt, "sleep", NULL);
 }
@@ -45,9 +45,8 @@ static int core_rename(lua_State *L) {
   if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   lua_rawgeti(L, -1, S->current->chan.slot);
-  chan_extras(L, lua_gettop(L));
   lua_pushvalue(L, 1);
-  lua_setfield(L, -2, "go");
+  chan_set_extra(L, lua_gettop(L) - 1, EXTRA_GO);
   return 0;
 }
 

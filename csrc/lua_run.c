@@ -98,7 +98,7 @@ static int core_simulate(lua_State *L) {
   lua_pushcclosure(L, simulate, 1);
   lua_insert(L, 6);
   World outer = S->world;
-  S->world = (World){.clock = {.is_virtual = true}, .shuffle = shuffle};
+  S->world = (World){.clock = {.is_virtual = true}, .batch = SCHED_BATCH, .shuffle = shuffle};
   /* Seeds that differ by one must not give sequences that look alike. */
   S->world.random = ((uint64_t)seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
   if (!S->world.random) S->world.random = 1;

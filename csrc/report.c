@@ -70,7 +70,7 @@ void report_death(lua_State *L, int at) {
 /* ---- names and places ---- */
 
 void report_go_name(lua_State *L, Go *go, int at) {
-  chan_extra(L, at, "go");
+  chan_extra(L, at, EXTRA_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
   lua_pop(L, 1);
   lua_State *co = go->alt.co;

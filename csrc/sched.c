@@ -200,11 +200,16 @@ static void resume_next(lua_State *L, Sched *S) {
 
 void sched_reserve_timer(lua_State *L, Sched *S) {
   Heap *heap = &S->world.heap;
-  if (heap->count < heap->capacity) return;
-  uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
-  HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
-  heap_move(heap, storage, capacity);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+  while (heap->count == heap->capacity) {
+    uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
+    HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
+    if (heap->capacity < capacity) { /* else a finalizer was faster */
+      heap_move(heap, storage, capacity);
+      lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
 }
 
 void sched_sleep(Sched *S, Alt *alt, int64_t deadline) {
@@ -227,26 +232,27 @@ static void fire_due(lua_State *L, Sched *S, int64_t now) {
 
 /* Lets the batch follow how long go blocks run, so that one takes about a millisecond. */
 static void adapt_batch(Sched *S, int64_t now) {
-  int64_t took = now - S->looked;
-  if (took > CLOCK_MS) S->batch = S->batch / 2 + (S->batch == 1);
-  else if (took < CLOCK_MS / 2 && S->batch < MAX_BATCH) S->batch *= 2;
+  World *w = &S->world;
+  int64_t took = now - w->looked;
+  if (took > CLOCK_MS) w->batch = w->batch / 2 + (w->batch == 1);
+  else if (took < CLOCK_MS / 2 && w->batch < MAX_BATCH) w->batch *= 2;
 }
 
 /* Runs go blocks, fires timers, waits in the driver, until somebody stops it (true) or nothing is left to wait for. */
 static bool loop(lua_State *L, Sched *S) {
   for (;;) {
-    for (uint32_t n = 0; S->world.ready.first && n < S->batch; n++) {
+    for (uint32_t n = 0; S->world.ready.first && n < S->world.batch; n++) {
       resume_next(L, S);
       if (S->stop) return true;
     }
     driver_check_hook(L);
     int64_t now = clock_now(&S->world.clock);
     if (S->world.ready.first) adapt_batch(S, now);
-    S->looked = now;
+    S->world.looked = now;
     fire_due(L, S, now);
     if (!S->stop && S->world.ready.first) {
-      if (now - S->polled >= CLOCK_MS) {
-        S->polled = now;
+      if (now - S->world.polled >= CLOCK_MS) {
+        S->world.polled = now;
         driver_wait(L, S, 0);
       }
     } else if (!S->stop) {
@@ -420,7 +426,7 @@ int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction
 
 void sched_open(lua_State *L, uint64_t seed) {
   Sched *S = sched_self(L);
-  *S = (Sched){.batch = 64, .next_id = 1};
+  *S = (Sched){.world.batch = SCHED_BATCH, .next_id = 1};
   S->world.random = seed ? seed : 1;
   S->outside.co = lua_newthread(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);

@@ -48,6 +48,9 @@ typedef struct Go {
   Alt alt;   /* what it waits for; alt.co is its coroutine */
 } Go;
 
+/* The first batch. */
+enum { SCHED_BATCH = 64 };
+
 /* What a simulation replaces as a whole. */
 typedef struct World {
   Clock clock;       /* the time */
@@ -55,6 +58,9 @@ typedef struct World {
   List ready;        /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;   /* its length */
   bool shuffle;      /* run ready go blocks in random order */
+  uint32_t batch;    /* resumes between two looks at timers and driver: adapted to about a millisecond */
+  int64_t looked;    /* when the loop last looked at the clock, in ns */
+  int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */
 } World;
 
@@ -63,6 +69,7 @@ typedef struct Anchors {
   uint32_t free;  /* first of the free ones, each naming the next; 0: none */
   uint32_t held;  /* go blocks that the scheduler keeps alive */
   uint32_t limit; /* hand over when held reaches this */
+  bool passing;   /* a pass is under way */
 } Anchors;
 
 typedef struct Sched {
@@ -73,9 +80,6 @@ typedef struct Sched {
   bool running;       /* the loop is running, further down on the C stack */
   bool stop;          /* what the loop waits for has come */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
-  uint32_t batch;     /* resumes between two looks at timers and driver: adapted to about a millisecond */
-  int64_t looked;     /* when the loop last looked at the clock, in ns */
-  int64_t polled;     /* when it last polled the driver, in ns */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
   uint64_t next_id;   /* for the next channel or go block */

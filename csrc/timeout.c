@@ -58,17 +58,20 @@ void timeout_push(lua_State *L, Sched *S, int64_t ns) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
   if (!push_shared(L, table, deadline)) {
-    sched_reserve_timer(L, S);
     Timeout *t = (Timeout *)lua_newuserdatauv(L, sizeof(Timeout), PREDECESSOR);
     chan_init(&t->chan, S);
     t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
     lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
     lua_setmetatable(L, -2);
-    enter(L, table, 2 * window_of(deadline));
-    t->chan.flags |= CHAN_TIMEOUT;
-    heap_insert(&S->world.heap, &t->timer);
+    sched_reserve_timer(L, S);
+    if (!push_shared(L, table, deadline)) { /* else a finalizer has asked for one */
+      enter(L, table, 2 * window_of(deadline));
+      t->chan.flags |= CHAN_TIMEOUT;
+      heap_insert(&S->world.heap, &t->timer);
+    }
   }
   lua_replace(L, table);
+  lua_settop(L, table);
 }
 
 void timeout_fire(lua_State *L, Timer *timer) {
