@@ -69,18 +69,31 @@ void report_death(lua_State *L, int at) {
 
 /* ---- names and places ---- */
 
+/* The outermost function of a coroutine; false when it has not started. Each look at a level costs as much as it is deep,
+   so it is found by doubling and halving: an endless recursion has a great many. */
+static bool outermost(lua_State *co, lua_Debug *ar) {
+  int low = 0, high = 1;
+  if (!lua_getstack(co, 0, ar)) return false;
+  while (lua_getstack(co, high, ar)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (lua_getstack(co, middle, ar)) low = middle;
+    else high = middle;
+  }
+  return lua_getstack(co, low, ar);
+}
+
 void report_go_name(lua_State *L, Go *go, int at) {
   chan_extra(L, at, EXTRA_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
   lua_Debug ar;
-  if (lua_getstack(co, 0, &ar)) {
-    /* The function that the go block was made of is the outermost. */
-    lua_Debug outer = ar;
-    for (int level = 1; lua_getstack(co, level, &ar); level++) outer = ar;
-    lua_getinfo(co, "S", &outer);
-    ar = outer;
+  if (outermost(co, &ar)) {
+    lua_getinfo(co, "S", &ar); /* the function that the go block was made of */
   } else if (lua_gettop(co) > go->alt.nresults) {
     /* It has not started: the function lies below its arguments. */
     lua_pushvalue(co, lua_gettop(co) - go->alt.nresults);
