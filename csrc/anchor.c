@@ -15,7 +15,10 @@ static void set_limit(Anchors *a) {
 
 void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
   Anchors *a = &S->anchors;
-  if (a->held >= a->limit) anchor_hand_over(L);
+  if (a->held >= a->limit) {
+    anchor_watch(L);
+    anchor_hand_over(L);
+  }
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   uint32_t slot = a->free;
   if (slot) {
@@ -89,7 +92,7 @@ static bool may_be_abandoned(const Go *go) {
   const Alt *alt = &go->alt;
   if (alt->flags & ALT_AWAY) return false;
   if (alt->state == ALT_NEW) return true;
-  if (alt->state != ALT_PARKED || alt->count == 0) return false;
+  if (alt->state != ALT_PARKED || alt->count == 0 || !chan_is_active(alt)) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].chan->flags & CHAN_TIMEOUT) return false; /* the timer will wake it */
   }
@@ -212,14 +215,33 @@ void anchor_push_slot(lua_State *L, uint32_t slot) {
   }
 }
 
-/* The finalizer of the sentinel, a userdata that nobody holds: once a cycle. Argument: the sentinel. */
+/* ---- the sentinel ----
+
+   A userdata that nobody holds: its finalizer runs once a cycle and makes the next one. Where the finalizer cannot run, on
+   a stack that is full or without memory, the chain breaks; anchor_watch mends it. SCHED_AWAY has the sentinel, weakly. */
+
+enum { SENTINEL = 0 };
+
 static int on_cycle(lua_State *L) {
+  lua_settop(L, 0);
+  anchor_watch(L);
   anchor_hand_over(L);
-  lua_getmetatable(L, 1);
-  lua_newuserdatauv(L, 0, 0); /* the sentinel of the next cycle */
-  lua_insert(L, -2);
-  lua_setmetatable(L, -2);
   return 0;
+}
+
+void anchor_watch(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  int away = lua_gettop(L);
+  if (lua_rawgeti(L, away, SENTINEL) == LUA_TNIL) {
+    lua_newuserdatauv(L, 0, 0);
+    lua_createtable(L, 0, 1);
+    lua_pushvalue(L, SCHED_SELF);
+    lua_pushcclosure(L, on_cycle, 1);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_rawseti(L, away, SENTINEL);
+  }
+  lua_settop(L, away - 1);
 }
 
 void anchor_open(lua_State *L) {
@@ -232,12 +254,5 @@ void anchor_open(lua_State *L) {
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_AWAY);
   set_limit(&sched_self(L)->anchors);
-
-  lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_cycle, 1);
-  lua_setfield(L, -2, "__gc");
-  lua_setmetatable(L, -2);
-  lua_pop(L, 1);
+  anchor_watch(L);
 }

@@ -33,6 +33,9 @@ void anchor_reclaim(lua_State *L, Sched *S, Go *go);
 /* Hands every block that is parked on channels over to them. Where memory runs out the rest stays as it was. */
 void anchor_hand_over(lua_State *L);
 
+/* Makes sure that a pass is made at the next cycle of the collector. May raise. */
+void anchor_watch(lua_State *L);
+
 /* Pushes the userdata of the go block in a slot, held or handed over, or nil. */
 void anchor_push_slot(lua_State *L, uint32_t slot);
 

@@ -30,6 +30,11 @@ void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put) {
              lua_tostring(L, -1), CHAN_MAX_PENDING);
 }
 
+void chan_drop_first(Chan *ch, bool is_put) {
+  Link *first = is_put ? ch->puts.first : ch->takes.first;
+  chan_leave(CONTAINER_OF(first, Waiter, link));
+}
+
 /* ---- completing what waits ---- */
 
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {

@@ -120,19 +120,21 @@ static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put)
   }
 }
 
+/* Takes a waiter out of its queue. */
+static inline void chan_leave(Waiter *w) {
+  if (w->is_put) {
+    list_remove(&w->chan->puts, &w->link);
+    w->chan->nputs--;
+  } else {
+    list_remove(&w->chan->takes, &w->link);
+    w->chan->ntakes--;
+  }
+}
+
 /* Takes every waiter of an alt out of its queue. Whether this commits the alt or withdraws it is for the caller to say by
    what it does next: the queues do not care. */
 static inline void chan_withdraw(Alt *alt) {
-  for (uint32_t i = 0; i < alt->count; i++) {
-    Waiter *w = &alt->waiters[i];
-    if (w->is_put) {
-      list_remove(&w->chan->puts, &w->link);
-      w->chan->nputs--;
-    } else {
-      list_remove(&w->chan->takes, &w->link);
-      w->chan->ntakes--;
-    }
-  }
+  for (uint32_t i = 0; i < alt->count; i++) chan_leave(&alt->waiters[i]);
   alt->count = 0;
 }
 
@@ -177,10 +179,23 @@ void chan_store(lua_State *L, Chan *ch, int at, int value);
 /* Removes the oldest value of the buffer, which must have one, and pushes it. */
 void chan_fetch(lua_State *L, Chan *ch, int at);
 
+/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). */
+static inline bool chan_is_active(const Alt *alt) {
+  return LIKELY(lua_status(alt->co) == LUA_YIELD) || alt->flags & ALT_BARE;
+}
+
+/* Takes the first waiter out of a queue, because it is not active any more. */
+void chan_drop_first(Chan *ch, bool is_put);
+
 /* The first waiting put, or take, or NULL. */
-static inline Waiter *chan_first(const Chan *ch, bool is_put) {
-  Link *first = is_put ? ch->puts.first : ch->takes.first;
-  return first ? CONTAINER_OF(first, Waiter, link) : NULL;
+static inline Waiter *chan_first(Chan *ch, bool is_put) {
+  for (;;) {
+    Link *first = is_put ? ch->puts.first : ch->takes.first;
+    if (!first) return NULL;
+    Waiter *w = CONTAINER_OF(first, Waiter, link);
+    if (LIKELY(chan_is_active(w->alt))) return w;
+    chan_drop_first(ch, is_put);
+  }
 }
 
 /* The stack of an alts has, from this index on, two slots for each operation: its channel, and the value of a put. */

@@ -177,19 +177,9 @@ static int chan_lua_close(lua_State *L) {
   return 0;
 }
 
-/* __close(ch, err): the scope of `local ch <close>` has ended, or somebody closes a go block's coroutine. */
+/* __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
 static int chan_meta_close(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
-  if (ch->flags & CHAN_RESULT) {
-    Go *go = CONTAINER_OF(ch, Go, chan);
-    if (go->alt.co == L && go != ch->sched->current) {
-      lua_settop(L, 1);
-      sched_bury(L, ch->sched, go);
-      return 0;
-    }
-    /* Within its own coroutine, as that is closed after an error: the result channel closes with what comes of it. */
-    if (go->alt.co == L) return 0;
-  }
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
   return 0;
 }

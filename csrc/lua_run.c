@@ -21,9 +21,10 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
     lua_xmove(co, L, 1);
     return lua_error(L);
   }
-  int n = lua_gettop(co) - 1; /* below them is what every go block's stack begins with */
+  int n = lua_gettop(co) - 1; /* below them is the scheduler, with which every go block's stack begins */
   luaL_checkstack(L, n, NULL);
   lua_xmove(co, L, n);
+  sched_empty(S, go, co);
   return n;
 }
 

@@ -52,6 +52,7 @@ void report_error(lua_State *L) {
 /* Protected: (go block's userdata) -> traceback, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
+  anchor_watch(L); /* what killed the block may have kept a finalizer from running */
   luaL_traceback(L, go->alt.co, NULL, 0);
   report_go_name(L, go, 1);
   return 2;
@@ -146,7 +147,7 @@ static void push_entry(lua_State *L, Go *go, int at) {
     report_where(L, go);
     lua_setfield(L, -2, "where");
   }
-  if (alt->state == ALT_PARKED && alt->count) {
+  if (alt->state == ALT_PARKED && alt->count && chan_is_active(alt)) {
     push_operation(L, alt);
     lua_setfield(L, -3, "channel");
     lua_setfield(L, -2, "operation");

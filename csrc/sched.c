@@ -44,8 +44,8 @@ void sched_bring_back(lua_State *L, Sched *S, Alt *alt) { anchor_bring_back(L, S
 
 /* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
 
-   Below them its stack has the userdata, to be closed: where somebody closes the coroutine behind our back, its __close
-   (sched_bury) ends the go block properly. */
+   Below them its stack has the scheduler, to be closed: where somebody closes the coroutine behind our back, its __close
+   (on_coroutine_closed) ends the go block properly. */
 static Go *new_go(lua_State *L, Sched *S, int n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
@@ -59,7 +59,7 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   go->alt = (Alt){.co = co, .state = ALT_NEW};
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
-  lua_pushvalue(L, at);
+  lua_pushvalue(L, SCHED_SELF);
   lua_xmove(L, co, 1);
   lua_toclose(co, 1);
   anchor_hold(L, S, go, at); /* the last that may raise */
@@ -78,8 +78,15 @@ Go *sched_spawn(lua_State *L, Sched *S, int nargs) {
 
 Go *sched_spawn_waiting(lua_State *L, Sched *S, int n) {
   Go *go = new_go(L, S, n);
-  go->alt.flags = ALT_CALLBACK;
+  go->alt.flags = ALT_CALLBACK | ALT_BARE;
   return go;
+}
+
+void sched_empty(Sched *S, Go *go, lua_State *co) {
+  go->alt.co = co;
+  S->current = go;
+  lua_settop(co, 0);
+  S->current = NULL;
 }
 
 /* Ends a go block: its coroutine is done with. Its userdata is on top of L and stays there; it closes with the value at
@@ -99,20 +106,19 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
 
 /* A go block's function has returned `n` values, which are on its stack. */
 static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
+  lua_State *co = go->alt.co;
   anchor_push(L, go);
-  int at = lua_gettop(L);
-  if (UNLIKELY(go == S->root)) {
-    /* They are all wanted: sched_run's caller takes them from the coroutine, which it holds. */
-    end(L, S, go, 0, 0);
-  } else if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
-    lua_State *co = go->alt.co;
-    lua_settop(co, -n); /* the first result is on top */
-    lua_xmove(co, L, 1);
-    lua_insert(L, at);
-    end(L, S, go, at, 0);
-  } else {
-    end(L, S, go, 0, 0);
-  }
+  int at = lua_gettop(L), result = 0;
+  if (LIKELY(go != S->root)) {
+    if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
+      lua_settop(co, -n); /* the first result is on top */
+      lua_xmove(co, L, 1);
+      lua_insert(L, at);
+      result = at;
+    }
+    sched_empty(S, go, co);
+  } /* else they are all wanted: sched_run's caller takes them from the coroutine, which it holds */
+  end(L, S, go, result, 0);
   lua_settop(L, at - 1);
 }
 
@@ -124,7 +130,6 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   report_death(L, top + 2);
   lua_rotate(L, top + 2, -1); /* error, traceback, name, go block */
   /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
-  S->current = go;
 #if LUA_VERSION_RELEASE_NUM >= 50406
   int status = lua_closethread(co, L);
 #else
@@ -158,12 +163,16 @@ static void yielded(lua_State *L, Sched *S, Go *go, int n) {
 
 /* Takes an alt out of wherever it waits. */
 static void withdraw(Sched *S, Alt *alt) {
+  /* One that was not active any more may have been dropped from a queue. */
+  for (uint32_t i = 0; i < alt->count; i++) {
+    if (alt->waiters[i].link.next) chan_leave(&alt->waiters[i]);
+  }
+  alt->count = 0;
   if (alt->state == ALT_SLEEPING) heap_remove(&S->world.heap, &alt->own.timer);
   if (alt->state == ALT_READY && alt != &S->outside) {
     list_remove(&S->world.ready, &alt->own.waiter.link);
     S->world.nready--;
   }
-  chan_withdraw(alt);
   alt->state = ALT_IDLE;
 }
 
@@ -177,6 +186,22 @@ void sched_bury(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, at);
 }
 
+/* __close of the scheduler, at the bottom of every go block's coroutine: (scheduler, error). */
+static int on_coroutine_closed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->current && S->current->alt.co == L) return 0; /* it has ended, and this is us */
+  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
+    lua_settop(L, 0);
+    anchor_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go && go->alt.co == L) {
+      sched_bury(L, S, go);
+      break;
+    }
+  }
+  return 0;
+}
+
 /* Resumes the next ready go block. */
 static void resume_next(lua_State *L, Sched *S) {
   Alt *alt = next_ready(S);
@@ -185,7 +210,6 @@ static void resume_next(lua_State *L, Sched *S) {
   S->current = go;
   alt->state = ALT_IDLE;
   int status = lua_resume(alt->co, L, alt->nresults, &n);
-  S->current = NULL;
   if (LIKELY(status == LUA_YIELD)) {
     if (UNLIKELY(alt->state == ALT_IDLE)) yielded(L, S, go, n);
   } else if (status == LUA_OK) {
@@ -194,6 +218,7 @@ static void resume_next(lua_State *L, Sched *S) {
     lua_xmove(alt->co, L, 1);
     ended_badly(L, S, go);
   }
+  S->current = NULL;
 }
 
 /* ---- timers ---- */
@@ -395,7 +420,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
   lua_pushnil(L);
   int status = call_drive(L, S);
   uint8_t flags = alt->flags;
-  alt->flags = 0;
+  alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
     withdraw(S, alt);
     if (status != LUA_OK) return lua_error(L);
@@ -428,6 +453,14 @@ void sched_open(lua_State *L, uint64_t seed) {
   Sched *S = sched_self(L);
   *S = (Sched){.world.batch = SCHED_BATCH, .next_id = 1};
   S->world.random = seed ? seed : 1;
+  S->outside.flags = ALT_BARE;
+  lua_pushvalue(L, SCHED_SELF);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_coroutine_closed, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_pop(L, 1);
   S->outside.co = lua_newthread(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
   lua_newtable(L);

@@ -106,6 +106,9 @@ Go *sched_spawn(lua_State *L, Sched *S, int nargs);
    let go of it meanwhile. */
 Go *sched_spawn_waiting(lua_State *L, Sched *S, int n);
 
+/* Empties the stack of a go block that has ended: only such a coroutine is dead to coroutine.status and the like. */
+void sched_empty(Sched *S, Go *go, lua_State *co);
+
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
    its mailbox. Raises, naming `what`, where waiting is impossible. */
 Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what);

@@ -184,7 +184,7 @@ describe("go", function()
       assert.is_nil(heard[1].err)
     end))
 
-    pending("of an infinite recursion are reported like others", stage.sim(function()
+    it("of an infinite recursion are reported like others", stage.sim(function()
       local function deep(n) return 1 + deep(n + 1) end
       local _, err = rn.go(deep, 1):take()
       assert.matches("stack overflow", err)
@@ -492,7 +492,7 @@ describe("go", function()
       end):take()
     end))
 
-    pending("of ended blocks are dead, and keep nobody from the result", stage.sim(function()
+    it("of ended blocks are dead, and keep nobody from the result", stage.sim(function()
       local co
       local result = rn.go(function()
         co = coroutine.running()
@@ -521,7 +521,7 @@ describe("go", function()
       stage.heard()
     end))
 
-    pending("closed by others may use the channel on which the block waited", stage.sim(function()
+    it("closed by others may use the channel on which the block waited", stage.sim(function()
       local ch, seen = rn.chan(), nil
       local co
       local result = rn.go(function()
@@ -538,7 +538,7 @@ describe("go", function()
       assert.equal(0, ch:stats().put_total)
     end))
 
-    pending("closed by others may offer to the channel on which the block waited", stage.sim(function()
+    it("closed by others may offer to the channel on which the block waited", stage.sim(function()
       local ch, seen = rn.chan(), "nothing"
       local co
       local result = rn.go(function()
