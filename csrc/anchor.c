@@ -13,12 +13,8 @@ static void set_limit(Anchors *a) {
   a->limit = a->held + more;
 }
 
-void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
-  Anchors *a = &S->anchors;
-  if (a->held >= a->limit) {
-    anchor_watch(L);
-    anchor_hand_over(L);
-  }
+/* Gives a block, whose userdata is at index `at`, a slot. May raise. */
+static void take_slot(lua_State *L, Anchors *a, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   uint32_t slot = a->free;
   if (slot) {
@@ -36,6 +32,14 @@ void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
   go->chan.slot = slot;
   a->held++;
   lua_pop(L, 1);
+}
+
+void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
+  if (S->anchors.held >= S->anchors.limit) {
+    anchor_watch(L);
+    anchor_hand_over(L);
+  }
+  take_slot(L, &S->anchors, go, at);
 }
 
 void anchor_push(lua_State *L, const Go *go) {
@@ -61,21 +65,46 @@ static void push_channel(lua_State *L, const Waiter *w) {
   lua_xmove(co, L, 1);
 }
 
-void anchor_reclaim(lua_State *L, Sched *S, Go *go) {
+void anchor_reclaim(lua_State *L, Sched *S, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_rawgeti(L, -2, go->chan.slot);
-  lua_rawseti(L, -2, go->chan.slot); /* an existing key: allocates nothing, as everywhere here */
-  lua_pushnil(L);
-  lua_rawseti(L, -3, go->chan.slot);
+  lua_rawgeti(L, -1, go->chan.slot);
+  if (LIKELY(lua_touserdata(L, -1) == go)) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, go->chan.slot); /* an existing key: allocates nothing, as everywhere here */
+    lua_pushnil(L);
+    lua_rawseti(L, -3, go->chan.slot);
+    S->anchors.held++;
+  } else {
+    take_slot(L, &S->anchors, go, at);
+  }
   lua_pop(L, 2);
   go->alt.flags &= (uint8_t)~ALT_AWAY;
-  S->anchors.held++;
+}
+
+/* Pushes the userdata of a block that was handed over. */
+static void push_away(lua_State *L, const Go *go) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  lua_rawgeti(L, -1, go->chan.slot);
+  lua_replace(L, -2);
+  if (LIKELY(lua_touserdata(L, -1) == go)) return;
+  lua_pop(L, 1);
+  /* It has lost its slot; but each of its channels still holds it. */
+  int top = lua_gettop(L);
+  push_channel(L, &go->alt.waiters[0]);
+  chan_has_extras(L, top + 1);
+  lua_pushnil(L);
+  while (lua_next(L, top + 2)) {
+    lua_pop(L, 1);
+    if (lua_touserdata(L, -1) == go) break;
+  }
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
 }
 
 void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
-  anchor_reclaim(L, S, go);
-  anchor_push(L, go);
+  push_away(L, go);
+  anchor_reclaim(L, S, go, lua_gettop(L));
   for (uint32_t i = 0; i < go->alt.count; i++) {
     push_channel(L, &go->alt.waiters[i]);
     chan_has_extras(L, lua_gettop(L)); /* it has: they hold the block */

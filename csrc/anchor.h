@@ -9,7 +9,10 @@
    A pass is made at every cycle of the collector (a sentinel's finalizer), and whenever many blocks have been
    started since the last one: else the collector, which sees all that the slots hold as alive, would let blocks that are
    started and abandoned pile up. A block handed over keeps its slot reserved, so that bringing it back cannot fail for
-   want of memory; the passes free the slots of those that have been collected. */
+   want of memory; the passes free the slots of those that have been collected.
+
+   One case is left in which it can fail: a finalizer brings a channel back that was garbage, and wakes a block on it. Weak
+   values are cleared before finalizers run, so that such a block looks collected and has lost its slot. */
 #ifndef RUNNEL_ANCHOR_H
 #define RUNNEL_ANCHOR_H
 
@@ -27,8 +30,9 @@ void anchor_release(lua_State *L, Sched *S, Go *go);
 /* Takes a parked block that was handed over back from its channels. Does not raise. */
 void anchor_bring_back(lua_State *L, Sched *S, Go *go);
 
-/* Takes a block that was handed over back without telling its channels, which cannot be found any more. */
-void anchor_reclaim(lua_State *L, Sched *S, Go *go);
+/* Takes a block that was handed over, whose userdata is at index `at`, back without telling its channels, which cannot be
+   found any more. */
+void anchor_reclaim(lua_State *L, Sched *S, Go *go, int at);
 
 /* Hands every block that is parked on channels over to them. Where memory runs out the rest stays as it was. */
 void anchor_hand_over(lua_State *L);

@@ -9,6 +9,7 @@
    or queues a waiter for each and parks. Between the two no code of the user's may run, or it is looked again: a buffer
    policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
 #include "lua_face.h"
+#include "report.h"
 
 enum { OPS = 1, OPTS, BLOCK, FIRST_OP = CHAN_FIRST_OP };
 
@@ -37,13 +38,10 @@ static int channel_at(int op) { return FIRST_OP + 2 * op; }
 /* How the function is called that people know: alt is written in Lua, upon alts_index. */
 static const char *name_of(uint8_t flags) { return flags & ALT_INDEX ? "alt" : "alts"; }
 
-/* Raises the error on top of the stack with the position of whoever called that function. */
+/* Raises the message on top of the stack. */
 static int raise(lua_State *L, uint8_t flags) {
-  luaL_where(L, flags & ALT_INDEX ? 2 : 1);
-  lua_pushfstring(L, "%s: ", name_of(flags));
-  lua_rotate(L, -3, -1);
-  lua_concat(L, 3);
-  return lua_error(L);
+  lua_pushfstring(L, "%s: %s", name_of(flags), lua_tostring(L, -1));
+  return report_raise(L, name_of(flags));
 }
 
 /* Raises that element `i` of the ops is not an operation. */
@@ -121,7 +119,7 @@ static int choose(lua_State *L, Sched *S, const Op *ops, int n, bool priority, b
 /* Whether an operation can complete, as far as that is known without asking a policy. */
 static bool some_can(const Op *ops, int n) {
   for (int i = 0; i < n; i++) {
-    const Chan *ch = ops[i].ch;
+    Chan *ch = ops[i].ch;
     if (ops[i].passed) continue;
     if (ch->flags & CHAN_CLOSED || chan_first(ch, !ops[i].is_put)) return true;
     if (ch->buf.kind != BUFFER_POLICY && (ops[i].is_put ? !buffer_full(&ch->buf) : ch->buf.count > 0)) return true;

@@ -99,7 +99,8 @@ static int core_simulate(lua_State *L) {
   lua_pushcclosure(L, simulate, 1);
   lua_insert(L, 6);
   World outer = S->world;
-  S->world = (World){.clock = {.is_virtual = true}, .batch = SCHED_BATCH, .shuffle = shuffle};
+  S->world = (World){
+      .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .batch = SCHED_BATCH, .shuffle = shuffle};
   /* Seeds that differ by one must not give sequences that look alike. */
   S->world.random = ((uint64_t)seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
   if (!S->world.random) S->world.random = 1;
@@ -107,9 +108,8 @@ static int core_simulate(lua_State *L) {
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
-  sched_abandon(L, S);
   int64_t elapsed = S->world.clock.virtual_ns;
-  S->world = outer;
+  sched_end_world(L, S);
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
   lua_pushvalue(L, 4);

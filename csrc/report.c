@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "anchor.h"
 
@@ -171,17 +172,19 @@ void report_list(lua_State *L) {
   }
 }
 
+int report_raise(lua_State *L, const char *what) {
+  luaL_where(L, strcmp(what, "alt") == 0 ? 2 : 1); /* alt is written in Lua: its caller is one further up */
+  lua_insert(L, -2);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
 int report_deadlock(lua_State *L, const char *what) {
   luaL_Buffer b;
   report_list(L);
   int list = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
-  luaL_where(L, 1);
-  int where = list + 1;
-  lua_settop(L, where);
   luaL_buffinit(L, &b);
-  lua_pushvalue(L, where);
-  luaL_addvalue(&b);
   lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has nothing alive", what);
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
@@ -215,7 +218,7 @@ int report_deadlock(lua_State *L, const char *what) {
     luaL_addvalue(&b);
   }
   luaL_pushresult(&b);
-  return lua_error(L);
+  return report_raise(L, what);
 }
 
 void report_open(lua_State *L) {

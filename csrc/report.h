@@ -21,6 +21,9 @@ void report_where(lua_State *L, const Go *go);
 /* Pushes a list of all go blocks: what ps returns. */
 void report_list(lua_State *L);
 
+/* Raises the error on top of L with the position of whoever called the operation `what`. */
+int report_raise(lua_State *L, const char *what);
+
 /* Raises a deadlock: `what` would wait for ever. Lists the go blocks that are parked. */
 int report_deadlock(lua_State *L, const char *what);
 

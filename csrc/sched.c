@@ -161,6 +161,24 @@ static void yielded(lua_State *L, Sched *S, Go *go, int n) {
   ended_badly(L, S, go);
 }
 
+/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false when it is of another world. */
+static bool leave_world(World *w, Alt *alt) {
+  if (alt->state == ALT_SLEEPING) {
+    Timer *timer = &alt->own.timer;
+    if (timer->place >= w->heap.count || w->heap.entries[timer->place].timer != timer) return false;
+    heap_remove(&w->heap, timer);
+    return true;
+  }
+  Link *link = w->ready.first;
+  for (uint32_t i = 0; i < w->nready; i++, link = link->next) {
+    if (link != &alt->own.waiter.link) continue;
+    list_remove(&w->ready, link);
+    w->nready--;
+    return true;
+  }
+  return false;
+}
+
 /* Takes an alt out of wherever it waits. */
 static void withdraw(Sched *S, Alt *alt) {
   /* One that was not active any more may have been dropped from a queue. */
@@ -168,17 +186,16 @@ static void withdraw(Sched *S, Alt *alt) {
     if (alt->waiters[i].link.next) chan_leave(&alt->waiters[i]);
   }
   alt->count = 0;
-  if (alt->state == ALT_SLEEPING) heap_remove(&S->world.heap, &alt->own.timer);
-  if (alt->state == ALT_READY && alt != &S->outside) {
-    list_remove(&S->world.ready, &alt->own.waiter.link);
-    S->world.nready--;
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
+    World *w = &S->world;
+    while (w && !leave_world(w, alt)) w = w->outer;
   }
   alt->state = ALT_IDLE;
 }
 
 void sched_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
-  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go);
+  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   withdraw(S, &go->alt);
   lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
   lua_pushvalue(L, at);
@@ -340,23 +357,31 @@ int64_t sched_step(lua_State *L, Sched *S, lua_Integer max) {
   return ns;
 }
 
-void sched_abandon(lua_State *L, Sched *S) {
-  while (S->world.ready.first) {
-    Go *go = sched_go(next_ready(S));
-    go->alt.state = ALT_IDLE;
+/* A go block that was ready or asleep when its world ended: one from outside goes on there, others are dropped. */
+static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
+  Go *go = sched_go(alt);
+  if (go->chan.id < world->first_id) {
+    if (alt->state == ALT_SLEEPING) alt->nresults = 0;
+    alt->state = ALT_READY;
+    list_append(&world->outer->ready, &alt->own.waiter.link);
+    world->outer->nready++;
+  } else {
+    alt->state = ALT_IDLE;
     anchor_release(L, S, go);
   }
+}
+
+void sched_end_world(lua_State *L, Sched *S) {
+  World *world = &S->world;
+  world->shuffle = false;
+  while (world->ready.first) leave_behind(L, S, world, next_ready(S));
   Timer *timer;
-  while ((timer = heap_first(&S->world.heap)) != NULL) {
-    heap_remove(&S->world.heap, timer);
-    if (timer->is_timeout) {
-      CONTAINER_OF(timer, Timeout, timer)->chan.flags &= (uint16_t)~CHAN_TIMEOUT;
-    } else {
-      Go *go = sched_go(CONTAINER_OF(timer, Alt, own.timer));
-      go->alt.state = ALT_IDLE;
-      anchor_release(L, S, go);
-    }
+  while ((timer = heap_first(&world->heap)) != NULL) {
+    heap_remove(&world->heap, timer);
+    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= (uint16_t)~CHAN_TIMEOUT;
+    else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
+  S->world = *world->outer;
 }
 
 /* ---- waiting ---- */
@@ -367,21 +392,22 @@ void sched_check_outside(lua_State *L, Sched *S, const char *what) {
   if (S->running) luaL_error(L, "%s: cannot be called inside a callback, where the scheduler is running already", what);
 }
 
-#define INSTEAD "use offer or poll, or put_async or take_async, or do it in a go block of its own (rn.go)"
+/* Raises that the operation `what` cannot wait where it was called. */
+static int cannot_wait(lua_State *L, const char *what, const char *where) {
+  lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or do it "
+                  "in a go block of its own (rn.go)", what, where);
+  return report_raise(L, what);
+}
 
 Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what) {
   Go *go = S->current;
-  if (S->inside) luaL_error(L, "%s would have to wait, which is impossible inside %s: " INSTEAD, what, S->inside);
+  if (S->inside) cannot_wait(L, what, lua_pushfstring(L, "inside %s", S->inside));
   if (go && go->alt.co != L) {
-    luaL_error(L, "%s would have to wait, which is impossible inside a coroutine of your own within a go block: only the go "
-               "block itself can park; " INSTEAD, what);
+    cannot_wait(L, what, "inside a coroutine of your own within a go block: only the go block itself can park");
   }
-  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) {
-    luaL_error(L, "%s would have to wait, which is impossible inside a callback: " INSTEAD, what);
-  }
+  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, what, "inside a callback");
   if (go) {
-    luaL_error(L, "%s would have to wait, which is impossible across a C call (a metamethod, table.sort, string.gsub, or "
-               "another C function that called back): " INSTEAD, what);
+    cannot_wait(L, what, "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
   }
   Alt *alt = &S->outside;
   int n = lua_gettop(L);

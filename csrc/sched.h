@@ -53,6 +53,8 @@ enum { SCHED_BATCH = 64 };
 
 /* What a simulation replaces as a whole. */
 typedef struct World {
+  struct World *outer; /* the one that waits until this one is over, or NULL */
+  uint64_t first_id;   /* ids of go blocks that belong to this world, from here on */
   Clock clock;       /* the time */
   Heap heap;         /* sleepers and timeouts */
   List ready;        /* the run queue: Alt.own.waiter.link of ready go blocks */
@@ -177,8 +179,9 @@ int64_t sched_step(lua_State *L, Sched *S, lua_Integer max);
 /* Raises when the caller is in a go block, or in code that the loop or a channel called. */
 void sched_check_outside(lua_State *L, Sched *S, const char *what);
 
-/* Drops what is still ready or asleep in this world: nobody will run it. */
-void sched_abandon(lua_State *L, Sched *S);
+/* Ends this world and returns to the outer one. What is still ready or asleep is dropped, since nobody will run it; but go
+   blocks of the outer world that were woken here go on there. */
+void sched_end_world(lua_State *L, Sched *S);
 
 /* Sets up the scheduler's user values; its userdata is at SCHED_SELF. */
 void sched_open(lua_State *L, uint64_t seed);

@@ -267,7 +267,7 @@ describe("sim", function()
       assert.same({ nil, "over" }, { out:take() })
     end)
 
-    pending("a block outside that is woken from within is not lost", function()
+    it("a block outside that is woken from within is not lost", function()
       local ch, got = rn.chan(), nil
       rn.go(function() got = ch:take() end)
       rn.step()
@@ -276,7 +276,7 @@ describe("sim", function()
       assert.equal("from within", got)
     end)
 
-    pending("closing the coroutine of a block outside from within leaves both worlds in order", function()
+    it("closing the coroutine of a block outside from within leaves both worlds in order", function()
       local cos, log = {}, {}
       for i = 1, 20 do
         rn.go(function()
