@@ -48,11 +48,12 @@ void anchor_push(lua_State *L, const Go *go) {
   lua_replace(L, -2);
 }
 
-void anchor_release(lua_State *L, Sched *S, Go *go) {
+void anchor_pop(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
+  lua_rawgeti(L, -1, go->chan.slot);
   lua_pushinteger(L, S->anchors.free);
-  lua_rawseti(L, -2, go->chan.slot);
-  lua_pop(L, 1);
+  lua_rawseti(L, -3, go->chan.slot);
+  lua_replace(L, -2);
   S->anchors.free = go->chan.slot;
   S->anchors.held--;
   go->chan.slot = 0;

@@ -24,8 +24,8 @@ void anchor_hold(lua_State *L, Sched *S, Go *go, int at);
 /* Pushes the userdata of a go block that is held. */
 void anchor_push(lua_State *L, const Go *go);
 
-/* Lets go of a block that has ended. */
-void anchor_release(lua_State *L, Sched *S, Go *go);
+/* Pushes the userdata of a go block that has ended, and lets go of it. */
+void anchor_pop(lua_State *L, Sched *S, Go *go);
 
 /* Takes a parked block that was handed over back from its channels. Does not raise. */
 void anchor_bring_back(lua_State *L, Sched *S, Go *go);

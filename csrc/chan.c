@@ -254,33 +254,33 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   }
   ch->flags |= CHAN_CLOSED;
   if (!ch->nputs) chan_user_finish(L, ch, at);
-  int top = lua_gettop(L);
-  if (chan_push_reason(L, ch, at)) reason = top + 1;
-  Waiter *w;
-  while ((w = chan_first(ch, false)) != NULL) complete_closed(L, w, reason);
-  lua_settop(L, top);
-  if (!(ch->flags & CHAN_TIMEOUT)) close_done(L, at);
+  Waiter *w = chan_first(ch, false);
+  if (w) {
+    int top = lua_gettop(L);
+    reason = chan_push_reason(L, ch, at) ? top + 1 : 0;
+    for (; w; w = chan_first(ch, false)) complete_closed(L, w, reason);
+    lua_settop(L, top);
+  }
+  if ((ch->flags & (CHAN_HAS_EXTRAS | CHAN_TIMEOUT)) == CHAN_HAS_EXTRAS) close_done(L, at);
   chan_check(ch);
 }
 
 /* ---- extras ---- */
 
-/* Pushes the extras of a channel that has no user value for them. */
-static int push_side_extras(lua_State *L, int at) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
-  lua_pushvalue(L, at);
-  int type = lua_rawget(L, -2);
-  lua_replace(L, -2);
-  return type;
-}
-
 bool chan_has_extras(lua_State *L, int at) {
-  int type = lua_getiuservalue(L, at, CHAN_EXTRAS);
-  if (type == LUA_TNONE) {
-    lua_pop(L, 1);
-    type = push_side_extras(L, at);
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  if (!(ch->flags & CHAN_HAS_EXTRAS)) {
+    lua_pushnil(L);
+    return false;
   }
-  return type == LUA_TTABLE;
+  if (lua_getiuservalue(L, at, CHAN_EXTRAS) == LUA_TNONE) {
+    lua_pop(L, 1);
+    lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
+    lua_pushvalue(L, at);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+  }
+  return true;
 }
 
 void chan_extras(lua_State *L, int at) {
@@ -293,12 +293,14 @@ void chan_extras(lua_State *L, int at) {
   }
   lua_pop(L, 1);
   lua_pushvalue(L, -1);
-  if (lua_setiuservalue(L, at, CHAN_EXTRAS)) return;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
-  lua_pushvalue(L, at);
-  lua_pushvalue(L, -3);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
+  if (!lua_setiuservalue(L, at, CHAN_EXTRAS)) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
+    lua_pushvalue(L, at);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+  }
+  ((Chan *)lua_touserdata(L, at))->flags |= CHAN_HAS_EXTRAS;
 }
 
 void chan_extra(lua_State *L, int at, ChanExtra key) {

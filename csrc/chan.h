@@ -43,7 +43,8 @@ typedef enum ChanFlag {
   CHAN_REASON_HERE = 64, /* see CHAN_REASON */
   CHAN_RESULT = 128,     /* the result channel of a go block that lives: CHAN_VALUES holds its coroutine */
   CHAN_TIMEOUT = 256,    /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512        /* closes when another does, and is its own done() */
+  CHAN_DONE = 512,       /* closes when another does, and is its own done() */
+  CHAN_HAS_EXTRAS = 1024 /* it has a table of extras */
 } ChanFlag;
 
 typedef struct Chan {
@@ -155,7 +156,7 @@ typedef enum ChanExtra {
 /* Pushes the table of extras, made when it is missing. */
 void chan_extras(lua_State *L, int at);
 
-/* Pushes the table of extras, or nil, and returns whether there is one. */
+/* Pushes the table of extras, or nil, and returns whether there is one. Neither allocates nor raises. */
 bool chan_has_extras(lua_State *L, int at);
 
 /* Pushes one of the extras, or nil. Neither allocates nor raises. */

@@ -89,13 +89,13 @@ void sched_empty(Sched *S, Go *go, lua_State *co) {
   S->current = NULL;
 }
 
-/* Ends a go block: its coroutine is done with. Its userdata is on top of L and stays there; it closes with the value at
+/* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
    index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here allocates. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
+  anchor_pop(L, S, go);
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;
-  if (go->chan.slot) anchor_release(L, S, go);
   go->chan.flags &= (uint16_t)~CHAN_RESULT;
   lua_pushnil(L);
   lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
@@ -107,19 +107,17 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
 /* A go block's function has returned `n` values, which are on its stack. */
 static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_State *co = go->alt.co;
-  anchor_push(L, go);
-  int at = lua_gettop(L), result = 0;
+  int top = lua_gettop(L), result = 0;
   if (LIKELY(go != S->root)) {
     if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
       lua_settop(co, -n); /* the first result is on top */
       lua_xmove(co, L, 1);
-      lua_insert(L, at);
-      result = at;
+      result = top + 1;
     }
     sched_empty(S, go, co);
   } /* else they are all wanted: sched_run's caller takes them from the coroutine, which it holds */
   end(L, S, go, result, 0);
-  lua_settop(L, at - 1);
+  lua_settop(L, top);
 }
 
 /* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
@@ -128,7 +126,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L) - 1;
   anchor_push(L, go);
   report_death(L, top + 2);
-  lua_rotate(L, top + 2, -1); /* error, traceback, name, go block */
+  lua_remove(L, top + 2); /* error, traceback, name */
   /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
 #if LUA_VERSION_RELEASE_NUM >= 50406
   int status = lua_closethread(co, L);
@@ -198,7 +196,6 @@ void sched_bury(lua_State *L, Sched *S, Go *go) {
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   withdraw(S, &go->alt);
   lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
-  lua_pushvalue(L, at);
   end(L, S, go, 0, at + 1);
   lua_settop(L, at);
 }
@@ -367,7 +364,8 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
     world->outer->nready++;
   } else {
     alt->state = ALT_IDLE;
-    anchor_release(L, S, go);
+    anchor_pop(L, S, go);
+    lua_pop(L, 1);
   }
 }
 
