@@ -11,20 +11,42 @@ description = {
   ]],
   license = "MIT",
 }
-dependencies = { "lua >= 5.4, < 5.5" }
+dependencies = { "lua >= 5.4, < 5.6" }
 supported_platforms = { "unix" }
 build = {
   type = "builtin",
   modules = {
     ["runnel.core"] = {
       sources = {
-        "csrc/alt.c",
+        "csrc/anchor.c",
         "csrc/buffer.c",
+        "csrc/chan.c",
+        "csrc/chan_user.c",
         "csrc/clock.c",
+        "csrc/driver.c",
         "csrc/heap.c",
+        "csrc/lua_alts.c",
+        "csrc/lua_buffer.c",
+        "csrc/lua_chan.c",
+        "csrc/lua_core.c",
+        "csrc/lua_go.c",
+        "csrc/lua_run.c",
+        "csrc/report.c",
+        "csrc/sched.c",
+        "csrc/timeout.c",
       },
       defines = { "_POSIX_C_SOURCE=200809L" },
     },
     ["runnel"] = "lua/runnel.lua",
+    ["runnel.alt"] = "lua/runnel/alt.lua",
+    ["runnel.check"] = "lua/runnel/check.lua",
+    ["runnel.collect"] = "lua/runnel/collect.lua",
+    ["runnel.core_async"] = "lua/runnel/core_async.lua",
+    ["runnel.ends"] = "lua/runnel/ends.lua",
+    ["runnel.meta"] = "lua/runnel/meta.lua",
+    ["runnel.pipe"] = "lua/runnel/pipe.lua",
+    ["runnel.pipeline"] = "lua/runnel/pipeline.lua",
+    ["runnel.priority_buffer"] = "lua/runnel/priority_buffer.lua",
+    ["runnel.sim"] = "lua/runnel/sim.lua",
   },
 }

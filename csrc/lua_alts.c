@@ -8,6 +8,8 @@
    `priority`. Nothing of this alts is queued then, so it cannot meet itself. Phase two, where none could, gives the default
    or queues a waiter for each and parks. Between the two no code of the user's may run, or it is looked again: a buffer
    policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
+#include <stdlib.h>
+
 #include "lua_face.h"
 #include "report.h"
 
@@ -45,9 +47,10 @@ static int raise(lua_State *L, uint8_t flags) {
 }
 
 /* Raises that element `i` of the ops is not an operation. */
-static int bad_op(lua_State *L, lua_Integer i, const char *why, uint8_t flags) {
+_Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, uint8_t flags) {
   lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i, why);
-  return raise(L, flags);
+  raise(L, flags);
+  abort(); /* not reached: raising does not return */
 }
 
 /* Replaces the element on top of the stack by its channel and its value or nil. */
