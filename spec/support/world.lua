@@ -1,5 +1,5 @@
----Runs the bodies of specs in a world of their own: virtual time, an error handler that collects, and a look at what was
----left behind.
+---Runs the bodies of specs in a world of their own: virtual time, an error handler that collects, and a look at what
+---was left behind.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -11,7 +11,9 @@ local world = {}
 ---@return { err: any, trace: string?, where: any }[] reports what on_error heard
 function world.reports(f, ...)
   local list = {}
-  local previous = rn.on_error(function(err, trace, where) list[#list + 1] = { err = err, trace = trace, where = where } end)
+  local previous = rn.on_error(function(err, trace, where)
+    list[#list + 1] = { err = err, trace = trace, where = where }
+  end)
   local ok, err = pcall(f, list, ...)
   rn.on_error(previous)
   if not ok then error(#list > 0 and list[1].err or err, 0) end
@@ -29,7 +31,7 @@ function world.left(mark)
   local left = {}
   for _, entry in ipairs(rn.ps()) do
     if entry.id > mark and entry.state ~= "running" then
-      left[#left + 1] = ("%s %s at %s"):format(entry.state, entry.operation, entry.where)
+      left[#left + 1] = ("#%d %s: %s at %s"):format(entry.id, entry.state, entry.operation, entry.where)
     end
   end
   return left
@@ -51,7 +53,7 @@ function world.run(f, opts)
   end)
   if #reports > 0 then error(("%s: %s"):format(tostring(reports[1].where), tostring(reports[1].err)), 0) end
   if #left ~= (opts.left or 0) then
-    error(("%d go blocks stayed behind: %s"):format(#left, table.concat(left, "; ")), 0)
+    error(("%d go blocks stayed behind: %s"):format(#left, table.concat(left, "; ", 1, math.min(#left, 5))), 0)
   end
   return table.unpack(results, 1, results.n)
 end
