@@ -71,6 +71,21 @@ static int chan_lua_poll(lua_State *L) {
 
 /* ---- callbacks ---- */
 
+enum { MAX_NESTED = 8 };
+
+/* What a callback is called in messages. One of these for each that runs within another: a callback that takes again may
+   be called on the caller a few times over, and then by the scheduler, or the C stack would end. */
+static const char A_CALLBACK[MAX_NESTED][11] = {"a callback", "a callback", "a callback", "a callback",
+                                                "a callback", "a callback", "a callback", "a callback"};
+
+/* How many callbacks run within one another now. */
+static int nested(const Sched *S) {
+  for (int i = 0; i < MAX_NESTED; i++) {
+    if (S->inside == A_CALLBACK[i]) return i + 1;
+  }
+  return 0;
+}
+
 /* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
 static void call_now(lua_State *L, Chan *ch, int f, int n) {
   int base = lua_gettop(L) - n + 1;
@@ -78,7 +93,7 @@ static void call_now(lua_State *L, Chan *ch, int f, int n) {
   lua_pushvalue(L, f);
   lua_rotate(L, base, 2);
   const char *outer = ch->sched->inside;
-  ch->sched->inside = "a callback";
+  ch->sched->inside = A_CALLBACK[nested(ch->sched)];
   int status = lua_pcall(L, n, 0, base);
   ch->sched->inside = outer;
   if (status == LUA_OK) return;
@@ -87,7 +102,9 @@ static void call_now(lua_State *L, Chan *ch, int f, int n) {
   report_error(L);
 }
 
-static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || lua_toboolean(L, i); }
+static bool is_on_caller(lua_State *L, const Sched *S, int i) {
+  return (lua_isnoneornil(L, i) || lua_toboolean(L, i)) && (LIKELY(!S->inside) || nested(S) < MAX_NESTED);
+}
 
 /* A coroutine that will run a callback has the channel here on its stack (and a value to put behind it). */
 enum { CALLBACK_CHAN = 2 };
@@ -106,7 +123,7 @@ static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
 static int chan_lua_take_async(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take_async", "ch:take_async(f)");
   face_check_callable(L, 2, "take_async");
-  bool on_caller = is_on_caller(L, 3);
+  bool on_caller = is_on_caller(L, ch->sched, 3);
   int n;
   if (on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
     call_now(L, ch, 2, n);
@@ -143,7 +160,7 @@ static int chan_lua_put_async(lua_State *L) {
     lua_replace(L, 3);
   }
   face_check_callable(L, 3, "put_async");
-  bool on_caller = is_on_caller(L, 4);
+  bool on_caller = is_on_caller(L, ch->sched, 4);
   PutResult result;
   if (on_caller && (result = chan_put(L, ch, 1, 2)) != PUT_WAIT) {
     lua_pushboolean(L, result == PUT_DONE);
