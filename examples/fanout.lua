@@ -1,0 +1,59 @@
+-- One source, several consumers at their own pace: what each gets, depending on its buffer.
+--
+--     lua5.4 examples/fanout.lua [VALUES [MS]]
+--
+-- A meter gives a value every MS milliseconds (100 values, every 2 ms by default). A mult copies each value to a
+-- recorder, which is fast and must have all of them; to a display, which is slow and wants the newest (a sliding
+-- buffer); and to a sampler, as slow, which keeps what came first until it gets to it (a dropping buffer). The
+-- windowed buffers never make the mult wait; with a plain one, the slow consumers would set the pace for all: that is
+-- the last line of the table.
+
+local rn = require "runnel"
+
+local SLOWNESS = 10 -- a slow consumer takes so many times the meter's interval for a value
+
+local function usage()
+  io.stderr:write "usage: lua5.4 examples/fanout.lua [VALUES [MS]]\n"
+  os.exit(1)
+end
+
+local values, ms = tonumber(arg[1] or 100), tonumber(arg[2] or 2)
+if math.type(values) ~= "integer" or values < 1 or not (ms and ms > 0 and ms < math.huge) or arg[3] then usage() end
+
+-- A channel of the numbers from 1 to n, one every `ms`.
+local function meter(n)
+  local ch = rn.chan()
+  rn.go(function()
+    for i = 1, n do
+      rn.sleep(ms)
+      ch:put(i)
+    end
+    ch:close()
+  end)
+  return ch
+end
+
+-- Taps the mult with a channel of the buffer, and takes from it, `pause` ms for each value. Returns a channel of its
+-- report.
+local function consumer(name, source, buffer, pause)
+  local ch = source:tap(rn.chan(buffer))
+  return rn.go(function()
+    local start, count, last = rn.now(), 0, nil
+    for value in ch do
+      count, last = count + 1, value
+      if pause > 0 then rn.sleep(pause) end
+    end
+    return ("%-24s %6d  %6d  %6.0f"):format(name, count, last, rn.now() - start)
+  end)
+end
+
+print "consumer                 values    last      ms"
+local source = rn.mult(meter(values))
+local reports = {
+  consumer("fast, buffer(10)", source, rn.buffer(10), 0),
+  consumer("slow, sliding_buffer(1)", source, rn.sliding_buffer(1), SLOWNESS * ms),
+  consumer("slow, dropping_buffer(1)", source, rn.dropping_buffer(1), SLOWNESS * ms),
+}
+for _, report in ipairs(reports) do print((report:take())) end
+
+print(consumer("slow, buffer(1)", rn.mult(meter(values)), rn.buffer(1), SLOWNESS * ms):take())
