@@ -10,7 +10,8 @@
 
 local core = require "runnel.core"
 
----@class runnel
+---@class runnel: runnel.core, runnel.alt, runnel.collect, runnel.pipe, runnel.pipeline
+---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
 
 for _, name in ipairs {

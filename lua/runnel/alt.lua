@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 
 local alts_index = core.alts_index
+---@class runnel.alt
 local select_alt = {}
 
 ---Does exactly one of several operations and calls its function. Source: core.async's alt!.

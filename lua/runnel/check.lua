@@ -79,8 +79,8 @@ function check.object(value, class, kind, what)
 end
 
 ---Makes a channel with a buffer that the caller has given.
----@param buf any as for rn.chan
----@return any ch
+---@param buf? runnel.BufferLike as for rn.chan
+---@return runnel.Channel ch
 function check.new_chan(buf, what)
   local ok, ch = pcall(core.chan, buf)
   if not ok then error(what .. ": " .. tostring(ch):gsub("^chan: ", ""), CALLER) end

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 
 local chan, go, is_reduced = core.chan, core.go, core.is_reduced
+---@class runnel.collect
 local collect = {}
 
 -- Calls `f(...)`, which returns a value or nil and an error, in a go block; returns a channel of that value, or closed
@@ -21,8 +22,8 @@ end
 
 ---Takes all values of a channel into a list. Source: core.async's into.
 ---@param list table appended to, and the result
----@param ch any the channel, taken from until it closes
----@return any ch a channel of one value, the list; if `ch` was closed with an error, closed with that error
+---@param ch runnel.Channel the channel, taken from until it closes
+---@return runnel.Channel ch a channel of one value, the list; if `ch` was closed with an error, closed with that error
 function collect.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
@@ -56,9 +57,9 @@ end
 ---Reduces all values of a channel. Source: core.async's reduce.
 ---@param f fun(acc: any, v: any): any the next accumulator; `rn.reduced(v)` ends with v
 ---@param init any the first accumulator
----@param ch any the channel, taken from until it closes
----@return any ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed with an error,
----closed with that error
+---@param ch runnel.Channel the channel, taken from until it closes
+---@return runnel.Channel ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed
+---with an error, closed with that error
 function collect.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
@@ -66,11 +67,11 @@ function collect.reduce(f, init, ch)
 end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
----@param xf fun(rf: function): function the transducer
+---@param xf runnel.Transducer the transducer
 ---@param f fun(acc: any, v: any): any as for reduce; called as `f(acc)` once at the end
 ---@param init any the first accumulator
----@param ch any the channel, taken from until it closes
----@return any ch a channel of one value, or closed with an error, as for reduce
+---@param ch runnel.Channel the channel, taken from until it closes
+---@return runnel.Channel ch a channel of one value, or closed with an error, as for reduce
 function collect.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
@@ -117,10 +118,10 @@ end
 local function onto(ch, next_value, close) return go(close == false and copy or copy_and_close, ch, next_value) end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
----@param ch any the channel
+---@param ch runnel.Channel the channel
 ---@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
 ---@param close? boolean whether to close `ch` afterwards, with its error if an iterator raises one; default true
----@return any ch a channel that closes when all is copied, or `ch` was closed
+---@return runnel.Channel ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   return onto(ch, values_of(source, "onto_chan"), close)
@@ -129,7 +130,7 @@ end
 ---A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
 ---to-chan!.
 ---@param source table|fun(): any as for onto_chan
----@return any ch
+---@return runnel.Channel ch
 function collect.to_chan(source)
   local ch = core.chan()
   onto(ch, values_of(source, "to_chan"))

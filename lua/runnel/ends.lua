@@ -23,8 +23,8 @@ end
 
 ---A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
 ---is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing.
----@param from any
----@param to any
+---@param from runnel.Channel
+---@param to runnel.Channel
 ---@return fun(): any, any
 function ends.source(from, to)
   local ops = { to:done(), from }
@@ -41,7 +41,7 @@ local function with_traceback(err) return { err = err, trace = debug.traceback(n
 
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
 ---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler told.
----@param to any
+---@param to runnel.Channel
 ---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
 function ends.sink(to, what)

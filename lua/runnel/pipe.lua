@@ -6,6 +6,7 @@ local ends = require "runnel.ends"
 
 local go = core.go
 
+---@class runnel.pipe
 local pipe = {}
 
 -- Moves values until `from` or `to` is closed. Closing `to` ends the wait, for `from` as for a taker.
@@ -23,10 +24,10 @@ end
 
 ---Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as
 ---soon as `to` is closed, so that nothing is taken and lost.
----@param from any the channel to take from
----@param to any the channel to put on
+---@param from runnel.Channel the channel to take from
+---@param to runnel.Channel the channel to put on
 ---@param close? boolean whether to close `to` when `from` closes, with its error if it has one; default true
----@return any to
+---@return runnel.Channel to
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
@@ -35,9 +36,9 @@ function pipe.pipe(from, to, close)
 end
 
 ---All values of several channels on one, in the order in which they come. Source: core.async's merge.
----@param chs any[] the channels
----@param buf? any the buffer of the result, as for rn.chan
----@return any ch closes when all of them have closed, with the first error among theirs
+---@param chs runnel.Channel[] the channels
+---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan
+---@return runnel.Channel ch closes when all of them have closed, with the first error among theirs
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = core.chan(buf)

@@ -10,8 +10,10 @@ local ends = require "runnel.ends"
 local chan, go = core.chan, core.go
 local source, sink = ends.source, ends.sink
 
+---@class runnel.pipeline
 local pipeline = {}
 
+---What the pipelines of asynchronous jobs take besides.
 ---@class runnel.PipelineOptions
 ---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n
 ---@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is put
@@ -183,12 +185,13 @@ local OPTIONS = { window = true, ex_handler = true }
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
 ---values. Source: core.async's pipeline-async, with exact parallelism.
 ---@param n integer jobs at a time, from 1
----@param to any the channel for the results
----@param af fun(value: any, result: any) starts a job: puts any number of results on the channel `result` and closes it
----@param from any the channel of values
+---@param to runnel.Channel the channel for the results
+---@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
+---`result` and closes it
+---@param from runnel.Channel the channel of values
 ---@param close? boolean whether to close `to` when all is done, with the error of `from` if it has one; default true
 ---@param opts? runnel.PipelineOptions
----@return any to
+---@return runnel.Channel to
 function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async: n")
   check.chan(to, "pipeline_async: to")
@@ -204,12 +207,12 @@ end
 ---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
 ---the article on pipeline-async's off-by-two error.
 ---@param n integer
----@param to any
----@param af fun(value: any, result: any)
----@param from any
+---@param to runnel.Channel
+---@param af fun(value: any, result: runnel.Channel)
+---@param from runnel.Channel
 ---@param close? boolean
 ---@param opts? runnel.PipelineOptions
----@return any to
+---@return runnel.Channel to
 function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async_unordered: n")
   check.chan(to, "pipeline_async_unordered: to")
@@ -222,12 +225,12 @@ end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
 ---@param n integer values under way at a time, from 1; with one thread it decides only how far it runs ahead
----@param to any the channel for the results
----@param xf fun(rf: function): function the transducer; it must not park
----@param from any the channel of values
+---@param to runnel.Channel the channel for the results
+---@param xf runnel.Transducer the transducer; it must not park
+---@param from runnel.Channel the channel of values
 ---@param close? boolean whether to close `to` at the end; default true
 ---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
----@return any to
+---@return runnel.Channel to
 function pipeline.pipeline(n, to, xf, from, close, ex_handler)
   check.integer(n, 1, "pipeline: n")
   check.chan(to, "pipeline: to")

@@ -54,7 +54,7 @@ local function less_than(a, b) return a < b end
 ---A buffer that gives its least value first; equal ones in the order in which they came.
 ---@param n integer values it holds before puts must wait
 ---@param less? fun(a: any, b: any): boolean whether a comes out before b; default `<`
----@return table buffer for rn.chan; one for each channel
+---@return runnel.Policy buffer for rn.chan; one for each channel
 local function priority_buffer(n, less)
   check.integer(n, 1, "priority_buffer: size")
   check.callable_or_nil(less, "priority_buffer: less")

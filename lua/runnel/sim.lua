@@ -12,6 +12,7 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 
+---@class runnel.sim
 local sim = {}
 
 local running = false
