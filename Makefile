@@ -168,7 +168,7 @@ lint-cppcheck:
 
 lint-tree: # the rockspec names every source; no tab and no space at a line's end
 	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(sort $(shell find lua -name '*.lua'))
-	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude=Makefile '\t|\s$$' .
+	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile '\t|\s$$' .
 
 ## Installing
 
