@@ -49,4 +49,5 @@ build = {
     ["runnel.priority_buffer"] = "lua/runnel/priority_buffer.lua",
     ["runnel.sim"] = "lua/runnel/sim.lua",
   },
+  install = { lua = { ["runnel.macros"] = "lua/runnel/macros.fnl" } },
 }
