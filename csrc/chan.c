@@ -9,6 +9,7 @@
 #include <lauxlib.h>
 
 #include "chan_user.h"
+#include "report.h"
 #include "sched.h"
 
 const char chan_tag = 'c';
@@ -17,17 +18,19 @@ void chan_init(Chan *ch, struct Sched *S) {
   *ch = (Chan){.tag = &chan_tag, .sched = S, .id = S->next_id++};
 }
 
-void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put) {
-  if (LIKELY(chan_has_room(ch, is_put))) return;
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what) {
   chan_push_name(L, ch, at);
+  const char *name = lua_tostring(L, -1);
   if (is_put) {
-    luaL_error(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
-               "(sliding_buffer, dropping_buffer) where the puts come from a callback",
-               lua_tostring(L, -1), CHAN_MAX_PENDING);
+    lua_pushfstring(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
+                    "(sliding_buffer, dropping_buffer) where the puts come from a callback",
+                    name, CHAN_MAX_PENDING);
+  } else {
+    lua_pushfstring(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+                    "fewer go blocks take",
+                    name, CHAN_MAX_PENDING);
   }
-  luaL_error(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let fewer "
-             "go blocks take",
-             lua_tostring(L, -1), CHAN_MAX_PENDING);
+  return report_raise(L, what);
 }
 
 void chan_drop_first(Chan *ch, bool is_put) {

@@ -103,8 +103,8 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
   return ch->ntakes < CHAN_MAX_PENDING || (ch->flags & CHAN_TIMEOUT);
 }
 
-/* Raises when one more waiter is too many for the channel. */
-void chan_check_room(lua_State *L, Chan *ch, int at, bool is_put);
+/* Raises that one more waiter is too many for the channel; `what` is the function that was called. */
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what);
 
 /* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room. */
 static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {

@@ -206,7 +206,7 @@ static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, in
       chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
-      chan_check_room(L, ops[i].ch, channel_at(i), ops[i].is_put);
+      chan_no_room(L, ops[i].ch, channel_at(i), ops[i].is_put, name_of(flags));
     }
     chan_wait(ops[i].ch, &waiters[i], alt, channel_at(i), ops[i].is_put);
     alt->count++;

@@ -22,7 +22,7 @@ static void check_value(lua_State *L, int i, const char *what) {
 /* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
-  if (UNLIKELY(!chan_has_room(ch, is_put))) chan_check_room(L, ch, 1, is_put);
+  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
   alt->state = ALT_PARKED;
   alt->waiters = &alt->own.waiter;
   alt->count = 1;
@@ -129,7 +129,7 @@ static int chan_lua_take_async(lua_State *L) {
     call_now(L, ch, 2, n);
     return 0;
   }
-  chan_check_room(L, ch, 1, false);
+  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
   lua_settop(L, 2);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
@@ -139,7 +139,7 @@ static int chan_lua_take_async(lua_State *L) {
     lua_xmove(L, go->alt.co, n);
     sched_commit(L, ch->sched, &go->alt, n);
   } else {
-    chan_check_room(L, ch, 1, false);
+    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
     wait_for_callback(L, ch, go, false);
   }
   return 0;
@@ -168,13 +168,13 @@ static int chan_lua_put_async(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  chan_check_room(L, ch, 1, true);
+  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = sched_spawn_waiting(L, ch->sched, 3);
   /* Looked at again, as in take_async. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    chan_check_room(L, ch, 1, true);
+    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
     wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {

@@ -22,22 +22,24 @@ local select_alt = {}
 ---@return any ... what the chosen function returns; as a tail call, so that it may park
 function select_alt.alt(clauses)
   check.table(clauses, "alt")
-  local ops = {}
+  -- Nothing is read from the clauses after waiting: they may have been changed by then.
+  local ops, ports, functions = {}, {}, {}
   for i = 1, #clauses do
     local clause = clauses[i]
-    if type(clause) ~= "table" then
-      local hint = "write {channel, function} or {{channel, value}, function}"
-      error(("alt: clause %d is a %s; %s"):format(i, type(clause), hint), 2)
+    if type(clause) ~= "table" or clause[1] == nil then
+      local what = type(clause) == "table" and "has no operation" or "is a " .. type(clause)
+      error(("alt: clause %d %s; write {channel, function} or {{channel, value}, function}"):format(i, what), 2)
     end
-    check.callable(clause[2], "alt: clause " .. i)
-    ops[i] = clause[1]
+    local op, f = clause[1], clause[2]
+    check.callable(f, "alt: clause " .. i)
+    ops[i], functions[i] = op, f
+    ports[i] = type(op) == "table" and op[1] or op
   end
   local default = clauses.default
   check.callable_or_nil(default, "alt: default")
   local value, chosen, err = alts_index(ops, { priority = clauses.priority, nowait = default ~= nil })
   if chosen == "default" then return default() end
-  local op = ops[chosen]
-  return clauses[chosen][2](value, core.is_chan(op) and op or op[1], err)
+  return functions[chosen](value, ports[chosen], err)
 end
 
 return select_alt
