@@ -137,6 +137,30 @@ check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
 	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS)' \
 	  UNDER='valgrind --quiet --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
 
+# The programs in tests/ have the core linked in, with its assertions. LONG=1 asks for the long form of the checks below.
+TEST_CFLAGS    = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
+SANITIZED      = -fsanitize=address,undefined -fno-sanitize-recover=all
+AT_A_TIME      = xargs -P "$$(nproc 2>/dev/null || echo 2)" -n 1
+OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
+
+.PHONY: check-oom run-oom
+check-oom: ## every allocation of tests/oom/*.lua fails once
+	$(SETUP) san
+	$(THEN) run-oom BUILD=build/oom CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-oom: $(BUILD)/oom
+	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--seeds 20)
+
+TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+
+$(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
+	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -Icsrc -MMD -MP -c -o $@ $<
+
+-include $(TEST_OBJECTS:.o=.d)
+
 .PHONY: check-install
 check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
 	$(SETUP) rock
@@ -147,8 +171,8 @@ lint: ## everything that tools can say about the sources
 	$(SETUP) lint
 	$(THEN) --keep-going lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
 
-C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c)
-LUA_TREES = $(wildcard lua spec examples bench scripts)
+C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c tests/*.c)
+LUA_TREES = $(wildcard lua spec examples bench scripts tests)
 
 lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)

@@ -72,11 +72,11 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
 
 void chan_reserve(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) {
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD && !(ch->flags & CHAN_REASON_HERE)) {
     uint32_t size = buffer_grown(b);
     if (size > 1) {
       lua_createtable(L, (int)size, 0);
-      if (b->size >= size) { /* a finalizer was faster */
+      if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer was faster, or has closed the channel */
         lua_pop(L, 1);
         continue;
       }
@@ -221,7 +221,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   return ch->buf.kind == BUFFER_POLICY ? chan_user_count(L, ch, at) : (lua_Integer)ch->buf.count;
 }
 
-/* Keeps why the channel closes. May raise; then nothing has changed. */
+/* Keeps why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->buf.size <= 1 && ch->buf.count == 0 && !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) &&
       ch->buf.kind < BUFFER_PROMISE) {
@@ -232,9 +232,13 @@ static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
     return;
   }
-  lua_pushvalue(L, reason);
-  chan_set_extra(L, at, EXTRA_REASON);
-  if (!(ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) ch->flags |= CHAN_REASON;
+  chan_extras(L, at);
+  if (!(ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) {
+    lua_pushvalue(L, reason);
+    lua_rawseti(L, -2, EXTRA_REASON);
+    ch->flags |= CHAN_REASON;
+  }
+  lua_pop(L, 1);
 }
 
 /* Closes the channel that somebody asked for to learn of the closing, if there is one. */
@@ -247,6 +251,7 @@ static void close_done(lua_State *L, int at) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
+  if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) chan_user_prepare(L);
   if (reason) {
     keep_reason(L, ch, at, reason);
     if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer was faster */

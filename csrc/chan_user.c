@@ -39,29 +39,33 @@ static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
 
 /* Hands the error on top of L to on_error. */
 static void report(lua_State *L, int at) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  report_push_traceback(L);
   lua_pushvalue(L, at);
   report_error(L);
 }
 
-/* For an error that is found after the code has returned: there is no traceback of it. */
-static void forget_traceback(lua_State *L) {
-  lua_pushnil(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+/* Raises for a result of a policy that makes no sense. Inside the protected call: there may be no memory for the message. */
+static void check_result(lua_State *L, enum Method method) {
+  int is_int = 1;
+  if (method == COUNT && (lua_tointegerx(L, -1, &is_int) < 0 || !is_int)) {
+    luaL_error(L, "the buffer policy's count did not return a non-negative integer");
+  }
+  if (method == REMOVE && lua_isnil(L, -1)) {
+    luaL_error(L, "the buffer policy's remove returned nil although its count is not 0");
+  }
 }
-
-static const char BAD_COUNT[] = "the buffer policy's count did not return a non-negative integer";
-static const char BAD_REMOVE[] = "the buffer policy's remove returned nil although its count is not 0";
 
 /* Calls a method of a policy: (method number, policy, value). Inside the protected call, since looking it up may raise. */
 static int call_method(lua_State *L) {
   static const char *const names[] = {"full", "add", "remove", "count", "close"};
-  const char *name = names[lua_tointeger(L, 1)];
+  enum Method method = (enum Method)lua_tointeger(L, 1);
+  const char *name = names[method];
   int type = lua_getfield(L, 2, name);
-  if (type == LUA_TNIL && lua_tointeger(L, 1) == CLOSE) return 0;
+  if (type == LUA_TNIL && method == CLOSE) return 0;
   if (type == LUA_TNIL) return luaL_error(L, "the buffer policy has no method '%s'", name);
   lua_replace(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
+  check_result(L, method);
   return 1;
 }
 
@@ -77,7 +81,12 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
   return ok;
 }
 
+void chan_user_prepare(lua_State *L) { luaL_checkstack(L, LUA_MINSTACK, NULL); }
+
+/* Before an operation: raises where the channel is busy. */
 static void check_busy(lua_State *L, Chan *ch, int at) {
+  /* Twice what closing needs: a policy that is asked may close its channel, and then it is too late to raise. */
+  luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (!(ch->flags & CHAN_BUSY)) return;
   chan_push_name(L, ch, at);
   luaL_error(L, "%s: a transducer or buffer policy must not use the channel that it runs for", lua_tostring(L, -1));
@@ -106,20 +115,12 @@ static bool has_room(lua_State *L, Chan *ch, int at) {
   return !full;
 }
 
-/* Checks and pops what a policy's count returned. Returns -1 for nonsense. */
-static lua_Integer pop_count(lua_State *L) {
-  int is_int;
-  lua_Integer n = lua_tointegerx(L, -1, &is_int);
-  lua_pop(L, 1);
-  return is_int && n >= 0 ? n : -1;
-}
-
 lua_Integer chan_user_count(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
   check_busy(L, ch, at);
   ask(L, ch, at, COUNT, 0, RAISE);
-  lua_Integer n = pop_count(L);
-  if (n < 0) luaL_error(L, BAD_COUNT);
+  lua_Integer n = lua_tointeger(L, -1);
+  lua_pop(L, 1);
   return n;
 }
 
@@ -129,25 +130,34 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
     chan_fetch(L, ch, at);
     return true;
   }
-  if (!ask(L, ch, at, REMOVE, 0, on_error)) return false;
-  if (!lua_isnil(L, -1)) return true;
-  lua_pop(L, 1);
-  if (on_error == RAISE) luaL_error(L, BAD_REMOVE);
-  forget_traceback(L);
-  lua_pushstring(L, BAD_REMOVE);
-  return false;
+  return ask(L, ch, at, REMOVE, 0, on_error);
+}
+
+/* Adds the value at index `value` to the buffer of a busy channel, which nobody else can change meanwhile. */
+static void store_busy(lua_State *L, Chan *ch, int at, int value) {
+  chan_reserve(L, ch, at);
+  chan_store(L, ch, at, value);
+}
+
+/* The same, to be called protected: (channel, value). */
+static int store_value(lua_State *L) {
+  store_busy(L, (Chan *)lua_touserdata(L, 1), 1, 2);
+  return 0;
 }
 
 /* Adds the value at index `value`; or leaves the error and returns false. */
 static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
-  if (ch->buf.kind != BUFFER_POLICY) {
-    chan_reserve(L, ch, at);
-    chan_store(L, ch, at, value);
-    return true;
+  bool ok;
+  if (ch->buf.kind == BUFFER_POLICY) {
+    ok = ask(L, ch, at, ADD, value, on_error);
+  } else {
+    lua_pushcfunction(L, store_value);
+    lua_pushvalue(L, at);
+    lua_pushvalue(L, value);
+    ok = call(L, ch, at, 2, "a buffer");
   }
-  if (!ask(L, ch, at, ADD, value, on_error)) return false;
-  lua_pop(L, 1);
-  return true;
+  if (ok) lua_pop(L, 1);
+  return ok;
 }
 
 /* Wakes an owner with the value on top of L as the result of its take or put, or as the error that it raises. A callback
@@ -177,12 +187,8 @@ static void serve(lua_State *L, Chan *ch, int at) {
         report(L, at);
         return;
       }
-      n = pop_count(L);
-      if (n < 0) {
-        forget_traceback(L);
-        lua_pushstring(L, BAD_COUNT);
-        report(L, at);
-      }
+      n = lua_tointeger(L, -1);
+      lua_pop(L, 1);
     }
     Waiter *w = n > 0 ? chan_first(ch, false) : NULL;
     if (!w) return;
@@ -232,7 +238,13 @@ static void reduced(lua_State *L, Chan *ch, int at) {
   chan_close(L, ch, at, 0);
 }
 
-/* Sends the value at index `value` through the transducer into the buffer. */
+/* Called protected, since there may be no memory for the message. (what the step function returned) */
+static int raise_no_accumulator(lua_State *L) {
+  return luaL_error(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc",
+                    luaL_typename(L, 1));
+}
+
+/* Sends the value at index `value` through the transducer into the buffer. Does not raise. */
 static void step(lua_State *L, Chan *ch, int at, int value) {
   lua_getiuservalue(L, at, CHAN_STEP);
   lua_pushvalue(L, at);
@@ -245,10 +257,9 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
     lua_pop(L, 1);
     reduced(L, ch, at);
   } else {
-    const char *type = luaL_typename(L, -1);
-    lua_pop(L, 1);
-    forget_traceback(L);
-    lua_pushfstring(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc", type);
+    lua_pushcfunction(L, raise_no_accumulator);
+    lua_insert(L, -2);
+    call(L, ch, at, 1, "a transducer");
     handle_error(L, ch, at);
   }
 }
@@ -256,7 +267,6 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
 void chan_user_finish(lua_State *L, Chan *ch, int at) {
   if (ch->flags & CHAN_FINISHED || !(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) return;
   ch->flags |= CHAN_FINISHED;
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (ch->flags & CHAN_XFORM) {
     lua_getiuservalue(L, at, CHAN_STEP);
     lua_pushvalue(L, at);
@@ -284,8 +294,7 @@ int chan_user_add(lua_State *L) {
     lua_pushvalue(L, 2);
     lua_call(L, 3, 0);
   } else {
-    chan_reserve(L, ch, lua_upvalueindex(2));
-    chan_store(L, ch, lua_upvalueindex(2), 2);
+    store_busy(L, ch, lua_upvalueindex(2), 2);
   }
   lua_settop(L, 1);
   return 1;
@@ -325,7 +334,6 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
     luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; make a channel for more values");
   }
   check_busy(L, ch, at);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
   /* Where a take waits the value goes through, room or not: else the two would wait for each other. */
   bool full = chan_user_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
@@ -340,7 +348,6 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
 
 int chan_user_take(lua_State *L, Chan *ch, int at) {
   check_busy(L, ch, at);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
   Waiter *w;
   lua_Integer n = chan_user_count(L, ch, at);
   /* Puts that wait although nothing is buffered: a policy that was full when empty, or a transducer that drops. */

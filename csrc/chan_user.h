@@ -17,6 +17,10 @@ int chan_user_take(lua_State *L, Chan *ch, int at);
 lua_Integer chan_user_count(lua_State *L, Chan *ch, int at);
 bool chan_user_full(lua_State *L, Chan *ch, int at);
 
+/* Makes room on the stack for all that an operation may come to, closing included: once begun there is no stopping half
+   way. May raise. */
+void chan_user_prepare(lua_State *L);
+
 /* Once a channel is closed and no put waits: runs the transducer's completion, which may still add values, and tells the
    policy. Once only, and nothing for other channels. Does not raise. */
 void chan_user_finish(lua_State *L, Chan *ch, int at);

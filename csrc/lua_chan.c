@@ -97,7 +97,7 @@ static void call_now(lua_State *L, Chan *ch, int f, int n) {
   int status = lua_pcall(L, n, 0, base);
   ch->sched->inside = outer;
   if (status == LUA_OK) return;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  report_push_traceback(L);
   lua_pushvalue(L, 1);
   report_error(L);
 }

@@ -19,10 +19,19 @@ static int keep_traceback(lua_State *L) {
   return 1;
 }
 
-/* Protected: (error, traceback or nil, name or channel). */
+void report_push_traceback(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+}
+
+/* Protected: (error, traceback or nil, name or channel or nil). */
 static int tell(lua_State *L) {
   if (lua_type(L, 3) == LUA_TUSERDATA) {
     chan_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
+    lua_replace(L, 3);
+  } else if (lua_isnil(L, 3)) {
+    lua_pushliteral(L, "the scheduler");
     lua_replace(L, 3);
   }
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR) != LUA_TNIL) {

@@ -5,8 +5,12 @@
 #include "sched.h"
 
 /* Tells on_error, or stderr without one, of an error. On top of L and popped: the error, its traceback or nil, and where it
-   happened: the name of a go block, or a channel. Never raises. */
+   happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void report_error(lua_State *L);
+
+/* Pushes the traceback that SCHED_MSGH has kept of the last error, and forgets it: where memory runs out none is kept, and
+   that of an earlier error must not pass for that of a later one. */
+void report_push_traceback(lua_State *L);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is still as it was; nil for what there
    is no memory for. Its userdata is at index `at`. */

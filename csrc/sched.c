@@ -151,11 +151,17 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   }
 }
 
+/* Protected: there may be no memory for the message, and then it is that which the go block dies of. */
+static int raise_yielded(lua_State *L) {
+  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
+                       "or call the code that yields in a coroutine of its own");
+}
+
 /* A go block's coroutine has yielded, but not by an operation of ours. */
 static void yielded(lua_State *L, Sched *S, Go *go, int n) {
   lua_pop(go->alt.co, n);
-  lua_pushliteral(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
-                     "or call the code that yields in a coroutine of its own");
+  lua_pushcfunction(L, raise_yielded);
+  lua_pcall(L, 0, 0, 0);
   ended_badly(L, S, go);
 }
 
@@ -193,9 +199,9 @@ static void withdraw(Sched *S, Alt *alt) {
 
 void sched_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else"); /* may raise, so it is first */
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   withdraw(S, &go->alt);
-  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
   end(L, S, go, 0, at + 1);
   lua_settop(L, at);
 }
@@ -332,6 +338,7 @@ static int call_drive(lua_State *L, Sched *S) {
   S->stop = false;
   int status = lua_pcall(L, 1, 1, 0);
   S->running = false;
+  S->current = NULL; /* where Lua could not even resume it */
   return status;
 }
 
@@ -454,7 +461,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
   if (status != LUA_OK) {
     /* It has completed, and then something else failed: nothing must be lost of either. */
     lua_pushnil(L);
-    lua_pushliteral(L, "the scheduler");
+    lua_pushnil(L); /* nobody's: the scheduler's own */
     report_error(L);
   }
   luaL_checkstack(L, alt->nresults, NULL);

@@ -1,0 +1,187 @@
+/* invariants.c: see invariants.h. */
+#include "invariants.h"
+
+#include <lauxlib.h>
+
+#include "sched.h"
+
+/* Leaves with what is broken unless the condition holds. */
+#define MUST(condition, what) \
+  do { \
+    if (!(condition)) return what; \
+  } while (0)
+
+/* Pushes a user value of the scheduler, which is at index `at`. */
+static int push_part(lua_State *L, int at, int part) { return lua_getiuservalue(L, at, part); }
+
+/* Whether the scheduler holds a go block: its slot has its userdata. */
+static bool is_held(lua_State *L, int at, const Go *go) {
+  push_part(L, at, SCHED_ANCHORS);
+  bool held = go->chan.slot && lua_rawgeti(L, -1, go->chan.slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
+  lua_settop(L, at);
+  return held;
+}
+
+/* Nothing is under way, and nothing is left of what was. */
+static const char *check_rest(const Sched *S) {
+  MUST(!S->running, "the loop is said to be running");
+  MUST(!S->current, "a go block is said to be running");
+  MUST(!S->root, "a root is left");
+  MUST(!S->inside, "code of the user's is said to be running");
+  MUST(S->outside.state == ALT_IDLE, "the outside operation is not idle");
+  MUST(S->outside.count == 0, "the outside operation has waiters");
+  MUST(S->outside.flags == 0, "the outside operation has flags");
+  MUST(S->batch >= 1 && S->batch <= 1024, "the batch is out of bounds");
+  return NULL;
+}
+
+/* The run queue: as long as counted, of ready go blocks that are held. */
+static const char *check_ready(lua_State *L, int at, const Sched *S) {
+  uint32_t n = 0;
+  const Link *link = S->world.ready.first;
+  while (link) {
+    Alt *alt = CONTAINER_OF(link, Alt, own.waiter.link);
+    MUST(link->next->prev == link, "the run queue is not linked");
+    MUST(alt->state == ALT_READY, "a go block in the run queue is not ready");
+    MUST(alt->count == 0, "a ready go block has waiters");
+    MUST(!(alt->flags & ALT_AWAY), "a ready go block is kept by its channels");
+    MUST(alt->co && lua_gettop(alt->co) >= alt->nresults, "a ready go block lacks results");
+    MUST(is_held(L, at, sched_go(alt)), "a ready go block is not held");
+    n++;
+    link = link->next == S->world.ready.first ? NULL : link->next;
+  }
+  MUST(n == S->world.nready, "the run queue's length is not as counted");
+  return NULL;
+}
+
+/* The timer heap: ordered, each timer knows its place, sleepers are held, timeouts pending. */
+static const char *check_heap(lua_State *L, int at, const Sched *S) {
+  const Heap *heap = &S->world.heap;
+  MUST(heap->count <= heap->capacity, "more timers than there is room for");
+  if (heap->capacity) {
+    push_part(L, at, SCHED_HEAP);
+    MUST(lua_touserdata(L, -1) == heap->entries, "the heap's storage is not held");
+    MUST(lua_rawlen(L, -1) >= heap->capacity * sizeof(HeapEntry), "the heap's storage is too small");
+    lua_settop(L, at);
+  }
+  for (uint32_t i = 0; i < heap->count; i++) {
+    Timer *timer = heap->entries[i].timer;
+    MUST(timer->place == i, "a timer does not know its place");
+    MUST(timer->deadline == heap->entries[i].deadline, "a timer's deadline is not that of its entry");
+    MUST(i == 0 || heap->entries[(i - 1) / 4].deadline <= timer->deadline, "the heap is not ordered");
+    if (timer->is_timeout) continue;
+    Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
+    MUST(alt->state == ALT_SLEEPING, "the owner of a timer is not asleep");
+    MUST(alt == &S->outside || is_held(L, at, sched_go(alt)), "a sleeper is not held");
+  }
+  return NULL;
+}
+
+/* A go block's state, and the queues that it waits in. */
+static const char *check_go(const Go *go) {
+  const Alt *alt = &go->alt;
+  MUST(go->chan.tag == &chan_tag, "a slot holds what is no go block");
+  MUST(alt->state == ALT_PARKED || alt->count == 0, "a go block that is not parked has waiters");
+  MUST(alt->state != ALT_DEAD, "a dead go block has a slot");
+  MUST(alt->state != ALT_IDLE, "a go block neither runs nor waits");
+  MUST(alt->co, "a live go block has no coroutine");
+  MUST(go->chan.flags & CHAN_RESULT, "a live go block's result channel is like any other");
+  for (uint32_t i = 0; i < alt->count; i++) {
+    const Waiter *w = &alt->waiters[i];
+    MUST(w->alt == alt, "a waiter is not that of its alt");
+    MUST(w->link.next && w->link.next->prev == &w->link, "a waiter is in no queue");
+    MUST(w->chan->tag == &chan_tag, "a waiter waits on what is no channel");
+    chan_check(w->chan);
+  }
+  return NULL;
+}
+
+/* The slots of go blocks: each held, handed over, collected, or free and linked as such. */
+static const char *check_anchors(lua_State *L, int at, const Sched *S) {
+  const Anchors *a = &S->anchors;
+  uint32_t held = 0, unused = 0;
+  push_part(L, at, SCHED_ANCHORS);
+  push_part(L, at, SCHED_AWAY);
+  for (uint32_t slot = 1; slot <= a->size; slot++) {
+    int type = lua_rawgeti(L, at + 1, slot);
+    if (type == LUA_TNUMBER) {
+      unused++;
+    } else if (type == LUA_TUSERDATA) {
+      held++;
+      const Go *go = (const Go *)lua_touserdata(L, -1);
+      MUST(go->chan.slot == slot, "a held go block does not know its slot");
+      MUST(!(go->alt.flags & ALT_AWAY), "a held go block is said to be kept by its channels");
+      const char *broken = check_go(go);
+      if (broken) return broken;
+    } else {
+      MUST(type == LUA_TBOOLEAN, "a slot holds nonsense");
+      if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
+        const Go *go = (const Go *)lua_touserdata(L, -1);
+        MUST(go->chan.slot == slot, "a go block that was handed over does not know its slot");
+        MUST(go->alt.flags & ALT_AWAY, "a go block that was handed over does not know it");
+        MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a go block that was handed over is not parked");
+        const char *broken = check_go(go);
+        if (broken) return broken;
+      }
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  MUST(held == a->held, "the number of held go blocks is not as counted");
+  uint32_t linked = 0;
+  for (uint32_t slot = a->free; slot; linked++) {
+    MUST(slot <= a->size, "a free slot is out of bounds");
+    MUST(linked < unused, "more slots are linked as free than are free");
+    MUST(lua_rawgeti(L, at + 1, slot) == LUA_TNUMBER, "a slot in use is linked as free");
+    slot = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  }
+  MUST(linked == unused, "a free slot is not linked");
+  lua_settop(L, at);
+  return NULL;
+}
+
+/* The pools: as many blocks as counted, no two of them the same, none in use. */
+static const char *check_pools(lua_State *L, int at, const Sched *S) {
+  for (int pool = 0; pool < SCHED_POOLS; pool++) {
+    push_part(L, at, SCHED_POOL + pool);
+    MUST(S->pooled[pool] <= SCHED_POOL_BLOCKS, "a pool is too large");
+    for (int i = 1; i <= S->pooled[pool]; i++) {
+      MUST(lua_rawgeti(L, at + 1, i) == LUA_TUSERDATA, "a block is missing in a pool");
+      const void *block = lua_touserdata(L, -1);
+      for (int j = 1; j < i; j++) {
+        lua_rawgeti(L, at + 1, j);
+        MUST(lua_touserdata(L, -1) != block, "a block is in a pool twice");
+        lua_pop(L, 1);
+      }
+      lua_pop(L, 1);
+    }
+    lua_settop(L, at);
+  }
+  return NULL;
+}
+
+const char *invariants_broken(lua_State *L) {
+  int top = lua_gettop(L);
+  const char *broken = "runnel.core has not been loaded";
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "runnel.core") == LUA_TTABLE && lua_getfield(L, -1, "go") == LUA_TFUNCTION &&
+      lua_getupvalue(L, -1, 1)) {
+    int at = top + 1;
+    lua_replace(L, at);
+    lua_settop(L, at);
+    const Sched *S = (const Sched *)lua_touserdata(L, at);
+    broken = check_rest(S);
+    if (!broken) broken = check_ready(L, at, S);
+    if (!broken) broken = check_heap(L, at, S);
+    if (!broken) broken = check_anchors(L, at, S);
+    if (!broken) broken = check_pools(L, at, S);
+  }
+  lua_settop(L, top);
+  return broken;
+}
+
+int invariants_check(lua_State *L) {
+  const char *broken = invariants_broken(L);
+  return broken ? luaL_error(L, "broken invariant: %s", broken) : 0;
+}

@@ -1,0 +1,15 @@
+/* invariants.h: what must hold of the whole scheduler whenever no operation is under way. The core's debug build asserts the
+   invariants of one channel after each operation on it (chan_check); here is what ties them all together. */
+#ifndef RUNNEL_TESTS_INVARIANTS_H
+#define RUNNEL_TESTS_INVARIANTS_H
+
+#include <lua.h>
+
+/* Checks everything that hangs from the scheduler of a state in which runnel.core has been loaded. Returns NULL, or what is
+   broken. Allocates next to nothing. To be called outside any go block. */
+const char *invariants_broken(lua_State *L);
+
+/* The same for Lua: raises what is broken. */
+int invariants_check(lua_State *L);
+
+#endif

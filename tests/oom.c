@@ -1,0 +1,341 @@
+/* oom: every allocation of a scenario fails once.
+
+     oom [--seeds N] SCENARIO...
+
+   A scenario is a Lua file that gets the table `t` of tests/oom_support.lua, sets up, and returns two functions. The first,
+   the attempt, runs while allocations fail; the second, the check, looks at what has come of it when memory is there again.
+   Each attempt has a state of its own. In it the k-th allocation of the attempt fails, for k = 1, 2, 3 and so on, until the
+   attempt ends untouched:
+     once   that allocation fails, with its repetition: Lua answers a failure with a full collection and asks once more;
+     all    so do all after it, until the attempt is over;
+   and with --seeds N, under N seeds each,
+     some   each allocation fails with a probability of one in k, for k up to how many the attempt makes.
+   All of this with collections as usual, with a collector that never rests, and with the generational one.
+
+   After each attempt the scenario's check, the invariants of the scheduler, a round of ordinary work in the same state, full
+   collections and the closing of the state, which has to free every byte. Growing memory always moves it, so that a
+   pointer to where it was is found out by the address sanitizer. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "invariants.h"
+
+int luaopen_runnel_core(lua_State *L);
+
+/* An attempt that allocates more often than this does not end. */
+enum { MAX_ALLOCATIONS = 200000, MAX_REPORT = 65536 };
+
+typedef enum Mode { ONCE, ALL, SOME } Mode;
+static const char *const MODES[] = {"once", "all", "some"};
+
+/* What the collector does meanwhile. */
+static const char *const COLLECTORS[] = {"usual", "restless", "generational"};
+enum { USUAL, RESTLESS, GENERATIONAL, NCOLLECTORS };
+
+/* The memory of one state, and when it fails. */
+typedef struct Memory {
+  size_t used;       /* bytes in use */
+  bool armed;        /* the attempt is under way */
+  Mode mode;         /* which allocations fail */
+  uint32_t k;        /* the number that the mode is about */
+  uint64_t random;   /* for SOME */
+  uint32_t asked;    /* allocations so far, armed, repetitions left out */
+  uint32_t refused;  /* of these, failed */
+  bool repeating;    /* the last one failed; the next is its repetition if it is the same: */
+  const void *block; /* its block */
+  size_t old_size, new_size; /* and sizes */
+} Memory;
+
+/* What is being run, for reports, also from a handler of signals. */
+static struct {
+  char text[512];
+  int real_stderr; /* stderr itself is a file during an attempt */
+} now = {"", -1};
+
+/* ---- the allocator ---- */
+
+static bool must_fail(Memory *m, const void *block, size_t old_size, size_t new_size) {
+  if (m->repeating) {
+    m->repeating = false;
+    if (m->block == block && m->old_size == old_size && m->new_size == new_size) return true;
+  }
+  m->asked++;
+  bool fails = false;
+  switch (m->mode) {
+    case ONCE: fails = m->asked == m->k; break;
+    case ALL: fails = m->asked >= m->k; break;
+    case SOME:
+      m->random ^= m->random << 13;
+      m->random ^= m->random >> 7;
+      m->random ^= m->random << 17;
+      fails = m->random % m->k == 0;
+      break;
+  }
+  if (!fails) return false;
+  m->refused++;
+  m->repeating = true;
+  m->block = block;
+  m->old_size = old_size;
+  m->new_size = new_size;
+  return true;
+}
+
+static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
+  Memory *m = (Memory *)ud;
+  if (!block) old_size = 0; /* it is the type of the object then */
+  if (new_size == 0) {
+    free(block);
+    m->used -= old_size;
+    return NULL;
+  }
+  if (m->armed && new_size > old_size && must_fail(m, block, old_size, new_size)) return NULL;
+  void *moved = malloc(new_size);
+  if (!moved) return NULL;
+  if (block) {
+    memcpy(moved, block, old_size < new_size ? old_size : new_size);
+    free(block);
+  }
+  m->used += new_size - old_size;
+  return moved;
+}
+
+/* ---- what is written to stderr during an attempt ---- */
+
+/* Points stderr to a file, emptied. */
+static void capture_stderr(void) {
+  static FILE *file;
+  (void)fflush(stderr);
+  if (!file) {
+    file = tmpfile();
+    now.real_stderr = dup(STDERR_FILENO);
+    if (!file || now.real_stderr < 0) abort();
+  }
+  if (ftruncate(fileno(file), 0) != 0 || dup2(fileno(file), STDERR_FILENO) < 0) abort();
+  (void)lseek(STDERR_FILENO, 0, SEEK_SET);
+}
+
+/* What has been captured. */
+static const char *captured(void) {
+  static char text[MAX_REPORT];
+  (void)fflush(stderr);
+  ssize_t n = pread(STDERR_FILENO, text, sizeof text - 1, 0);
+  text[n > 0 ? n : 0] = '\0';
+  return text;
+}
+
+static void release_stderr(void) {
+  (void)fflush(stderr);
+  if (now.real_stderr >= 0) (void)dup2(now.real_stderr, STDERR_FILENO);
+}
+
+/* A crash: tells in which attempt it was, and what stderr had. */
+static void on_crash(int number) {
+  static char text[4096];
+  (void)lseek(STDERR_FILENO, 0, SEEK_SET);
+  ssize_t n = read(STDERR_FILENO, text, sizeof text);
+  if (now.real_stderr >= 0) (void)dup2(now.real_stderr, STDERR_FILENO);
+  if (n > 0) (void)!write(STDERR_FILENO, text, (size_t)n);
+  (void)!write(STDERR_FILENO, now.text, strlen(now.text));
+  (void)!write(STDERR_FILENO, ": crashed\n", 10);
+  (void)signal(number, SIG_DFL);
+  (void)raise(number);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+/* Called by the address sanitizer before it ends the process. */
+void __asan_on_error(void);
+void __asan_on_error(void) {
+  release_stderr();
+  (void)fprintf(stderr, "%s: a report of the address sanitizer\n", now.text);
+}
+#endif
+
+/* ---- what scenarios use ---- */
+
+static Memory *memory_of(lua_State *L) {
+  void *ud;
+  (void)lua_getallocf(L, &ud);
+  return (Memory *)ud;
+}
+
+/* refused() -> how many allocations have failed */
+static int t_refused(lua_State *L) {
+  lua_pushinteger(L, memory_of(L)->refused);
+  return 1;
+}
+
+/* Switches the failing of allocations off or on; returns what it was. */
+static int t_arm(lua_State *L) {
+  Memory *m = memory_of(L);
+  lua_pushboolean(L, m->armed);
+  m->armed = lua_toboolean(L, 1);
+  return 1;
+}
+
+/* captured() -> what has been written to stderr */
+static int t_captured(lua_State *L) {
+  lua_pushstring(L, captured());
+  return 1;
+}
+
+/* The part of t_open that is called protected in the new state. */
+static int open_core(lua_State *L) {
+  luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
+  return 0;
+}
+
+/* open(): makes a state, loads the core into it, and closes it. */
+static int t_open(lua_State *L) {
+  lua_State *fresh = lua_newstate(allocate, memory_of(L));
+  if (!fresh) return luaL_error(L, "not enough memory");
+  lua_pushcfunction(fresh, open_core);
+  int status = lua_pcall(fresh, 0, 0, 0);
+  lua_close(fresh);
+  return status == LUA_OK ? 0 : luaL_error(L, "not enough memory");
+}
+
+/* ---- one attempt ---- */
+
+/* Ends the program with what is wrong. */
+static _Noreturn void fail(const char *format, ...) {
+  static char message[MAX_REPORT];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  const char *text = now.real_stderr >= 0 ? captured() : "";
+  release_stderr();
+  (void)fprintf(stderr, "%s: %s\n", now.text, message);
+  if (*text) (void)fprintf(stderr, "stderr of the attempt:\n%s", text);
+  exit(EXIT_FAILURE);
+}
+
+static int with_traceback(lua_State *L) {
+  luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
+  return 1;
+}
+
+/* Calls what is on the stack; it must not fail. */
+static void must_call(lua_State *L, int nargs, int nresults) {
+  int handler = lua_gettop(L) - nargs;
+  lua_pushcfunction(L, with_traceback);
+  lua_insert(L, handler);
+  if (lua_pcall(L, nargs, nresults, handler) != LUA_OK) fail("%s", lua_tostring(L, -1));
+  lua_remove(L, handler);
+}
+
+static void must_load(lua_State *L, const char *file) {
+  if (luaL_loadfile(L, file) != LUA_OK) fail("%s", lua_tostring(L, -1));
+}
+
+/* A state with the libraries, runnel, and the table t, which is on its stack. It does not collect yet. */
+static lua_State *open_state(Memory *m) {
+  lua_State *L = lua_newstate(allocate, m);
+  if (!L) fail("no memory for a state");
+  lua_gc(L, LUA_GCSTOP);
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_runnel_core);
+  lua_setfield(L, -2, "runnel.core");
+  lua_settop(L, 0);
+  static const luaL_Reg functions[] = {
+      {"refused", t_refused}, {"arm", t_arm}, {"captured", t_captured}, {"invariants", invariants_check},
+      {"open", t_open}, {NULL, NULL}};
+  must_load(L, "tests/oom_support.lua");
+  luaL_newlib(L, functions);
+  must_call(L, 1, 1);
+  return L;
+}
+
+/* Sets how the state collects. */
+static void start_collector(lua_State *L, int collector) {
+  if (collector == RESTLESS) lua_gc(L, LUA_GCINC, 1, 1000, 0);
+  else if (collector == GENERATIONAL) lua_gc(L, LUA_GCGEN, 0, 0);
+  lua_gc(L, LUA_GCRESTART);
+}
+
+/* Runs a scenario once. Returns how many allocations its attempt made, repetitions left out; *untouched says whether none
+   of them failed. */
+static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, uint64_t seed, bool *untouched) {
+  Memory m = {.mode = mode, .k = k, .random = seed};
+  (void)snprintf(now.text, sizeof now.text, "%s, collector %s, %s %u, seed %u", file, COLLECTORS[collector], MODES[mode],
+                 (unsigned)k, (unsigned)seed);
+  lua_State *L = open_state(&m);
+  must_load(L, file);
+  lua_pushvalue(L, 1);
+  must_call(L, 1, 3); /* t, the attempt, the check, whether it reports errors in any case */
+  capture_stderr();
+  start_collector(L, collector);
+  lua_pushvalue(L, 2);
+  m.armed = true;
+  int status = lua_pcall(L, 0, 0, 0);
+  m.armed = false;
+  start_collector(L, USUAL);
+  if (collector != USUAL) lua_gc(L, LUA_GCINC, 200, 100, 0);
+  uint32_t asked = m.asked;
+  *untouched = m.refused == 0;
+  if (status == LUA_OK) lua_pushnil(L);
+
+  /* What the scenario says of it: checked(check, ok, err, reports). */
+  lua_getfield(L, 1, "checked");
+  lua_pushvalue(L, 3);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_pushvalue(L, 5);
+  lua_pushvalue(L, 4);
+  must_call(L, 4, 0);
+  lua_close(L);
+  if (m.used) fail("closing the state left %zu bytes", m.used);
+  release_stderr();
+  return asked;
+}
+
+/* Runs a scenario with every allocation failing in turn. Returns how many attempts that were. */
+static uint32_t run(const char *file, uint32_t seeds) {
+  uint32_t attempts = 0;
+  for (int collector = 0; collector < NCOLLECTORS; collector++) {
+    uint32_t most = 0;
+    bool untouched;
+    for (int mode = ONCE; mode <= ALL; mode++) {
+      untouched = false;
+      for (uint32_t k = 1; !untouched; k++, attempts++) {
+        uint32_t asked = attempt(file, collector, (Mode)mode, k, 0, &untouched);
+        if (k > MAX_ALLOCATIONS) fail("the attempt does not come to an end");
+        if (asked > most) most = asked;
+      }
+    }
+    for (uint32_t seed = 1; seed <= seeds; seed++) {
+      for (uint32_t k = 2; k <= most; k += 1 + k / 4, attempts++) {
+        (void)attempt(file, collector, SOME, k, (uint64_t)seed * UINT64_C(0x9E3779B97F4A7C15), &untouched);
+      }
+    }
+  }
+  return attempts;
+}
+
+int main(int argc, char **argv) {
+  uint32_t seeds = 0;
+  int first = 1;
+  if (argc > 2 && strcmp(argv[1], "--seeds") == 0) {
+    seeds = (uint32_t)strtoul(argv[2], NULL, 10);
+    first = 3;
+  }
+  (void)signal(SIGABRT, on_crash);
+#if !defined(__SANITIZE_ADDRESS__)
+  (void)signal(SIGSEGV, on_crash);
+#endif
+  for (int i = first; i < argc; i++) {
+    uint32_t attempts = run(argv[i], seeds);
+    printf("%s: %u attempts\n", argv[i], (unsigned)attempts);
+    (void)fflush(stdout);
+  }
+  return EXIT_SUCCESS;
+}

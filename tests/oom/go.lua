@@ -1,0 +1,65 @@
+-- Go blocks: arguments and results, errors, errors of their __close, their names, nested ones, those that yield
+-- wrongly.
+local t = ...
+local rn = require "runnel"
+
+local N = 16
+local results = {}
+for i = 1, N do results[i] = false end
+local closed = 0
+local oops = { "oops" }
+
+local function attempt()
+  for i = 1, 6 do
+    results[i] = rn.go(function(...)
+      rn.yield()
+      return select("#", ...), ...
+    end, table.unpack({ 1, 2, 3, 4, 5, 6 }, 1, i))
+  end
+  results[7] = rn.go(error, oops)
+  results[8] = rn.go(function()
+    local guard <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+    rn.yield()
+    error(guard and "a message that has to be made", 0)
+  end)
+  results[9] = rn.go(function()
+    local guard <close> = setmetatable({}, { __close = function() error("while closing", 0) end })
+    error(guard and "first", 0)
+  end)
+  results[10] = rn.go(function() coroutine.yield("wrong") end)
+  results[11] = rn.go(function()
+    rn.rename("eleven")
+    local inner = rn.go(function() return rn.go(function() return 11 end):take() end)
+    return inner:take()
+  end)
+  results[12] = rn.go(function() return #rn.ps() > 0 end)
+  results[13] = rn.go(function() return nil end)
+  rn.run()
+end
+
+local NAMES = { [7] = oops, [8] = "a message that has to be made", [9] = "while closing" }
+
+local function check()
+  rn.run()
+  local died = 0
+  for i = 1, 13 do
+    if results[i] then
+      assert(results[i]:closed(), "a go block has not ended")
+      local value, err = results[i]:take()
+      if err ~= nil then
+        died = died + 1
+        if err ~= NAMES[i] and not (i == 10 and err:find("coroutine.yield", 1, true)) then t.expected(err) end
+        -- The block that was to raise in its __close may have been told "first", where nothing could be called.
+      elseif i <= 6 then
+        assert(value == i, "a result was lost")
+      elseif i == 11 then
+        assert(value == 11 or value == nil and t.refused() > 0)
+      end
+    end
+  end
+  -- Nested blocks can have died as well.
+  assert(t.reports() >= died, "a go block has died and nobody was told")
+  if t.refused() == 0 then assert(died == 4 and t.reports() == 4 and closed == 1) end
+end
+
+return attempt, check, true

@@ -1,0 +1,81 @@
+-- Go blocks that are parked over full collections, so that only their channels keep them, and are woken afterwards;
+-- others
+-- that nobody can reach, and are collected.
+local t = ...
+local rn = require "runnel"
+
+local N = 12
+local sent, got = t.ledger(N)
+local chs = {}
+for i = 1, N do chs[i] = rn.chan(0) end
+local ended, collected = 0, 0
+
+local function attempt()
+  for i = 1, N, 2 do
+    t.go(function()
+      local v = chs[i]:take()
+      if v then got[v] = got[v] + 1 end
+      ended = ended + 1
+    end)
+    t.go(function()
+      local v = rn.alts { chs[i + 1], chs[1 + (i + 3) % N] }
+      if v then got[v] = got[v] + 1 end
+      ended = ended + 1
+    end)
+    rn.go(function()
+      local guard <const> = setmetatable({}, { __gc = function() collected = collected + 1 end })
+      rn.chan():take()
+      return guard
+    end)
+    chs[i]:take_async(function(v)
+      if v then got[v] = got[v] + 1 end
+    end, false)
+  end
+  rn.run()
+  collectgarbage()
+  collectgarbage()
+  for i = 1, N // 2 do
+    sent[i] = t.TRIED
+    sent[i] = chs[i]:offer(i) and t.PUT or t.REFUSED
+  end
+  rn.run()
+  collectgarbage()
+  for i = N // 2 + 1, N do
+    sent[i] = t.TRIED
+    sent[i] = chs[i]:offer(i) and t.PUT or t.REFUSED
+  end
+  rn.run()
+end
+
+local function check()
+  t.settle(got, table.unpack(chs))
+  t.deaths()
+  t.account(sent, got, true)
+  for _ = 1, 4 do collectgarbage() end
+  t.invariants()
+  for _, ch in ipairs(chs) do ch:close() end
+  rn.run()
+  for _, ch in ipairs(chs) do
+    local stats = ch:stats()
+    assert(stats.puts == 0 and stats.takes == 0, "a waiter has been left behind")
+  end
+  -- Where there is no memory to call a finalizer Lua drops it. With it go the passes that collections bring: they
+  -- come again
+  -- once many blocks have been started.
+  if #rn.ps() > 0 and t.refused() > 0 then
+    for _ = 1, 1100 do
+      local gate = rn.chan()
+      rn.go(gate.take, gate)
+      rn.run()
+    end
+    for _ = 1, 4 do collectgarbage() end
+  end
+  if t.refused() == 0 then assert(collected == N // 2, "an abandoned go block has not been collected") end
+  local live = 0
+  for _, block in ipairs(rn.ps()) do
+    if block.state ~= "dead" then live = live + 1 end
+  end
+  assert(live == 0, "a go block is left that nobody can reach")
+end
+
+return attempt, check

@@ -1,0 +1,166 @@
+---What the scenarios of tests/oom.c share: the table `t`.
+---
+---An attempt must be able to say what has happened to each value although any allocation of its own may fail as
+---well. So
+---whatever it notes goes into tables that have room already, and without a call between the operation and the note.
+
+local t = ...
+local rn = require "runnel"
+
+local MOST = 256
+
+-- ---- what the attempt notes ----
+
+local blocks, nblocks = table.pack(), 0
+for i = 1, MOST do blocks[i] = false end
+local reports = 0
+
+rn.on_error(function() reports = reports + 1 end)
+
+---Starts a go block whose end is looked at afterwards.
+function t.go(f, ...)
+  local block = rn.go(f, ...)
+  nblocks = nblocks + 1
+  blocks[nblocks] = block
+  return block
+end
+
+---States of a value in the first table of a ledger.
+t.UNTRIED, t.TRIED, t.PUT, t.REFUSED = 0, 1, 2, 3
+
+---Two tables for n values 1 to n: `sent` says what became of putting each, `got` how often each was taken. To be
+---noted so:
+---
+---    sent[i] = t.TRIED
+---    sent[i] = ch:put(i) and t.PUT or t.REFUSED
+---    v = ch:take()
+---    if v then got[v] = got[v] + 1 end
+function t.ledger(n)
+  local sent, got = {}, {}
+  for i = 1, n do
+    sent[i], got[i] = t.UNTRIED, 0
+  end
+  return sent, got
+end
+
+-- ---- what the check says ----
+
+-- Errors that a lack of memory may lead to: Lua tells of a stack that cannot grow in words of its own, and who
+-- waits for a go
+-- block that has died may wait in vain.
+local EXPECTED = { "not enough memory", "stack overflow", "too many arguments for a go block", "deadlock: " }
+
+---Fails unless the error is one that a lack of memory leads to.
+function t.expected(err)
+  for _, text in ipairs(EXPECTED) do
+    if type(err) == "string" and err:find(text, 1, true) then return end
+  end
+  error("an error that a lack of memory does not explain: " .. tostring(err), 2)
+end
+
+---How many errors have been reported, to on_error or, where that was impossible, to stderr.
+function t.reports()
+  local written = 0
+  for _ in t.captured():gmatch("runnel: error in ") do written = written + 1 end
+  return reports + written
+end
+
+---How many of the blocks started with t.go have died, each with an error that is expected.
+function t.deaths()
+  local deaths = 0
+  for i = 1, nblocks do
+    local stats = blocks[i]:stats()
+    if stats.closed and stats.count == 0 then
+      local value, err = blocks[i]:take()
+      assert(value == nil)
+      if err ~= nil then
+        t.expected(err)
+        deaths = deaths + 1
+      end
+    end
+  end
+  return deaths
+end
+
+---Runs what is ready and takes what the channels hold, until there is nothing more to do.
+function t.settle(got, ...)
+  local chs = table.pack(...)
+  repeat
+    rn.run()
+    local progress = false
+    for i = 1, chs.n do
+      local value = chs[i]:poll()
+      while value ~= nil do
+        got[value] = got[value] + 1
+        progress = true
+        value = chs[i]:poll()
+      end
+    end
+  until not progress
+end
+
+---Fails unless every value that was put has been got once, and no other.
+---@param callbacks? boolean some were for callbacks: one that cannot even be called is reported, and its value is
+---lost with it
+function t.account(sent, got, callbacks)
+  local lost = 0
+  for i = 1, #sent do
+    local expected = sent[i] == t.PUT and 1 or 0
+    if callbacks and got[i] < expected then
+      lost = lost + 1
+    elseif got[i] ~= expected then
+      error(("value %d: put in state %d, taken %d times"):format(i, sent[i], got[i]), 2)
+    end
+  end
+  assert(lost <= t.reports(), "a value was lost without a word")
+end
+
+-- A round of ordinary work, to show that the state can be used.
+local function usable()
+  local result = rn.run(function()
+    local a, b, done = rn.chan(), rn.chan(3), rn.chan(1)
+    local producer = rn.go(function()
+      for i = 1, 10 do a:put(i) end
+      a:close()
+    end)
+    rn.go(function()
+      for v in a do b:put(v) end
+      b:close()
+    end)
+    local sum = 0
+    while true do
+      local v, port = rn.alts { b, rn.timeout(10000) }
+      assert(port == b, "a timeout has fired before its time")
+      if v == nil then break end
+      sum = sum + v
+      rn.sleep(0)
+    end
+    producer:take()
+    b:take_async(function(v) done:put_async(v == nil) end, false)
+    return done:take() and sum
+  end)
+  assert(result == 55, "ordinary work has a wrong result afterwards")
+end
+
+-- What the program calls after an attempt: check(ok, err) is the scenario's, which may raise errors of its own
+-- (`raises`).
+function t.checked(check, ok, err, raises)
+  if not ok then t.expected(err) end
+  if t.refused() == 0 then assert(ok, err) end
+  t.invariants()
+  check(ok, err)
+  t.invariants()
+  assert(t.reports() >= t.deaths(), "a go block has died and nobody was told")
+  if t.refused() == 0 and not raises then
+    assert(t.reports() == 0, "an error has been reported although no allocation failed")
+  end
+  usable()
+  t.invariants()
+  collectgarbage()
+  collectgarbage()
+  t.invariants()
+  usable()
+  t.invariants()
+end
+
+return t
