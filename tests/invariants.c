@@ -30,8 +30,9 @@ static const char *check_rest(const Sched *S) {
   MUST(!S->inside, "code of the user's is said to be running");
   MUST(S->outside.state == ALT_IDLE, "the outside operation is not idle");
   MUST(S->outside.count == 0, "the outside operation has waiters");
-  MUST(S->outside.flags == 0, "the outside operation has flags");
-  MUST(S->batch >= 1 && S->batch <= 1024, "the batch is out of bounds");
+  MUST(S->outside.flags == ALT_BARE, "the outside operation has flags");
+  MUST(!S->world.outer, "a simulation is said to be running");
+  MUST(S->world.batch >= 1 && S->world.batch <= 1024, "the batch is out of bounds");
   return NULL;
 }
 
