@@ -14,13 +14,12 @@ function finalizers.among(finalizer, body)
     setmetatable({}, meta)
     finalizer()
   end
-  collectgarbage "incremental"
-  local pause, multiplier = collectgarbage("setpause", 1), collectgarbage("setstepmul", 1000)
+  local mode = collectgarbage("incremental", 1, 1000, 4)
   for _ = 1, 3 do setmetatable({}, meta) end
   local ok, err = pcall(body)
   active = false
-  collectgarbage("setpause", pause)
-  collectgarbage("setstepmul", multiplier)
+  collectgarbage("incremental", 200, 100, 13)
+  collectgarbage(mode)
   if not ok then error(err, 0) end
 end
 
