@@ -44,14 +44,22 @@ static void report(lua_State *L, int at) {
   report_error(L);
 }
 
+/* Raises that a policy is wrong, at the line that uses the channel: below this call there is the channel's function. */
+static int bad_policy(lua_State *L, const char *message) {
+  luaL_where(L, 2);
+  lua_pushstring(L, message);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
 /* Raises for a result of a policy that makes no sense. Inside the protected call: there may be no memory for the message. */
 static void check_result(lua_State *L, enum Method method) {
   int is_int = 1;
   if (method == COUNT && (lua_tointegerx(L, -1, &is_int) < 0 || !is_int)) {
-    luaL_error(L, "the buffer policy's count did not return a non-negative integer");
+    bad_policy(L, "the buffer policy's count did not return a non-negative integer");
   }
   if (method == REMOVE && lua_isnil(L, -1)) {
-    luaL_error(L, "the buffer policy's remove returned nil although its count is not 0");
+    bad_policy(L, "the buffer policy's remove returned nil although its count is not 0");
   }
 }
 
@@ -62,7 +70,7 @@ static int call_method(lua_State *L) {
   const char *name = names[method];
   int type = lua_getfield(L, 2, name);
   if (type == LUA_TNIL && method == CLOSE) return 0;
-  if (type == LUA_TNIL) return luaL_error(L, "the buffer policy has no method '%s'", name);
+  if (type == LUA_TNIL) return bad_policy(L, lua_pushfstring(L, "the buffer policy has no method '%s'", name));
   lua_replace(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   check_result(L, method);

@@ -887,48 +887,75 @@ describe("a channel", function()
     end))
 
     it("a finalizer may put while a callback is made ready to take", within(function()
-      for _ = 1, 100 do
-        local ch, got = rn.chan(10), {}
-        local sent = 0
-        finalizers.among(function()
-          sent = sent + 1
-          ch:put_async(sent)
-        end, function()
-          for _ = 1, 20 do ch:take_async(function(value) got[#got + 1] = value end) end
-        end)
-        settle()
-        local stats = ch:stats()
-        assert.is_true(stats.takes == 0 or stats.count == 0 and stats.puts == 0)
-        assert.equal(math.min(sent, 20), #got)
-        ch:close()
-        while ch:poll() do end
+      local current, used, sent, got = nil, {}, 0, 0
+      finalizers.among(function()
+        if current and current:offer "by a finalizer" then sent = sent + 1 end
+        current = nil
+      end, function()
+        for i = 1, 300 do
+          local ch = rn.chan(1)
+          used[i], current = ch, ch
+          ch:take_async(function(value)
+            if value then got = got + 1 end
+          end)
+          current = nil
+        end
+      end)
+      settle()
+      assert.is_true(sent > 0)
+      assert.equal(sent, got)
+      for i = 1, 300 do
+        assert.equal(0, #used[i])
+        used[i]:close()
       end
     end))
 
     it("a finalizer may take while a callback is made ready to put", within(function()
-      for _ = 1, 100 do
-        local ch, got, wanted = rn.chan(), 0, 0
-        finalizers.among(function()
-          wanted = wanted + 1
-          ch:take_async(function() got = got + 1 end)
-        end, function()
-          for i = 1, 20 do ch:put_async(i) end
-        end)
-        settle()
-        local stats = ch:stats()
-        assert.is_true(stats.takes == 0 or stats.puts == 0)
-        assert.equal(math.min(wanted, 20), got)
-        ch:close()
-        while ch:poll() do end
+      local current, used, wanted, got = nil, {}, 0, 0
+      finalizers.among(function()
+        if not current then return end
+        local ch = current
+        current = nil
+        wanted = wanted + 1
+        ch:take_async(function() got = got + 1 end)
+      end, function()
+        for i = 1, 300 do
+          local ch = rn.chan()
+          used[i], current = ch, ch
+          ch:put_async(i)
+          current = nil
+        end
+      end)
+      settle()
+      assert.is_true(wanted > 0)
+      assert.equal(wanted, got)
+      for i = 1, 300 do
+        local stats = used[i]:stats()
+        assert.equal(0, stats.takes)
+        assert.equal(1, stats.put_total + stats.puts)
+        used[i]:poll()
       end
     end))
 
     it("a finalizer may ask for done() while it is made", within(function()
-      for _ = 1, 100 do
-        local ch, first = rn.chan(), nil
-        finalizers.among(function() first = first or ch:done() end, function() ch:done() end)
-        assert.is_true(not first or first == ch:done())
-      end
+      local current, by_finalizer, n = nil, nil, 0
+      finalizers.among(function()
+        if not current then return end
+        by_finalizer = current:done()
+        current = nil
+        n = n + 1
+      end, function()
+        for _ = 1, 300 do
+          local ch = rn.chan()
+          by_finalizer, current = nil, ch
+          local done = ch:done()
+          current = nil
+          assert.equal(done, by_finalizer or done)
+          ch:close()
+          assert.is_true(done:closed())
+        end
+      end)
+      assert.is_true(n > 0)
     end))
   end)
 end)

@@ -3,23 +3,27 @@
 
 local finalizers = {}
 
----Calls a function while another one runs in finalizers, a few in each cycle of a collector that never rests.
+-- So many objects wait to be finalized. The collector takes about ten at a time.
+local OBJECTS = 20000
+
+---Calls a function while another one runs in finalizers, some at every allocation (until there are none any more).
 ---@param finalizer function
 ---@param body function
 function finalizers.among(finalizer, body)
-  local active = true
-  local meta = {}
-  function meta.__gc()
-    if not active then return end
-    setmetatable({}, meta)
-    finalizer()
-  end
-  local mode = collectgarbage("incremental", 1, 1000, 4)
-  for _ = 1, 3 do setmetatable({}, meta) end
+  local begun, active = false, false
+  local meta = { __gc = function()
+    begun = true
+    if active then finalizer() end
+  end }
+  local mode = collectgarbage("incremental", 100, 1, 1)
+  for _ = 1, OBJECTS do setmetatable({}, meta) end
+  repeat collectgarbage("step", 0) until begun
+  active = true
   local ok, err = pcall(body)
   active = false
   collectgarbage("incremental", 200, 100, 13)
   collectgarbage(mode)
+  collectgarbage()
   if not ok then error(err, 0) end
 end
 
