@@ -187,16 +187,12 @@ static int chan_lua_put_async(lua_State *L) {
 
 /* ---- closing ---- */
 
-/* ch:close(err) */
+/* ch:close(err), and __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
 static int chan_lua_close(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
-  chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
-  return 0;
-}
-
-/* __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
-static int chan_meta_close(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
+  if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
+    return luaL_error(L, "close: a timeout closes by itself, and others who asked for about the same time share it");
+  }
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
   return 0;
 }
@@ -447,7 +443,7 @@ void lua_chan_open(lua_State *L) {
   };
   static const luaL_Reg metamethods[] = {
       {"__call", chan_lua_take}, /* for v in ch do */
-      {"__close", chan_meta_close},
+      {"__close", chan_lua_close},
       {"__len", chan_meta_len},
       {"__tostring", chan_meta_tostring},
       {NULL, NULL},

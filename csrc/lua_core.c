@@ -1,4 +1,5 @@
 /* lua_core.c: runnel.core, the module that the C core is to Lua: one scheduler for each lua_State. */
+#include <math.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -24,8 +25,11 @@ int64_t face_check_ms(lua_State *L, int i, const char *what) {
     luaL_error(L, "%s: a number of milliseconds expected, got %s", what, lua_isnone(L, i) ? "nothing" : luaL_typename(L, i));
   }
   if (UNLIKELY(!(ms >= 0))) luaL_error(L, "%s: a time of 0 ms or more expected, got %f", what, (LUAI_UACNUMBER)ms);
+  if (UNLIKELY(ms == (lua_Number)HUGE_VAL)) {
+    luaL_error(L, "%s: a finite time expected, got infinity; to wait for ever, take from a channel that stays open", what);
+  }
   lua_Number ns = ms * (lua_Number)CLOCK_MS;
-  /* Longer than the clock can count, infinity included, is for ever. */
+  /* Longer than the clock can count is for ever. */
   return ns < (lua_Number)(INT64_MAX / 2) ? (int64_t)ns : INT64_MAX;
 }
 
