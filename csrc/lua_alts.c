@@ -69,12 +69,14 @@ static Op push_op(lua_State *L, lua_Integer i, uint8_t flags) {
   return op;
 }
 
-/* The number of operations; there is room for them on the stack. */
-static int count_ops(lua_State *L) {
+/* The number of operations; there is room for them on the stack. Sets `plain` where the table has no metamethods. */
+static int count_ops(lua_State *L, bool *plain) {
   if (!lua_istable(L, OPS)) {
     luaL_error(L, "alts: a list of operations expected, got %s", lua_isnil(L, OPS) ? "nothing" : luaL_typename(L, OPS));
   }
-  lua_Integer n = luaL_len(L, OPS);
+  *plain = !lua_getmetatable(L, OPS);
+  if (!*plain) lua_pop(L, 1);
+  lua_Integer n = LIKELY(*plain) ? (lua_Integer)lua_rawlen(L, OPS) : luaL_len(L, OPS);
   if (n < 0 || n > MAX_OPS) luaL_error(L, "alts: from 1 to %d operations expected, got %I", MAX_OPS, (LUAI_UACINT)n);
   luaL_checkstack(L, (int)(2 * n) + LUA_MINSTACK, "too many operations for alts");
   return (int)n;
@@ -220,7 +222,8 @@ static int alts(lua_State *L, uint8_t flags) {
   Sched *S = sched_self(L);
   lua_settop(L, OPTS);
   lua_pushnil(L); /* BLOCK */
-  int n = count_ops(L);
+  bool plain;
+  int n = count_ops(L, &plain);
   Op few[FEW_OPS], *ops = few;
   if (UNLIKELY(n > FEW_OPS)) {
     /* In the place of the block, and then of a value that nobody needs, so that it lives as long as it is needed. */
@@ -228,7 +231,8 @@ static int alts(lua_State *L, uint8_t flags) {
     lua_replace(L, BLOCK);
   }
   for (int i = 0; i < n; i++) {
-    lua_geti(L, OPS, i + 1);
+    if (LIKELY(plain)) lua_rawgeti(L, OPS, i + 1);
+    else lua_geti(L, OPS, i + 1);
     ops[i] = push_op(L, i + 1, flags);
   }
   Options options = read_options(L);
