@@ -218,22 +218,14 @@ describe("bad input", function()
     "^timeout: a time of 0 ms or more expected, got %-1", function() rn.timeout(-1) end,
     "^timeout: a time of 0 ms or more expected, got %-?nan$", function() rn.timeout(NAN) end,
     "^timeout: a time of 0 ms or more expected, got %-inf$", function() rn.timeout(-INF) end,
+    "^timeout: a finite time expected, got infinity; to wait for ever, ", function() rn.timeout(INF) end,
+    "^sleep: a finite time expected, got infinity; to wait for ever, ", function() rn.sleep(INF) end,
     "^timeout: a number of milliseconds expected, got string$", function() rn.timeout "10" end,
     "^timeout: a number of milliseconds expected, got nothing$", function() rn.timeout() end,
     "^sleep: a time of 0 ms or more expected, got %-0.5", function() rn.sleep(-0.5) end,
     "^sleep: a time of 0 ms or more expected, got %-?nan$", function() rn.sleep(NAN) end,
     "^sleep: a number of milliseconds expected, got nil$", function() rn.sleep(nil) end,
   })
-
-  it("no: a time without end is one that never comes", within(function()
-    local never = rn.timeout(INF)
-    rn.sleep(1e9)
-    assert.is_false(never:closed())
-    assert.is_nil(never:poll())
-    local value, port = rn.alts { never, rn.timeout(10) }
-    assert.is_nil(value)
-    assert.not_equal(never, port)
-  end))
 
   it("to pipelines and the rest", each_raises {
     "^pipeline_async: n: an integer of at least 1 expected, got 0$", function() rn.pipeline_async(0, ch, print, ch) end,

@@ -91,7 +91,7 @@ describe("a fixed buffer", function()
     for i = 1, 20 do sizes[#sizes + 1] = i end
     for _, size in ipairs(sizes) do
       local ch, queue, first, n = rn.chan(size), {}, 1, 0
-      for round = 1, 40 do
+      for round = 1, 18 do
         -- Rounds lean towards puts or takes, so that it gets full and empty.
         local lean = 1 + round % 9
         for _ = 1, size + 5 do
