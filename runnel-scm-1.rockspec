@@ -24,6 +24,7 @@ build = {
         "csrc/chan_user.c",
         "csrc/clock.c",
         "csrc/driver.c",
+        "csrc/go.c",
         "csrc/heap.c",
         "csrc/lua_alts.c",
         "csrc/lua_buffer.c",

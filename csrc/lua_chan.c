@@ -1,5 +1,6 @@
 /* lua_chan.c: channels as Lua sees them: their constructor and methods. */
 #include "chan_user.h"
+#include "go.h"
 #include "lua_face.h"
 #include "report.h"
 #include "timeout.h"
@@ -133,7 +134,7 @@ static int chan_lua_take_async(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
-  Go *go = sched_spawn_waiting(L, ch->sched, 2);
+  Go *go = go_spawn_waiting(L, ch->sched, 2);
   /* Looked at again, since making it may have run finalizers. */
   if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
     lua_xmove(L, go->alt.co, n);
@@ -171,7 +172,7 @@ static int chan_lua_put_async(lua_State *L) {
   if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
-  Go *go = sched_spawn_waiting(L, ch->sched, 3);
+  Go *go = go_spawn_waiting(L, ch->sched, 3);
   /* Looked at again, as in take_async. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
     if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");

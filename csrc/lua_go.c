@@ -1,11 +1,12 @@
 /* lua_go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
+#include "go.h"
 #include "lua_face.h"
 #include "report.h"
 
 /* go(f, ...) -> result channel */
 static int core_go(lua_State *L) {
   face_check_callable(L, 1, "go");
-  sched_spawn(L, sched_self(L), lua_gettop(L) - 1);
+  go_spawn(L, sched_self(L), lua_gettop(L) - 1);
   return 1;
 }
 

@@ -1,6 +1,7 @@
 /* lua_run.c: running the scheduler from the outside: run, step, the driver, and simulations. */
 #include <math.h>
 
+#include "go.h"
 #include "lua_face.h"
 #include "report.h"
 
@@ -8,7 +9,7 @@
    returns how many they are, or raises its error. */
 static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   int base = lua_gettop(L) - nargs - 1;
-  Go *go = sched_spawn(L, S, nargs);
+  Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
   lua_getiuservalue(L, base + 1, CHAN_VALUES); /* holds the coroutine, on which the results will be */
   bool ended = sched_run(L, S, go);
@@ -24,7 +25,7 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   int n = lua_gettop(co) - 1; /* below them is the scheduler, with which every go block's stack begins */
   luaL_checkstack(L, n, NULL);
   lua_xmove(co, L, n);
-  sched_empty(S, go, co);
+  go_empty(S, go, co);
   return n;
 }
 

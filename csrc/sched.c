@@ -5,13 +5,13 @@
 
 #include "anchor.h"
 #include "driver.h"
+#include "go.h"
 #include "report.h"
 #include "timeout.h"
 
 enum {
-  MAX_BATCH = 1024,      /* resumes between two looks at the timers and the driver */
-  FIRST_TIMERS = 16,     /* entries of the first timer heap */
-  MAX_ARGUMENTS = 65000, /* of a go block's function: Alt.nresults counts them */
+  MAX_BATCH = 1024,  /* resumes between two looks at the timers and the driver */
+  FIRST_TIMERS = 16, /* entries of the first timer heap */
 };
 
 /* ---- random numbers: xorshift64* ---- */
@@ -40,131 +40,6 @@ static Alt *next_ready(Sched *S) {
 
 void sched_bring_back(lua_State *L, Sched *S, Alt *alt) { anchor_bring_back(L, S, sched_go(alt)); }
 
-/* ---- go blocks ---- */
-
-/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
-
-   Below them its stack has the scheduler, to be closed: where somebody closes the coroutine behind our back, its __close
-   (on_coroutine_closed) ends the go block properly. */
-static Go *new_go(lua_State *L, Sched *S, int n) {
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
-  int at = lua_gettop(L);
-  chan_init(&go->chan, S);
-  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1};
-  go->chan.flags = CHAN_RESULT;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, at);
-  lua_State *co = lua_newthread(L);
-  go->alt = (Alt){.co = co, .state = ALT_NEW};
-  lua_setiuservalue(L, at, CHAN_VALUES);
-  if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
-  lua_pushvalue(L, SCHED_SELF);
-  lua_xmove(L, co, 1);
-  lua_toclose(co, 1);
-  anchor_hold(L, S, go, at); /* the last that may raise */
-  lua_insert(L, at - n);
-  lua_xmove(L, co, n);
-  return go;
-}
-
-Go *sched_spawn(lua_State *L, Sched *S, int nargs) {
-  if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
-  Go *go = new_go(L, S, nargs + 1);
-  go->alt.nresults = (uint16_t)nargs;
-  sched_ready(S, &go->alt);
-  return go;
-}
-
-Go *sched_spawn_waiting(lua_State *L, Sched *S, int n) {
-  Go *go = new_go(L, S, n);
-  go->alt.flags = ALT_CALLBACK | ALT_BARE;
-  return go;
-}
-
-void sched_empty(Sched *S, Go *go, lua_State *co) {
-  go->alt.co = co;
-  S->current = go;
-  lua_settop(co, 0);
-  S->current = NULL;
-}
-
-/* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
-   index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here allocates. */
-static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
-  anchor_pop(L, S, go);
-  int at = lua_gettop(L);
-  go->alt.state = ALT_DEAD;
-  go->alt.co = NULL;
-  go->chan.flags &= (uint16_t)~CHAN_RESULT;
-  lua_pushnil(L);
-  lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
-  if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
-  chan_close(L, &go->chan, at, reason);
-  if (go == S->root) S->stop = true;
-}
-
-/* A go block's function has returned `n` values, which are on its stack. */
-static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
-  lua_State *co = go->alt.co;
-  int top = lua_gettop(L), result = 0;
-  if (LIKELY(go != S->root)) {
-    if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
-      lua_settop(co, -n); /* the first result is on top */
-      lua_xmove(co, L, 1);
-      result = top + 1;
-    }
-    sched_empty(S, go, co);
-  } /* else they are all wanted: sched_run's caller takes them from the coroutine, which it holds */
-  end(L, S, go, result, 0);
-  lua_settop(L, top);
-}
-
-/* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
-static void ended_badly(lua_State *L, Sched *S, Go *go) {
-  lua_State *co = go->alt.co;
-  int top = lua_gettop(L) - 1;
-  anchor_push(L, go);
-  report_death(L, top + 2);
-  lua_remove(L, top + 2); /* error, traceback, name */
-  /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
-#if LUA_VERSION_RELEASE_NUM >= 50406
-  int status = lua_closethread(co, L);
-#else
-  int status = lua_resetthread(co);
-#endif
-  S->current = NULL;
-  if (status != LUA_OK) {
-    lua_xmove(co, L, 1);
-    lua_replace(L, top + 1);
-  }
-  bool is_root = go == S->root;
-  end(L, S, go, 0, top + 1);
-  lua_settop(L, top + 3);
-  if (is_root) {
-    /* Whoever runs it raises the error. */
-    go->alt.flags |= ALT_RAISE;
-    lua_settop(L, top + 1);
-    lua_xmove(L, co, 1);
-  } else {
-    report_error(L);
-  }
-}
-
-/* Protected: there may be no memory for the message, and then it is that which the go block dies of. */
-static int raise_yielded(lua_State *L) {
-  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
-                       "or call the code that yields in a coroutine of its own");
-}
-
-/* A go block's coroutine has yielded, but not by an operation of ours. */
-static void yielded(lua_State *L, Sched *S, Go *go, int n) {
-  lua_pop(go->alt.co, n);
-  lua_pushcfunction(L, raise_yielded);
-  lua_pcall(L, 0, 0, 0);
-  ended_badly(L, S, go);
-}
-
 /* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false when it is of another world. */
 static bool leave_world(World *w, Alt *alt) {
   if (alt->state == ALT_SLEEPING) {
@@ -183,8 +58,7 @@ static bool leave_world(World *w, Alt *alt) {
   return false;
 }
 
-/* Takes an alt out of wherever it waits. */
-static void withdraw(Sched *S, Alt *alt) {
+void sched_withdraw(Sched *S, Alt *alt) {
   /* One that was not active any more may have been dropped from a queue. */
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].link.next) chan_leave(&alt->waiters[i]);
@@ -195,50 +69,6 @@ static void withdraw(Sched *S, Alt *alt) {
     while (w && !leave_world(w, alt)) w = w->outer;
   }
   alt->state = ALT_IDLE;
-}
-
-void sched_bury(lua_State *L, Sched *S, Go *go) {
-  int at = lua_gettop(L);
-  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else"); /* may raise, so it is first */
-  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
-  withdraw(S, &go->alt);
-  end(L, S, go, 0, at + 1);
-  lua_settop(L, at);
-}
-
-/* __close of the scheduler, at the bottom of every go block's coroutine: (scheduler, error). */
-static int on_coroutine_closed(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->current && S->current->alt.co == L) return 0; /* it has ended, and this is us */
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    lua_settop(L, 0);
-    anchor_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go && go->alt.co == L) {
-      sched_bury(L, S, go);
-      break;
-    }
-  }
-  return 0;
-}
-
-/* Resumes the next ready go block. */
-static void resume_next(lua_State *L, Sched *S) {
-  Alt *alt = next_ready(S);
-  Go *go = sched_go(alt);
-  int n;
-  S->current = go;
-  alt->state = ALT_IDLE;
-  int status = lua_resume(alt->co, L, alt->nresults, &n);
-  if (LIKELY(status == LUA_YIELD)) {
-    if (UNLIKELY(alt->state == ALT_IDLE)) yielded(L, S, go, n);
-  } else if (status == LUA_OK) {
-    ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
-  } else {
-    lua_xmove(alt->co, L, 1);
-    ended_badly(L, S, go);
-  }
-  S->current = NULL;
 }
 
 /* ---- timers ---- */
@@ -287,7 +117,7 @@ static void adapt_batch(Sched *S, int64_t now) {
 static bool loop(lua_State *L, Sched *S) {
   for (;;) {
     for (uint32_t n = 0; S->world.ready.first && n < S->world.batch; n++) {
-      resume_next(L, S);
+      go_resume(L, S, next_ready(S));
       if (S->stop) return true;
     }
     driver_check_hook(L);
@@ -314,7 +144,7 @@ static bool loop(lua_State *L, Sched *S) {
 static int64_t step(lua_State *L, Sched *S, lua_Integer max) {
   fire_due(L, S, clock_now(&S->world.clock));
   driver_wait(L, S, 0);
-  while (S->world.ready.first && max-- > 0) resume_next(L, S);
+  while (S->world.ready.first && max-- > 0) go_resume(L, S, next_ready(S));
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first) return driver_alive(L) ? INT64_MAX : -1;
@@ -430,7 +260,7 @@ int sched_resumed(lua_State *L, Alt *alt) {
     Sched *S = go->chan.sched;
     if (alt->flags & ALT_AWAY) anchor_bring_back(L, S, go);
     anchor_push(L, go);
-    sched_bury(L, S, go);
+    go_bury(L, S, go);
     return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
   }
   alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
@@ -453,7 +283,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
   uint8_t flags = alt->flags;
   alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
-    withdraw(S, alt);
+    sched_withdraw(S, alt);
     if (status != LUA_OK) return lua_error(L);
     return report_deadlock(L, what);
   }
@@ -485,13 +315,7 @@ void sched_open(lua_State *L, uint64_t seed) {
   *S = (Sched){.world.batch = SCHED_BATCH, .next_id = 1};
   S->world.random = seed ? seed : 1;
   S->outside.flags = ALT_BARE;
-  lua_pushvalue(L, SCHED_SELF);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_coroutine_closed, 1);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
-  lua_pop(L, 1);
+  go_open(L);
   S->outside.co = lua_newthread(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
   lua_newtable(L);

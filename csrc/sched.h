@@ -1,4 +1,4 @@
-/* sched.h: the scheduler: go blocks, the run queue, timers, waiting, and waking.
+/* sched.h: the scheduler: the run queue, timers, the loop, waiting, and waking.
 
    One scheduler belongs to one lua_State (its main thread and all its coroutines); everything hangs from it and nothing is
    static. It is a userdata and the first upvalue of every C function of runnel, so that each of them finds it without a
@@ -99,18 +99,6 @@ uint32_t sched_random(Sched *S, uint32_t n);
 /* Makes the scheduler hold a go block again that its channels kept alive. */
 void sched_bring_back(lua_State *L, Sched *S, Alt *alt);
 
-/* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
-   them by its userdata, the result channel. */
-Go *sched_spawn(lua_State *L, Sched *S, int nargs);
-
-/* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the
-   `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass may have
-   let go of it meanwhile. */
-Go *sched_spawn_waiting(lua_State *L, Sched *S, int n);
-
-/* Empties the stack of a go block that has ended: only such a coroutine is dead to coroutine.status and the like. */
-void sched_empty(Sched *S, Go *go, lua_State *co);
-
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
    its mailbox. Raises, naming `what`, where waiting is impossible. */
 Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what);
@@ -159,8 +147,8 @@ static inline void sched_commit(lua_State *L, Sched *S, Alt *alt, int nresults) 
   sched_wake(S, alt, nresults);
 }
 
-/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
-void sched_bury(lua_State *L, Sched *S, Go *go);
+/* Takes an alt out of wherever it waits: queues, timers or run queue. */
+void sched_withdraw(Sched *S, Alt *alt);
 
 /* Makes room for one more timer. May raise. */
 void sched_reserve_timer(lua_State *L, Sched *S);

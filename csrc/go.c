@@ -1,0 +1,185 @@
+/* go.c: see go.h. */
+#include "go.h"
+
+#include <lauxlib.h>
+
+#include "anchor.h"
+#include "report.h"
+
+/* Arguments of a go block's function, at most: Alt.nresults counts them. */
+enum { MAX_ARGUMENTS = 65000 };
+
+/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
+
+   Below them its stack has the scheduler, to be closed: where somebody closes the coroutine behind our back, its __close
+   (on_coroutine_closed) ends the go block properly. */
+static Go *new_go(lua_State *L, Sched *S, int n) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
+  int at = lua_gettop(L);
+  chan_init(&go->chan, S);
+  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1};
+  go->chan.flags = CHAN_RESULT;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+  lua_setmetatable(L, at);
+  lua_State *co = lua_newthread(L);
+  go->alt = (Alt){.co = co, .state = ALT_NEW};
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
+  lua_pushvalue(L, SCHED_SELF);
+  lua_xmove(L, co, 1);
+  lua_toclose(co, 1);
+  anchor_hold(L, S, go, at); /* the last that may raise */
+  lua_insert(L, at - n);
+  lua_xmove(L, co, n);
+  return go;
+}
+
+Go *go_spawn(lua_State *L, Sched *S, int nargs) {
+  if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
+  Go *go = new_go(L, S, nargs + 1);
+  go->alt.nresults = (uint16_t)nargs;
+  sched_ready(S, &go->alt);
+  return go;
+}
+
+Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
+  Go *go = new_go(L, S, n);
+  go->alt.flags = ALT_CALLBACK | ALT_BARE;
+  return go;
+}
+
+void go_empty(Sched *S, Go *go, lua_State *co) {
+  go->alt.co = co;
+  S->current = go;
+  lua_settop(co, 0);
+  S->current = NULL;
+}
+
+/* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
+   index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here allocates. */
+static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
+  anchor_pop(L, S, go);
+  int at = lua_gettop(L);
+  go->alt.state = ALT_DEAD;
+  go->alt.co = NULL;
+  go->chan.flags &= (uint16_t)~CHAN_RESULT;
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
+  if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
+  chan_close(L, &go->chan, at, reason);
+  if (go == S->root) S->stop = true;
+}
+
+/* A go block's function has returned `n` values, which are on its stack. */
+static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
+  lua_State *co = go->alt.co;
+  int top = lua_gettop(L), result = 0;
+  if (LIKELY(go != S->root)) {
+    if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
+      lua_settop(co, -n); /* the first result is on top */
+      lua_xmove(co, L, 1);
+      result = top + 1;
+    }
+    go_empty(S, go, co);
+  } /* else they are all wanted: sched_run's caller takes them from the coroutine, which it holds */
+  end(L, S, go, result, 0);
+  lua_settop(L, top);
+}
+
+/* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
+static void ended_badly(lua_State *L, Sched *S, Go *go) {
+  lua_State *co = go->alt.co;
+  int top = lua_gettop(L) - 1;
+  anchor_push(L, go);
+  report_death(L, top + 2);
+  lua_remove(L, top + 2); /* error, traceback, name */
+  /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
+#if LUA_VERSION_RELEASE_NUM >= 50406
+  int status = lua_closethread(co, L);
+#else
+  int status = lua_resetthread(co);
+#endif
+  S->current = NULL;
+  if (status != LUA_OK) {
+    lua_xmove(co, L, 1);
+    lua_replace(L, top + 1);
+  }
+  bool is_root = go == S->root;
+  end(L, S, go, 0, top + 1);
+  lua_settop(L, top + 3);
+  if (is_root) {
+    /* Whoever runs it raises the error. */
+    go->alt.flags |= ALT_RAISE;
+    lua_settop(L, top + 1);
+    lua_xmove(L, co, 1);
+  } else {
+    report_error(L);
+  }
+}
+
+/* Protected: there may be no memory for the message, and then it is that which the go block dies of. */
+static int raise_yielded(lua_State *L) {
+  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
+                       "or call the code that yields in a coroutine of its own");
+}
+
+/* A go block's coroutine has yielded, but not by an operation of ours. */
+static void yielded(lua_State *L, Sched *S, Go *go, int n) {
+  lua_pop(go->alt.co, n);
+  lua_pushcfunction(L, raise_yielded);
+  lua_pcall(L, 0, 0, 0);
+  ended_badly(L, S, go);
+}
+
+void go_bury(lua_State *L, Sched *S, Go *go) {
+  int at = lua_gettop(L);
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else"); /* may raise, so it is first */
+  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
+  sched_withdraw(S, &go->alt);
+  end(L, S, go, 0, at + 1);
+  lua_settop(L, at);
+}
+
+/* __close of the scheduler, at the bottom of every go block's coroutine: (scheduler, error). */
+static int on_coroutine_closed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->current && S->current->alt.co == L) return 0; /* it has ended, and this is us */
+  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
+    lua_settop(L, 0);
+    anchor_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go && go->alt.co == L) {
+      go_bury(L, S, go);
+      break;
+    }
+  }
+  return 0;
+}
+
+void go_resume(lua_State *L, Sched *S, Alt *alt) {
+  Go *go = sched_go(alt);
+  int n;
+  S->current = go;
+  alt->state = ALT_IDLE;
+  int status = lua_resume(alt->co, L, alt->nresults, &n);
+  if (LIKELY(status == LUA_YIELD)) {
+    if (UNLIKELY(alt->state == ALT_IDLE)) yielded(L, S, go, n);
+  } else if (status == LUA_OK) {
+    ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
+  } else {
+    lua_xmove(alt->co, L, 1);
+    ended_badly(L, S, go);
+  }
+  S->current = NULL;
+}
+
+void go_open(lua_State *L) {
+  lua_pushvalue(L, SCHED_SELF);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_coroutine_closed, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,28 @@
+/* go.h: the life of a go block: how it is made, resumed, and ended. */
+#ifndef RUNNEL_GO_H
+#define RUNNEL_GO_H
+
+#include "sched.h"
+
+/* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
+   them by its userdata, the result channel. */
+Go *go_spawn(lua_State *L, Sched *S, int nargs);
+
+/* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the
+   `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass may have
+   let go of it meanwhile. */
+Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
+
+/* Empties the stack of a go block that has ended: only such a coroutine is dead to coroutine.status and the like. */
+void go_empty(Sched *S, Go *go, lua_State *co);
+
+/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
+void go_bury(lua_State *L, Sched *S, Go *go);
+
+/* Resumes a go block that was ready, and ends it where its function has returned or raised. */
+void go_resume(lua_State *L, Sched *S, Alt *alt);
+
+/* Sets up what ends a go block whose coroutine somebody closes; the scheduler's userdata is at SCHED_SELF. */
+void go_open(lua_State *L);
+
+#endif
