@@ -107,7 +107,8 @@ run-docs:
 
 ## Checks
 
-# Specs tagged #slow are left out where all runs many times slower.
+# Specs tagged #slow (they wait) are left out where all runs many times slower, and under valgrind those tagged #heavy
+# (they compute), too.
 FEWER_SPECS = $(BUSTED_FLAGS) --exclude-tags=slow
 
 .PHONY: check-san check-san-gcc check-san-clang run-san
@@ -132,9 +133,10 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 	$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
 
 .PHONY: check-valgrind
+check-valgrind: export RUNNEL_MODEL_SEEDS = 50
 check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
 	$(SETUP) valgrind
-	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS)' \
+	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS),heavy' \
 	  UNDER='valgrind --quiet --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
 
 # The programs in tests/ have the core linked in, with its assertions. LONG=1 asks for the long form of the checks below.

@@ -542,15 +542,15 @@ describe("abandoned go blocks", function()
       end
     end
 
-    it("200000 in takes", flat(200000, function() rn.chan():take() end))
-    it("50000 in alts", flat(50000, function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
-    it("50000 pairs waiting for each other", flat(50000, function()
+    it("200000 in takes #heavy", flat(200000, function() rn.chan():take() end))
+    it("50000 in alts #heavy", flat(50000, function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
+    it("50000 pairs waiting for each other #heavy", flat(50000, function()
       local a, b = rn.chan(), rn.chan()
       rn.go(function() b:put(a:take()) end)
       a:put(b:take())
     end))
 
-    it("many that end while others are abandoned", flat(100000, function()
+    it("many that end while others are abandoned #heavy", flat(100000, function()
       if math.random(2) == 1 then rn.chan():put {} end
     end))
 

@@ -81,7 +81,7 @@ describe("a fixed buffer", function()
   end))
 
   -- Rings start small, grow, wrap and are emptied; here against a plain queue.
-  it("is a queue, whatever its size and whatever the order of puts and takes", within(function()
+  it("is a queue, whatever its size and whatever the order of puts and takes #heavy", within(function()
     local random = 12345
     local function dice(n)
       random = (random * 1103515245 + 12345) % 2147483648

@@ -184,7 +184,7 @@ describe("go", function()
       assert.is_nil(heard[1].err)
     end))
 
-    it("of an infinite recursion are reported like others", stage.sim(function()
+    it("of an infinite recursion are reported like others #heavy", stage.sim(function()
       local function deep(n) return 1 + deep(n + 1) end
       local _, err = rn.go(deep, 1):take()
       assert.matches("stack overflow", err)

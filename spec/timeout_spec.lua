@@ -25,7 +25,7 @@ describe("timeout", function()
       end
     end)
 
-    it("never wakes early, and never 10 ms late, and shares wherever it can", function()
+    it("never wakes early, and never 10 ms late, and shares wherever it can #heavy", function()
       sim.each_seed(50, function(seed)
         local random = seed * 7919
         local function below(n)
@@ -284,7 +284,7 @@ describe("timeout", function()
 
   describe("many", function()
     -- A few thousand sleepers against a list sorted by deadline, then by when they began.
-    it("random timers wake in the order of a sorted list", function()
+    it("random timers wake in the order of a sorted list #heavy", function()
       for seed = 1, 10 do
         sim.run(function()
           local random = seed
@@ -339,7 +339,7 @@ describe("timeout", function()
       end
     end))
 
-    it("100000 timeouts fire, each at its time", stage.sim(function()
+    it("100000 timeouts fire, each at its time #heavy", stage.sim(function()
       local n, late = 0, 0
       for i = 1, 100000 do
         local ms = i * 37 % 10007 / 8
