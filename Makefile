@@ -102,7 +102,7 @@ docs: ## the reference, from the sources, into docs/reference/
 run-docs:
 	rm -rf $(BUILD)/ldoc docs/reference
 	mkdir -p $(BUILD)/ldoc
-	$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc
+	$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
 	ldoc --fatalwarnings --testing .
 
 ## Checks

@@ -1,25 +1,21 @@
--- lua ldoc_input.lua OUT: writes what LDoc makes the reference of into the folder OUT.
+-- lua ldoc_input.lua OUT FILE...: writes what LDoc makes the reference of into the folder OUT, from the files of
+-- lua/runnel/.
 --
 -- The sources have LuaCATS annotations, since editors understand them; LDoc does not. So this takes the documentation
 -- comments (those that begin with three dashes) out of them and writes them anew with LDoc's tags, without any code. A
 -- class or alias is documented if it has a description; one without is an implementation's own.
 
-local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT")
+local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
--- The functions of `runnel` come from many files: each is a section. The rest are modules of their own.
-local RUNNEL = {
-  "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "map", "split", "lab", "priority_buffer",
-}
-local MODULES = { "xf", "sim", "core_async" }
+-- Files that are modules for users, and those that are not for them. Each of the rest is a section of `runnel`.
+local MODULES = { xf = true, sim = true, core_async = true }
+local INTERNAL_FILES = { check = true, ends = true, guard = true }
+-- The order of the sections; others follow.
+local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub" }
 local HEADER_ONLY = { core_async = true } -- the names there are not Lua's, and what they do is told elsewhere
 local TITLES = { meta = "Channels, go blocks, time" }
 
 -- ---- reading ----
-
-local function exists(path)
-  local file = io.open(path)
-  return file ~= nil and file:close()
-end
 
 local function path_of(name) return "lua/runnel/" .. name .. ".lua" end
 
@@ -221,17 +217,28 @@ local function write(name, f)
   f(setmetatable({ file = file }, Writer))
 end
 
+local sections, modules = {}, {}
+local rank = {}
+for i, name in ipairs(ORDER) do rank[name] = i end
+for i = 2, #arg do
+  local name = arg[i]:match "([^/]+)%.lua$"
+  if MODULES[name] then
+    modules[#modules + 1] = name
+  elseif not INTERNAL_FILES[name] then
+    sections[#sections + 1] = name
+    rank[name] = rank[name] or #ORDER + i
+  end
+end
+table.sort(sections, function(a, b) return rank[a] < rank[b] end)
+
 write("runnel", function(w)
   w:comment(header "lua/runnel.lua", { "@module runnel" })
-  for _, name in ipairs(RUNNEL) do
-    local path = path_of(name)
-    if exists(path) then
-      local text = header(path)
-      if TITLES[name] then text = { TITLES[name] .. "." } end
-      text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- of which LDoc makes the title
-      w:comment(text, { "@section " .. name })
-      w:items(path, false)
-    end
+  for _, name in ipairs(sections) do
+    local text = header(path_of(name))
+    if TITLES[name] then text = { TITLES[name] .. "." } end
+    text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- of which LDoc makes the title
+    w:comment(text, { "@section " .. name })
+    w:items(path_of(name), false)
   end
 end)
 
@@ -245,11 +252,9 @@ write("channel", function(w)
   w:items(path_of "meta", true)
 end)
 
-for _, name in ipairs(MODULES) do
-  if exists(path_of(name)) then
-    write(name, function(w)
-      w:comment(header(path_of(name)), { "@module runnel." .. name })
-      if not HEADER_ONLY[name] then w:items(path_of(name), false) end
-    end)
-  end
+for _, name in ipairs(modules) do
+  write(name, function(w)
+    w:comment(header(path_of(name)), { "@module runnel." .. name })
+    if not HEADER_ONLY[name] then w:items(path_of(name), false) end
+  end)
 end
