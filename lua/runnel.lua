@@ -22,8 +22,12 @@ for _, name in ipairs {
   runnel[name] = core[name]
 end
 
-for _, name in ipairs { "alt", "collect", "pipe", "pipeline", "priority_buffer" } do
+for _, name in ipairs {
+  "alt", "collect", "mix", "mult", "pipe", "pipeline", "plumbing", "priority_buffer", "pub",
+} do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end
+
+runnel.xf = require "runnel.xf"
 
 return runnel

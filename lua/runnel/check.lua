@@ -71,6 +71,12 @@ function check.value(value, what)
   if value == nil then error(what .. ": a value other than nil expected", CALLER) end
 end
 
+---What can be a key of a table.
+function check.key(value, what)
+  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
+  if value ~= value then error(what .. ": not a number (nan) is equal to nothing, not even to itself", CALLER) end
+end
+
 ---An object of the library's own.
 ---@param class table its metatable
 ---@param kind string how its kind is called, as in "a mult"

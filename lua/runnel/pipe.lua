@@ -41,7 +41,7 @@ end
 ---@return runnel.Channel ch closes when all of them have closed, with the first error among theirs
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
-  local out = core.chan(buf)
+  local out = check.new_chan(buf, "merge: buffer")
   local put = ends.sink(out, "a merge")
   local ops = { out:done(), table.unpack(chs) }
   go(function()

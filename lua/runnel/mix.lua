@@ -1,0 +1,218 @@
+---mix: values of any number of channels, its inputs, on one; each input can be muted, paused or soloed while it runs.
+---
+---    local m = rn.mix(out)
+---    m:admix(music); m:admix(voice)
+---    m:toggle { [music] = { mute = true } }
+---
+---An input in the state `mute` is taken from and its values are dropped; one in `pause` is not taken from. While any
+---input is in the state `solo`, only such inputs come through, whatever else their state is; what then happens to the
+---others is the solo mode: "mute" or "pause".
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local ends = require "runnel.ends"
+local guard = require "runnel.guard"
+
+local chan, go, alts_index = core.chan, core.go, core.alts_index
+
+---@class runnel.MixState
+---@field mute? boolean take its values and drop them
+---@field pause? boolean do not take its values
+---@field solo? boolean let only inputs come through that have this
+
+---@class runnel.Mix
+---@field out runnel.Channel the channel
+---@field inputs table<runnel.Channel, runnel.MixState> by channel
+---@field order runnel.Channel[] the inputs in the order in which they came
+---@field mode "mute"|"pause" what happens to others than soloed inputs
+---@field changed boolean any of this has changed
+---@field change runnel.Channel a channel that tells the go block so, if it waits
+local Mix = {}
+Mix.__index = Mix
+Mix.__name = "runnel.mix"
+
+local ATTRIBUTES = { mute = true, pause = true, solo = true }
+
+local function changed(self)
+  self.changed = true
+  self.change:offer(true)
+end
+
+local function add(self, ch)
+  self.inputs[ch] = {}
+  self.order[#self.order + 1] = ch
+end
+
+local function remove(self, ch)
+  self.inputs[ch] = nil
+  for i, other in ipairs(self.order) do
+    if other == ch then
+      table.remove(self.order, i)
+      break
+    end
+  end
+  self.changed = true
+end
+
+-- ---- what is taken, and what comes through ----
+
+local function any_solo(self)
+  for _, state in pairs(self.inputs) do
+    if state.solo then return true end
+  end
+  return false
+end
+
+-- The operations to wait for: the first two, and a take of each input that is not paused. Besides, whether the values
+-- of each of these come through.
+local function plan(self)
+  local ops, through = { self.out:done(), self.change }, { false, false }
+  local solo = any_solo(self)
+  for _, ch in ipairs(self.order) do
+    local state = self.inputs[ch]
+    local paused = state.pause or solo and self.mode == "pause"
+    if state.solo or not paused then
+      ops[#ops + 1] = ch
+      through[#ops] = state.solo or not solo and not state.mute
+    end
+  end
+  return ops, through
+end
+
+local function mix_inputs(self)
+  local put = ends.sink(self.out, "a mix")
+  local ops, through
+  while not self.out:closed() do
+    if self.changed then
+      self.changed = false
+      ops, through = plan(self)
+    end
+    local value, i = alts_index(ops)
+    if i > 2 then
+      if value == nil then
+        remove(self, ops[i])
+      elseif through[i] then
+        put(value)
+      end
+    end
+  end
+end
+
+-- The go block of a mix. Where an input raises, nobody knows which it was, and the mix ends.
+local function run(self)
+  local ok, err = guard.call("a mix", mix_inputs, self)
+  if not ok then self.out:close(err) end
+end
+
+-- ---- the public functions ----
+
+local mix = {}
+
+---Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does
+---not close the channel; it ends when that is closed, and takes nothing any more. Source: core.async's mix, which goes
+---on taking, and loses values, until it has one to put.
+---@param out runnel.Channel the channel
+---@return runnel.Mix
+function mix.mix(out)
+  check.chan(out, "mix: channel")
+  local self = setmetatable({
+    out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
+  }, Mix)
+  go(run, self)
+  return self
+end
+
+---Adds an input. It leaves when it closes. Source: core.async's admix.
+---@param m runnel.Mix
+---@param ch runnel.Channel the channel; one that is an input already loses its state
+function mix.admix(m, ch)
+  check.object(m, Mix, "a mix", "admix")
+  check.chan(ch, "admix: channel")
+  if ch == m.out then error("admix: the mix would take what it has put on its own channel; admix another one", 2) end
+  if m.inputs[ch] then m.inputs[ch] = {} else add(m, ch) end
+  changed(m)
+end
+
+---Removes an input. Source: core.async's unmix.
+---@param m runnel.Mix
+---@param ch runnel.Channel the channel; nothing happens if it is no input
+function mix.unmix(m, ch)
+  check.object(m, Mix, "a mix", "unmix")
+  check.chan(ch, "unmix: channel")
+  if not m.inputs[ch] then return end
+  remove(m, ch)
+  changed(m)
+end
+
+---Removes all inputs. Source: core.async's unmix-all.
+---@param m runnel.Mix
+function mix.unmix_all(m)
+  check.object(m, Mix, "a mix", "unmix_all")
+  m.inputs, m.order = {}, {}
+  changed(m)
+end
+
+local function check_states(self, states)
+  for ch, state in pairs(states) do
+    if not core.is_chan(ch) then
+      error(("toggle: a table of states by channel expected; a key is a %s"):format(type(ch)), 3)
+    end
+    if ch == self.out then error("toggle: the mix would take what it has put on its own channel", 3) end
+    if type(state) ~= "table" then
+      error(("toggle: the state of %s is a %s; write { mute =, pause =, solo = }"):format(ch, type(state)), 3)
+    end
+    for key, value in pairs(state) do
+      if not ATTRIBUTES[key] then
+        error(("toggle: %s: there is no state %q; there are mute, pause and solo"):format(ch, tostring(key)), 3)
+      end
+      if type(value) ~= "boolean" then
+        error(("toggle: %s: %s is true or false, not a %s"):format(ch, key, type(value)), 3)
+      end
+    end
+  end
+end
+
+-- New inputs in an order that does not depend on where they lie in memory, so that a simulation can be replayed.
+local function new_inputs(self, states)
+  local list, id = {}, {}
+  for ch in pairs(states) do
+    if not self.inputs[ch] then
+      list[#list + 1] = ch
+      id[ch] = ch:stats().id
+    end
+  end
+  table.sort(list, function(a, b) return id[a] < id[b] end)
+  return list
+end
+
+---Changes the states of any inputs at once. What a state does not name stays as it was; channels that are no inputs
+---become some. Source: core.async's toggle.
+---@param m runnel.Mix
+---@param states table<runnel.Channel, runnel.MixState> by channel
+function mix.toggle(m, states)
+  check.object(m, Mix, "a mix", "toggle")
+  check.table(states, "toggle: states")
+  check_states(m, states)
+  for _, ch in ipairs(new_inputs(m, states)) do add(m, ch) end
+  for ch, state in pairs(states) do
+    for key, value in pairs(state) do m.inputs[ch][key] = value end
+  end
+  changed(m)
+end
+
+---Sets what happens to inputs that are not soloed, while others are. Source: core.async's solo-mode. Other than there,
+---soloed inputs are taken from in both modes even if they are paused, as its documentation says.
+---@param m runnel.Mix
+---@param mode "mute"|"pause" the first at the beginning
+function mix.solo_mode(m, mode)
+  check.object(m, Mix, "a mix", "solo_mode")
+  if mode ~= "mute" and mode ~= "pause" then
+    error(('solo_mode: "mute" or "pause" expected, got %s'):format(tostring(mode)), 2)
+  end
+  m.mode = mode
+  changed(m)
+end
+
+for _, name in ipairs { "admix", "unmix", "unmix_all", "toggle", "solo_mode" } do Mix[name] = mix[name] end
+
+return mix

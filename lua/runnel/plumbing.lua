@@ -1,0 +1,176 @@
+---Parts that connect channels: split, map, take, multiplex, broadcast.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local ends = require "runnel.ends"
+local guard = require "runnel.guard"
+local mult = require "runnel.mult"
+local pipe = require "runnel.pipe"
+
+local chan, go, alts_index = core.chan, core.go, core.alts_index
+local PRIORITY = { priority = true }
+
+local plumbing = {}
+
+-- In the go blocks below `<close>` is for a source that raises: what they feed closes with its error.
+
+local function divide(pred, ch, yes, no)
+  local closing_yes <close> = yes
+  local closing_no <close> = no
+  local put_yes, put_no = ends.sink(yes, "a split"), ends.sink(no, "a split")
+  local ops = { yes:done(), no:done(), ch }
+  while true do
+    local value, i, err = alts_index(ops, PRIORITY)
+    if i < #ops then
+      table.remove(ops, i) -- one of the two is closed
+      if #ops == 1 then return end
+    elseif value == nil then
+      closing_yes:close(err)
+      closing_no:close(err)
+      return
+    else
+      local ok, is_yes = guard.call("the predicate of a split", pred, value)
+      if ok then (is_yes and put_yes or put_no)(value) end
+    end
+  end
+end
+
+---Distributes the values of a channel to two: those for which a predicate is true, and the others. Source: core.async's
+---split. Other than there, what is meant for a channel that has been closed is dropped and the other one goes on; when
+---both are closed, nothing is taken any more. Where the predicate raises the value is dropped, and the error handler
+---(rn.on_error) told.
+---@param pred fun(v: any): any false and nil are false
+---@param ch runnel.Channel the channel to take from
+---@param yes_buf? any the buffer of the first result, as for rn.chan; default none
+---@param no_buf? any the buffer of the second
+---@return runnel.Channel yes closes when `ch` does, with its error if it has one
+---@return runnel.Channel no likewise
+function plumbing.split(pred, ch, yes_buf, no_buf)
+  check.callable(pred, "split: predicate")
+  check.chan(ch, "split: channel")
+  local yes = check.new_chan(yes_buf, "split: first buffer")
+  local no = check.new_chan(no_buf, "split: second buffer")
+  go(divide, pred, ch, yes, no)
+  return yes, no
+end
+
+-- Whether a take would give nil.
+local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts == 0 end
+
+-- Returns one value of each channel in `values`, or false, and then the error of the one that has closed. `ops` and
+-- `places` are tables to use.
+local function take_each(chs, values, out, ops, places)
+  for _, ch in ipairs(chs) do
+    if is_over(ch) then return false, select(2, ch:take()) end -- leaves the others as they are
+  end
+  local n = 1
+  ops[1], places[1] = out:done(), 0
+  for i, ch in ipairs(chs) do
+    values[i] = ch:poll()
+    if values[i] == nil then
+      n = n + 1
+      ops[n], places[n] = ch, i
+    end
+  end
+  while n > 1 do
+    local value, i, err = alts_index(ops, PRIORITY)
+    if value == nil then return false, err end
+    values[places[i]] = value
+    table.remove(ops, i)
+    table.remove(places, i)
+    n = n - 1
+  end
+  return true
+end
+
+local function apply(f, chs, values)
+  local result = f(table.unpack(values, 1, #chs))
+  if result == nil then error("the function returned nil, which cannot be put on a channel", 0) end
+  return result
+end
+
+local function map_values(f, chs, out)
+  local closing <close> = out
+  local put = ends.sink(out, "a map")
+  local values, ops, places = {}, {}, {}
+  while #chs > 0 and not out:closed() do
+    local complete, err = take_each(chs, values, out, ops, places)
+    if not complete then
+      closing:close(err)
+      return
+    end
+    local ok, result = guard.call("the function of a map", apply, f, chs, values)
+    if ok then put(result) end
+  end
+end
+
+---Applies a function to the first values of all channels, then to the second ones, and so on. Source: core.async's map.
+---Other than there, one channel that has closed ends it even if another one has nothing to give, and if it has closed
+---before, nothing is taken from the others; closing the result ends it as well. Where the function raises or gives nil,
+---these values are dropped, and the error handler (rn.on_error) told.
+---@param f fun(...: any): any gets one value of each channel
+---@param chs runnel.Channel[] the channels
+---@param buf? any the buffer of the result, as for rn.chan; default none
+---@return runnel.Channel ch closes when any of the channels has closed, with its error if it has one
+function plumbing.map(f, chs, buf)
+  check.callable(f, "map: function")
+  check.chans(chs, "map: channels")
+  local out = check.new_chan(buf, "map: buffer")
+  go(map_values, f, table.move(chs, 1, #chs, 1, {}), out)
+  return out
+end
+
+local function take_values(n, ch, out)
+  local closing <close> = out
+  local take, put = ends.source(ch, out), ends.sink(out, "a take")
+  for _ = 1, n do
+    local value, err = take()
+    if value == nil then
+      closing:close(err)
+      return
+    end
+    put(value)
+  end
+end
+
+---The first n values of a channel, from which no more is taken. Source: core.async's take; other than there, closing
+---the result ends it.
+---@param n integer from 0
+---@param ch runnel.Channel the channel
+---@param buf? any the buffer of the result, as for rn.chan; default none
+---@return runnel.Channel ch closes after n values, or when `ch` does, with its error if it has one
+function plumbing.take(n, ch, buf)
+  check.integer(n, 0, "take: n")
+  check.chan(ch, "take: channel")
+  local out = check.new_chan(buf, "take: buffer")
+  go(take_values, n, ch, out)
+  return out
+end
+
+---A channel to take from instead of from several; of those that are ready, each is equally likely. Source: core.async's
+---lab, multiplex, which is no channel; this one takes one value ahead.
+---@param ... runnel.Channel the channels
+---@return runnel.Channel ch closes when all of them have closed; at once if there are none
+function plumbing.multiplex(...)
+  local chs = { ... }
+  for i = 1, select("#", ...) do check.chan(chs[i], "multiplex: channel " .. i) end
+  return pipe.merge(chs)
+end
+
+---A channel to put on instead of on several. The next value is accepted when all have accepted the last one. Source:
+---core.async's lab, broadcast, which is no channel.
+---@param ... runnel.Channel the channels. One that is closed leaves; closing the result closes them, with its error
+---if it has one
+---@return runnel.Channel ch closes when all of them have closed; at once if there are none
+function plumbing.broadcast(...)
+  local chs = { ... }
+  for i = 1, select("#", ...) do check.chan(chs[i], "broadcast: channel " .. i) end
+  local ch = chan()
+  local m = mult.mult(ch)
+  for _, port in ipairs(chs) do m:tap(port) end
+  m.on_empty = function() ch:close() end
+  if not m.first then ch:close() end
+  return ch
+end
+
+return plumbing

@@ -1,0 +1,402 @@
+---xf: transducers, for channels, pipelines and transduce.
+---
+---    local xf = rn.xf
+---    local ch = rn.chan(10, xf.comp(xf.map(tonumber), xf.filter(function(n) return n and n % 2 == 0 end)))
+---
+---A transducer takes a reducing function and returns one. A reducing function `rf` is called in three ways: `rf()`
+---gives a first accumulator, `rf(acc)` completes, `rf(acc, v)` is a step and gives the next accumulator, or
+---`rn.reduced(acc)` when it has had enough. Which of them is meant is told by the number of arguments, so that nil may
+---pass from stage to stage (a channel at the end does not accept it), and false is a value like any other.
+---
+---Those that remember something do so from each application to a reducing function on: a transducer may be used for
+---many channels. What they hold back comes out on completion, once. An error in a function of the caller's is the error
+---of that step: the value is lost, and the next one finds everything in order.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+
+local reduced, is_reduced = core.reduced, core.is_reduced
+local select = select
+
+---@alias runnel.Reducer fun(...): any
+---@alias runnel.Transducer fun(rf: runnel.Reducer): runnel.Reducer
+
+---@class runnel.xf
+local xf = {}
+
+-- In place of a value that has not been yet; equal to none.
+local NONE = {}
+
+local function ensure_reduced(acc)
+  if is_reduced(acc) then return acc end
+  return reduced(acc)
+end
+
+-- Completes a stage that has held something back. Where that cannot be added, the later stages still complete.
+local function finish(rf, acc, rest)
+  local ok, result = pcall(rf, acc, rest)
+  if not ok then
+    rf(acc)
+    error(result, 0)
+  end
+  if is_reduced(result) then result = result[1] end
+  return rf(result)
+end
+
+-- ---- one at a time ----
+
+---Replaces each value by `f(v)`. Source: Clojure's map.
+---@param f fun(v: any): any
+---@return runnel.Transducer
+function xf.map(f)
+  check.callable(f, "xf.map: function")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      return rf(acc, (f(v)))
+    end
+  end
+end
+
+---Replaces each value by `f(i, v)`, i being its number, from 1. Source: Clojure's map-indexed, which counts from 0.
+---@param f fun(i: integer, v: any): any
+---@return runnel.Transducer
+function xf.map_indexed(f)
+  check.callable(f, "xf.map_indexed: function")
+  return function(rf)
+    local i = 0
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      i = i + 1
+      return rf(acc, (f(i, v)))
+    end
+  end
+end
+
+---Lets those values pass for which `pred(v)` is true, that is, neither false nor nil. Source: Clojure's filter.
+---@param pred fun(v: any): any
+---@return runnel.Transducer
+function xf.filter(pred)
+  check.callable(pred, "xf.filter: predicate")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if pred(v) then return rf(acc, v) end
+      return acc
+    end
+  end
+end
+
+---Lets those values pass for which `pred(v)` is false or nil. Source: Clojure's remove.
+---@param pred fun(v: any): any
+---@return runnel.Transducer
+function xf.remove(pred)
+  check.callable(pred, "xf.remove: predicate")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if pred(v) then return acc end
+      return rf(acc, v)
+    end
+  end
+end
+
+---Replaces each value by `f(v)`, or leaves it out where that is nil; false stays. Source: Clojure's keep.
+---@param f fun(v: any): any
+---@return runnel.Transducer
+function xf.keep(f)
+  check.callable(f, "xf.keep: function")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      local result = f(v)
+      if result == nil then return acc end
+      return rf(acc, result)
+    end
+  end
+end
+
+-- ---- many for one ----
+
+local function callable(value)
+  if type(value) == "function" then return true end
+  local meta = getmetatable(value)
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
+-- Steps through the elements of a list, or the values of an iterator function, until it is reduced.
+local function add_all(rf, acc, source)
+  if callable(source) then
+    for v in source do
+      acc = rf(acc, v)
+      if is_reduced(acc) then return acc end
+    end
+    return acc
+  end
+  if type(source) ~= "table" then
+    error("xf.cat: a list or an iterator function expected, got a " .. type(source), 0)
+  end
+  local i = 1
+  local v = source[1]
+  while v ~= nil do
+    acc = rf(acc, v)
+    if is_reduced(acc) then return acc end
+    i = i + 1
+    v = source[i]
+  end
+  return acc
+end
+
+---Replaces each value, a list (up to its first nil) or an iterator function, by what is in it. A transducer itself:
+---write `xf.cat`, not `xf.cat()`. Source: Clojure's cat.
+---@param rf runnel.Reducer
+---@return runnel.Reducer
+function xf.cat(rf)
+  check.callable(rf, "xf.cat is the transducer itself (xf.cat, not xf.cat()); reducing function")
+  return function(...)
+    local acc, source = ...
+    if source == nil and select("#", ...) < 2 then return rf(...) end
+    return add_all(rf, acc, source)
+  end
+end
+
+---Replaces each value by the elements of the list, or of the iterator, that `f(v)` is. Source: Clojure's mapcat.
+---@param f fun(v: any): table|fun(): any
+---@return runnel.Transducer
+function xf.mapcat(f)
+  check.callable(f, "xf.mapcat: function")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      return add_all(rf, acc, (f(v)))
+    end
+  end
+end
+
+---Puts a separator between values. Source: Clojure's interpose.
+---@param separator any not nil
+---@return runnel.Transducer
+function xf.interpose(separator)
+  check.value(separator, "xf.interpose: separator")
+  return function(rf)
+    local started = false
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if started then
+        acc = rf(acc, separator)
+        if is_reduced(acc) then return acc end
+      end
+      started = true
+      return rf(acc, v)
+    end
+  end
+end
+
+-- ---- the first, and the rest ----
+
+---Ends after n values. With n = 0 it ends at the first value, which it drops: only a step can say so. Source: Clojure's
+---take.
+---@param n integer from 0
+---@return runnel.Transducer
+function xf.take(n)
+  check.integer(n, 0, "xf.take: n")
+  return function(rf)
+    local left = n
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      left = left - 1
+      if left >= 0 then acc = rf(acc, v) end
+      if left > 0 then return acc end
+      return ensure_reduced(acc)
+    end
+  end
+end
+
+---Ends before the first value for which `pred(v)` is false or nil. Source: Clojure's take-while.
+---@param pred fun(v: any): any
+---@return runnel.Transducer
+function xf.take_while(pred)
+  check.callable(pred, "xf.take_while: predicate")
+  return function(rf)
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if pred(v) then return rf(acc, v) end
+      return reduced(acc)
+    end
+  end
+end
+
+---Leaves out the first n values. Source: Clojure's drop.
+---@param n integer from 0
+---@return runnel.Transducer
+function xf.drop(n)
+  check.integer(n, 0, "xf.drop: n")
+  return function(rf)
+    local left = n
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if left <= 0 then return rf(acc, v) end
+      left = left - 1
+      return acc
+    end
+  end
+end
+
+---Leaves out values until the first for which `pred(v)` is false or nil. Source: Clojure's drop-while.
+---@param pred fun(v: any): any not called after that
+---@return runnel.Transducer
+function xf.drop_while(pred)
+  check.callable(pred, "xf.drop_while: predicate")
+  return function(rf)
+    local dropping = true
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if dropping and pred(v) then return acc end
+      dropping = false
+      return rf(acc, v)
+    end
+  end
+end
+
+---Lets the first value pass, and every n-th after it. Source: Clojure's take-nth.
+---@param n integer from 1
+---@return runnel.Transducer
+function xf.take_nth(n)
+  check.integer(n, 1, "xf.take_nth: n")
+  return function(rf)
+    local before = n - 1 -- values since the last that passed
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      before = before + 1
+      if before < n then return acc end
+      before = 0
+      return rf(acc, v)
+    end
+  end
+end
+
+-- ---- no repetitions ----
+
+---Leaves out values that are equal (`==`) to the one before. Source: Clojure's dedupe.
+---@return runnel.Transducer
+function xf.dedupe()
+  return function(rf)
+    local last = NONE
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      if v == last then return acc end
+      last = v
+      return rf(acc, v)
+    end
+  end
+end
+
+---Leaves out values that have been there before: equal as keys of a table are. Remembers them all. Source: Clojure's
+---distinct.
+---@return runnel.Transducer
+function xf.distinct()
+  return function(rf)
+    local seen = {}
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then return rf(...) end
+      local key = v
+      if v == nil then key = NONE end
+      if seen[key] then return acc end
+      if v == v then seen[key] = true end -- not a number is no key, and equal to nothing
+      return rf(acc, v)
+    end
+  end
+end
+
+-- ---- parts ----
+
+---Collects values into lists of n; on completion the last may be shorter. Source: Clojure's partition-all.
+---@param n integer from 1
+---@return runnel.Transducer
+function xf.partition_all(n)
+  check.integer(n, 1, "xf.partition_all: n")
+  return function(rf)
+    local part, count = {}, 0
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then
+        if count == 0 or select("#", ...) == 0 then return rf(...) end
+        local rest = part
+        part, count = {}, 0
+        return finish(rf, acc, rest)
+      end
+      count = count + 1
+      part[count] = v
+      if count < n then return acc end
+      local full = part
+      part, count = {}, 0
+      return rf(acc, full)
+    end
+  end
+end
+
+---Collects values into lists, a new one whenever `f(v)` differs (`~=`) from that of the value before; on completion
+---gives the last. Source: Clojure's partition-by.
+---@param f fun(v: any): any
+---@return runnel.Transducer
+function xf.partition_by(f)
+  check.callable(f, "xf.partition_by: function")
+  return function(rf)
+    local part, count, last = {}, 0, nil
+    return function(...)
+      local acc, v = ...
+      if v == nil and select("#", ...) < 2 then
+        if count == 0 or select("#", ...) == 0 then return rf(...) end
+        local rest = part
+        part, count = {}, 0
+        return finish(rf, acc, rest)
+      end
+      local key = f(v)
+      if count == 0 or key == last then
+        count, last = count + 1, key
+        part[count] = v
+        return acc
+      end
+      local done = part
+      part, count, last = { v }, 1, key
+      acc = rf(acc, done)
+      if is_reduced(acc) then part, count = {}, 0 end -- nothing more is wanted, the value begun with neither
+      return acc
+    end
+  end
+end
+
+-- ---- together ----
+
+---One transducer of several: values go through them from left to right. Source: Clojure's comp of transducers.
+---@param ... runnel.Transducer none: values pass as they are
+---@return runnel.Transducer
+function xf.comp(...)
+  local n, stages = select("#", ...), { ... }
+  for i = 1, n do check.callable(stages[i], "xf.comp: transducer " .. i) end
+  return function(rf)
+    for i = n, 1, -1 do
+      rf = stages[i](rf)
+      if not callable(rf) then
+        error(("xf.comp: transducer %d returned a %s instead of a reducing function"):format(i, type(rf)), 0)
+      end
+    end
+    return rf
+  end
+end
+
+return xf
