@@ -1,5 +1,3 @@
-if not require("runnel").pub then return end -- until all operations are there
-
 local rn = require "runnel"
 local a = require "runnel.core_async"
 local world = require "spec.support.world"

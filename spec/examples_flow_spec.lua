@@ -1,5 +1,3 @@
-if not require("runnel").pub then return end -- until all operations are there
-
 -- Runs the examples of flows as a person does: each in a process of its own.
 
 local rn = require "runnel"

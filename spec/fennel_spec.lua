@@ -1,5 +1,3 @@
-if not require("runnel").pub then return end -- until all operations are there
-
 -- What is written in Fennel, where Fennel's compiler is installed as the module `fennel`.
 
 local stage = require "spec.support.stage"

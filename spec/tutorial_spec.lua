@@ -1,5 +1,3 @@
-if not require("runnel").pub then return end -- until all operations are there
-
 local snippets = require "spec.support.snippets"
 
 for _, path in ipairs { "docs/tutorial.md", "docs/from-core-async.md", "docs/from-go.md" } do
