@@ -10,7 +10,10 @@
 
 local core = require "runnel.core"
 
----@class runnel: runnel.core, runnel.alt, runnel.collect, runnel.pipe, runnel.pipeline
+---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.plumbing, runnel.pub
+
+---@class runnel: runnel.core, runnel.alt, runnel.between
+---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
 

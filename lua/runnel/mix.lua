@@ -106,6 +106,7 @@ end
 
 -- ---- the public functions ----
 
+---@class runnel.mix
 local mix = {}
 
 ---Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does

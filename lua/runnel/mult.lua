@@ -152,6 +152,7 @@ end
 
 -- ---- the public functions ----
 
+---@class runnel.mult
 local mult = {}
 
 ---Makes a mult of a channel: an object with the methods tap, untap and untap_all. Nobody else should take from the

@@ -10,6 +10,7 @@ local pipe = require "runnel.pipe"
 local chan, go, alts_index = core.chan, core.go, core.alts_index
 local PRIORITY = { priority = true }
 
+---@class runnel.plumbing
 local plumbing = {}
 
 -- In the go blocks below `<close>` is for a source that raises: what they feed closes with its error.
@@ -41,8 +42,8 @@ end
 ---(rn.on_error) told.
 ---@param pred fun(v: any): any false and nil are false
 ---@param ch runnel.Channel the channel to take from
----@param yes_buf? any the buffer of the first result, as for rn.chan; default none
----@param no_buf? any the buffer of the second
+---@param yes_buf? runnel.BufferLike the buffer of the first result, as for rn.chan; default none
+---@param no_buf? runnel.BufferLike the buffer of the second
 ---@return runnel.Channel yes closes when `ch` does, with its error if it has one
 ---@return runnel.Channel no likewise
 function plumbing.split(pred, ch, yes_buf, no_buf)
@@ -110,7 +111,7 @@ end
 ---these values are dropped, and the error handler (rn.on_error) told.
 ---@param f fun(...: any): any gets one value of each channel
 ---@param chs runnel.Channel[] the channels
----@param buf? any the buffer of the result, as for rn.chan; default none
+---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
 ---@return runnel.Channel ch closes when any of the channels has closed, with its error if it has one
 function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
@@ -137,7 +138,7 @@ end
 ---the result ends it.
 ---@param n integer from 0
 ---@param ch runnel.Channel the channel
----@param buf? any the buffer of the result, as for rn.chan; default none
+---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
 ---@return runnel.Channel ch closes after n values, or when `ch` does, with its error if it has one
 function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")

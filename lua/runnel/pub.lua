@@ -17,7 +17,7 @@ local go = core.go
 ---@class runnel.Pub
 ---@field source runnel.Channel the channel
 ---@field topic_fn fun(v: any): any
----@field buf_fn? fun(topic: any): any
+---@field buf_fn? fun(topic: any): runnel.BufferLike?
 ---@field topics table<any, runnel.Topic> those that have a subscriber
 ---@field count integer topics there have been
 ---@field ended boolean the source has closed,
@@ -77,6 +77,7 @@ end
 
 -- ---- the public functions ----
 
+---@class runnel.pub
 local pub = {}
 
 ---Makes a publication of a channel: an object with the methods sub, unsub and unsub_all. Nobody else should take from
@@ -84,7 +85,7 @@ local pub = {}
 ---@param ch runnel.Channel the channel; when it closes, so do the subscribers, with its error if it has one
 ---@param topic_fn fun(v: any): any the topic of a value. Where it raises or gives nil the value is dropped, and the
 ---error handler (rn.on_error) told
----@param buf_fn? fun(topic: any): any the buffer of a topic's channel, as for rn.chan; default none
+---@param buf_fn? fun(topic: any): runnel.BufferLike? the buffer of a topic's channel, as for rn.chan; default none
 ---@return runnel.Pub
 function pub.pub(ch, topic_fn, buf_fn)
   check.chan(ch, "pub: channel")

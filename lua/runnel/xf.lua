@@ -18,9 +18,6 @@ local check = require "runnel.check"
 local reduced, is_reduced = core.reduced, core.is_reduced
 local select = select
 
----@alias runnel.Reducer fun(...): any
----@alias runnel.Transducer fun(rf: runnel.Reducer): runnel.Reducer
-
 ---@class runnel.xf
 local xf = {}
 
