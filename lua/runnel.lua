@@ -10,9 +10,9 @@
 
 local core = require "runnel.core"
 
----@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.plumbing, runnel.pub
+---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between
+---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
