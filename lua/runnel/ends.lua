@@ -31,10 +31,14 @@ function ends.source(from, to)
   return function() return unless_failed(pcall(next_of, from, to, ops)) end
 end
 
-local function put_on(to, done, value)
+-- `ops` and `put` are tables to use: alts copies them at once, so that any number of go blocks may wait with them.
+local function put_on(to, ops, put, value)
   local accepted = to:offer(value)
   if accepted ~= nil then return accepted end
-  return (alts({ done, { to, value } }, PRIORITY)) or false
+  put[2] = value
+  accepted = alts(ops, PRIORITY)
+  put[2] = nil
+  return accepted or false
 end
 
 local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
@@ -45,9 +49,10 @@ local function with_traceback(err) return { err = err, trace = debug.traceback(n
 ---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
 function ends.sink(to, what)
-  local done = to:done()
+  local put = { to }
+  local ops = { to:done(), put }
   return function(value)
-    local ok, accepted = xpcall(put_on, with_traceback, to, done, value)
+    local ok, accepted = xpcall(put_on, with_traceback, to, ops, put, value)
     if ok then return accepted end
     -- Out of stack, Lua leaves a message of its own in place of the handler's.
     local failure = type(accepted) == "table" and accepted or { err = accepted }

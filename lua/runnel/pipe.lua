@@ -3,8 +3,11 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
-local go = core.go
+local go, alts_index, yield = core.go, core.alts_index, core.yield
+local offer, poll = core.methods.offer, core.methods.poll
+local PRIORITY = { priority = true }
 
 ---@class runnel.pipe
 local pipe = {}
@@ -35,30 +38,61 @@ function pipe.pipe(from, to, close)
   return to
 end
 
+-- The go block of a merge; `ops` begins with the closing of `out`, and then has the channels that are open.
+local function gather(ops, out)
+  local put_op = { out }
+  local put_ops = { ops[1], put_op }
+  local putting, reason
+
+  -- Most often `out` is full because whoever takes from it is about to. Returns false when it is closed.
+  local function wait_and_put(value)
+    yield()
+    local accepted = offer(out, value)
+    if accepted ~= nil then return accepted end
+    put_op[2] = value
+    accepted = alts_index(put_ops, PRIORITY)
+    put_op[2] = nil
+    return accepted and not out:closed() -- which it may be by now, although it has accepted the value
+  end
+
+  local function move_values()
+    local offer, poll = offer, poll -- luacheck: ignore 431
+    local turn = 2 -- the channel that is looked at first: each in turn, so that none is kept waiting by the others
+    -- Nothing is taken once `out` is closed. That can only happen while this waits: each wait tells.
+    while #ops > 1 do
+      local value, i, err = poll(ops[turn]), turn, nil
+      if value == nil then value, i, err = alts_index(ops) end
+      if value ~= nil then
+        putting = true
+        if not offer(out, value) and not wait_and_put(value) then return end
+        putting = false
+        turn = i < #ops and i + 1 or 2
+      elseif i == 1 then
+        return
+      else
+        if reason == nil then reason = err end
+        table.remove(ops, i)
+        turn = 2
+      end
+    end
+    return reason
+  end
+
+  while not out:closed() do
+    putting = false
+    local ok, err = guard.call("a merge", move_values)
+    if ok or not putting then out:close(err) end -- where `out` has refused a value by an error, only that is lost
+  end
+end
+
 ---All values of several channels on one, in the order in which they come. Source: core.async's merge.
 ---@param chs runnel.Channel[] the channels
----@param buf? runnel.BufferLike the buffer of the result, as for rn.chan
+---@param buf? any the buffer of the result, as for rn.chan
 ---@return runnel.Channel ch closes when all of them have closed, with the first error among theirs
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
-  local put = ends.sink(out, "a merge")
-  local ops = { out:done(), table.unpack(chs) }
-  go(function()
-    local first_err
-    -- Closing `out` must not compete with what is ready: nothing is taken after it.
-    while #ops > 1 and not out:closed() do
-      local value, i, err = core.alts_index(ops)
-      if i == 1 then return end
-      if value == nil then
-        if first_err == nil then first_err = err end
-        table.remove(ops, i)
-      elseif not put(value) then
-        return
-      end
-    end
-    out:close(first_err)
-  end)
+  go(gather, { out:done(), table.unpack(chs) }, out)
   return out
 end
 
