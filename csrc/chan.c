@@ -190,7 +190,9 @@ again:
 }
 
 int chan_take(lua_State *L, Chan *ch, int at) {
-  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_BUSY) || ch->buf.kind == BUFFER_POLICY)) return chan_user_take(L, ch, at);
+  /* A transducer has a say only in what is put: without waiting puts there is nothing for it to do. */
+  uint16_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
+  if (UNLIKELY(ch->flags & special || ch->buf.kind == BUFFER_POLICY)) return chan_user_take(L, ch, at);
   if (ch->buf.count) {
     chan_fetch(L, ch, at);
     ch->take_total++;

@@ -17,24 +17,30 @@ enum OnError { RAISE, LEAVE };
 
 /* ---- calling ---- */
 
-/* Calls the function and the `nargs` arguments on top of L for one result. Returns false with the error instead. */
-static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
+/* Calls the function at index `base` + 1 with the arguments above it; the message handler is at `base`, and is replaced by
+   the result. Returns false with the error instead. */
+static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
   Sched *S = ch->sched;
-  int base = lua_gettop(L) - nargs;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
-  lua_insert(L, base);
   const char *outer = S->inside;
   S->inside = what;
   ch->flags |= CHAN_BUSY;
-  int status = lua_pcall(L, nargs, 1, base);
+  int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
   ch->flags &= (uint16_t)~CHAN_BUSY;
   S->inside = outer;
-  lua_remove(L, base);
-  if (ch->flags & CHAN_CLOSE_LATER) {
+  lua_replace(L, base);
+  if (UNLIKELY(ch->flags & CHAN_CLOSE_LATER)) {
     ch->flags &= (uint16_t)~CHAN_CLOSE_LATER;
     chan_close(L, ch, at, 0);
   }
   return status == LUA_OK;
+}
+
+/* Calls the function and the `nargs` arguments on top of L for one result. Returns false with the error instead. */
+static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
+  return call_above(L, ch, at, base, what);
 }
 
 /* Hands the error on top of L to on_error. */
@@ -254,10 +260,11 @@ static int raise_no_accumulator(lua_State *L) {
 
 /* Sends the value at index `value` through the transducer into the buffer. Does not raise. */
 static void step(lua_State *L, Chan *ch, int at, int value) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_getiuservalue(L, at, CHAN_STEP);
   lua_pushvalue(L, at);
   lua_pushvalue(L, value);
-  if (!call(L, ch, at, 2, "a transducer")) {
+  if (!call_above(L, ch, at, lua_gettop(L) - 3, "a transducer")) {
     handle_error(L, ch, at);
   } else if (LIKELY(lua_touserdata(L, -1) == ch)) {
     lua_pop(L, 1);
