@@ -101,7 +101,7 @@ static int core_simulate(lua_State *L) {
   lua_insert(L, 6);
   World outer = S->world;
   S->world = (World){
-      .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .batch = SCHED_BATCH, .shuffle = shuffle};
+      .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle};
   /* Seeds that differ by one must not give sequences that look alike. */
   S->world.random = ((uint64_t)seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
   if (!S->world.random) S->world.random = 1;

@@ -10,8 +10,8 @@
 #include "timeout.h"
 
 enum {
-  MAX_BATCH = 1024,  /* resumes between two looks at the timers and the driver */
-  FIRST_TIMERS = 16, /* entries of the first timer heap */
+  MAX_STRIDE = 16,  /* resumes between two looks at the clock */
+  FIRST_TIMERS = 16 /* entries of the first timer heap */
 };
 
 /* ---- random numbers: xorshift64* ---- */
@@ -105,38 +105,48 @@ static void fire_due(lua_State *L, Sched *S, int64_t now) {
 
 /* ---- the loop ---- */
 
-/* Lets the batch follow how long go blocks run, so that one takes about a millisecond. */
-static void adapt_batch(Sched *S, int64_t now) {
+/* Looks at the clock: fires what is due, and polls the driver once a millisecond. Between two looks there are as many
+   resumes as fit into a millisecond, as far as the last ones tell; few, so that a change is soon noticed, and yet enough
+   that reading the clock costs next to nothing. */
+static void look(lua_State *L, Sched *S) {
   World *w = &S->world;
-  int64_t took = now - w->looked;
-  if (took > CLOCK_MS) w->batch = w->batch / 2 + (w->batch == 1);
-  else if (took < CLOCK_MS / 2 && w->batch < MAX_BATCH) w->batch *= 2;
+  int64_t now = clock_now(&w->clock), took = now - w->looked;
+  w->looked = now;
+  if (took > CLOCK_MS) w->stride = 1;
+  else if (w->stride < MAX_STRIDE) w->stride *= 2;
+  w->left = w->stride;
+  driver_check_hook(L);
+  fire_due(L, S, now);
+  if (now - w->polled >= CLOCK_MS) {
+    w->polled = now;
+    driver_wait(L, S, 0);
+  }
+}
+
+/* Waits for the next deadline, or in the driver; false when there is neither. */
+static bool wait(lua_State *L, Sched *S) {
+  World *w = &S->world;
+  int64_t now = clock_now(&w->clock);
+  w->looked = now;
+  driver_check_hook(L);
+  fire_due(L, S, now);
+  if (S->stop || w->ready.first) return true;
+  Timer *first = heap_first(&w->heap);
+  if (!first && !driver_alive(L)) return false;
+  driver_wait(L, S, first ? first->deadline - now : -1);
+  return true;
 }
 
 /* Runs go blocks, fires timers, waits in the driver, until somebody stops it (true) or nothing is left to wait for. */
 static bool loop(lua_State *L, Sched *S) {
+  World *w = &S->world;
   for (;;) {
-    for (uint32_t n = 0; S->world.ready.first && n < S->world.batch; n++) {
+    while (w->ready.first && !S->stop) {
       go_resume(L, S, next_ready(S));
-      if (S->stop) return true;
-    }
-    driver_check_hook(L);
-    int64_t now = clock_now(&S->world.clock);
-    if (S->world.ready.first) adapt_batch(S, now);
-    S->world.looked = now;
-    fire_due(L, S, now);
-    if (!S->stop && S->world.ready.first) {
-      if (now - S->world.polled >= CLOCK_MS) {
-        S->world.polled = now;
-        driver_wait(L, S, 0);
-      }
-    } else if (!S->stop) {
-      Timer *first = heap_first(&S->world.heap);
-      if (first) driver_wait(L, S, first->deadline - now);
-      else if (driver_alive(L)) driver_wait(L, S, -1);
-      else return false;
+      if (--w->left == 0) look(L, S); /* counted on from one run of the loop to the next: they may be short */
     }
     if (S->stop) return true;
+    if (!wait(L, S)) return false;
   }
 }
 
@@ -312,7 +322,7 @@ int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction
 
 void sched_open(lua_State *L, uint64_t seed) {
   Sched *S = sched_self(L);
-  *S = (Sched){.world.batch = SCHED_BATCH, .next_id = 1};
+  *S = (Sched){.world = {.stride = 1, .left = 1}, .next_id = 1};
   S->world.random = seed ? seed : 1;
   S->outside.flags = ALT_BARE;
   go_open(L);

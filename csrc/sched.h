@@ -48,9 +48,6 @@ typedef struct Go {
   Alt alt;   /* what it waits for; alt.co is its coroutine */
 } Go;
 
-/* The first batch. */
-enum { SCHED_BATCH = 64 };
-
 /* What a simulation replaces as a whole. */
 typedef struct World {
   struct World *outer; /* the one that waits until this one is over, or NULL */
@@ -60,7 +57,8 @@ typedef struct World {
   List ready;        /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;   /* its length */
   bool shuffle;      /* run ready go blocks in random order */
-  uint32_t batch;    /* resumes between two looks at timers and driver: adapted to about a millisecond */
+  uint32_t stride;   /* resumes between two looks at the clock: adapted to how long go blocks run */
+  uint32_t left;     /* of them, until the next look */
   int64_t looked;    /* when the loop last looked at the clock, in ns */
   int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */

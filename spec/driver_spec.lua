@@ -143,6 +143,33 @@ describe("driver", function()
     assert.is_true(stop)
   end)
 
+  for where, run in pairs { ["a go block"] = rn.run, ["the main program"] = function(f) f() end } do
+    it(("does not starve timers while slow go blocks serve %s #slow"):format(where), function()
+      local ticks = 0
+      run(function()
+        local ch = rn.chan(100)
+        for _ = 1, 2000 do rn.yield() end -- as if all were fast
+        rn.go(function()
+          for i = 1, 30 do
+            local start = rn.now()
+            while rn.now() - start < 3 do end
+            ch:put(i)
+            rn.yield()
+          end
+          ch:close()
+        end)
+        rn.go(function()
+          for _ = 1, 5 do
+            rn.sleep(10)
+            ticks = ticks + 1
+          end
+        end)
+        for _ in ch do end
+      end)
+      assert.is_true(ticks >= 3, ticks)
+    end)
+  end
+
   it("does not starve timers when the run queue is busy", function()
     rn.run(function()
       local ended = rn.timeout(5)
