@@ -62,7 +62,7 @@ usage: lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N..
   MS: how long a job takes, in milliseconds; 100 by default
   N: how many jobs run at a time, a whole number from 1; 1 to 8 by default
 ]]
-  os.exit(2)
+  os.exit(1)
 end
 
 local i = 1

@@ -42,7 +42,7 @@ if words[1] == "--ms" then
 end
 if not ms or ms < 0 or ms ~= ms or (words[1] or ""):find "^%-" then
   io.stderr:write "usage: lua5.4 examples/search.lua [--ms MS] [QUERY...]\n  MS: how long to wait, in milliseconds\n"
-  os.exit(2)
+  os.exit(1)
 end
 local query = #words > 0 and table.concat(words, " ") or "communicating sequential processes"
 

@@ -28,7 +28,7 @@ end
 local n = math.tointeger(tonumber(arg[1] or 25))
 if not n or n < 1 or arg[2] then
   io.stderr:write "usage: lua5.4 examples/sieve.lua [N]\n  N: how many primes, a whole number from 1\n"
-  os.exit(2)
+  os.exit(1)
 end
 
 local sieve = numbers()

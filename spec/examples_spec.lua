@@ -57,7 +57,7 @@ local function assert_usage(script, ...)
   local output, errors, status = run(script, ...)
   assert.equal("", output)
   assert.matches("usage: lua5.4 " .. script:gsub("%.", "%%."), errors)
-  assert.equal(2, status)
+  assert.equal(1, status)
 end
 
 describe("examples/sieve.lua", function()
