@@ -14,10 +14,10 @@ local rn = require "runnel"
 
 local LICENCES = "/usr/share/common-licenses"
 
-local function fail(status, ...)
+local function fail(...)
   io.stderr:write("wordcount: ", ...)
   io.stderr:write "\n"
-  os.exit(status)
+  os.exit(1)
 end
 
 -- A transducer: lines in, words in lower case out.
@@ -70,7 +70,7 @@ while arg[i] do
     i = i + 1
     local n = math.tointeger(tonumber(arg[i]))
     if not options[name] or not n or n < 1 then
-      fail(2, "usage: lua5.4 examples/wordcount.lua [--top N] [--counters N] [FILE...]\n  N: a whole number from 1")
+      fail("usage: lua5.4 examples/wordcount.lua [--top N] [--counters N] [FILE...]\n  N: a whole number from 1")
     end
     options[name] = n
   else
@@ -84,7 +84,7 @@ if #files == 0 then
 end
 
 local counts, err = wordcount(files, options.counters)
-if not counts then fail(1, err) end
+if not counts then fail(err) end
 
 local words, total = {}, 0
 for word, n in pairs(counts) do
