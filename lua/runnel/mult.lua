@@ -62,7 +62,8 @@ local function attend(self, tap)
   local done, put = tap.ch:done(), { tap.ch }
   local idle, busy = { tap.work, done }, { tap.work, done, put }
   repeat
-    local value = alts_index(idle, PRIORITY)
+    local can_watch, value = pcall(alts_index, idle, PRIORITY)
+    if not can_watch then value = take(tap.work) end -- too many wait for its closing already: it leaves with a value
     local accepted = false
     if value ~= nil then
       put[2] = value
