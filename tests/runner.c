@@ -1,0 +1,142 @@
+/* runner: runs a Lua script over the core and looks at what is left of it.
+
+     runner SCRIPT [ARGUMENT...]
+
+   The script's global `t` has invariants(), which raises what is broken in the scheduler; bytes(), what the state holds now;
+   and tracked(f), a value whose finalizer calls f, if it is given. When the script has ended, the state is closed with
+   whatever is still parked in it; then every tracked value must have been finalized, once, and no byte be left. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "invariants.h"
+
+int luaopen_runnel_core(lua_State *L);
+
+/* What has become of the state's memory, and of the tracked values, by number. */
+typedef struct Track {
+  size_t used;        /* bytes in use */
+  unsigned char *ran; /* how often each finalizer ran, at most 255 times */
+  size_t count;       /* tracked values so far */
+  size_t capacity;    /* of `ran` */
+} Track;
+
+static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
+  Track *track = (Track *)ud;
+  if (!block) old_size = 0; /* it is the type of the object then */
+  if (new_size == 0) {
+    free(block);
+    track->used -= old_size;
+    return NULL;
+  }
+  void *moved = realloc(block, new_size);
+  if (moved) track->used += new_size - old_size;
+  return moved;
+}
+
+static Track *track_of(lua_State *L) {
+  void *ud;
+  (void)lua_getallocf(L, &ud);
+  return (Track *)ud;
+}
+
+/* bytes() -> bytes in use */
+static int t_bytes(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)track_of(L)->used);
+  return 1;
+}
+
+/* __gc of a tracked value: calls its function. */
+static int finalized(lua_State *L) {
+  Track *track = track_of(L);
+  size_t number = *(const size_t *)lua_touserdata(L, 1);
+  if (track->ran[number] < 255) track->ran[number]++;
+  if (lua_getiuservalue(L, 1, 1) == LUA_TNIL) return 0;
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+/* tracked(f or nil) -> a value */
+static int t_tracked(lua_State *L) {
+  Track *track = track_of(L);
+  lua_settop(L, 1);
+  if (track->count == track->capacity) {
+    size_t capacity = track->capacity ? track->capacity * 2 : 1024;
+    unsigned char *ran = (unsigned char *)realloc(track->ran, capacity);
+    if (!ran) return luaL_error(L, "not enough memory");
+    track->ran = ran;
+    track->capacity = capacity;
+  }
+  size_t *number = (size_t *)lua_newuserdatauv(L, sizeof *number, 1);
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  *number = track->count;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  track->ran[track->count++] = 0;
+  lua_setmetatable(L, -2);
+  return 1;
+}
+
+static int with_traceback(lua_State *L) {
+  luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
+  return 1;
+}
+
+/* Opens the libraries, the core and t. */
+static void open_all(lua_State *L) {
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_runnel_core);
+  lua_setfield(L, -2, "runnel.core");
+  static const luaL_Reg functions[] = {{"bytes", t_bytes}, {"invariants", invariants_check}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, finalized);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcclosure(L, t_tracked, 1);
+  lua_setfield(L, -2, "tracked");
+  lua_setglobal(L, "t");
+  lua_settop(L, 0);
+}
+
+/* Runs the script with its arguments. */
+static int run(lua_State *L, int argc, char **argv) {
+  lua_pushcfunction(L, with_traceback);
+  int status = luaL_loadfile(L, argv[0]);
+  if (status == LUA_OK) {
+    luaL_checkstack(L, argc, "too many arguments");
+    for (int i = 1; i < argc; i++) lua_pushstring(L, argv[i]);
+    status = lua_pcall(L, argc - 1, 0, 1);
+  }
+  if (status != LUA_OK) (void)fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  return status == LUA_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+  Track track = {0};
+  if (argc < 2) {
+    (void)fprintf(stderr, "usage: runner SCRIPT [ARGUMENT...]\n");
+    return EXIT_FAILURE;
+  }
+  lua_State *L = lua_newstate(allocate, &track);
+  if (!L) return EXIT_FAILURE;
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+  open_all(L);
+  int status = run(L, argc - 1, argv + 1);
+  lua_close(L);
+  for (size_t i = 0; i < track.count && status == EXIT_SUCCESS; i++) {
+    if (track.ran[i] == 1) continue;
+    (void)fprintf(stderr, "%s: the finalizer of tracked value %zu of %zu ran %d times\n", argv[1], i + 1, track.count,
+                  track.ran[i]);
+    status = EXIT_FAILURE;
+  }
+  free(track.ran);
+  if (track.used) {
+    (void)fprintf(stderr, "%s: closing the state left %zu bytes\n", argv[1], track.used);
+    status = EXIT_FAILURE;
+  }
+  return status;
+}
