@@ -148,13 +148,31 @@ OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
 .PHONY: check-oom run-oom
 check-oom: ## every allocation of tests/oom/*.lua fails once
 	$(SETUP) san
-	$(THEN) run-oom BUILD=build/oom CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+	$(THEN) run-oom BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
 run-oom: $(BUILD)/oom
 	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--seeds 20)
+
+.PHONY: check-gc run-gc
+check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
+	$(SETUP) san
+	$(THEN) run-gc BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-gc: $(BUILD)/runner
+	$(BUILD)/runner tests/gc.lua $(if $(LONG),10000000,300000)
+	$(if $(LONG),for seed in $$(seq 2 30); do $(BUILD)/runner tests/gc.lua 100000 $$seed || exit; done)
+
+.PHONY: check-soak run-soak
+check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, invariants, stable memory
+	$(SETUP) san
+	$(THEN) run-soak BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-soak: $(BUILD)/runner
+	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
+	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
 	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
