@@ -32,7 +32,7 @@ static const char *check_rest(const Sched *S) {
   MUST(S->outside.count == 0, "the outside operation has waiters");
   MUST(S->outside.flags == ALT_BARE, "the outside operation has flags");
   MUST(!S->world.outer, "a simulation is said to be running");
-  MUST(S->world.batch >= 1 && S->world.batch <= 1024, "the batch is out of bounds");
+  MUST(S->world.left >= 1 && S->world.left <= S->world.stride, "the resumes until the next look are out of bounds");
   return NULL;
 }
 
