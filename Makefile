@@ -150,7 +150,7 @@ check-oom: ## every allocation of tests/oom/*.lua fails once
 	$(SETUP) san
 	$(THEN) run-oom BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
 run-oom: $(BUILD)/oom
-	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--seeds 20)
+	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--long 10)
 
 .PHONY: check-gc run-gc
 check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory

@@ -1,6 +1,6 @@
 /* oom: every allocation of a scenario fails once.
 
-     oom [--seeds N] SCENARIO...
+     oom [--long SEEDS] SCENARIO...
 
    A scenario is a Lua file that gets the table `t` of tests/oom_support.lua, sets up, and returns two functions. The first,
    the attempt, runs while allocations fail; the second, the check, looks at what has come of it when memory is there again.
@@ -8,9 +8,10 @@
    attempt ends untouched:
      once   that allocation fails, with its repetition: Lua answers a failure with a full collection and asks once more;
      all    so do all after it, until the attempt is over;
-   and with --seeds N, under N seeds each,
+   and in the long form, under that many seeds,
      some   each allocation fails with a probability of one in k, for k up to how many the attempt makes.
-   All of this with collections as usual, with a collector that never rests, and with the generational one.
+   All of this with collections as usual, with a collector that never rests, and with the generational one; the short form
+   leaves out "all" for the latter two.
 
    After each attempt the scenario's check, the invariants of the scheduler, a round of ordinary work in the same state, full
    collections and the closing of the state, which has to free every byte. Growing memory always moves it, so that a
@@ -300,13 +301,13 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
 }
 
 /* Runs a scenario with every allocation failing in turn. Returns how many attempts that were. */
-static uint32_t run(const char *file, uint32_t seeds) {
+static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
   uint32_t attempts = 0;
   for (int collector = 0; collector < NCOLLECTORS; collector++) {
     uint32_t most = 0;
     bool untouched;
     for (int mode = ONCE; mode <= ALL; mode++) {
-      untouched = false;
+      untouched = mode == ALL && collector != USUAL && !is_long;
       for (uint32_t k = 1; !untouched; k++, attempts++) {
         uint32_t asked = attempt(file, collector, (Mode)mode, k, 0, &untouched);
         if (k > MAX_ALLOCATIONS) fail("the attempt does not come to an end");
@@ -324,17 +325,15 @@ static uint32_t run(const char *file, uint32_t seeds) {
 
 int main(int argc, char **argv) {
   uint32_t seeds = 0;
-  int first = 1;
-  if (argc > 2 && strcmp(argv[1], "--seeds") == 0) {
-    seeds = (uint32_t)strtoul(argv[2], NULL, 10);
-    first = 3;
-  }
+  bool is_long = argc > 2 && strcmp(argv[1], "--long") == 0;
+  int first = is_long ? 3 : 1;
+  if (is_long) seeds = (uint32_t)strtoul(argv[2], NULL, 10);
   (void)signal(SIGABRT, on_crash);
 #if !defined(__SANITIZE_ADDRESS__)
   (void)signal(SIGSEGV, on_crash);
 #endif
   for (int i = first; i < argc; i++) {
-    uint32_t attempts = run(argv[i], seeds);
+    uint32_t attempts = run(argv[i], is_long, seeds);
     printf("%s: %u attempts\n", argv[i], (unsigned)attempts);
     (void)fflush(stdout);
   }

@@ -4,7 +4,7 @@
 local t = ...
 local rn = require "runnel"
 
-local N = 12
+local N = 6
 local sent, got = t.ledger(N)
 local chs = {}
 for i = 1, N do chs[i] = rn.chan(0) end

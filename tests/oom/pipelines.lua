@@ -2,7 +2,7 @@
 local t = ...
 local rn = require "runnel"
 
-local N = 6
+local N = 3
 local PIPES = 4
 local sent, got, tos = {}, {}, {}
 for i = 1, PIPES do

@@ -2,7 +2,7 @@
 local t = ...
 local rn = require "runnel"
 
-local N = 10
+local N = 6
 local sent, got = t.ledger(N)
 local ch, faulty
 
@@ -41,7 +41,7 @@ local function pump(channel, s, g)
     end
   end)
   t.go(function()
-    local v = rn.alts { channel, rn.timeout(50) }
+    local v = rn.alts { channel, rn.timeout(1) }
     if v then g[v] = g[v] + 1 end
   end)
 end

@@ -2,7 +2,7 @@
 local t = ...
 local rn = require "runnel"
 
-local N = 40
+local N = 20
 local slept, fired = {}, {}
 for i = 1, N do slept[i], fired[i] = false, false end
 local timeouts = {}
@@ -10,7 +10,7 @@ for i = 1, N do timeouts[i] = false end
 
 local function attempt()
   for i = 1, N do
-    timeouts[i] = rn.timeout(i % 7)
+    timeouts[i] = rn.timeout(i % 3)
     t.go(function()
       rn.sleep(i % 3 / 10)
       slept[i] = true
@@ -18,13 +18,13 @@ local function attempt()
       fired[i] = true
     end)
   end
-  rn.timeout(100)
+  rn.timeout(30)
   rn.alts { rn.chan(), rn.timeout(1) }
   rn.sleep(1)
 end
 
 local function check()
-  rn.go(function() rn.sleep(20) end):take()
+  rn.go(function() rn.sleep(4) end):take()
   local died = t.deaths()
   for i = 1, N do
     if timeouts[i] then assert(timeouts[i]:closed(), "a timeout has not fired") end
