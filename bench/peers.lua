@@ -1,0 +1,346 @@
+-- The same programs in runnel and in its peers, side by side; bench/peers/ has them.
+--
+--     make bench-peers                                                         all, and docs/performance.* anew
+--     lua5.4 bench/peers.lua [--quick] [--rounds=N] [PEER...] [WORKLOAD...]    some, from the repository's root
+--
+-- Each round asks for a workload in every peer, one after the other, then for the next one, so that a slow moment of
+-- the machine meets all alike. What is shown is the median of the rounds; a ratio is the median of the rounds' ratios.
+-- Each time starts a fresh process, but for the JVM, which stays and is warm.
+--
+-- Only a run of everything, without --quick, writes docs/performance.svg and the measured part of docs/performance.md.
+-- A peer that is not installed (scripts/setup peers) is left out.
+
+package.path = "bench/peers/?.lua;" .. package.path
+local chart = require "chart"
+
+local LUA = os.getenv "LUA" or "lua5.4"
+local PAGE, CHART = "docs/performance.md", "docs/performance.svg"
+
+-- ---- the peers ----
+
+-- Where Debian keeps the jars.
+local JARS = {}
+for jar in ("clojure core.async tools.analyzer.jvm tools.analyzer tools.reader core.memoize core.cache "
+  .. "data.priority-map spec.alpha core.specs.alpha asm"):gmatch "%S+" do
+  JARS[#JARS + 1] = "/usr/share/java/" .. jar .. ".jar"
+end
+local JAVA = "java -cp " .. table.concat(JARS, ":") .. " clojure.main"
+
+local CORE_ASYNC_VERSION = [[readlink -f /usr/share/java/core.async.jar | sed 's/.*core.async-\(.*\)\.jar/\1/'; ]]
+  .. JAVA .. [[ -e '(println (str ", Clojure " (clojure-version) ", JVM " (System/getProperty "java.version")))']]
+
+-- `version` is a command that fails where the peer is not installed.
+local PEERS = {
+  {
+    name = "runnel", title = "runnel", colour = "#dc2626", shape = "circle",
+    version = LUA .. [[ -e 'require "runnel" print("this tree, " .. _VERSION)']],
+    run = LUA .. " bench/peers/runnel/main.lua",
+  },
+  {
+    name = "go", title = "Go",
+    version = "go version | awk '{ print $3 }' | grep . && echo ', GOMAXPROCS=1'",
+    build = "mkdir -p build/peers && go build -o build/peers/go bench/peers/go/*.go",
+    run = "build/peers/go",
+  },
+  {
+    name = "tarantool", title = "Tarantool", colour = "#7c3aed", shape = "square",
+    version = [[tarantool -e 'print(_TARANTOOL .. ", " .. jit.version) os.exit()']],
+    run = "tarantool bench/peers/tarantool/main.lua",
+  },
+  {
+    name = "core.async", title = "core.async", colour = "#16a34a", shape = "diamond",
+    version = "test -f " .. JARS[2] .. " && " .. CORE_ASYNC_VERSION,
+    run = JAVA .. " bench/peers/core_async/main.clj",
+    stays = true,
+  },
+  {
+    name = "luv", title = "luv", colour = "#d97706", shape = "triangle",
+    version = LUA .. [[ -e 'local uv = require "luv" print("libuv " .. uv.version_string() .. ", " .. _VERSION)']],
+    run = LUA .. " bench/peers/luv/main.lua",
+  },
+  {
+    name = "cqueues", title = "cqueues", colour = "#475569", shape = "cross",
+    version = LUA .. [[ -e 'print(require "cqueues".VERSION .. ", " .. _VERSION)']],
+    run = LUA .. " bench/peers/cqueues/main.lua",
+  },
+  { name = "floor", title = "floor", run = LUA .. " bench/peers/floor/main.lua" },
+}
+
+-- ---- the workloads, in the page's order ----
+
+-- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's.
+local WORKLOADS = {
+  { name = "chan0", what = "chan(0), a message", unit = "ns", reach = 0.90 },
+  { name = "chan1", what = "chan(1), a message", unit = "ns", reach = 1.1 },
+  { name = "chan100", what = "chan(100), a message", unit = "ns", reach = 1.5 },
+  { name = "pingpong", what = "ping-pong, a round trip", unit = "ns", reach = 1.0 },
+  { name = "ring", what = "ring of 1000, a hop", unit = "ns", reach = 0.90 },
+  { name = "select4", what = "select of 4", unit = "ns", reach = 0.8 },
+  { name = "fanin4", what = "select of 4, 4 putters", unit = "ns", reach = 0.8 },
+  { name = "select64", what = "select of 64", unit = "ns", reach = 0.8 },
+  { name = "spawn", what = "spawn + take", unit = "ns", reach = 1.4 },
+  { name = "skynet", what = "skynet, a go block", unit = "ns" },
+  { name = "sieve", what = "sieve, 1000 primes", unit = "ms", per = 1e6, reach = 1.0 },
+  { name = "pipeline", what = "pipeline of 8, a job", unit = "ns" },
+  { name = "mult", what = "mult to 4, a message", unit = "ns" },
+  { name = "timeouts", what = "a million timeouts", unit = "ns each", reach = 0.5 },
+  { name = "timers", what = "the same, none shared", unit = "ns each", reach = 0.5 },
+  { name = "parked", what = "a parked go block", unit = "bytes", reach = 0.5 },
+  { name = "channel", what = "an unbuffered channel", unit = "bytes" },
+}
+
+-- ---- the command line ----
+
+local quick, rounds = false, nil
+local asked = {}
+
+local function usage()
+  io.stderr:write "usage: lua5.4 bench/peers.lua [--quick] [--rounds=N] [PEER...] [WORKLOAD...]\n"
+  for title, list in pairs { peers = PEERS, workloads = WORKLOADS } do
+    io.stderr:write(title, ":")
+    for _, item in ipairs(list) do io.stderr:write(" ", item.name) end
+    io.stderr:write "\n"
+  end
+  os.exit(2)
+end
+
+local known = {}
+for _, list in ipairs { PEERS, WORKLOADS } do
+  for _, item in ipairs(list) do known[item.name] = list end
+end
+for _, word in ipairs(arg) do
+  if word == "--quick" then
+    quick = true
+  elseif word:find "^%-%-rounds=%d+$" then
+    rounds = tonumber(word:match "%d+")
+  elseif known[word] then
+    asked[word] = true
+    asked[known[word]] = true
+  else
+    usage()
+  end
+end
+rounds = math.max(1, rounds or (quick and 3 or 7))
+
+local function chosen(list)
+  if not asked[list] then return list end
+  local some = {}
+  for _, item in ipairs(list) do
+    if asked[item.name] then some[#some + 1] = item end
+  end
+  return some
+end
+local workloads = chosen(WORKLOADS)
+
+-- ---- running programs ----
+
+-- What a command prints, on one line; nil when it fails.
+local function output(command)
+  local pipe = assert(io.popen("{ " .. command .. "; } 2>/dev/null"))
+  local text = pipe:read "a"
+  local ok = pipe:close()
+  text = text:gsub("\n", ""):gsub("%s+$", "")
+  return ok and text ~= "" and text or nil
+end
+
+-- A process that stays: questions go to its standard input through a named pipe.
+local function start(peer)
+  local name = os.tmpname()
+  os.remove(name)
+  assert(os.execute("mkfifo -m 600 " .. name))
+  peer.answers = assert(io.popen(("%s %s <%s"):format(peer.run, quick and "--quick" or "", name)))
+  peer.questions = assert(io.open(name, "w"))
+  peer.questions:setvbuf "line"
+  os.remove(name)
+end
+
+-- A workload in a peer: ns or bytes, or nil.
+local function measure(peer, workload)
+  local pattern = "^" .. workload.name .. " (%-?[%d.]+)$"
+  if not peer.stays then
+    local line = output(("%s %s %s"):format(peer.run, quick and "--quick" or "", workload.name))
+    return line and tonumber(line:match(pattern))
+  end
+  if not peer.questions then start(peer) end
+  peer.questions:write(workload.name, "\n")
+  local value
+  for line in peer.answers:lines() do
+    if line == "done" then return value end
+    value = tonumber(line:match(pattern))
+  end
+  error(peer.name .. " has ended")
+end
+
+local peers, missing = {}, {}
+for _, peer in ipairs(chosen(PEERS)) do
+  peer.found = not peer.version or output(peer.version)
+  if peer.found and peer.build then assert(os.execute(peer.build), "cannot build " .. peer.name) end
+  local list = peer.found and peers or missing
+  list[#list + 1] = peer
+end
+if missing[1] == PEERS[1] then
+  io.stderr:write "runnel is not built: make all, and eval \"$(make -s env)\"\n"
+  os.exit(1)
+end
+
+local samples = {} -- [workload's name][peer's name] = the rounds' values
+for _, workload in ipairs(WORKLOADS) do samples[workload.name] = {} end
+for round = 1, rounds do
+  io.stderr:write(("round %d of %d\n"):format(round, rounds))
+  for _, workload in ipairs(workloads) do
+    for _, peer in ipairs(peers) do
+      local list = samples[workload.name][peer.name] or {}
+      local value = measure(peer, workload)
+      if value then list[#list + 1] = value end
+      samples[workload.name][peer.name] = list[1] and list
+    end
+  end
+end
+for _, peer in ipairs(peers) do
+  if peer.questions then
+    peer.questions:close()
+    peer.answers:close()
+  end
+end
+
+-- ---- statistics ----
+
+local function median(list)
+  local sorted = table.move(list, 1, #list, 1, {})
+  table.sort(sorted)
+  local middle = (#sorted + 1) // 2
+  return #sorted % 2 == 1 and sorted[middle] or (sorted[middle] + sorted[middle + 1]) / 2
+end
+
+local function value_of(workload, peer_name)
+  local list = samples[workload.name][peer_name]
+  return list and median(list)
+end
+
+-- The median of the ratios of one peer's value to another's in the same round.
+local function ratio_of(workload, peer_name, other_name)
+  local above, below = samples[workload.name][peer_name], samples[workload.name][other_name]
+  if not above or not below or #above ~= #below then return nil end
+  local ratios = {}
+  for i = 1, #above do ratios[i] = above[i] / below[i] end
+  return median(ratios)
+end
+
+-- Three digits or all before the point.
+local function show(x)
+  return ((x < 9.995 and "%.2f") or (x < 99.95 and "%.1f") or "%.0f"):format(x)
+end
+
+-- ---- the tables ----
+
+-- A table in Markdown, padded so that it can be read as it is. The first column is left-aligned.
+local function markdown(rows)
+  local widths = {}
+  for _, row in ipairs(rows) do
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 3, utf8.len(cell)) end
+  end
+  local lines = {}
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, cell in ipairs(row) do
+      local padding = (" "):rep(widths[i] - utf8.len(cell))
+      cells[i] = i == 1 and cell .. padding or padding .. cell
+    end
+    lines[#lines + 1] = "| " .. table.concat(cells, " | ") .. " |"
+    if n == 1 then
+      for i, width in ipairs(widths) do cells[i] = i == 1 and ("-"):rep(width) or ("-"):rep(width - 1) .. ":" end
+      lines[#lines + 1] = "| " .. table.concat(cells, " | ") .. " |"
+    end
+  end
+  return table.concat(lines, "\n")
+end
+
+local function medians()
+  local rows = { { "" } }
+  for _, peer in ipairs(peers) do table.insert(rows[1], peer.title) end
+  for _, workload in ipairs(workloads) do
+    local row = { ("%s (%s)"):format(workload.what, workload.unit) }
+    for _, peer in ipairs(peers) do
+      local value = value_of(workload, peer.name)
+      local ratio = peer.name ~= "go" and peer.name ~= "floor" and ratio_of(workload, peer.name, "go")
+      row[#row + 1] = not value and ""
+        or show(value / (workload.per or 1)) .. (ratio and (" (%s)"):format(show(ratio)) or "")
+    end
+    rows[#rows + 1] = row
+  end
+  return markdown(rows)
+end
+
+local reached, figures = 0, 0
+local function verdict(ratio, reach, met)
+  if not ratio or not reach then return ratio and show(ratio) or "" end
+  figures = figures + 1
+  if met then reached = reached + 1 end
+  return ("%s, %s"):format(show(ratio), met and "met" or "not met")
+end
+
+local function targets()
+  local rows = { { "", "runnel / Go", "to reach", "Tarantool / runnel > 1", "core.async / runnel ≥ 4" } }
+  for _, workload in ipairs(workloads) do
+    local to_go = ratio_of(workload, "runnel", "go")
+    local tarantool = ratio_of(workload, "tarantool", "runnel")
+    local core_async = ratio_of(workload, "core.async", "runnel")
+    rows[#rows + 1] = {
+      workload.what,
+      verdict(to_go, workload.reach, to_go and workload.reach and to_go <= workload.reach),
+      workload.reach and ("≤ %.2f"):format(workload.reach) or "",
+      verdict(tarantool, 1, tarantool and tarantool > 1),
+      verdict(core_async, 4, core_async and core_async >= 4),
+    }
+  end
+  return markdown(rows) .. ("\n\n%d of %d figures are met."):format(reached, figures)
+end
+
+local function machine()
+  local cpu = output "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1"
+    or output "sysctl -n machdep.cpu.brand_string"
+  local system = output "sed -n 's/^PRETTY_NAME=\"\\(.*\\)\"/\\1/p' /etc/os-release" or output "uname -s"
+  local lines = { ("Measured on %s cores (%s), %s; the medians of %d rounds."):format(
+    output "getconf _NPROCESSORS_ONLN" or "?", cpu or "unknown", system or "unknown", rounds) }
+  lines[#lines + 1] = ""
+  for _, peer in ipairs(peers) do
+    if peer.version then lines[#lines + 1] = ("- %s: %s"):format(peer.title, peer.found) end
+  end
+  for _, peer in ipairs(missing) do
+    lines[#lines + 1] = ("- %s is left out: it is not installed here (`scripts/setup peers`)"):format(peer.title)
+  end
+  lines[#lines + 1] = "- copas is left out: Debian does not have it for Lua 5.4"
+  return table.concat(lines, "\n")
+end
+
+local measured = table.concat({ machine(), medians(), targets() }, "\n\n")
+print(measured)
+
+-- ---- the page and the chart ----
+
+if quick or asked[PEERS] or asked[WORKLOADS] then return end
+
+local rows, series = {}, {}
+for _, workload in ipairs(workloads) do
+  local row = { label = workload.what, target = workload.reach }
+  for _, peer in ipairs(peers) do row[peer.name] = peer.shape and ratio_of(workload, peer.name, "go") end
+  rows[#rows + 1] = row
+end
+for _, peer in ipairs(peers) do
+  if peer.shape then series[#series + 1] = peer end
+end
+
+local function write(name, text)
+  local file = assert(io.open(name, "w"))
+  assert(file:write(text))
+  assert(file:close())
+  io.stderr:write("wrote ", name, "\n")
+end
+
+write(CHART, chart("runnel and its peers, against Go on one processor", rows, series))
+local file = assert(io.open(PAGE))
+local page = file:read "a"
+file:close()
+local before, after = page:match "^(.*<!%-%- measured %-%->\n).-(<!%-%- end of what was measured %-%->.*)$"
+assert(before, PAGE .. ": where the measured part goes is not marked")
+write(PAGE, before .. "\n" .. measured .. "\n\n" .. after)

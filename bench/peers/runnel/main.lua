@@ -1,0 +1,110 @@
+-- The workloads in runnel.
+--
+--     lua5.4 bench/peers/runnel/main.lua [--quick] NAME...        after `make all` and eval "$(make -s env)"
+
+package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
+local measure = require "measure"
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+local chan, go = rn.chan, rn.go
+local shared = require "workloads"(go, chan)
+
+-- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each has its own.
+local function alts_over(width, own_putters)
+  return function(n)
+    local ops, alts = {}, rn.alts
+    for i = 1, width do ops[i] = chan() end
+    local function put(first, step)
+      for i = first, n, step do ops[(i - 1) % width + 1]:put(i) end
+    end
+    if own_putters then
+      for i = 1, width do go(put, i, width) end
+    else
+      go(put, 1, 1)
+    end
+    for _ = 1, n do alts(ops) end
+  end
+end
+
+local function spawn(n)
+  local function f() return true end
+  for _ = 1, n do go(f):take() end
+end
+
+local function pipeline(n)
+  local from, to = chan(), chan()
+  go(function()
+    for i = 1, n do from:put(i) end
+    from:close()
+  end)
+  rn.pipeline_async(8, to, function(value, result)
+    go(function()
+      result:put(value + 1)
+      result:close()
+    end)
+  end, from)
+  local sum = 0
+  for value in to do sum = sum + value end
+  assert(sum == n * (n + 3) // 2)
+end
+
+local function mult(n)
+  local from, done = chan(), {}
+  local m = rn.mult(from)
+  for i = 1, 4 do
+    local ch = m:tap(chan())
+    done[i] = go(function()
+      for _ = 1, n do ch:take() end
+    end)
+  end
+  for i = 1, n do from:put(i) end
+  for i = 1, 4 do done[i]:take() end
+end
+
+-- n timeouts that end within a second, once all have been made.
+local function timeouts(n)
+  local list = {}
+  for i = 1, n do list[i] = rn.timeout(math.random(1000, 2000)) end
+  for i = 1, n do list[i]:take() end
+end
+
+-- The same without any two of them sharing a channel, which those within 10 ms do: under virtual time, since they take
+-- 10 ms each.
+local function timers(n)
+  local list = {}
+  for i = 1, n do list[i] = i end
+  for i = n, 2, -1 do
+    local j = math.random(i)
+    list[i], list[j] = list[j], list[i]
+  end
+  for i = 1, n do list[i] = rn.timeout(10 * list[i]) end
+  for i = 1, n do list[i]:take() end
+end
+
+local function ns(f, ...)
+  return measure.ns(function(n) rn.run(f, n) end, ...)
+end
+local workloads = {
+  chan0 = ns(shared.messages(0), 100000),
+  chan1 = ns(shared.messages(1), 100000),
+  chan100 = ns(shared.messages(100), 100000),
+  pingpong = ns(shared.ping_pong, 100000),
+  ring = ns(shared.ring, 1000, 1000),
+  select4 = ns(alts_over(4, false), 100000),
+  fanin4 = ns(alts_over(4, true), 100000),
+  select64 = ns(alts_over(64, false), 20000),
+  spawn = ns(spawn, 100000),
+  skynet = ns(shared.skynet, 10, 111111, true),
+  sieve = ns(shared.sieve, 1),
+  pipeline = ns(pipeline, 100000, 1, true),
+  mult = rn.mult and ns(mult, 20000),
+  timeouts = ns(timeouts, 1000000, 1, true),
+  timers = measure.ns(function(n) sim.run(function() timers(n) end) end, 1000000, 1, true),
+  parked = measure.bytes(measure.lua_bytes, 100000, function(...)
+    shared.parked(...)
+    rn.run() -- until all are parked
+  end),
+  channel = measure.bytes(measure.lua_bytes, 100000, shared.channels),
+}
+measure.main(workloads)
