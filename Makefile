@@ -95,6 +95,13 @@ bench: ## set up, build and run the benchmark
 run-bench: all
 	$(LUA) bench/bench.lua
 
+.PHONY: bench-peers run-bench-peers
+bench-peers: ## the same programs in runnel and its peers; PEERS='--quick go chan0' for less than all
+	$(SETUP) peers
+	$(THEN) run-bench-peers
+run-bench-peers: all
+	$(LUA) bench/peers.lua $(PEERS)
+
 .PHONY: docs run-docs
 docs: ## the reference, from the sources, into docs/reference/
 	$(SETUP) docs
@@ -210,9 +217,10 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no tab and no space at a line's end
+lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
 	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(sort $(shell find lua -name '*.lua'))
-	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile '\t|\s$$' .
+	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.go' '\t|\s$$' .
+	@! grep -rnIP --include='*.go' '\s$$' bench
 
 ## Installing
 

@@ -182,7 +182,7 @@
         (let [took (nanoseconds f n)]
           (if (or fixed (>= took enough))
             (/ (double took) (* n per))
-            (recur (* n (min 10 (int (Math/ceil (/ (* 1.5 enough) took))))))))))))
+            (recur (* n (min 10 (int (Math/ceil (/ (* 1.5 enough) (max 1 took)))))))))))))
 
 (defn in-use []
   (dotimes [_ 3] (System/gc))
