@@ -176,7 +176,7 @@
   [f start & {:keys [per fixed] :or {per 1}}]
   (fn []
     (let [start (if quick (max 1 (quot start 10)) start)
-          enough (if quick 4e7 2e8)]
+          enough (if quick 1e8 4e8)]
       (warm-up f start)
       (loop [n start]
         (let [took (nanoseconds f n)]
