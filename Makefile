@@ -32,9 +32,12 @@ else
 MODULE_LDFLAGS = -shared
 endif
 
-# csrc/host/ is the executable's, not the module's, so the wildcard stays on one level.
-SOURCES = $(wildcard csrc/*.c)
-OBJECTS = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+# csrc/host/ is the executable's, not the module's, so the wildcard stays on one level; and csrc/api*.c is the library's,
+# which has the Lua modules in it besides.
+SOURCES     = $(filter-out csrc/api%,$(wildcard csrc/*.c))
+OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+LIB_SOURCES = $(wildcard csrc/api*.c)
+LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -o -name '*.fnl')))
 
 # What is run from here finds the tree first, then whatever it found before. `make env` prints the same.
@@ -61,7 +64,17 @@ $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
--include $(OBJECTS:.o=.d)
+$(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -Icsrc -c -o $@ $<
+
+LUA_FILES = $(sort $(shell find lua -name '*.lua'))
+$(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
+	@mkdir -p $(@D)
+	$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
+	@mv $@.new $@
+
+-include $(LIB_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
@@ -218,7 +231,7 @@ lint-cppcheck:
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
 lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
-	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(sort $(shell find lua -name '*.lua'))
+	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
 	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.go' '\t|\s$$' .
 	@! grep -rnIP --include='*.go' '\s$$' bench
 
