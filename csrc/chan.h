@@ -77,6 +77,14 @@ void chan_init(Chan *ch, struct Sched *S);
 /* Puts the value at index `value` of L if that can be done at once. */
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
 
+/* Whether chan_put would complete at once without allocating and without running code of the user's, and so cannot
+   raise. */
+static inline bool chan_put_is_plain(const Chan *ch) {
+  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind == BUFFER_POLICY) return false;
+  if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
+  return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
+}
+
 /* Takes if that can be done at once, and pushes the value, or nil of a closed and drained channel and then its reason if
    it has one. Returns how many it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
@@ -97,10 +105,11 @@ static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
   return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
 }
 
-/* Whether one more put, or take, may wait. Any number of takes may wait for a time to come: there a buffer is no cure. */
+/* Whether one more put, or take, may wait. Any number of takes may wait for a time to come, or for a channel to close: there
+   a buffer is no cure. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
   if (is_put) return ch->nputs < CHAN_MAX_PENDING;
-  return ch->ntakes < CHAN_MAX_PENDING || (ch->flags & CHAN_TIMEOUT);
+  return ch->ntakes < CHAN_MAX_PENDING || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE));
 }
 
 /* Raises that one more waiter is too many for the channel; `what` is the function that was called. */

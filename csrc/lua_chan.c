@@ -61,6 +61,24 @@ static int chan_lua_offer(lua_State *L) {
   return 1;
 }
 
+/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with offer:
+   because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1. Raises nothing
+   but that an argument is wrong, before it puts. */
+static int core_offer_each(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  check_value(L, 2, "offer_each");
+  lua_Integer i = luaL_checkinteger(L, 3);
+  lua_settop(L, 3);
+  for (;; i++) {
+    lua_rawgeti(L, 1, i);
+    Chan *ch = face_to_chan(L, 4);
+    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
+    lua_settop(L, 3);
+  }
+  lua_pushinteger(L, i);
+  return 1;
+}
+
 /* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "poll", "ch:poll()");
@@ -193,6 +211,9 @@ static int chan_lua_close(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
     return luaL_error(L, "close: a timeout closes by itself, and others who asked for about the same time share it");
+  }
+  if (UNLIKELY((ch->flags & (CHAN_DONE | CHAN_CLOSED)) == CHAN_DONE)) {
+    return luaL_error(L, "close: a channel of done() closes with the channel that it was asked from; close that one");
   }
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
   return 0;
@@ -454,6 +475,7 @@ void lua_chan_open(lua_State *L) {
       {"promise_chan", core_promise_chan},
       {"timeout", core_timeout},
       {"is_chan", core_is_chan},
+      {"offer_each", core_offer_each},
       {NULL, NULL},
   };
   face_register(L, functions);

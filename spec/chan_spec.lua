@@ -381,6 +381,35 @@ describe("a channel", function()
       assert.same({ nil, "why", n = 2 }, world.pack_take(ch))
     end))
 
+    it("cannot be closed by anybody else", within(function()
+      local ch = rn.chan()
+      local done = ch:done()
+      raises("^close: a channel of done%(%) closes with the channel", function() done:close() end)
+      assert.is_false(done:closed())
+      ch:close()
+      done:close()
+      assert.is_true(done:closed())
+    end))
+
+    it("may be waited for by any number of takers, in alts too", within(function()
+      local ch, woken = rn.chan(), 0
+      for _ = 1, 3000 do
+        rn.go(function()
+          ch:done():take()
+          woken = woken + 1
+        end)
+        rn.go(function()
+          rn.alts { rn.chan(), ch:done() }
+          woken = woken + 1
+        end)
+      end
+      settle()
+      assert.equal(0, woken)
+      ch:close()
+      settle()
+      assert.equal(6000, woken)
+    end))
+
     it("lives as long as somebody can still see the channel close", within(function()
       local ch = rn.chan()
       local woken

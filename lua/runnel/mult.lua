@@ -10,7 +10,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 local guard = require "runnel.guard"
 
-local chan, go, alts_index, yield = core.chan, core.go, core.alts_index, core.yield
+local chan, go, alts_index, yield, offer_each = core.chan, core.go, core.alts_index, core.yield, core.offer_each
 local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -62,8 +62,7 @@ local function attend(self, tap)
   local done, put = tap.ch:done(), { tap.ch }
   local idle, busy = { tap.work, done }, { tap.work, done, put }
   repeat
-    local can_watch, value = pcall(alts_index, idle, PRIORITY)
-    if not can_watch then value = take(tap.work) end -- too many wait for its closing already: it leaves with a value
+    local value = alts_index(idle, PRIORITY)
     local accepted = false
     if value ~= nil then
       put[2] = value
@@ -95,7 +94,7 @@ local function run(self)
   local value, chs -- what is being offered, and to whom
   local at = 0 -- how many of them have been offered it, should code of a channel's own raise; 0 while there is none
 
-  -- Offers to those who are left, now that others have run. Who is still full gets the value from its go block.
+  -- Offers to those who are left. Who is still full gets the value from its go block.
   local function offer_rest()
     for i = at + 1, #chs do
       at = i
@@ -113,25 +112,35 @@ local function run(self)
     at = 0
   end
 
-  -- Takes and offers values until the source closes, and returns why it has. This is all that most values meet.
+  -- Goes on to offer, from the i-th channel. Where one is closed or full it is asked again after the others have run: most
+  -- often whoever takes from it is about to.
+  local function insist(i)
+    local waited = false
+    while chs[i] do
+      at = i
+      if not offer(chs[i], value) then
+        at = i - 1
+        if not waited then yield() end
+        if waited or self.chs ~= chs then return offer_rest() end
+        waited, i = true, at
+      end
+      i = offer_each(chs, value, i + 1)
+    end
+    at = 0
+  end
+
+  -- Takes and offers values until the source closes, and returns why it has.
   local function pump()
-    local take, offer, source = take, offer, self.source -- luacheck: ignore 431
+    local take, offer_each, source = take, offer_each, self.source -- luacheck: ignore 431
     while true do
       local v, err = take(source)
       if v == nil then return err end
       local all = self.chs or list_channels(self)
-      value, chs = v, all
-      for i = 1, #all do
-        at = i
-        if not offer(all[i], v) then
-          -- It is closed, or full; most often because whoever takes from it is about to.
-          at = i - 1
-          yield()
-          offer_rest()
-          break
-        end
+      local i = offer_each(all, v, 1)
+      if all[i] then
+        value, chs = v, all
+        insist(i)
       end
-      at = 0
     end
   end
 
