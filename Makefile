@@ -119,11 +119,13 @@ run-bench-peers: all
 docs: ## the reference, from the sources, into docs/reference/
 	$(SETUP) docs
 	$(THEN) run-docs
+# Debian's ldoc asks for an older Lua, which need not be here, and runs with this one. LuaRocks' is a shell script.
+run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
 run-docs:
 	rm -rf $(BUILD)/ldoc docs/reference
 	mkdir -p $(BUILD)/ldoc
 	$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
-	ldoc --fatalwarnings --testing .
+	$(LDOC) --fatalwarnings --testing .
 
 ## Checks
 
