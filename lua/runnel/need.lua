@@ -1,0 +1,16 @@
+---Loads a library that runnel can do without, for the modules that cannot.
+
+---@param library string the name to require
+---@param packages string what to install, for who lacks it
+---@return any library
+---An error is that of the line that requires the module which needs the library.
+local function need(library, packages)
+  local ok, found = pcall(require, library)
+  if ok then return found end
+  -- 1 is this function, 2 the module, 3 require, 4 the line.
+  local why = tostring(found)
+  if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
+  error(("the library %s is needed here (%s): %s"):format(library, packages, why), 4)
+end
+
+return need

@@ -1,0 +1,143 @@
+-- runnel.driver.luv: libuv's timers, pipes and sockets beside go blocks.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local has_luv, uv = pcall(require, "luv")
+
+describe("runnel.driver.luv", function()
+  if not has_luv then return pending "luv is not installed" end
+  local driver = require "runnel.driver.luv"
+
+  before_each(function()
+    stage.open()
+    rn.driver(driver)
+  end)
+  after_each(function()
+    uv.walk(function(handle) if not handle:is_closing() then handle:close() end end)
+    uv.run()
+    stage.close()
+  end)
+
+  -- A channel of the ticks of a timer of luv's.
+  local function ticker(ms)
+    local ticks, timer = rn.chan(100), uv.new_timer()
+    timer:start(ms, ms, function() ticks:put_async(true) end)
+    return ticks, timer
+  end
+
+  it("runs luv's timers while everybody is parked", function()
+    local ticks = ticker(1)
+    for _ = 1, 3 do assert.is_true(ticks:take()) end
+    rn.run(function() assert.is_true(ticks:take()) end)
+  end)
+
+  it("keeps run going while a handle is active", function()
+    local log = {}
+    local timer = uv.new_timer()
+    timer:start(5, 0, function() rn.go(function() log[#log + 1] = "started by the timer" end) end)
+    rn.run()
+    assert.same({ "started by the timer" }, log)
+  end)
+
+  it("wakes for runnel's timers while luv has nothing to do", function()
+    uv.new_timer():start(60000, 0, print)
+    local start = rn.now()
+    rn.sleep(5)
+    local took = rn.now() - start
+    assert.is_true(took >= 5 and took < 1000, took)
+  end)
+
+  it("leaves luv's loop without a handle of its own when it is not waiting", function()
+    rn.sleep(1)
+    assert.is_false(driver:alive())
+    assert.is_false(uv.loop_alive())
+    assert.error_matches(function() rn.chan():take() end, "deadlock")
+  end)
+
+  it("waits for a fraction of a millisecond, and for longer than libuv can count", function()
+    rn.sleep(0.01)
+    uv.new_timer():start(5, 0, function() end)
+    driver:wait(1e300)
+    driver:wait(math.huge)
+    driver:wait(-1)
+  end)
+
+  it("carries bytes between a pipe of luv's and go blocks", function()
+    local ends = uv.pipe({ nonblock = true }, { nonblock = true })
+    local reader, writer = uv.new_pipe(), uv.new_pipe()
+    reader:open(ends.read)
+    writer:open(ends.write)
+    local chunks = rn.chan(100)
+    reader:read_start(function(err, chunk)
+      if chunk then chunks:put_async(chunk) else chunks:close(err) end
+    end)
+    local sent = {}
+    rn.go(function()
+      for i = 1, 50 do
+        sent[i] = ("line %d\n"):format(i)
+        local written = rn.promise_chan()
+        writer:write(sent[i], function(err) written:put_async(err or "done") end)
+        assert.equal("done", written:take())
+      end
+      writer:close()
+    end)
+    local received = table.concat(stage.drain(chunks))
+    assert.equal(table.concat(sent), received)
+  end)
+
+  it("serves connections of luv's from go blocks", function()
+    local server = uv.new_tcp()
+    server:bind("127.0.0.1", 0)
+    server:listen(16, function()
+      local socket = uv.new_tcp()
+      server:accept(socket)
+      socket:read_start(function(_, chunk)
+        if not chunk then return socket:close() end
+        rn.go(function()
+          rn.sleep(1)
+          socket:write(chunk:upper())
+        end)
+      end)
+    end)
+    local answers = rn.chan(10)
+    for i = 1, 10 do
+      local client = uv.new_tcp()
+      client:connect("127.0.0.1", server:getsockname().port, function(err)
+        assert(not err, err)
+        client:write("hello " .. i)
+        client:read_start(function(_, chunk)
+          if chunk then answers:put_async(chunk) end
+          client:close()
+        end)
+      end)
+    end
+    local got = {}
+    for i = 1, 10 do got[i] = answers:take() end
+    table.sort(got)
+    assert.equal("HELLO 1", got[1])
+    assert.equal("HELLO 10", got[2])
+    assert.equal("HELLO 9", got[10])
+  end)
+
+  it("and a busy go block: neither starves the other #slow", function()
+    local ticks, timer = ticker(1)
+    local stop, turns = false, 0
+    rn.run(function()
+      local busy = rn.go(function()
+        while not stop do
+          turns = turns + 1
+          rn.yield()
+        end
+      end)
+      local start = rn.now()
+      for _ = 1, 100 do ticks:take() end
+      local took = rn.now() - start
+      stop = true
+      busy:take()
+      assert.is_true(took < 1000, took) -- 100 ms, were nobody else on this machine
+      assert.is_true(turns > 1000, turns)
+    end)
+    timer:stop()
+  end)
+end)
+
