@@ -2,6 +2,7 @@
 #include "driver.h"
 
 #include <lauxlib.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/select.h>
 
@@ -16,16 +17,40 @@ void driver_check_hook(lua_State *L) {
   lua_call(L, 0, 0);
 }
 
-/* Sleeps. Signals are held back between the look at the hook and the sleep, so that none falls in between unnoticed. */
-static void sleep_ns(lua_State *L, int64_t ns) {
+enum { BLIND_MS = 100 /* the longest wait that does not see signals */ };
+
+/* Sleeps until `fd`, unless it is negative, is readable. Signals are held back between the look at the hook and the sleep,
+   so that none falls in between unnoticed. */
+static void sleep_ns(lua_State *L, int fd, int64_t ns) {
+  if (fd >= FD_SETSIZE) { /* too large for pselect */
+    int ms = ns < 0 || ns > BLIND_MS * CLOCK_MS ? BLIND_MS : (int)((ns + CLOCK_MS - 1) / CLOCK_MS);
+    poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms);
+    return;
+  }
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   if (!lua_gethookmask(L)) {
     struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    pselect(0, NULL, NULL, NULL, ns < 0 ? NULL : &ts, &old);
+    fd_set readable;
+    FD_ZERO(&readable);
+    if (fd >= 0) FD_SET(fd, &readable);
+    pselect(fd + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, &old);
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
+  World *w = &S->world;
+  if (S->stop || w->ready.first) return;
+  Timer *first = heap_first(&w->heap);
+  if (first) {
+    int64_t left = first->deadline - clock_now(&w->clock);
+    if (left <= 0) return;
+    if (ns < 0 || left < ns) ns = left;
+  }
+  if (ns != 0) sleep_ns(L, fd, ns);
+  driver_check_hook(L);
 }
 
 void driver_wait(lua_State *L, Sched *S, int64_t ns) {
@@ -35,7 +60,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   }
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
-    if (ns != 0) sleep_ns(L, ns);
+    if (ns != 0) sleep_ns(L, -1, ns);
     driver_check_hook(L);
     return;
   }

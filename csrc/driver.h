@@ -11,6 +11,10 @@
 /* Waits until the deadline `ns` from now, or for ever when negative; 0 only looks. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
+/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, until the next deadline, or
+   until `ns` from now unless negative. Does not wait when there is something to run already. Raises what a hook raises. */
+void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
+
 /* Whether the driver has events that may come. */
 bool driver_alive(lua_State *L);
 

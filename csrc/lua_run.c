@@ -1,6 +1,8 @@
 /* lua_run.c: running the scheduler from the outside: run, step, the driver, and simulations. */
+#include <limits.h>
 #include <math.h>
 
+#include "driver.h"
 #include "go.h"
 #include "lua_face.h"
 #include "report.h"
@@ -78,6 +80,14 @@ static int core_driver(lua_State *L) {
   return 1;
 }
 
+/* wait_readable(fd, ms or nil), for drivers */
+static int core_wait_readable(lua_State *L) {
+  lua_Integer fd = luaL_checkinteger(L, 1);
+  if (fd < 0 || fd > INT_MAX) return luaL_error(L, "wait_readable: a file descriptor expected");
+  driver_wait_readable(L, sched_self(L), (int)fd, lua_isnoneornil(L, 2) ? -1 : face_check_ms(L, 2, "wait_readable"));
+  return 0;
+}
+
 /* ---- simulations ---- */
 
 /* Runs the root of a simulation: (f, ...). */
@@ -127,6 +137,7 @@ void lua_run_open(lua_State *L) {
       {"run", core_run},
       {"step", core_step},
       {"driver", core_driver},
+      {"wait_readable", core_wait_readable},
       {"simulate", core_simulate},
       {NULL, NULL},
   };

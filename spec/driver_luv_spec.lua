@@ -18,6 +18,8 @@ describe("runnel.driver.luv", function()
     stage.close()
   end)
 
+  local function nothing() end
+
   -- A channel of the ticks of a timer of luv's.
   local function ticker(ms)
     local ticks, timer = rn.chan(100), uv.new_timer()
@@ -40,7 +42,7 @@ describe("runnel.driver.luv", function()
   end)
 
   it("wakes for runnel's timers while luv has nothing to do", function()
-    uv.new_timer():start(60000, 0, print)
+    uv.new_timer():start(60000, 0, nothing)
     local start = rn.now()
     rn.sleep(5)
     local took = rn.now() - start
@@ -56,10 +58,49 @@ describe("runnel.driver.luv", function()
 
   it("waits for a fraction of a millisecond, and for longer than libuv can count", function()
     rn.sleep(0.01)
-    uv.new_timer():start(5, 0, function() end)
-    driver:wait(1e300)
-    driver:wait(math.huge)
-    driver:wait(-1)
+    uv.new_timer():start(5, 0, nothing)
+    for _, ms in ipairs { 1e300, math.huge, 0 } do
+      driver:wait(ms)
+      uv.new_timer():start(5, 0, nothing)
+    end
+  end)
+
+  it("sees a signal that is not luv's, such as Ctrl-C, while nothing happens #slow", function()
+    -- As the lua executable does it for Ctrl-C: with a hook.
+    uv.new_timer():start(60000, 0, nothing)
+    local pid = uv.os_getpid()
+    os.execute(("{ sleep 0.2; kill -INT %d; } &"):format(pid))
+    local start = rn.now()
+    local ok, err = pcall(function() rn.chan():take() end)
+    assert.is_false(ok)
+    assert.matches("interrupted!", err)
+    assert.is_true(rn.now() - start < 5000)
+  end)
+
+  it("sees a timer that does not keep luv's loop alive", function()
+    local ticks, timer = ticker(5)
+    timer:unref()
+    assert.is_false(driver:alive())
+    local start = rn.now()
+    assert.is_true(rn.run(function() return (rn.alts { ticks, rn.timeout(5000) }) end))
+    assert.is_true(rn.now() - start < 2500)
+  end)
+
+  it("does not wait when a callback has made a go block ready, or a deadline nearer", function()
+    local start = rn.now()
+    local function soon(f)
+      local timer = uv.new_timer()
+      timer:start(0, 0, f)
+      uv.new_timer():start(60000, 0, nothing)
+    end
+    local ch = rn.chan()
+    soon(function() ch:put_async "from a callback" end)
+    assert.equal("from a callback", ch:take())
+    soon(function() rn.go(function() ch:put "from a go block" end) end)
+    assert.equal("from a go block", ch:take())
+    soon(function() rn.timeout(5):take_async(function() ch:close() end) end)
+    assert.is_nil(ch:take())
+    assert.is_true(rn.now() - start < 5000)
   end)
 
   it("carries bytes between a pipe of luv's and go blocks", function()

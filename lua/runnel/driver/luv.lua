@@ -9,29 +9,36 @@
 ---Callbacks of luv must not park; put_async, take_async, offer, poll and rn.go are for them. An error in one ends the
 ---program, as it does with luv alone. Never call uv.run while this is the driver.
 
+local core = require "runnel.core"
 local need = require "runnel.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
-
--- libuv goes on waiting when a signal comes that is not one of its own, so Ctrl-C would not be noticed: hence no wait
--- is longer than this.
-local LONGEST = 100
 
 ---@class runnel.driver.luv: runnel.Driver
 local driver = {}
 
-local alarm -- ends a wait; it is active within one only, so that the loop's being alive does not depend on it
-local function ring() end
+local FAR = 1 << 40 -- ms
+local keeper -- a timer, active in run only
+local function nothing() end
 
+-- Runs what is ready, and returns for how many ms libuv would wait then; less than 0 for ever. A loop that no handle keeps
+-- alive would not run at all, though there may be others in it: hence, for the moment, one that does.
+local function run()
+  if not keeper or keeper:is_closing() then keeper = uv.new_timer() end
+  keeper:start(FAR, 0, nothing)
+  uv.run "nowait"
+  local ms = uv.backend_timeout()
+  keeper:stop()
+  return ms
+end
+
+-- The waiting is not libuv's: it would go on when a signal comes that is not one of its own, such as Ctrl-C, and its
+-- timers count whole milliseconds. Running first tells the kernel what to watch.
 function driver:wait(ms) -- luacheck: ignore self
-  if ms and ms <= 0 then
-    uv.run "nowait"
-    return
-  end
-  if not alarm or alarm:is_closing() then alarm = uv.new_timer() end
-  uv.update_time() -- of which a timer's time counts; it may be from long ago
-  alarm:start(math.ceil(math.min(ms or LONGEST, LONGEST)), 0, ring)
-  uv.run "once"
-  alarm:stop()
+  local left = run()
+  if ms == 0 then return end
+  if left >= 0 then ms = math.min(left, ms or left) end
+  core.wait_readable(uv.backend_fd(), ms)
+  run()
 end
 
 function driver:alive() return uv.loop_alive() end -- luacheck: ignore self
