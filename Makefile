@@ -167,6 +167,13 @@ SANITIZED      = -fsanitize=address,undefined -fno-sanitize-recover=all
 AT_A_TIME      = xargs -P "$$(nproc 2>/dev/null || echo 2)" -n 1
 OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
 
+.PHONY: check-model run-model
+check-model: ## random programs on the core and on a model of it; SEED=n for one of them, which it prints
+	$(SETUP) san
+	$(THEN) run-model BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-model: $(BUILD)/runner
+	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
+
 .PHONY: check-oom run-oom
 check-oom: ## every allocation of tests/oom/*.lua fails once
 	$(SETUP) san

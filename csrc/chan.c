@@ -211,6 +211,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     return 1;
   }
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
+  if (UNLIKELY(chan_user_unfinished(ch))) return chan_user_take(L, ch, at);
   lua_pushnil(L);
   return 1 + chan_push_reason(L, ch, at);
 }

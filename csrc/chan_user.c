@@ -370,6 +370,10 @@ int chan_user_take(lua_State *L, Chan *ch, int at) {
     admit(L, ch, at, w);
     n = chan_user_count(L, ch, at);
   }
+  if (n == 0 && UNLIKELY(chan_user_unfinished(ch))) {
+    chan_user_finish(L, ch, at);
+    n = chan_user_count(L, ch, at);
+  }
   if (n > 0) {
     fetch(L, ch, at, RAISE);
     ch->take_total++;

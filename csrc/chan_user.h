@@ -25,6 +25,13 @@ void chan_user_prepare(lua_State *L);
    policy. Once only, and nothing for other channels. Does not raise. */
 void chan_user_finish(lua_State *L, Chan *ch, int at);
 
+/* Whether that is still to come although the channel is closed and no put waits: one that did, of an alts, has been withdrawn.
+   The next take that finds nothing sees to it. */
+static inline bool chan_user_unfinished(const Chan *ch) {
+  return ch->flags & CHAN_CLOSED && !(ch->flags & CHAN_FINISHED) && !ch->nputs &&
+         (ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY);
+}
+
 /* The reducing function at the end of a channel's transducer, which adds to the buffer. rf() and rf(acc) give the
    accumulator, rf(acc, v) adds v. Upvalues: the scheduler, the channel. */
 int chan_user_add(lua_State *L);

@@ -834,6 +834,22 @@ describe("a buffer policy", function()
     assert.equal(1, empty.calls.close)
   end))
 
+  it("is closed although the puts that waited were withdrawn by their alts", within(function()
+    local queue = policy.queue(1)
+    local ch, other = rn.chan(queue), rn.chan()
+    ch:put "a"
+    rn.go(function() rn.alts { { ch, "b" }, other } end)
+    rn.yield()
+    ch:close()
+    other:put "elsewhere"
+    assert.equal("a", ch:take())
+    assert.equal(0, queue.calls.close)
+    assert.is_nil(ch:take())
+    assert.equal(1, queue.calls.close)
+    assert.is_nil(ch:take())
+    assert.equal(1, queue.calls.close)
+  end))
+
   it("need not have a close", within(function()
     local queue = policy.queue(1)
     queue.close = nil

@@ -338,6 +338,26 @@ describe("a channel with a transducer", function()
       for i = 1, 7 do assert.is_true(done[i]) end
     end))
 
+    it("flushes although the puts that waited were withdrawn by their alts", within(function()
+      local held
+      local ch, other = rn.chan(1, xforms.of(function(rf, acc, value)
+        local before = held
+        held = value
+        return before and rf(acc, before) or acc
+      end, function(rf, acc) return rf(rf(acc, held)) end)), rn.chan()
+      ch:put "a"
+      ch:put "b"
+      local port
+      rn.go(function() port = select(2, rn.alts { { ch, "c" }, other }) end)
+      settle()
+      ch:close()
+      other:put "elsewhere"
+      settle()
+      assert.equal(other, port)
+      assert.same({ "a", "b" }, drain(ch))
+      assert.is_nil(ch:take())
+    end))
+
     it("may flush more values than there is room for", within(function()
       local ch = rn.chan(1, xforms.of(pass, function(rf, acc)
         for i = 1, 100 do acc = rf(acc, i) end

@@ -2,15 +2,17 @@
 
      runner SCRIPT [ARGUMENT...]
 
-   The script's global `t` has invariants(), which raises what is broken in the scheduler; bytes(), what the state holds now;
-   and tracked(f), a value whose finalizer calls f, if it is given. When the script has ended, the state is closed with
-   whatever is still parked in it; then every tracked value must have been finalized, once, and no byte be left. */
+   The script's global `t` has invariants(), which raises what is broken in the scheduler; bytes(), what the state
+   holds now; tracked(f), a value whose finalizer calls f, if it is given; and limit(s), which ends the process unless
+   it is called again within so many seconds. When the script has ended, the state is closed with whatever is still
+   parked in it; then every tracked value must have been finalized, once, and no byte be left. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "invariants.h"
 
@@ -47,6 +49,12 @@ static Track *track_of(lua_State *L) {
 static int t_bytes(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)track_of(L)->used);
   return 1;
+}
+
+/* limit(seconds) */
+static int t_limit(lua_State *L) {
+  (void)alarm((unsigned)luaL_checkinteger(L, 1));
+  return 0;
 }
 
 /* __gc of a tracked value: calls its function. */
@@ -91,7 +99,8 @@ static void open_all(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
-  static const luaL_Reg functions[] = {{"bytes", t_bytes}, {"invariants", invariants_check}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"bytes", t_bytes}, {"invariants", invariants_check}, {"limit", t_limit}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, finalized);

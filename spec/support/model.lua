@@ -5,13 +5,15 @@
 ---of several operations a fair alts does cannot be told: the model is given the core's choice, and refuses one that was
 ---not possible.
 
+local transforms = require "spec.support.transforms"
+
 local model = {}
 
 -- ---- channels ----
 
 local function new_channel(kind, limit)
   return {
-    kind = kind, limit = limit, buffer = {}, puts = {}, takes = {}, closed = false, reason = nil,
+    kind = kind, limit = limit, buffer = {}, puts = {}, takes = {}, closed = false, reason = nil, finished = false,
     put_total = 0, take_total = 0,
   }
 end
@@ -30,16 +32,26 @@ local function length(queue)
   return n
 end
 
+local CAN_BE_FULL = { fixed = true, priority = true, picky = true }
+
 local function is_full(ch)
-  if ch.kind == "none" then return true end
-  return ch.kind == "fixed" and #ch.buffer >= ch.limit
+  return ch.kind == "none" or CAN_BE_FULL[ch.kind] and #ch.buffer >= ch.limit
 end
 
+-- Adds a value to the buffer: over its limit, too, where a transducer makes many of one.
 local function store(ch, value)
+  local place = #ch.buffer + 1
   if ch.kind == "promise" and #ch.buffer == 1 then return end
-  if ch.kind == "dropping" and #ch.buffer == ch.limit then return end
-  if ch.kind == "sliding" and #ch.buffer == ch.limit then table.remove(ch.buffer, 1) end
-  table.insert(ch.buffer, value)
+  if ch.kind == "dropping" and #ch.buffer >= ch.limit then return end
+  if ch.kind == "sliding" and #ch.buffer >= ch.limit then
+    table.remove(ch.buffer, 1)
+    place = place - 1
+  end
+  if ch.kind == "picky" then transforms.check_picky(value) end
+  if ch.kind == "priority" then
+    while place > 1 and transforms.less(value, ch.buffer[place - 1]) do place = place - 1 end
+  end
+  table.insert(ch.buffer, place, value)
 end
 
 local function fetch(ch)
@@ -53,47 +65,124 @@ end
 local Machine = {}
 Machine.__index = Machine
 
-function Machine:log(block, text)
-  table.insert(self.events, ("%g %s %s"):format(self.now, block, text))
+function Machine:log(who, text)
+  table.insert(self.events, ("%g %s %s"):format(self.now, who, text))
 end
 
--- Commits the alt of a waiter and makes its block ready, with what it resumes with.
+function Machine:report(who, err) self:log(who, "reported " .. transforms.show_error(err)) end
+
+-- Makes the block of a committed alt ready, with what it resumes with: results, or an error to raise.
+function Machine:wake(waiter, results)
+  table.insert(self.ready, { block = waiter.alt.block, results = results, index = waiter.index, ch = waiter.ch })
+end
+
+-- Commits the alt of a waiter and makes its block ready.
 function Machine:complete(waiter, results)
   waiter.alt.committed = true
-  table.insert(self.ready, { block = waiter.alt.block, results = results, index = waiter.index, ch = waiter.ch })
+  self:wake(waiter, results)
 end
 
 -- Whether a put, or a take, would complete at once.
 local function can_put(ch) return ch.closed or first(ch.takes) ~= nil or not is_full(ch) end
 local function can_take(ch) return #ch.buffer > 0 or first(ch.puts) ~= nil or ch.closed end
 
--- Puts: true, false when closed, or nil when it would have to wait.
+-- ---- transducers ----
+
+-- What a transducer's end returns; and what tells that it has had enough.
+local ACC = {}
+local REDUCED = {}
+
+local function new_step(ch)
+  return transforms.make(ch.xf, function() return REDUCED end)(function(...)
+    if select("#", ...) == 2 then store(ch, (select(2, ...))) end
+    return ACC
+  end)
+end
+
+-- An error in a transducer: the handler's result goes into the buffer.
+function Machine:handle(ch, err)
+  local who = "chan: " .. ch.name
+  if not ch.handler then return self:report(who, err) end
+  local ok, instead = pcall(transforms.handlers[ch.handler], err)
+  if ok and instead == nil then return end
+  if ok then ok, instead = pcall(store, ch, instead) end
+  if not ok then self:report(who, instead) end
+end
+
+-- A value on its way into the buffer. Without a transducer it raises what the buffer raises.
+function Machine:add(ch, value)
+  if not ch.xf then return store(ch, value) end
+  local ok, result = pcall(ch.step, ACC, value)
+  if not ok then return self:handle(ch, result) end
+  if result == REDUCED then
+    while first(ch.puts) do
+      ch.put_total = ch.put_total + 1
+      self:complete(first(ch.puts), { n = 1, true })
+    end
+    self:close(ch)
+  elseif result ~= ACC then
+    self:handle(ch, "no accumulator")
+  end
+end
+
+-- Takes that wait get what the buffer has.
+function Machine:serve(ch)
+  while first(ch.takes) and #ch.buffer > 0 do self:complete(first(ch.takes), { n = 1, fetch(ch) }) end
+end
+
+-- Once a channel is closed and no put waits, its transducer may add a last time.
+function Machine:finish_channel(ch)
+  if ch.finished or first(ch.puts) then return end
+  ch.finished = true
+  if not ch.xf then return end
+  local ok, err = pcall(ch.step, ACC)
+  if not ok then self:handle(ch, err) end
+  self:serve(ch)
+end
+
+-- ---- put, take, close ----
+
+-- Puts: true, false when closed, or nil when it would have to wait. Raises what the buffer raises.
 function Machine:put(ch, value)
   if ch.closed then return false end
   if not can_put(ch) then return nil end
-  ch.put_total = ch.put_total + 1
   local taker = first(ch.takes)
-  if taker and ch.kind ~= "promise" then
-    ch.take_total = ch.take_total + 1
+  if taker and ch.kind == "none" then
+    ch.put_total, ch.take_total = ch.put_total + 1, ch.take_total + 1
     self:complete(taker, { n = 1, value })
     return true
   end
-  store(ch, value)
-  while ch.kind == "promise" and first(ch.takes) do self:complete(first(ch.takes), { n = 1, fetch(ch) }) end
+  self:add(ch, value)
+  ch.put_total = ch.put_total + 1
+  self:serve(ch)
   return true
+end
+
+-- A put that has waited goes into the buffer.
+function Machine:admit(ch, putter)
+  putter.alt.committed = true
+  local ok, err = pcall(self.add, self, ch, putter.value)
+  if ok then
+    ch.put_total = ch.put_total + 1
+    self:wake(putter, { n = 1, true })
+  elseif putter.alt.block.callback then
+    self:report("chan: " .. ch.name, err)
+    self:wake(putter, { n = 2, false, err })
+  else
+    self:wake(putter, { raise = err })
+  end
 end
 
 -- Takes: the results, or nil when it would have to wait.
 function Machine:take(ch)
   if not can_take(ch) then return nil end
+  -- A put that waited when the channel closed may have been withdrawn since.
+  if #ch.buffer == 0 and ch.closed then self:finish_channel(ch) end
   if #ch.buffer > 0 then
     local value = fetch(ch)
-    while first(ch.puts) and not is_full(ch) do
-      local putter = first(ch.puts)
-      store(ch, putter.value)
-      ch.put_total = ch.put_total + 1
-      self:complete(putter, { n = 1, true })
-    end
+    local waited = first(ch.puts)
+    while first(ch.puts) and not is_full(ch) do self:admit(ch, first(ch.puts)) end
+    if ch.closed and waited then self:finish_channel(ch) end
     return { n = 1, value }
   end
   local putter = first(ch.puts)
@@ -108,9 +197,23 @@ end
 function Machine:close(ch, reason)
   if ch.closed then return end
   ch.closed, ch.reason = true, reason
+  self:finish_channel(ch)
   while first(ch.takes) do
     self:complete(first(ch.takes), reason == nil and { n = 1 } or { n = 2, nil, reason })
   end
+  if ch.done then self:close(ch.done) end
+end
+
+-- A channel by name; what tells of its closing by the name and ":done".
+function Machine:channel(name)
+  local of = name:match "^(.*):done$"
+  if not of then return self.channels[name] end
+  local ch = self.channels[of]
+  if not ch.done then
+    ch.done = new_channel "none"
+    ch.done.closed = ch.closed
+  end
+  return ch.done
 end
 
 -- ---- time ----
@@ -128,7 +231,6 @@ function Machine:timeout(ms)
   local ch = self.timeouts[deadline]
   if not ch then
     ch = new_channel("none")
-    ch.is_timeout = true
     self.timeouts[deadline] = ch
     self:at(deadline, function()
       self.timeouts[deadline] = nil
@@ -142,54 +244,63 @@ end
 
 local function show(results)
   local list = {}
-  for i = 1, results.n do list[i] = tostring(results[i]) end
+  for i = 1, results.n do list[i] = transforms.show_error(results[i]) end
   return table.concat(list, ",")
 end
 
-local function enqueue(block, ch, is_put, value, alt, index)
-  table.insert(is_put and ch.puts or ch.takes, { alt = alt, ch = ch, value = value, index = index, block = block })
+local function enqueue(ch, is_put, value, alt, index)
+  table.insert(is_put and ch.puts or ch.takes, { alt = alt, ch = ch, value = value, index = index })
 end
 
 -- Results of an alts as the program's log shows them: value, port (its name, or the operation's number), reason.
 local function alts_results(op, index, results)
-  local port = op.by_index and index or op.names[index]
+  if results.raise then return results end
+  local port = op.by_index and index or op.ops[index].ch
   if results.n == 2 then return { n = 3, results[1], port, results[2] } end
   return { n = 2, results[1], port }
 end
 
--- Each returns the results; or nil when the block waits.
+-- Each returns the results; or nil when the block waits. Some raise.
 local operations = {}
 
 function operations.put(m, block, op)
-  local ch = m.channels[op.ch]
+  local ch = m:channel(op.ch)
   local done = m:put(ch, op.value)
   if done ~= nil then return { n = 1, done } end
-  enqueue(block, ch, true, op.value, { block = block })
+  enqueue(ch, true, op.value, { block = block })
 end
 
-function operations.take(m, block, op)
-  local ch = m.channels[op.ch]
+local function take(m, block, ch)
   local results = m:take(ch)
   if results then return results end
-  enqueue(block, ch, false, nil, { block = block })
+  enqueue(ch, false, nil, { block = block })
 end
 
-function operations.offer(m, _, op) return { n = 1, m:put(m.channels[op.ch], op.value) } end
+function operations.take(m, block, op) return take(m, block, m:channel(op.ch)) end
 
-function operations.poll(m, _, op) return { n = 1, (m:take(m.channels[op.ch]) or {})[1] } end
+function operations.timeout(m, block, op) return take(m, block, m:timeout(op.ms)) end
+
+function operations.offer(m, _, op) return { n = 1, m:put(m:channel(op.ch), op.value) } end
+
+function operations.poll(m, _, op) return m:take(m:channel(op.ch)) or { n = 1 } end
 
 function operations.close(m, _, op)
-  m:close(m.channels[op.ch], op.reason)
+  m:close(m:channel(op.ch), op.reason)
   return { n = 0 }
+end
+
+function operations.look(m, _, op)
+  local ch = m:channel(op.ch)
+  return { n = 6, #ch.buffer, length(ch.puts), length(ch.takes), ch.closed, ch.put_total, ch.take_total }
 end
 
 function operations.alts(m, block, op)
   local chs, possible, chosen = {}, {}, nil
-  for i, name in ipairs(op.names) do
-    chs[i] = name == "timeout" and m:timeout(op.ms) or m.channels[name]
+  for i, one in ipairs(op.ops) do
+    chs[i] = one.ch == "timeout" and m:timeout(op.ms) or m:channel(one.ch)
   end
   for i, ch in ipairs(chs) do
-    if op.values[i] ~= nil then possible[i] = can_put(ch) else possible[i] = can_take(ch) end
+    if op.ops[i].value ~= nil then possible[i] = can_put(ch) else possible[i] = can_take(ch) end
     if possible[i] and not chosen then chosen = i end
   end
   if chosen and not op.priority then
@@ -197,15 +308,12 @@ function operations.alts(m, block, op)
     if not possible[chosen] then error(("%s chose operation %s, which was not possible"):format(block.name, chosen)) end
   end
   if chosen then
-    local ch = chs[chosen]
-    if op.values[chosen] ~= nil then
-      return alts_results(op, chosen, { n = 1, m:put(ch, op.values[chosen]) })
-    end
-    return alts_results(op, chosen, m:take(ch))
+    local ch, value = chs[chosen], op.ops[chosen].value
+    return alts_results(op, chosen, value ~= nil and { n = 1, m:put(ch, value) } or m:take(ch))
   end
-  if op.default ~= nil then return { n = 2, op.default, "default" } end
+  if op.default ~= nil or op.nowait then return { n = 2, op.default, "default" } end
   local alt = { block = block }
-  for i, ch in ipairs(chs) do enqueue(block, ch, op.values[i] ~= nil, op.values[i], alt, i) end
+  for i, ch in ipairs(chs) do enqueue(ch, op.ops[i].value ~= nil, op.ops[i].value, alt, i) end
 end
 
 function operations.sleep(m, block, op)
@@ -219,28 +327,26 @@ function operations.go(m, _, op)
   return { n = 0 }
 end
 
--- The callback runs at once, or as a block of its own when the operation completes.
-function operations.put_async(m, block, op)
-  local ch = m.channels[op.ch]
-  local callback = { name = block.name .. "/callback", script = {}, pc = 0, last = op }
-  local done = m:put(ch, op.value)
-  if done ~= nil then
-    m:log(callback.name, "put_async " .. tostring(done))
-    return { n = 1, done }
+-- A callback runs at once, or as a block of its own: when the operation had to wait, or where that is asked for.
+local function call_back(m, block, op, results)
+  local ch, callback = m:channel(op.ch), { name = block.name .. "/callback", callback = op, pc = 0 }
+  if not results then
+    enqueue(ch, op.kind == "put_async", op.value, { block = callback })
+  elseif op.queued then
+    table.insert(m.ready, { block = callback, results = results })
+  else
+    m:run_callback(callback, results, ch.name and "chan: " .. ch.name or "a callback")
   end
-  enqueue(callback, ch, true, op.value, { block = callback })
-  return { n = 1, true }
+end
+
+function operations.put_async(m, block, op)
+  local done = m:put(m:channel(op.ch), op.value)
+  call_back(m, block, op, done ~= nil and { n = 1, done })
+  return { n = 1, done ~= false }
 end
 
 function operations.take_async(m, block, op)
-  local ch = m.channels[op.ch]
-  local callback = { name = block.name .. "/callback", script = {}, pc = 0, last = op }
-  local results = m:take(ch)
-  if results then
-    m:log(callback.name, "take_async " .. show(results))
-  else
-    enqueue(callback, ch, false, nil, { block = callback })
-  end
+  call_back(m, block, op, m:take(m:channel(op.ch)))
   return { n = 0 }
 end
 
@@ -251,44 +357,97 @@ function Machine:spawn(name, script)
   table.insert(self.ready, { block = { name = name, script = script, pc = 0 } })
 end
 
+-- Does an operation: its results, nil when the block waits, or an error.
+function Machine:perform(block, op)
+  local ok, results = pcall(operations[op.kind], self, block, op)
+  if ok then return results end
+  return { raise = results }
+end
+
+-- Calls a callback; `who` is where its errors are said to be.
+function Machine:run_callback(callback, results, who)
+  local op = callback.callback
+  self:log(callback.name, op.kind .. " " .. show(results))
+  for pc, inner in ipairs(op.script) do
+    callback.pc = pc
+    results = self:perform(callback, inner)
+    if results.raise then return self:report(who, results.raise) end
+    self:log(callback.name, inner.kind .. " " .. show(results))
+  end
+  if op.raises then self:report(who, op.raises) end
+end
+
+-- The block ends by raising.
+function Machine:fail(block, err)
+  self:close(self.channels[block.name], err)
+  self:report(block.name, err)
+end
+
 -- The block ends: with a result, or by raising.
 function Machine:finish(block)
-  local result = self.channels[block.name]
-  if not result then return end -- a callback
   self.ended[block.name] = true
-  if block.script.raises then
-    self:close(result, block.script.raises)
-  else
-    if block.script.returns ~= nil then self:put(result, block.script.returns) end
-    self:close(result)
-  end
+  if block.script.raises then return self:fail(block, block.script.raises) end
+  local result = self.channels[block.name]
+  if block.script.returns ~= nil then self:put(result, block.script.returns) end
+  self:close(result)
 end
 
 -- Runs a block until it waits or ends.
 function Machine:resume(entry)
   local block, results = entry.block, entry.results
+  if block.callback then return self:run_callback(block, results, "a callback") end
   local op = block.last
   if results and entry.index then results = alts_results(op, entry.index, results) end
   while true do
+    if results and results.raise then return self:fail(block, results.raise) end
     if results then self:log(block.name, op.kind .. " " .. show(results)) end
     block.pc = block.pc + 1
     op = block.script[block.pc]
     if not op then return self:finish(block) end
     block.last = op
-    results = operations[op.kind](self, block, op)
+    results = self:perform(block, op)
     if not results then return end
   end
+end
+
+-- ---- what is left ----
+
+-- The operations that wait, as "take", "put" or "alts" -> how many.
+local function count_waiting(channels)
+  local counts, seen = {}, {}
+  local function count(queue, what)
+    for _, waiter in ipairs(queue) do
+      local alt = waiter.alt
+      if not alt.committed and not seen[alt] then
+        seen[alt] = true
+        local kind = waiter.index and "alts" or what
+        counts[kind] = (counts[kind] or 0) + 1
+      end
+    end
+  end
+  for _, ch in pairs(channels) do
+    for _, each in ipairs { ch, ch.done } do
+      count(each.puts, "put")
+      count(each.takes, "take")
+    end
+  end
+  return counts
 end
 
 ---Runs a program.
 ---@param program table channels and blocks, see spec/support/program.lua
 ---@param choices table<string, integer> the operations that fair alts have chosen: "block:pc" -> number
----@return { events: string[], channels: table, ended: table } what happened, in order; and what is left
+---@return table predicted events (a list of strings), and what is left: channels, ended and waiting
 function model.run(program, choices)
   local m = setmetatable({
     now = 0, ready = {}, timers = {}, timeouts = {}, channels = {}, events = {}, ended = {}, choices = choices,
   }, Machine)
-  for name, ch in pairs(program.channels) do m.channels[name] = new_channel(ch.kind, ch.limit) end
+  for name, made in pairs(program.channels) do
+    local ch = new_channel(made.kind, made.limit)
+    ch.name, ch.xf, ch.handler = name, made.xf, made.handler
+    if ch.xf then ch.step = new_step(ch) end
+    m.channels[name] = ch
+  end
   for _, block in ipairs(program.blocks) do m:spawn(block.name, block.script) end
   while true do
     while m.ready[1] do m:resume(table.remove(m.ready, 1)) end
@@ -297,6 +456,7 @@ function model.run(program, choices)
     m.now = timer.deadline
     while m.timers[1] and m.timers[1].deadline <= m.now do table.remove(m.timers, 1).action() end
   end
+  m.waiting = count_waiting(m.channels)
   for name, ch in pairs(m.channels) do
     m.channels[name] = {
       count = #ch.buffer, puts = length(ch.puts), takes = length(ch.takes), closed = ch.closed,

@@ -1,15 +1,12 @@
----Random programs of go blocks: made from a seed, and run on the core. The model (model.lua) predicts what they do.
+---Random programs of go blocks, made from a seed. The model (model.lua) predicts what they do; the core does it
+---(perform.lua).
 ---
----A program has channels (name -> kind and limit) and blocks, each with a script: a list of operations, and what the
----block returns or raises at its end. A block's result channel goes by the block's name.
-
-local rn = require "runnel"
-local core = require "runnel.core"
-local sim = require "runnel.sim"
+---A program is plain data, so that it can be printed, run again and made smaller (shrink.lua): channels (name -> kind,
+---limit, transducer, handler) and blocks, each with a script: a list of operations, and what the block returns or
+---raises at its end. A block's result channel goes by the block's name, and what tells of a channel's closing by that
+---of the channel and ":done".
 
 local program = {}
-
--- ---- making ----
 
 local function generator(seed)
   local state = seed * 2654435761 % 2147483647 + 1
@@ -19,17 +16,28 @@ local function generator(seed)
   end
 end
 
-local KINDS = { "none", "none", "none", "fixed", "fixed", "dropping", "sliding", "promise" }
+local KINDS = {
+  "none", "none", "none", "none", "fixed", "fixed", "fixed", "dropping", "sliding", "promise", "priority", "picky",
+}
+local TRANSDUCERS = { "map", "filter", "twice", "first", "pairs", "late", "late", "raising", "raising_late", "wrong" }
+local HANDLERS = { "value", "nothing", "raising" }
+local COLLECTORS = { "usual", "usual", "restless", "generational", "steps" }
 
 -- How often each operation comes.
-local OPERATIONS = {}
-for kind, weight in pairs {
-  put = 6, take = 6, alts = 6, offer = 2, poll = 2, close = 1, sleep = 2, yield = 2, go = 1, put_async = 1,
-  take_async = 1,
-} do
-  for _ = 1, weight do OPERATIONS[#OPERATIONS + 1] = kind end
+local function weighted(weights)
+  local list = {}
+  for kind, weight in pairs(weights) do
+    for _ = 1, weight do list[#list + 1] = kind end
+  end
+  table.sort(list) -- the same on every run
+  return list
 end
-table.sort(OPERATIONS) -- the same on every run
+
+local OPERATIONS = weighted {
+  put = 12, take = 12, alts = 12, offer = 4, poll = 4, close = 1, sleep = 3, timeout = 2, ["yield"] = 4, go = 2,
+  put_async = 3, take_async = 3, look = 2,
+}
+local IN_CALLBACKS = weighted { offer = 4, poll = 4, close = 1, look = 1, go = 1 }
 
 ---Makes the program of a seed.
 ---@param seed integer
@@ -37,12 +45,15 @@ table.sort(OPERATIONS) -- the same on every run
 function program.make(seed)
   local random = generator(seed)
   for _ = 1, 10 do random(2) end
-  local made = { channels = {}, blocks = {} }
+  local made = { seed = seed, collector = COLLECTORS[random(#COLLECTORS)], channels = {}, blocks = {} }
   local names = {}
   for i = 1, random(5) do
-    local name = "c" .. i
-    names[i] = name
-    made.channels[name] = { kind = KINDS[random(#KINDS)], limit = random(3) }
+    local name, ch = "c" .. i, { kind = KINDS[random(#KINDS)], limit = random(3) }
+    names[i], made.channels[name] = name, ch
+    if ch.kind ~= "none" and random(2) == 1 then
+      ch.xf = TRANSDUCERS[random(#TRANSDUCERS)]
+      ch.handler = HANDLERS[random(5)]
+    end
   end
   local nblocks = random(7) + 1
   local count = 0
@@ -54,6 +65,7 @@ function program.make(seed)
   end
   -- A channel to take from: sometimes the result of a block that is there from the beginning.
   local function any_channel()
+    if random(16) == 1 then return names[random(#names)] .. ":done" end
     if random(8) == 1 then return "b" .. random(nblocks) end
     return names[random(#names)]
   end
@@ -62,31 +74,47 @@ function program.make(seed)
   local make = {}
   function make.put() return { ch = names[random(#names)], value = value() } end
   function make.take() return { ch = any_channel() } end
-  make.offer, make.put_async = make.put, make.put
-  make.poll, make.take_async = make.take, make.take
+  make.offer, make.poll = make.put, make.take
   function make.close() return { ch = names[random(#names)], reason = random(2) == 1 and "e" .. random(9) or nil } end
   function make.sleep() return { ms = random(6) * 10 } end
+  make.timeout = make.sleep
   make["yield"] = function() return {} end
+  function make.look() return { ch = names[random(#names)] } end
   function make.go(name, depth)
     local child = name .. "." .. random(1000000)
     return { name = child, script = make_script(child, depth + 1) }
   end
+  -- What a callback does when it is called, and how it ends.
+  local function with_callback(op, name, depth)
+    op.queued, op.raises = random(3) == 1, random(8) == 1 and "raised by a callback" or nil
+    op.script = {}
+    for i = 1, random(3) - 1 do
+      local kind = IN_CALLBACKS[random(#IN_CALLBACKS)]
+      if kind == "go" and depth > 1 then kind = "look" end
+      op.script[i] = make[kind](name, depth)
+      op.script[i].kind = kind
+    end
+    return op
+  end
+  function make.put_async(name, depth) return with_callback(make.put(), name, depth) end
+  function make.take_async(name, depth) return with_callback(make.take(), name, depth) end
   function make.alts()
-    local op = {
-      names = {}, values = {}, priority = random(2) == 1, by_index = random(2) == 1, ms = random(4) * 10,
-      default = random(5) == 1 and (random(3) > 1 and "d") or nil,
-    }
+    local op = { ops = {}, priority = random(2) == 1, by_index = random(2) == 1, ms = random(4) * 10 }
+    if random(5) == 1 then op.default = random(3) > 1 and "d" end
+    op.nowait = random(20) == 1 or nil
     local seen, twice = {}, false
     for i = 1, random(4) do
+      local one
       if random(8) == 1 and not seen.timeout then
-        op.names[i] = "timeout"
+        one = { ch = "timeout" }
       elseif random(2) == 1 then
-        op.names[i], op.values[i] = names[random(#names)], value()
+        one = make.put()
       else
-        op.names[i] = any_channel()
+        one = make.take()
       end
-      twice = twice or seen[op.names[i]]
-      seen[op.names[i]] = true
+      op.ops[i] = one
+      twice = twice or seen[one.ch]
+      seen[one.ch] = true
     end
     -- With a channel twice the port does not tell which of the two happened.
     if twice then op.by_index = true end
@@ -114,109 +142,45 @@ function program.make(seed)
   return made
 end
 
--- ---- running ----
+-- ---- printing ----
 
-local constructors = {
-  none = function() return rn.chan() end,
-  fixed = function(limit) return rn.chan(limit) end,
-  dropping = function(limit) return rn.chan(rn.dropping_buffer(limit)) end,
-  sliding = function(limit) return rn.chan(rn.sliding_buffer(limit)) end,
-  promise = function() return rn.promise_chan() end,
-}
-
-local function show(...)
-  local list = table.pack(...)
-  for i = 1, list.n do list[i] = tostring(list[i]) end
-  return table.concat(list, ",")
+local function write(value, indent, out)
+  if type(value) ~= "table" then
+    out[#out + 1] = type(value) == "string" and ("%q"):format(value) or tostring(value)
+    return
+  end
+  local keys, flat = {}, true
+  for key, field in pairs(value) do
+    if not math.tointeger(key) then keys[#keys + 1] = key end
+    flat = flat and (type(field) ~= "table" or next(field) == nil)
+  end
+  table.sort(keys)
+  local inner = indent .. "  "
+  local separator = flat and " " or "\n" .. inner
+  local n = 0
+  local function field(key)
+    out[#out + 1] = (n == 0 and "{" or ",") .. separator
+    n = n + 1
+    if key then out[#out + 1] = key:match "^[%a_][%w_]*$" and key .. " = " or ("[%q] = "):format(key) end
+  end
+  for _, key in ipairs(keys) do
+    field(key)
+    write(value[key], inner, out)
+  end
+  for _, element in ipairs(value) do
+    field()
+    write(element, inner, out)
+  end
+  out[#out + 1] = n == 0 and "{}" or (flat and " }" or "\n" .. indent .. "}")
 end
 
--- Runs in the root block of a simulation.
-local function execute(made, run)
-  local channels, name_of = {}, {}
-  for name, ch in pairs(made.channels) do
-    channels[name] = constructors[ch.kind](ch.limit)
-    name_of[channels[name]] = name
-  end
-  local function log(block, text) table.insert(run.events, ("%g %s %s"):format(rn.now(), block, text)) end
-
-  local spawn
-  local operations = {}
-  function operations.put(op) return channels[op.ch]:put(op.value) end
-  function operations.take(op) return channels[op.ch]:take() end
-  function operations.offer(op) return (channels[op.ch]:offer(op.value)) end
-  function operations.poll(op) return (channels[op.ch]:poll()) end
-  function operations.close(op) channels[op.ch]:close(op.reason) end
-  function operations.sleep(op) rn.sleep(op.ms) end
-  operations["yield"] = function() rn.yield() end
-  function operations.go(op) spawn(op.name, op.script) end
-  function operations.put_async(op, block)
-    return channels[op.ch]:put_async(op.value, function(...) log(block .. "/callback", "put_async " .. show(...)) end)
-  end
-  function operations.take_async(op, block)
-    channels[op.ch]:take_async(function(...) log(block .. "/callback", "take_async " .. show(...)) end)
-  end
-  function operations.alts(op, block, pc)
-    local ops = {}
-    local timeout
-    for i, name in ipairs(op.names) do
-      local ch = channels[name]
-      if name == "timeout" then
-        timeout = timeout or rn.timeout(op.ms)
-        ch = timeout
-      end
-      if op.values[i] ~= nil then ops[i] = { ch, op.values[i] } else ops[i] = ch end
-    end
-    local opts = { priority = op.priority, default = op.default }
-    local function finish(value, port, ...)
-      local name = port
-      if op.by_index then
-        if port ~= "default" then run.choices[block .. ":" .. pc] = port end
-      else
-        name = port == "default" and port or port == timeout and "timeout" or name_of[port]
-        for i, n in ipairs(op.names) do
-          if n == name then run.choices[block .. ":" .. pc] = i end
-        end
-      end
-      return value, name, ...
-    end
-    return finish((op.by_index and core.alts_index or rn.alts)(ops, opts))
-  end
-
-  function spawn(name, script)
-    channels[name] = rn.go(function()
-      for pc, op in ipairs(script) do
-        local function record(...) log(name, op.kind .. " " .. show(...)) end
-        record(operations[op.kind](op, name, pc))
-      end
-      run.ended[name] = true
-      if script.raises then error(script.raises, 0) end
-      return script.returns
-    end)
-    name_of[channels[name]] = name
-  end
-
-  for _, block in ipairs(made.blocks) do spawn(block.name, block.script) end
-  rn.sleep(1e9)
-  for name, ch in pairs(channels) do
-    local stats = ch:stats()
-    run.channels[name] = {
-      count = stats.count, puts = stats.puts, takes = stats.takes, closed = stats.closed,
-      put_total = stats.put_total, take_total = stats.take_total,
-    }
-  end
-end
-
----Runs a program on the core, in a simulation.
+---A program as Lua source that returns it.
 ---@param made table
----@param opts? table of sim.run
----@return { events: string[], channels: table, ended: table, choices: table<string, integer> }
-function program.run(made, opts)
-  local run = { events = {}, channels = {}, ended = {}, choices = {} }
-  local previous = rn.on_error(function() end)
-  local ok, err = pcall(sim.run, function() execute(made, run) end, opts)
-  rn.on_error(previous)
-  if not ok then error(err, 0) end
-  return run
+---@return string
+function program.text(made)
+  local out = { "return " }
+  write(made, "", out)
+  return table.concat(out) .. "\n"
 end
 
 return program
