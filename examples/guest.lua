@@ -1,0 +1,62 @@
+-- Go blocks as guests in somebody else's loop: here luv's, but a window's or a game's would be the same. Needs luv.
+--
+--     lua5.4 examples/guest.lua [MS]        for that many milliseconds, 500 by default
+--
+-- The loop stays luv's: before it waits, it lets go blocks run with rn.step, and hears how long it may wait. A go block
+-- that is always busy, a timer of luv's and a sleeping go block share the time, and what each got is printed.
+
+local rn = require "runnel"
+local uv = require "runnel.need"("luv", "Debian's lua-luv, LuaRocks' luv")
+
+local AT_ONCE = 100 -- go blocks that run before the loop gets its turn
+
+local function nothing() end
+
+-- Makes luv's loop run go blocks.
+local function host_go_blocks()
+  local before, alarm, no_wait = uv.new_prepare(), uv.new_timer(), uv.new_idle()
+  before:start(function()
+    local ms = rn.step(AT_ONCE)
+    alarm:stop()
+    no_wait:stop()
+    if ms == 0 then
+      no_wait:start(nothing)
+    elseif ms and ms < math.huge then
+      alarm:start(math.ceil(ms), 0, nothing)
+    end
+  end)
+  before:unref() -- the loop may end when there is nothing else left
+end
+
+-- ---- the command line ----
+
+local ms = math.tointeger(tonumber(arg[1] or 500))
+if not ms or ms < 1 or arg[2] then
+  io.stderr:write "usage: lua5.4 examples/guest.lua [MS]\n  MS: for how long, a whole number from 1\n"
+  os.exit(2)
+end
+
+local over = rn.timeout(ms)
+local turns, sleeps, ticks = 0, 0, 0
+
+rn.go(function()
+  while not over:closed() do
+    turns = turns + 1
+    rn.yield()
+  end
+end)
+rn.go(function()
+  while not over:closed() do
+    rn.sleep(1)
+    sleeps = sleeps + 1
+  end
+end)
+local timer = uv.new_timer()
+timer:start(1, 1, function()
+  ticks = ticks + 1
+  if over:closed() then timer:close() end
+end)
+
+host_go_blocks()
+uv.run()
+print(("%d turns of a busy go block, %d sleeps of 1 ms, %d ticks of luv's 1 ms timer"):format(turns, sleeps, ticks))

@@ -1,0 +1,78 @@
+---A driver over LuaSocket's select, so that go blocks can wait for its sockets.
+---
+---    local sockets = require "runnel.driver.luasocket"
+---    rn.driver(sockets)
+---    server:settimeout(0)
+---    rn.go(function()
+---      sockets.readable(server):take()
+---      local client = server:accept()
+---    end)
+---
+---The sockets must not block: settimeout(0) makes them so. As the channels close when the socket is ready, rn.alts can
+---wait for a socket and a timeout, or another channel.
+
+local core = require "runnel.core"
+local need = require "runnel.need"
+local socket = need("socket", "Debian's lua-socket, LuaRocks' luasocket")
+
+-- LuaSocket goes on waiting when a signal such as Ctrl-C comes, hence no wait is longer.
+local LONGEST = 100
+
+-- The sockets that somebody waits for: a list for select, and for each the channel to close.
+local reading, writing = { channels = {} }, { channels = {} }
+
+local function watch(set, sock, what)
+  local ok, fd = pcall(function() return sock:getfd() end)
+  if not ok or type(fd) ~= "number" then error(what .. ": a socket of LuaSocket's expected, got a " .. type(sock), 3) end
+  local ch = set.channels[sock]
+  if not ch then
+    ch = core.chan()
+    set.channels[sock] = ch
+    set[#set + 1] = sock
+  end
+  return ch
+end
+
+-- Closes the channels of those sockets that are ready, or have been closed, which select does not tell. Returns whether
+-- there were any.
+local function settle(set, ready)
+  local before = #set
+  for i = before, 1, -1 do
+    local sock = set[i]
+    local closed = sock:getfd() < 0
+    if closed or ready[sock] then
+      set[i] = set[#set]
+      set[#set] = nil
+      local ch = set.channels[sock]
+      set.channels[sock] = nil
+      ch:close(closed and "closed" or nil)
+    end
+  end
+  return #set < before
+end
+
+---@class runnel.driver.luasocket: runnel.Driver
+local driver = {}
+
+---A channel that closes when a socket can be read, or accepts, without waiting; with the error "closed" when it is
+---closed here first.
+---@param sock table a socket of LuaSocket's
+---@return runnel.Channel ch
+function driver.readable(sock) return (watch(reading, sock, "readable")) end
+
+---A channel that closes when a socket can be written, or is connected, without waiting; likewise.
+---@param sock table a socket of LuaSocket's
+---@return runnel.Channel ch
+function driver.writable(sock) return (watch(writing, sock, "writable")) end
+
+function driver:wait(ms) -- luacheck: ignore self
+  local read, written = settle(reading, {}), settle(writing, {})
+  if read or written then return end
+  local readable, writable = socket.select(reading, writing, math.min(ms or LONGEST, LONGEST) / 1000)
+  settle(reading, readable)
+  settle(writing, writable)
+end
+
+function driver:alive() return #reading + #writing > 0 end -- luacheck: ignore self
+
+return driver

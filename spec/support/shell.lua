@@ -1,0 +1,35 @@
+---Shell commands for specs that run programs as a person does.
+
+local rn = require "runnel"
+
+local shell = {}
+
+local LUA = os.getenv "LUA" or "lua5.4"
+
+function shell.contents(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+---Runs a shell command in which `lua` stands for the interpreter; it is killed after a minute.
+---@param command string
+---@return string output
+---@return string errors what it wrote to stderr
+---@return integer status
+---@return number ms how long it took
+function shell.run(command)
+  local script, errors = os.tmpname(), os.tmpname()
+  local file <close> = assert(io.open(script, "w"))
+  file:write(('lua() { timeout -k 1 60 %s "$@"; }\n%s\n'):format(LUA, command))
+  file:close()
+  local start = rn.now()
+  local pipe = assert(io.popen(("sh %s 2>%s"):format(script, errors)))
+  local output = pipe:read "a"
+  local _, _, status = pipe:close()
+  local complaints = shell.contents(errors)
+  os.remove(script)
+  os.remove(errors)
+  return output, complaints, status, rn.now() - start
+end
+
+return shell

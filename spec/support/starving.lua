@@ -1,0 +1,25 @@
+---Whether a driver's events and a busy go block leave each other their turn.
+
+local assert = require "luassert"
+local rn = require "runnel"
+
+---Runs a go block that is never idle until there were 100 events, which could all come within 100 ms.
+---@param events any a channel of the events of a timer of 1 ms, or the like
+return function(events)
+  local stop, turns = false, 0
+  local busy = rn.go(function()
+    while not stop do
+      turns = turns + 1
+      rn.yield()
+    end
+  end)
+  rn.run(function()
+    local start = rn.now()
+    for _ = 1, 100 do assert.is_true(events:take()) end
+    local took = rn.now() - start
+    stop = true
+    busy:take()
+    assert.is_true(took < 1000, took) -- others are busy on this machine, too
+    assert.is_true(turns > 1000, turns)
+  end)
+end
