@@ -1,8 +1,8 @@
 /* buffer.h: what a channel's buffer does when, and in which slot: policy and slot arithmetic. The values themselves lie
    with the channel (chan.c); a buffer knows no Lua.
 
-   The slots are a ring of `size`, which starts small and grows up to the limit (and beyond it only where a transducer
-   turns one value into many). */
+   The slots are a ring of `size`. A small buffer has all of them from the start; a large one begins with few and grows up to
+   the limit (and beyond it only where a transducer turns one value into many). */
 #ifndef RUNNEL_BUFFER_H
 #define RUNNEL_BUFFER_H
 
@@ -27,6 +27,7 @@ typedef struct Buffer {
   uint32_t head;  /* slot of the oldest value */
   uint32_t count; /* values in it */
   uint8_t kind;   /* a BufferKind */
+  uint8_t base;   /* where the channel keeps slot 0: which of its user values it is, or 0 for a table */
 } Buffer;
 
 /* What adding a value means for the slots. */

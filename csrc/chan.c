@@ -70,29 +70,35 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
 
 /* ---- the values of the buffer ---- */
 
+/* Pushes the i-th value of the buffer, and leaves its slot empty. */
+static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
+  uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+  if (b->base) {
+    lua_getiuservalue(L, at, b->base + (int)slot);
+    lua_pushnil(L);
+    lua_setiuservalue(L, at, b->base + (int)slot);
+  } else {
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    lua_rawgeti(L, -1, (lua_Integer)slot + 1);
+    lua_replace(L, -2);
+  }
+}
+
 void chan_reserve(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD && !(ch->flags & CHAN_REASON_HERE)) {
     uint32_t size = buffer_grown(b);
-    if (size > 1) {
-      lua_createtable(L, (int)size, 0);
-      if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer was faster, or has closed the channel */
-        lua_pop(L, 1);
-        continue;
-      }
-      lua_getiuservalue(L, at, CHAN_VALUES);
-      if (b->size == 1) {
-        lua_rawseti(L, -2, 1);
-      } else {
-        for (uint32_t i = 0; i < b->count; i++) {
-          uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
-          lua_rawgeti(L, -1, (lua_Integer)slot + 1);
-          lua_rawseti(L, -3, (lua_Integer)i + 1);
-        }
-        lua_pop(L, 1);
-      }
-      lua_setiuservalue(L, at, CHAN_VALUES);
+    lua_createtable(L, (int)size, 0);
+    if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer was faster, or has closed the channel */
+      lua_pop(L, 1);
+      continue;
     }
+    for (uint32_t i = 0; i < b->count; i++) {
+      move_out(L, b, at, i);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setiuservalue(L, at, CHAN_VALUES);
+    b->base = 0;
     b->size = size;
     b->head = 0;
   }
@@ -100,16 +106,17 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
 
 void chan_fetch(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  lua_getiuservalue(L, at, CHAN_VALUES);
-  if (b->kind == BUFFER_PROMISE) return; /* keeps it */
   /* What is taken must not be kept alive by its slot; numbers and booleans can stay there. */
-  if (b->size == 1) {
-    if (lua_type(L, -1) >= LUA_TSTRING) {
+  if (LIKELY(b->base)) {
+    int slot = b->base + (int)b->head;
+    if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
       lua_pushnil(L);
-      lua_setiuservalue(L, at, CHAN_VALUES);
+      lua_setiuservalue(L, at, slot);
     }
+    if (UNLIKELY(b->kind == BUFFER_PROMISE)) return; /* keeps it */
   } else {
     lua_Integer slot = (lua_Integer)b->head + 1;
+    lua_getiuservalue(L, at, CHAN_VALUES);
     if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
       lua_pushnil(L);
       lua_rawseti(L, -3, slot);
@@ -117,6 +124,13 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
     lua_replace(L, -2);
   }
   buffer_advance(b);
+}
+
+/* Adds the value at index `value` behind the others, in a user value that is free. */
+static inline void append(lua_State *L, Buffer *b, int at, int value) {
+  lua_pushvalue(L, value);
+  lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
+  b->count++;
 }
 
 void chan_store(lua_State *L, Chan *ch, int at, int value) {
@@ -127,16 +141,15 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
     chan_fetch(L, ch, at);
     lua_pop(L, 1);
   }
-  if (b->size == 1) {
-    lua_pushvalue(L, value);
-    lua_setiuservalue(L, at, CHAN_VALUES);
+  if (LIKELY(b->base)) {
+    append(L, b, at, value);
   } else {
     lua_getiuservalue(L, at, CHAN_VALUES);
     lua_pushvalue(L, value);
     lua_rawseti(L, -2, (lua_Integer)buffer_tail(b) + 1);
     lua_pop(L, 1);
+    b->count++;
   }
-  b->count++;
 }
 
 /* Serves all waiting takes of a promise that has got its value. */
@@ -182,7 +195,8 @@ again:
     chan_reserve(L, ch, at);
     goto again;
   }
-  chan_store(L, ch, at, value);
+  if (LIKELY(ch->buf.base && ch->buf.count < ch->buf.size)) append(L, &ch->buf, at, value);
+  else chan_store(L, ch, at, value);
   ch->put_total++;
   if (w) serve_promise(L, ch, at);
   chan_check(ch);
@@ -226,8 +240,9 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 
 /* Keeps why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
-  if (ch->buf.size <= 1 && ch->buf.count == 0 && !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) &&
-      ch->buf.kind < BUFFER_PROMISE) {
+  const Buffer *b = &ch->buf;
+  bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
+  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT))) {
     /* The slot will not be used again: closing for a reason allocates nothing where nothing is buffered. A waiting put
        would use it if there were a buffer, but waits only where that is full. */
     lua_pushvalue(L, reason);

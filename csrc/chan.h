@@ -8,9 +8,10 @@
    5. a waiter that is in a queue is active: its alt has not been committed or withdrawn.
 
    A channel is a userdata that begins with a Chan. Its values are kept in its user values: CHAN_VALUES holds the one value
-   of a buffer with a single slot, the table that is the ring of a larger one, or the policy object of BUFFER_POLICY;
+   of a buffer with a single slot, the table that is the ring of a large one, or the policy object of BUFFER_POLICY;
    CHAN_EXTRAS holds a table for what few channels need (see chan_extras; go blocks, whose memory counts, have theirs in
-   SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides.
+   SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides. Behind these, a buffer of up to
+   CHAN_INLINE values has its slots, which saves a message the detour through a table.
 
    Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L. All
    of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened.
@@ -32,6 +33,9 @@ struct Sched;
 
 /* User values of a channel. */
 enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
+
+/* Values of the largest buffer whose slots are user values. */
+enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
   CHAN_CLOSED = 1,       /* accepts no more puts */

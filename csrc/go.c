@@ -18,7 +18,7 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
-  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1};
+  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
   go->chan.flags = CHAN_RESULT;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, at);

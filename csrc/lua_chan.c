@@ -390,7 +390,13 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   } else if (handler && !lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  Chan *ch = (Chan *)lua_newuserdatauv(L, sizeof(Chan), has_xf ? CHAN_HANDLER : CHAN_EXTRAS);
+  int nuvalues = has_xf ? CHAN_HANDLER : CHAN_EXTRAS;
+  if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
+    b.size = b.limit;
+    b.base = (uint8_t)(b.limit > 1 ? nuvalues + 1 : CHAN_VALUES);
+    if (b.limit > 1) nuvalues += (int)b.limit;
+  }
+  Chan *ch = (Chan *)lua_newuserdatauv(L, sizeof(Chan), nuvalues);
   int at = lua_gettop(L);
   chan_init(ch, S);
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
