@@ -112,8 +112,8 @@ local function run(self)
     at = 0
   end
 
-  -- Goes on to offer, from the i-th channel. Where one is closed or full it is asked again after the others have run: most
-  -- often whoever takes from it is about to.
+  -- Goes on to offer, from the i-th channel. Where one is closed or full it is asked again after the others have run:
+  -- most often whoever takes from it is about to.
   local function insist(i)
     local waited = false
     while chs[i] do
