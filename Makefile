@@ -38,12 +38,29 @@ SOURCES     = $(filter-out csrc/api%,$(wildcard csrc/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 LIB_SOURCES = $(wildcard csrc/api*.c)
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
-MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -o -name '*.fnl')))
+MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
+
+# The executable is one file: Lua is linked into it, and libedit, where the system has them as archives; C modules find
+# Lua's functions in it (-E). Without libedit the prompt has no line editor.
+archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
+all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
+LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
+HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm -ldl
+EDIT_PARTS      = edit bsd md tinfo
+EDIT           := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
+HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
+HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
+HOST_CPPFLAGS   = -Icsrc -D_GNU_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
+$(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
+HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
 # What is run from here finds the tree first, then whatever it found before. `make env` prints the same.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
 LUA_CPATH := $(abspath $(BUILD))/?.so;$(or $(LUA_CPATH),;)
-export LUA LUA_PATH LUA_CPATH
+RUNNEL    := $(abspath $(BUILD))/bin/runnel
+export LUA LUA_PATH LUA_CPATH RUNNEL
 unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the two above
 
 # Each of the commands below first asks the set-up for what it needs, then starts make again, so that what was just
@@ -54,7 +71,7 @@ THEN  = @$(MAKE) --no-print-directory
 ## Building and running
 
 .PHONY: all
-all: $(BUILD)/runnel/core.so ## build the module into build/
+all: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel ## build the module and the executable into build/
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
@@ -68,13 +85,28 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -Icsrc -c -o $@ $<
 
-LUA_FILES = $(sort $(shell find lua -name '*.lua'))
+LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
 	$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
--include $(LIB_OBJECTS:.o=.d)
+$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES)
+	@mkdir -p $(@D)
+	$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) > $@.new
+	@mv $@.new $@
+
+$(HOST_OBJECTS): $(HOST_KIND)
+$(HOST_KIND): # built again when libedit has come or gone
+	@mkdir -p $(@D)
+	@rm -f $(@D)/*-editor
+	@touch $@
+
+$(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
@@ -233,7 +265,7 @@ lint-warnings: # both compilers, with and without the assertions, on the optimiz
 	$(THEN) all CC=clang BUILD=build/lint/clang-debug CFLAGS='-O2 -Werror -DRUNNEL_DEBUG'
 
 lint-tidy:
-	clang-tidy --quiet $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG -Icsrc
+	clang-tidy --quiet $(C_FILES) -- $(CORE_CFLAGS) -DRUNNEL_DEBUG $(HOST_CPPFLAGS)
 
 lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \

@@ -6,14 +6,14 @@
 #include <signal.h>
 #include <sys/select.h>
 
-static int nothing(lua_State *L) {
+int driver_nothing(lua_State *L) {
   (void)L;
   return 0;
 }
 
 void driver_check_hook(lua_State *L) {
   if (LIKELY(!lua_gethookmask(L))) return;
-  lua_pushcfunction(L, nothing);
+  lua_pushcfunction(L, driver_nothing);
   lua_call(L, 0, 0);
 }
 

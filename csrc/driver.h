@@ -22,4 +22,7 @@ bool driver_alive(lua_State *L);
    never see it. Raises what the hook raises. */
 void driver_check_hook(lua_State *L);
 
+/* The function that driver_check_hook calls, by which a hook knows that it may raise. */
+int driver_nothing(lua_State *L);
+
 #endif

@@ -112,10 +112,7 @@ static int core_simulate(lua_State *L) {
   World outer = S->world;
   S->world = (World){
       .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle};
-  /* Seeds that differ by one must not give sequences that look alike. */
-  S->world.random = ((uint64_t)seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
-  if (!S->world.random) S->world.random = 1;
-  for (int i = 0; i < 8; i++) sched_random(S, 2);
+  sched_seed(&S->world, (uint64_t)seed);
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);

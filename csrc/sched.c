@@ -16,14 +16,21 @@ enum {
 
 /* ---- random numbers: xorshift64* ---- */
 
-uint32_t sched_random(Sched *S, uint32_t n) {
-  uint64_t x = S->world.random;
+static uint64_t next_random(World *w) {
+  uint64_t x = w->random;
   x ^= x >> 12;
   x ^= x << 25;
   x ^= x >> 27;
-  S->world.random = x;
-  uint64_t r = (x * UINT64_C(2685821657736338717)) >> 32;
-  return (uint32_t)((r * n) >> 32);
+  w->random = x;
+  return (x * UINT64_C(2685821657736338717)) >> 32;
+}
+
+uint32_t sched_random(Sched *S, uint32_t n) { return (uint32_t)((next_random(&S->world) * n) >> 32); }
+
+void sched_seed(World *w, uint64_t seed) {
+  w->random = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
+  if (!w->random) w->random = 1;
+  for (int i = 0; i < 8; i++) next_random(w);
 }
 
 /* ---- the run queue ---- */

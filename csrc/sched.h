@@ -94,6 +94,9 @@ static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L
 /* A random number below n (n > 0), of the world's generator. */
 uint32_t sched_random(Sched *S, uint32_t n);
 
+/* Makes a world's random numbers come from the seed; those of seeds that differ by one do not look alike. */
+void sched_seed(World *w, uint64_t seed);
+
 /* Makes the scheduler hold a go block again that its channels kept alive. */
 void sched_bring_back(lua_State *L, Sched *S, Alt *alt);
 

@@ -33,4 +33,14 @@ end
 
 runnel.xf = require "runnel.xf"
 
+---Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
+---state is, with its finalizers.
+---@param code? integer|boolean the exit status: 0 or true, the default, means that all went well
+function runnel.exit(code)
+  if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
+    error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
+  end
+  os.exit(code == nil or code, true)
+end
+
 return runnel

@@ -1,0 +1,109 @@
+/* core.c: see core.h. */
+#include "core.h"
+
+#include <lauxlib.h>
+
+#include "api_modules.h"
+#include "inspect.h"
+#include "terminal.h"
+
+int luaopen_runnel_core(lua_State *L);
+
+/* Those of lua/runnel/host/: a generated array. */
+extern const Module host_modules[];
+
+/* Where the scheduler's userdata is in the registry. */
+#define SCHED_KEY "runnel.host.sched"
+
+/* The executable has one state, and a signal handler has nobody to ask. */
+static Sched *sched;
+
+Sched *core_sched(void) { return sched; }
+
+/* Where the seed is, if there is one. */
+#define SEED_KEY "runnel.host.seed"
+
+void core_seed(lua_State *L, long long seed) {
+  lua_pushinteger(L, (lua_Integer)seed);
+  lua_setfield(L, LUA_REGISTRYINDEX, SEED_KEY);
+}
+
+void core_push_sched(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, SCHED_KEY); }
+
+void core_push_function(lua_State *L, lua_CFunction f) {
+  core_push_sched(L);
+  lua_pushcclosure(L, f, 1);
+}
+
+/* Loads runnel.core, and keeps its scheduler in mind. */
+static int open_core(lua_State *L) {
+  luaopen_runnel_core(L);
+  lua_getfield(L, -1, "run");
+  lua_getupvalue(L, -1, 1);
+  sched = (Sched *)lua_touserdata(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, SCHED_KEY);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) sched_seed(&sched->world, (uint64_t)lua_tointeger(L, -1));
+  lua_pop(L, 2);
+  return 1;
+}
+
+/* Makes what is on top of the stack the driver, unless there is one; popped. Unlike rn.driver it may be called in a go
+   block, too: whoever requires luv there has its events handled from the next wait on. */
+static void drive_by(lua_State *L) {
+  core_push_sched(L);
+  if (lua_getiuservalue(L, -1, SCHED_DRIVER) == LUA_TNIL) {
+    lua_pushvalue(L, -3);
+    lua_setiuservalue(L, -3, SCHED_DRIVER);
+  }
+  lua_pop(L, 3);
+}
+
+/* Requires a module on L; its value is left there. */
+static void require(lua_State *L, const char *name) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name);
+  lua_call(L, 1, 1);
+}
+
+/* Protected, on the main thread: (): loads luv by the searchers that come after this one, and the driver over it. */
+static int load_luv(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushnil(L);
+  lua_setfield(L, -2, "luv");
+  require(L, "luv");
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "luv"); /* for the driver's sake, which requires it */
+  require(L, "runnel.core");
+  require(L, "runnel.driver.luv");
+  drive_by(L);
+  lua_settop(L, 2);
+  return 1;
+}
+
+/* luv runs all callbacks on the coroutine that has loaded it. That must not be a go block's, which may be parked then, or
+   gone: so it is the main thread. */
+static int open_luv(lua_State *L) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *main_thread = lua_tothread(L, -1);
+  luaL_checkstack(main_thread, LUA_MINSTACK, NULL);
+  lua_pushcfunction(main_thread, load_luv);
+  int status = lua_pcall(main_thread, 0, 1, 0);
+  if (main_thread != L) lua_xmove(main_thread, L, 1);
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+void core_preload(lua_State *L) {
+  modules_preload(L, runnel_modules);
+  modules_preload(L, host_modules);
+  static const luaL_Reg loaders[] = {
+      {"runnel.core", open_core},
+      {"runnel.host.inspect", inspect_open},
+      {"runnel.host.terminal", terminal_open},
+      {"luv", open_luv},
+      {NULL, NULL},
+  };
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  luaL_setfuncs(L, loaders, 0);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,25 @@
+/* core.h: the core inside the executable: how the host finds the scheduler, and what it adds for its own Lua modules. */
+#ifndef RUNNEL_HOST_CORE_H
+#define RUNNEL_HOST_CORE_H
+
+#include <lua.h>
+
+#include "sched.h"
+
+/* Puts all that is inside the executable into package.preload: the core, the Lua modules, and a loader of luv that makes
+   it the driver. Nothing is loaded before it is asked for. May raise. */
+void core_preload(lua_State *L);
+
+/* Lets the core, once it is loaded, draw its random numbers from the seed. */
+void core_seed(lua_State *L, long long seed);
+
+/* Pushes the scheduler's userdata; the core must be loaded. */
+void core_push_sched(lua_State *L);
+
+/* Pushes a C function that has, as those of the core, the scheduler at SCHED_SELF; the core must be loaded. */
+void core_push_function(lua_State *L, lua_CFunction f);
+
+/* The scheduler, or NULL as long as nobody has required the core. Safe in a signal handler. */
+Sched *core_sched(void);
+
+#endif

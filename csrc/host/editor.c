@@ -1,0 +1,311 @@
+/* editor.c: see editor.h.
+
+   libedit asks for a key through read_key, which waits in wait_input and so lets go blocks run, in the middle of a
+   search or of a key that sends several bytes, too. What they print calls hide; redraw shows the line again. */
+#include "editor.h"
+
+#include <histedit.h>
+#include <langinfo.h>
+#include <lauxlib.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#include "clock.h"
+#include "interrupt.h"
+#include "output.h"
+#include "utf8.h"
+#include "wait.h"
+
+enum { HISTORY = 1000, LONGEST_PROMPT = 64 };
+
+/* A line that is hidden by output is drawn again after this time even while more comes. */
+static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
+
+/* Where the registry has the function that completes. */
+#define COMPLETE_KEY "runnel.host.complete"
+
+/* There is one terminal; a signal and libedit's callbacks must find it. */
+static struct {
+  EditLine *el;                   /* libedit's editor, or NULL */
+  HistoryW *history;              /* what was entered before */
+  FILE *screen;                   /* where it draws: no stream that would hide the line */
+  lua_State *L;                   /* the main thread */
+  wchar_t prompt[LONGEST_PROMPT]; /* what stands before the line */
+  bool shown;                     /* the line is on the screen */
+  int64_t hidden_at;              /* since when it is not */
+  bool interrupted;               /* Ctrl-C ended the line */
+  struct termios before;          /* how the terminal was */
+  Utf8Reader reader;              /* makes characters of bytes */
+} ed;
+
+static volatile sig_atomic_t resized, continued;
+
+static int64_t now(void) { return clock_now(&(Clock){0}); }
+
+/* ---- drawing ---- */
+
+/* Moves (row, column) on by a character, as libedit shows it. */
+static void advance(wchar_t c, int columns, int *row, int *column) {
+  int width = 1;
+  if (c == L'\t') width = 8 - *column % 8;
+  else if (c == L'\n') width = columns - *column;
+  else if (c < 32 || c == 127) width = 2; /* ^A */
+  else if ((width = wcwidth(c)) < 0) width = c > 0xFFFF ? 9 : 8; /* \U+12345 */
+  if (width <= columns && *column + width > columns) { /* a wide one does not fit */
+    ++*row;
+    *column = 0;
+  }
+  *column += width;
+  while (*column >= columns) {
+    ++*row;
+    *column -= columns;
+  }
+}
+
+/* How many rows the cursor is below the beginning of the prompt. */
+static int cursor_row(void) {
+  int rows = 24, columns = 80, row = 0, column = 0;
+  (void)el_get(ed.el, EL_GETTC, "co", &columns);
+  (void)el_get(ed.el, EL_GETTC, "li", &rows);
+  if (columns < 1) columns = 80;
+  for (const wchar_t *c = ed.prompt; *c; c++) advance(*c, columns, &row, &column);
+  const LineInfoW *line = el_wline(ed.el);
+  for (const wchar_t *c = line->buffer; c < line->cursor; c++) advance(*c, columns, &row, &column);
+  return row < rows ? row : rows - 1;
+}
+
+/* Takes the line off the screen; the cursor is then where it began. */
+static void hide(void) {
+  if (!ed.shown) return;
+  ed.shown = false;
+  ed.hidden_at = now();
+  int row = cursor_row();
+  (void)fputs("\r", ed.screen);
+  if (row > 0) (void)fprintf(ed.screen, "\033[%dA", row);
+  (void)fputs("\033[J", ed.screen);
+  (void)fflush(ed.screen);
+}
+
+/* Draws the line below what was printed. */
+static void show(void) {
+  if (ed.shown) return;
+  output_fresh_line();
+  (void)el_wset(ed.el, EL_REFRESH);
+  ed.shown = true;
+  output_before(hide);
+}
+
+/* What wait_input calls. */
+static void redraw(void *ud, bool busy) {
+  (void)ud;
+  (void)fflush(stdout);
+  if (resized) {
+    resized = 0;
+    hide();
+    el_resize(ed.el);
+  }
+  if (continued) {
+    continued = 0;
+    ed.shown = false;
+    (void)el_wset(ed.el, EL_PREP_TERM, 0);
+    (void)el_wset(ed.el, EL_PREP_TERM, 1);
+  }
+  if (!busy || now() - ed.hidden_at > HIDDEN_NS) show();
+}
+
+static wchar_t *get_prompt(EditLine *el) {
+  (void)el;
+  return ed.prompt;
+}
+
+/* ---- keys ---- */
+
+/* The next byte, or -1 when there is none any more. */
+static int next_byte(void *ud) {
+  (void)ud;
+  Waited waited;
+  do waited = wait_input(ed.L, -1, redraw, NULL);
+  while (waited == WAITED_SIGNAL);
+  if (waited == WAITED_INTERRUPT || interrupt_pending()) {
+    ed.interrupted = true;
+    return -1;
+  }
+  return wait_read_byte();
+}
+
+static int read_key(EditLine *el, wchar_t *key) {
+  (void)el;
+  int32_t c = utf8_read(&ed.reader, next_byte, NULL);
+  if (c == UTF8_END) return ed.interrupted ? -1 : 0;
+  show();
+  *key = (wchar_t)c;
+  return 1;
+}
+
+/* ---- completion ---- */
+
+/* Inserts text at the cursor. */
+static void insert(const char *text) {
+  wchar_t *wide = utf8_to_wide(text);
+  if (wide && *wide) (void)el_winsertstr(ed.el, wide);
+  free(wide);
+}
+
+/* Prints the candidates, a list on top of L, in columns. */
+static void print_candidates(lua_State *L) {
+  int columns = 80;
+  size_t widest = 1, n = lua_rawlen(L, -1), length;
+  (void)el_get(ed.el, EL_GETTC, "co", &columns);
+  for (size_t i = 1; i <= n; i++, lua_pop(L, 1)) {
+    lua_rawgeti(L, -1, (lua_Integer)i);
+    if (lua_tolstring(L, -1, &length) && length > widest) widest = length;
+  }
+  size_t in_row = (size_t)columns / (widest + 2), rows;
+  if (in_row == 0) in_row = 1;
+  rows = (n + in_row - 1) / in_row;
+  for (size_t row = 0; row < rows; row++) {
+    for (size_t i = row; i < n; i += rows) {
+      lua_rawgeti(L, -1, (lua_Integer)i + 1);
+      bool last = i + rows >= n;
+      (void)printf("%-*s%s", last ? 0 : (int)widest + 2, lua_tostring(L, -1), last ? "\n" : "");
+      lua_pop(L, 1);
+    }
+  }
+}
+
+/* The Tab key. */
+static unsigned char complete(EditLine *el, int c) {
+  (void)c;
+  lua_State *L = ed.L;
+  int top = lua_gettop(L);
+  const LineInfoW *line = el_wline(el);
+  lua_getfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
+  char *text = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
+  if (!text) return CC_ERROR;
+  lua_pushstring(L, text);
+  free(text);
+  unsigned char result = CC_ERROR;
+  if (lua_pcall(L, 1, 2, 0) == LUA_OK && lua_isstring(L, -2)) {
+    const char *inserted = lua_tostring(L, -2);
+    insert(inserted);
+    result = *inserted ? CC_REFRESH : CC_NORM;
+    if (lua_istable(L, -1)) {
+      print_candidates(L); /* which hides the line */
+      show();
+      result = CC_NORM;
+    }
+  }
+  lua_settop(L, top);
+  return result;
+}
+
+/* ---- signals ---- */
+
+static void note_resize(int signal_number) {
+  (void)signal_number;
+  resized = 1;
+}
+
+static void note_continue(int signal_number) {
+  (void)signal_number;
+  continued = 1;
+}
+
+/* A signal that ends the process: the terminal must not stay as it is while a line is edited. */
+static void restore_and_die(int signal_number) {
+  (void)tcsetattr(STDIN_FILENO, TCSANOW, &ed.before);
+  (void)signal(signal_number, SIG_DFL);
+  (void)raise(signal_number);
+}
+
+static void catch_signal(int signal_number, void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler}, before;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(signal_number, NULL, &before) == 0 && before.sa_handler == SIG_DFL) {
+    (void)sigaction(signal_number, &action, NULL);
+  }
+}
+
+/* ---- opening and closing ---- */
+
+bool editor_open(lua_State *L, const char *program, int complete_function) {
+  const char *term = getenv("TERM");
+  if (!term || !*term || strcmp(term, "dumb") == 0) return false;
+  if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
+  if (tcgetattr(STDIN_FILENO, &ed.before) != 0) return false;
+  ed.screen = fdopen(dup(STDOUT_FILENO), "w");
+  if (!ed.screen) return false;
+  ed.L = L;
+  ed.el = el_init(program, stdin, ed.screen, ed.screen);
+  ed.history = history_winit();
+  if (!ed.el || !ed.history) return false;
+  HistEventW event;
+  (void)history_w(ed.history, &event, H_SETSIZE, HISTORY);
+  (void)history_w(ed.history, &event, H_SETUNIQUE, 1);
+  (void)el_wset(ed.el, EL_HIST, history_w, ed.history);
+  (void)el_wset(ed.el, EL_PROMPT, get_prompt);
+  (void)el_wset(ed.el, EL_EDITOR, L"emacs");
+  (void)el_wset(ed.el, EL_GETCFN, read_key);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-complete", L"Complete a name", complete);
+  (void)el_wset(ed.el, EL_BIND, L"^I", L"runnel-complete", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"^R", L"em-inc-search-prev", NULL);
+  (void)el_source(ed.el, NULL);
+  lua_pushvalue(L, complete_function);
+  lua_setfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
+  catch_signal(SIGWINCH, note_resize);
+  catch_signal(SIGCONT, note_continue);
+  catch_signal(SIGTERM, restore_and_die);
+  catch_signal(SIGHUP, restore_and_die);
+  catch_signal(SIGQUIT, restore_and_die);
+  return true;
+}
+
+void editor_close(void) {
+  output_before(NULL);
+  if (ed.el) el_end(ed.el);
+  if (ed.history) history_wend(ed.history);
+  ed.el = NULL;
+  ed.history = NULL;
+}
+
+void editor_remember(const char *line) {
+  HistEventW event;
+  wchar_t *wide = ed.history ? utf8_to_wide(line) : NULL;
+  if (wide) (void)history_w(ed.history, &event, H_ENTER, wide);
+  free(wide);
+}
+
+LineEnd editor_read(lua_State *L, const char *prompt) {
+  (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
+  ed.L = L;
+  ed.interrupted = false;
+  ed.shown = true; /* libedit draws it itself */
+  output_fresh_line();
+  output_before(hide);
+  int n;
+  const wchar_t *line = el_wgets(ed.el, &n);
+  output_before(NULL);
+  if (ed.interrupted) {
+    show();
+    (void)fputs("^C\n", ed.screen);
+    (void)fflush(ed.screen);
+    return LINE_INTERRUPTED;
+  }
+  if (!line || n <= 0) {
+    (void)fputs("\n", ed.screen);
+    (void)fflush(ed.screen);
+    return LINE_NONE;
+  }
+  if (line[n - 1] == L'\n') n--;
+  char *text = utf8_from_wide(line, (size_t)n);
+  lua_pushstring(L, text ? text : "");
+  free(text);
+  return LINE_COMPLETE;
+}

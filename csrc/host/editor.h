@@ -1,0 +1,39 @@
+/* editor.h: lines that are edited with libedit, which reads its keys through wait_input. Where it is not there at build
+   time, all lines are read as they come. */
+#ifndef RUNNEL_HOST_EDITOR_H
+#define RUNNEL_HOST_EDITOR_H
+
+#include <lua.h>
+#include <stdbool.h>
+
+#include "lines.h"
+
+#ifdef RUNNEL_EDITOR
+
+/* Prepares for editing; false where that is impossible: no libedit, or no terminal that could do it. With the function at
+   index `complete`, the Tab key completes: (the line up to the cursor) -> what to insert, list of what is possible. */
+bool editor_open(lua_State *L, const char *program, int complete);
+
+/* Gives the terminal back as it was. */
+void editor_close(void);
+
+/* Lets a line be edited. */
+LineEnd editor_read(lua_State *L, const char *prompt);
+
+/* Adds a line to those that can be fetched again. */
+void editor_remember(const char *line);
+
+#else
+
+static inline bool editor_open(lua_State *L, const char *program, int complete) {
+  (void)L;
+  (void)program;
+  (void)complete;
+  return false;
+}
+static inline void editor_close(void) {}
+static inline LineEnd editor_read(lua_State *L, const char *prompt) { return lines_read(L, prompt); }
+static inline void editor_remember(const char *line) { (void)line; }
+
+#endif
+#endif

@@ -1,0 +1,10 @@
+/* inspect.h: what the prompt's commands ask the core: require "runnel.host.inspect". */
+#ifndef RUNNEL_HOST_INSPECT_H
+#define RUNNEL_HOST_INSPECT_H
+
+#include <lua.h>
+
+/* The module's loader. */
+int inspect_open(lua_State *L);
+
+#endif

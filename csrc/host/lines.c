@@ -1,0 +1,43 @@
+/* lines.c: see lines.h. */
+#include "lines.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+
+#include "interrupt.h"
+#include "output.h"
+#include "wait.h"
+
+static void flush(void *ud, bool busy) {
+  (void)ud;
+  (void)busy;
+  (void)fflush(stdout);
+}
+
+/* Not by a luaL_Buffer, which would keep wait_input from using the stack. */
+LineEnd lines_read(lua_State *L, const char *prompt) {
+  char piece[BUFSIZ];
+  size_t length = 0;
+  output_fresh_line();
+  (void)fputs(prompt, stdout);
+  lua_pushliteral(L, "");
+  for (;;) {
+    Waited waited = wait_input(L, -1, flush, NULL);
+    if (waited == WAITED_SIGNAL) continue;
+    int byte = waited == WAITED_INPUT ? wait_read_byte() : -1;
+    if (interrupt_pending()) {
+      lua_pop(L, 1);
+      return LINE_INTERRUPTED;
+    }
+    if (byte >= 0 && byte != '\n') piece[length++] = (char)byte;
+    if (byte >= 0 && byte != '\n' && length < sizeof piece) continue;
+    lua_pushlstring(L, piece, length);
+    lua_concat(L, 2);
+    length = 0;
+    if (byte == '\n') return LINE_COMPLETE;
+    if (byte >= 0) continue;
+    if (lua_rawlen(L, -1) > 0) return LINE_COMPLETE;
+    lua_pop(L, 1);
+    return LINE_NONE;
+  }
+}

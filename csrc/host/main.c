@@ -1,0 +1,136 @@
+/* main.c: the executable: what happens from its start to its end. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "core.h"
+#include "interrupt.h"
+#include "options.h"
+#include "output.h"
+#include "prompt.h"
+#include "script.h"
+
+typedef struct Command {
+  int argc;
+  char **argv;
+  Options options;
+} Command;
+
+static void print_version(void) {
+  (void)printf("runnel on %s\n", LUA_COPYRIGHT);
+  (void)fflush(stdout);
+}
+
+/* Sets the global `arg`: the script at 0, its arguments from 1, what is before it below 0. */
+static void set_arg(lua_State *L, const Command *c) {
+  int script = c->options.script < c->argc ? c->options.script : 0;
+  lua_createtable(L, c->argc - script, script + 1);
+  for (int i = 0; i < c->argc; i++) {
+    lua_pushstring(L, c->argv[i]);
+    lua_rawseti(L, -2, i - script);
+  }
+  lua_setglobal(L, "arg");
+}
+
+/* Makes all that is random come from the seed. */
+static void set_seed(lua_State *L, const Options *o) {
+  if (!o->seeded) return;
+  luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
+  lua_getfield(L, -1, "randomseed");
+  lua_pushinteger(L, (lua_Integer)o->seed);
+  lua_call(L, 1, 0);
+  core_seed(L, o->seed);
+  lua_pop(L, 1);
+}
+
+/* Whether there will be a prompt, as far as the command line can tell. */
+static bool wants_prompt(const Command *c) {
+  const Options *o = &c->options;
+  return o->interactive || (o->script >= c->argc && !o->executes && !o->version && isatty(STDIN_FILENO));
+}
+
+/* Runs everything: whether all went well. */
+static bool run(lua_State *L, const Command *c) {
+  const Options *o = &c->options;
+  bool has_script = o->script < c->argc;
+  if (o->version || wants_prompt(c)) print_version();
+  if (!script_init(L, o) || !script_options(L, o, c->argv)) return false;
+  if (has_script) {
+    const char *path = c->argv[o->script];
+    bool is_stdin = strcmp(path, "-") == 0 && strcmp(c->argv[o->script - 1], "--") != 0;
+    if (!script_run(L, o, is_stdin ? NULL : path)) return false;
+  }
+  if (wants_prompt(c)) return prompt_run(L, o);
+  if (!has_script && !o->executes && !o->version && !script_run(L, o, NULL)) return false;
+  return o->simulated || script_drain(L, o);
+}
+
+/* Protected: (command) -> whether all went well. */
+static int start(lua_State *L) {
+  const Command *c = (const Command *)lua_touserdata(L, 1);
+  luaL_checkversion(L);
+  if (c->options.no_environment) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV"); /* for luaL_openlibs */
+  }
+  if (wants_prompt(c)) output_install();
+  luaL_openlibs(L);
+  core_preload(L);
+  set_arg(L, c);
+  set_seed(L, &c->options);
+  lua_gc(L, LUA_GCGEN, 0, 0); /* as lua5.4 */
+  lua_pushboolean(L, run(L, c));
+  return 1;
+}
+
+/* --time */
+static void tell_time(const Options *o, int64_t began) {
+  Clock clock = {0};
+  struct rusage usage;
+  if (!o->timed || getrusage(RUSAGE_SELF, &usage) != 0) return;
+  double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+               (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+  (void)fprintf(stderr, "%s: %.3f s, of the processor %.3f s, %.1f MB at most\n", o->program,
+                (double)(clock_now(&clock) - began) / 1e9, cpu, (double)usage.ru_maxrss / 1024);
+}
+
+int main(int argc, char **argv) {
+  Clock clock = {0};
+  int64_t began = clock_now(&clock);
+  Command command = {argc, argv, options_read(argc, argv)};
+  const Options *o = &command.options;
+  if (o->help) {
+    options_usage(stdout, o->program);
+    return EXIT_SUCCESS;
+  }
+  if (o->wrong) {
+    if (o->reason) (void)fprintf(stderr, "%s: '%s' %s\n", o->program, o->wrong, o->reason);
+    else (void)fprintf(stderr, "%s: unrecognized option '%s'\n", o->program, o->wrong);
+    options_usage(stderr, o->program);
+    return EXIT_FAILURE;
+  }
+  lua_State *L = luaL_newstate();
+  if (!L) {
+    script_complain(o->program, "cannot create state: not enough memory");
+    return EXIT_FAILURE;
+  }
+  lua_pushcfunction(L, start);
+  lua_pushlightuserdata(L, &command);
+  int status = lua_pcall(L, 1, 1, 0);
+  if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
+  bool well = status == LUA_OK && lua_toboolean(L, -1);
+  lua_close(L);
+  tell_time(o, began);
+  if (!well && interrupt_came()) {
+    (void)signal(SIGINT, SIG_DFL);
+    (void)raise(SIGINT); /* so that a shell knows why, and ends its loop, too */
+  }
+  return well ? EXIT_SUCCESS : EXIT_FAILURE;
+}

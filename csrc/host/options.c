@@ -1,0 +1,127 @@
+/* options.c: see options.h. */
+#include "options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool complain(Options *o, const char *option, const char *reason) {
+  o->wrong = option;
+  o->reason = reason;
+  return false;
+}
+
+/* The value of the option `name` at argv[*i]: behind a `=` or, as the next word, there; NULL when it has none. */
+static const char *value_of(const char *name, char **argv, int *i) {
+  size_t length = strlen(name);
+  if (argv[*i][length] == '=') return argv[*i] + length + 1;
+  return argv[*i + 1] ? argv[++*i] : NULL;
+}
+
+/* Whether the word is the option `name`, with or without a `=value`. */
+static bool is_option(const char *word, const char *name) {
+  size_t length = strlen(name);
+  return strncmp(word, name, length) == 0 && (word[length] == '\0' || word[length] == '=');
+}
+
+static bool read_deadlock(Options *o, const char *value) {
+  static const char *const names[] = {"warn", "error", "ignore"};
+  for (int i = 0; value && i < 3; i++) {
+    if (strcmp(value, names[i]) != 0) continue;
+    o->deadlock = (Deadlock)i;
+    return true;
+  }
+  return complain(o, "--deadlock", "needs one of error, warn and ignore");
+}
+
+static bool read_seed(Options *o, const char *value) {
+  char *end = NULL;
+  if (value) o->seed = strtoll(value, &end, 10);
+  o->seeded = true;
+  return (end && end != value && !*end) || complain(o, "--seed", "needs an integer");
+}
+
+/* An option of two dashes at argv[*i]; false when it cannot be. */
+static bool read_long(Options *o, char **argv, int *i) {
+  const char *word = argv[*i];
+  if (strcmp(word, "--help") == 0) return o->help = true;
+  if (strcmp(word, "--no-drain") == 0) return o->no_drain = true;
+  if (strcmp(word, "--time") == 0) return o->timed = true;
+  if (strcmp(word, "--sim") == 0) return o->simulated = true;
+  if (is_option(word, "--seed")) return read_seed(o, value_of("--seed", argv, i));
+  if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
+  return complain(o, word, NULL);
+}
+
+/* An option of one dash at argv[*i]; false when it cannot be. */
+static bool read_short(Options *o, char **argv, int *i) {
+  const char *word = argv[*i], *argument;
+  if (options_next(argv, i, &argument)) {
+    if (word[1] == 'e') o->executes = true;
+    return argument || complain(o, word, "needs argument");
+  }
+  if (word[1] && word[2]) return complain(o, word, NULL);
+  switch (word[1]) {
+  case 'h': return o->help = true;
+  case 'v': return o->version = true;
+  case 'i': return o->interactive = o->version = true;
+  case 'E': return o->no_environment = true;
+  default: return complain(o, word, NULL);
+  }
+}
+
+char options_next(char **argv, int *i, const char **argument) {
+  const char *word = argv[*i];
+  *argument = "";
+  if (word[0] != '-') return 0;
+  if (strcmp(word, "-W") == 0) return 'W';
+  if (word[1] != 'e' && word[1] != 'l') {
+    if (strcmp(word, "--seed") == 0 || strcmp(word, "--deadlock") == 0) ++*i;
+    return 0;
+  }
+  *argument = word[2] ? word + 2 : argv[*i + 1] && argv[*i + 1][0] != '-' ? argv[++*i] : NULL;
+  return word[1];
+}
+
+Options options_read(int argc, char **argv) {
+  Options o = {.program = argc > 0 && argv[0][0] ? argv[0] : "runnel", .script = argc};
+  for (int i = 1; i < argc; i++) {
+    const char *word = argv[i];
+    if (word[0] != '-' || word[1] == '\0') {
+      o.script = i;
+      o.test = strcmp(word, "test") == 0;
+      return o;
+    }
+    if (strcmp(word, "--") == 0) {
+      o.script = i + 1;
+      return o;
+    }
+    if (!(word[1] == '-' ? read_long(&o, argv, &i) : read_short(&o, argv, &i))) return o;
+  }
+  return o;
+}
+
+void options_usage(FILE *to, const char *program) {
+  (void)fprintf(to,
+                "usage: %s [options] [script [args]]\n"
+                "       %s [options] test FILE...\n"
+                "Without a script: the prompt, or on a pipe, the script that comes through it.\n"
+                "As in lua5.4:\n"
+                "  -e stat          execute string 'stat'\n"
+                "  -i               the prompt after executing 'script'\n"
+                "  -l mod           require library 'mod' into global 'mod'\n"
+                "  -l g=mod         require library 'mod' into global 'g'\n"
+                "  -v               show version information\n"
+                "  -E               ignore environment variables\n"
+                "  -W               turn warnings on\n"
+                "  --               stop handling options\n"
+                "  -                stop handling options and execute stdin\n"
+                "The host's own:\n"
+                "  -h, --help       this list\n"
+                "  --no-drain       end with the script, whatever its go blocks still have to do\n"
+                "  --deadlock=MODE  go blocks that the script leaves parked for ever: warn (the default), error or ignore\n"
+                "  --sim            run in virtual time, which jumps from one deadline to the next\n"
+                "  --seed N         let all that is random come from the seed N\n"
+                "  --time           tell in the end how long it took\n"
+                "  test FILE...     run specs with busted\n",
+                program, program);
+}

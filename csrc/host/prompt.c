@@ -1,0 +1,31 @@
+/* prompt.c: see prompt.h. */
+#include "prompt.h"
+
+#include <lauxlib.h>
+#include <locale.h>
+#include <stdio.h>
+
+#include "editor.h"
+#include "script.h"
+
+/* Protected: (program's name) */
+static int start(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.host.prompt");
+  lua_call(L, 1, 1);
+  lua_insert(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+bool prompt_run(lua_State *L, const Options *o) {
+  (void)setlocale(LC_CTYPE, ""); /* of which characters are how wide */
+  lua_pushcfunction(L, start);
+  lua_pushstring(L, o->program);
+  int status = lua_pcall(L, 1, 0, 0);
+  editor_close();
+  if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
+  lua_settop(L, 0);
+  (void)fflush(stdout);
+  return status == LUA_OK;
+}

@@ -1,0 +1,166 @@
+/* script.c: see script.h. */
+#include "script.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "interrupt.h"
+
+/* Pushes what requiring a module gives. */
+static void push_module(lua_State *L, const char *name) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name);
+  lua_call(L, 1, 1);
+}
+
+/* Protected: () -> a list of all go blocks, as text. */
+static int list_blocks(lua_State *L) {
+  push_module(L, "runnel.host.blocks");
+  lua_getfield(L, -1, "all");
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+/* The message handler: (error) -> a text with the traceback, and after Ctrl-C with the go blocks. */
+static int describe(lua_State *L) {
+  const char *message = lua_tostring(L, 1);
+  if (!message) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, L, message, 1);
+  if (!interrupt_came() || !core_sched()) return 1;
+  lua_pushcfunction(L, list_blocks);
+  if (lua_pcall(L, 0, 1, 0) == LUA_OK) lua_concat(L, 2);
+  else lua_pop(L, 1);
+  return 1;
+}
+
+int script_call(lua_State *L, int nargs, int nresults) {
+  int base = lua_gettop(L) - nargs;
+  lua_pushcfunction(L, describe);
+  lua_insert(L, base);
+  interrupt_catch(L);
+  int status = lua_pcall(L, nargs, nresults, base);
+  interrupt_release(L);
+  lua_remove(L, base);
+  return status;
+}
+
+void script_complain(const char *program, const char *message) {
+  (void)fflush(stdout);
+  if (program) (void)fprintf(stderr, "%s: ", program);
+  (void)fprintf(stderr, "%s\n", message ? message : "(no message)");
+}
+
+/* Tells of the failure whose message is on top of L, popped; true when there was none. */
+static bool succeeded(lua_State *L, const Options *o, int status) {
+  if (status == LUA_OK) return true;
+  script_complain(o->program, lua_tostring(L, -1));
+  lua_pop(L, 1);
+  return false;
+}
+
+/* Runs a chunk under `nargs` arguments on top of L: as it is, or in a simulation. */
+static int run_chunk(lua_State *L, const Options *o, int nargs) {
+  if (!o->simulated) return script_call(L, nargs, 0);
+  int base = lua_gettop(L) - nargs;
+  push_module(L, "runnel.host.simulate");
+  lua_insert(L, base);
+  lua_pushinteger(L, o->seeded ? (lua_Integer)o->seed : 1);
+  lua_insert(L, base + 2);
+  lua_pushboolean(L, !o->no_drain);
+  lua_insert(L, base + 3);
+  int status = script_call(L, nargs + 3, 1);
+  if (status != LUA_OK || lua_isstring(L, -1)) return status == LUA_OK ? LUA_ERRRUN : status;
+  lua_pop(L, 1);
+  return LUA_OK;
+}
+
+static int run_text(lua_State *L, const Options *o, const char *text, const char *name) {
+  int status = luaL_loadbuffer(L, text, strlen(text), name);
+  return status == LUA_OK ? run_chunk(L, o, 0) : status;
+}
+
+static int run_file(lua_State *L, const Options *o, const char *path) {
+  int status = luaL_loadfile(L, path);
+  return status == LUA_OK ? run_chunk(L, o, 0) : status;
+}
+
+bool script_init(lua_State *L, const Options *o) {
+  if (o->no_environment) return true;
+  const char *name = "=LUA_INIT_5_4", *init = getenv(name + 1);
+  if (!init) init = getenv((name = "=LUA_INIT") + 1);
+  if (!init) return true;
+  return succeeded(L, o, init[0] == '@' ? run_file(L, o, init + 1) : run_text(L, o, init, name));
+}
+
+/* -l mod, -l g=mod */
+static int require_option(lua_State *L, const char *argument) {
+  const char *sign = strchr(argument, '=');
+  lua_getglobal(L, "require");
+  lua_pushstring(L, sign ? sign + 1 : argument);
+  int status = script_call(L, 1, 1);
+  if (status != LUA_OK) return status;
+  lua_pushglobaltable(L);
+  if (sign) lua_pushlstring(L, argument, (size_t)(sign - argument));
+  else lua_pushstring(L, argument);
+  lua_rotate(L, -3, -1); /* global table, name, module */
+  lua_settable(L, -3);
+  lua_pop(L, 1);
+  return LUA_OK;
+}
+
+bool script_options(lua_State *L, const Options *o, char **argv) {
+  for (int i = 1; i < o->script && argv[i]; i++) {
+    const char *argument;
+    int status = LUA_OK;
+    switch (options_next(argv, &i, &argument)) {
+    case 'e': status = run_text(L, o, argument, "=(command line)"); break;
+    case 'l': status = require_option(L, argument); break;
+    case 'W': lua_warning(L, "@on", 0); break;
+    default: break;
+    }
+    if (!succeeded(L, o, status)) return false;
+  }
+  return true;
+}
+
+/* Pushes the arguments in the global `arg` and returns how many they are. */
+static int push_arguments(lua_State *L) {
+  if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
+  int n = (int)luaL_len(L, -1);
+  luaL_checkstack(L, n + 3, "too many arguments to script");
+  int table = lua_gettop(L);
+  for (int i = 1; i <= n; i++) lua_rawgeti(L, table, i);
+  lua_remove(L, table);
+  return n;
+}
+
+bool script_run(lua_State *L, const Options *o, const char *path) {
+  int status = LUA_OK;
+  if (o->test) push_module(L, "runnel.host.test");
+  else status = luaL_loadfile(L, path);
+  if (status == LUA_OK) status = run_chunk(L, o, push_arguments(L));
+  return succeeded(L, o, status);
+}
+
+/* () -> a text about the go blocks that are parked in the end, or nil */
+static int drain(lua_State *L) {
+  push_module(L, "runnel.host.blocks");
+  lua_getfield(L, -1, "drain");
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+bool script_drain(lua_State *L, const Options *o) {
+  if (o->no_drain || !core_sched()) return true;
+  lua_pushcfunction(L, drain);
+  if (!succeeded(L, o, script_call(L, 0, 1))) return false;
+  const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
+  if (text) script_complain(o->program, text);
+  lua_pop(L, 1);
+  return !text || o->deadlock != DEADLOCK_ERROR;
+}

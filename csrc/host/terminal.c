@@ -1,0 +1,110 @@
+/* terminal.c: see terminal.h. */
+#include "terminal.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "editor.h"
+#include "interrupt.h"
+#include "output.h"
+#include "script.h"
+#include "wait.h"
+
+/* Where the registry has whether lines are edited. */
+#define EDITS_KEY "runnel.host.edits"
+
+/* edit(program, complete) -> whether lines can be edited from here on */
+static int term_edit(lua_State *L) {
+  const char *program = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && editor_open(L, program, 2));
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
+  return 1;
+}
+
+/* read(prompt) -> line | nil (the end) | false (Ctrl-C) */
+static int term_read(lua_State *L) {
+  const char *prompt = luaL_checkstring(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
+  bool edits = lua_toboolean(L, -1);
+  interrupt_catch(NULL);
+  LineEnd end = edits ? editor_read(L, prompt) : lines_read(L, prompt);
+  interrupt_release(NULL);
+  if (end == LINE_NONE) lua_pushnil(L);
+  else if (end == LINE_INTERRUPTED) lua_pushboolean(L, 0);
+  return 1;
+}
+
+/* remember(line) */
+static int term_remember(lua_State *L) {
+  editor_remember(luaL_checkstring(L, 1));
+  return 0;
+}
+
+static void flush(void *ud, bool busy) {
+  (void)ud;
+  (void)busy;
+  (void)fflush(stdout);
+}
+
+/* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end) */
+static int term_key(lua_State *L) {
+  lua_Number ms = luaL_checknumber(L, 1);
+  struct termios before, raw;
+  bool is_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
+  if (is_terminal) {
+    raw = before;
+    raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+  }
+  interrupt_catch(NULL);
+  Waited waited;
+  do waited = wait_input(L, (int64_t)(ms * 1e6), flush, NULL);
+  while (waited == WAITED_SIGNAL);
+  int byte = waited == WAITED_INPUT ? wait_read_byte() : -1;
+  interrupt_release(NULL);
+  if (is_terminal) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+  if (byte >= 0) lua_pushfstring(L, "%c", byte);
+  else if (waited == WAITED_TIME) lua_pushnil(L);
+  else lua_pushboolean(L, 0);
+  return 1;
+}
+
+/* more() -> whether more input is there already */
+static int term_more(lua_State *L) {
+  lua_pushboolean(L, wait_more_input());
+  return 1;
+}
+
+/* run(f, ...) -> true, results | false, message with traceback: calls f, which Ctrl-C may interrupt. */
+static int term_run(lua_State *L) {
+  luaL_checkany(L, 1);
+  int status = script_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_insert(L, 1);
+  return lua_gettop(L);
+}
+
+/* size() -> lines, columns */
+static int term_size(lua_State *L) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
+  lua_pushinteger(L, known ? size.ws_row : 24);
+  lua_pushinteger(L, known ? size.ws_col : 80);
+  return 2;
+}
+
+int terminal_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
+      {"more", term_more}, {"run", term_run},   {"size", term_size},         {NULL, NULL},
+  };
+  luaL_newlib(L, functions);
+  return 1;
+}

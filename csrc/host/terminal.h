@@ -1,0 +1,10 @@
+/* terminal.h: the terminal, as the prompt's Lua modules see it: require "runnel.host.terminal". */
+#ifndef RUNNEL_HOST_TERMINAL_H
+#define RUNNEL_HOST_TERMINAL_H
+
+#include <lua.h>
+
+/* The module's loader. */
+int terminal_open(lua_State *L);
+
+#endif

@@ -1,0 +1,91 @@
+/* utf8.c: see utf8.h. */
+#include "utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes in the character that begins with this one; 1 for what cannot begin one. */
+static int length_of(int lead) { return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1; }
+
+/* The character that `n` bytes are, or -1: they may be an overlong form, a surrogate, or too large. */
+static int32_t decode(const unsigned char *bytes, int n) {
+  static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  int32_t c = n == 1 ? bytes[0] : bytes[0] & (0x7F >> n);
+  if (n == 1) return c < 0x80 ? c : -1;
+  for (int i = 1; i < n; i++) c = c << 6 | (bytes[i] & 0x3F);
+  return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? -1 : c;
+}
+
+static int32_t stray(unsigned char byte) { return byte < 0x80 ? byte : 0xDC00 + byte; }
+
+int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
+  if (reader->count == 0) {
+    int byte = next(ud);
+    if (byte < 0) return UTF8_END;
+    reader->held[reader->count++] = (unsigned char)byte;
+  }
+  int length = length_of(reader->held[0]), have = 1;
+  while (have < length) {
+    if (have == reader->count) {
+      int byte = next(ud);
+      if (byte < 0) break;
+      reader->held[reader->count++] = (unsigned char)byte;
+    }
+    if ((reader->held[have] & 0xC0) != 0x80) break;
+    have++;
+  }
+  int32_t c = have == length ? decode(reader->held, length) : -1;
+  int used = c < 0 ? 1 : length;
+  if (c < 0) c = stray(reader->held[0]);
+  reader->count -= used;
+  memmove(reader->held, reader->held + used, (size_t)reader->count);
+  return c;
+}
+
+typedef struct Text {
+  const char *at; /* the next byte */
+} Text;
+
+static int next_of_text(void *ud) {
+  Text *text = (Text *)ud;
+  return *text->at ? (unsigned char)*text->at++ : -1;
+}
+
+wchar_t *utf8_to_wide(const char *text) {
+  wchar_t *wide = (wchar_t *)malloc((strlen(text) + 1) * sizeof *wide);
+  if (!wide) return NULL;
+  Utf8Reader reader = {.count = 0};
+  Text rest = {text};
+  size_t n = 0;
+  int32_t c;
+  while ((c = utf8_read(&reader, next_of_text, &rest)) != UTF8_END) wide[n++] = (wchar_t)c;
+  wide[n] = L'\0';
+  return wide;
+}
+
+char *utf8_from_wide(const wchar_t *wide, size_t length) {
+  char *text = (char *)malloc(length * 4 + 1), *out = text;
+  if (!text) return NULL;
+  for (size_t i = 0; i < length; i++) {
+    uint32_t c = (uint32_t)wide[i];
+    if (c >= 0xDC80 && c <= 0xDCFF) {
+      *out++ = (char)(c - 0xDC00);
+    } else if (c < 0x80) {
+      *out++ = (char)c;
+    } else if (c < 0x800) {
+      *out++ = (char)(0xC0 | c >> 6);
+      *out++ = (char)(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+      *out++ = (char)(0xE0 | c >> 12);
+      *out++ = (char)(0x80 | (c >> 6 & 0x3F));
+      *out++ = (char)(0x80 | (c & 0x3F));
+    } else {
+      *out++ = (char)(0xF0 | c >> 18);
+      *out++ = (char)(0x80 | (c >> 12 & 0x3F));
+      *out++ = (char)(0x80 | (c >> 6 & 0x3F));
+      *out++ = (char)(0x80 | (c & 0x3F));
+    }
+  }
+  *out = '\0';
+  return text;
+}

@@ -1,0 +1,146 @@
+/* wait.c: see wait.h. */
+#include "wait.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "core.h"
+#include "driver.h"
+#include "interrupt.h"
+
+/* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
+static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
+
+enum { MAX_STRIDE = 256 };
+
+static int64_t ran;   /* when go blocks ran last: they do not for every byte of what is pasted */
+static int available; /* bytes that can be read without a look */
+
+static int64_t now(void) { return clock_now(&(Clock){0}); }
+
+/* Whether input is there, having waited for it for at most `ns` (negative: for ever). Signals are held back between the
+   look at what they have left and the sleep, so that none falls in between unnoticed. */
+static Waited poll_input(int64_t ns) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  Waited waited = WAITED_INTERRUPT;
+  if (!interrupt_pending()) {
+    fd_set set;
+    FD_ZERO(&set);
+    FD_SET(STDIN_FILENO, &set);
+    struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    int n = pselect(STDIN_FILENO + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
+    if (n == 0) waited = WAITED_TIME;
+    else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* reading will tell what is wrong with it */
+    else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return waited;
+}
+
+/* Whether the driver returns when there is input: asks runnel.host.stdin about it. */
+static bool driver_sees_input(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.host.stdin");
+  lua_call(L, 1, 1);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  lua_call(L, 1, 1);
+  bool sees = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return sees;
+}
+
+/* Protected: () -> ns that can be slept, 0 when there is more to do. */
+static int run_some(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_Integer stride = 1;
+  int64_t began = now(), last = began, ns;
+  for (;;) {
+    ns = sched_step(L, S, stride);
+    int64_t t = now();
+    if (ns != 0 || t - began >= RUN_NS) break;
+    stride = t - last > RUN_NS / 8 ? 1 : stride < MAX_STRIDE ? stride * 2 : stride;
+    last = t;
+  }
+  lua_pushinteger(L, ns);
+  return 1;
+}
+
+/* Protected: (ns): waits in the driver. */
+static int wait_in_driver(lua_State *L) {
+  int64_t ns = lua_tointeger(L, 1);
+  if (!driver_sees_input(L) && (ns < 0 || ns > SLICE_NS)) ns = SLICE_NS;
+  driver_wait(L, sched_self(L), ns);
+  return 0;
+}
+
+/* Calls one of the protected functions with an integer; what they raise is told like an error of a go block. */
+static lua_Integer call(lua_State *L, lua_CFunction f, lua_Integer argument) {
+  int top = lua_gettop(L);
+  core_push_function(L, f);
+  lua_pushinteger(L, argument);
+  lua_Integer result = 0;
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) {
+    result = lua_tointeger(L, -1);
+  } else {
+    const char *message = lua_tostring(L, -1);
+    (void)fprintf(stderr, "runnel: error in the scheduler: %s\n", message ? message : "not a string");
+  }
+  lua_settop(L, top);
+  return result;
+}
+
+static bool has_driver(lua_State *L) {
+  core_push_sched(L);
+  bool has = lua_getiuservalue(L, -1, SCHED_DRIVER) != LUA_TNIL;
+  lua_pop(L, 2);
+  return has;
+}
+
+/* Sleeps until there is input, for at most `ns` (INT64_MAX: for ever), or until the driver has handled something. */
+static Waited sleep_for(lua_State *L, int64_t ns) {
+  if (ns > 0 && has_driver(L)) {
+    (void)call(L, wait_in_driver, ns == INT64_MAX ? -1 : ns);
+    ns = 0;
+  }
+  return poll_input(ns == INT64_MAX ? -1 : ns);
+}
+
+Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
+  int64_t end = ns < 0 ? INT64_MAX : now() + ns;
+  if (now() - ran < RUN_NS && !interrupt_pending()) {
+    if (available > 0) return WAITED_INPUT;
+    Waited waited = poll_input(0);
+    if (waited != WAITED_TIME) return waited;
+  }
+  for (;;) {
+    int64_t next = call(L, run_some, 0);
+    ran = now();
+    if (next < 0) next = INT64_MAX;
+    if (next > end - ran) next = end - ran;
+    idle(ud, next == 0);
+    Waited waited = sleep_for(L, next);
+    if (waited != WAITED_TIME) return waited;
+    if (now() >= end) return WAITED_TIME;
+  }
+}
+
+int wait_read_byte(void) {
+  unsigned char byte;
+  ssize_t n;
+  if (available <= 0 && ioctl(STDIN_FILENO, FIONREAD, &available) != 0) available = 0;
+  do n = read(STDIN_FILENO, &byte, 1);
+  while (n < 0 && errno == EINTR && !interrupt_pending());
+  available--;
+  return n == 1 ? byte : -1;
+}
+
+bool wait_more_input(void) { return available > 0 || poll_input(0) == WAITED_INPUT; }

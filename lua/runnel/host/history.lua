@@ -1,0 +1,45 @@
+---The lines that were entered at the prompt, from one session to the next: in $XDG_STATE_HOME/runnel_history, or in
+---~/.runnel_history. Each is written at once, so that it is there whatever ends the session, and sessions at the same
+---time all add to it.
+
+local KEPT = 1000
+
+---@class runnel.host.history
+local history = {}
+
+local path
+
+-- The last lines of the file, without the ones that were there before all of them.
+local function last_lines(file)
+  local lines = {}
+  for line in file:lines() do lines[#lines + 1] = line end
+  return table.move(lines, math.max(1, #lines - KEPT + 1), #lines, 1, {}), #lines
+end
+
+---@return string[] lines the oldest first
+function history.load()
+  local home, state = os.getenv "HOME", os.getenv "XDG_STATE_HOME"
+  path = state and state ~= "" and state .. "/runnel_history" or home and home .. "/.runnel_history"
+  local file = path and io.open(path, "r")
+  if not file then return {} end
+  local lines, n = last_lines(file)
+  file:close()
+  if n > 2 * KEPT then
+    local new = io.open(path, "w")
+    if new then
+      new:write(table.concat(lines, "\n"), "\n")
+      new:close()
+    end
+  end
+  return lines
+end
+
+---@param line string
+function history.add(line)
+  local file = path and line:find "%S" and io.open(path, "a")
+  if not file then return end
+  file:write(line, "\n")
+  file:close()
+end
+
+return history

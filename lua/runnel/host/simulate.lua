@@ -1,0 +1,33 @@
+---`runnel --sim`: a script as a go block under virtual time.
+
+local core = require "runnel.core"
+local sim = require "runnel.sim"
+
+local function describe(err)
+  if type(err) ~= "string" then
+    local meta = getmetatable(err)
+    local text = type(meta) == "table" and meta.__tostring and tostring(err)
+    err = text or type(err) == "number" and tostring(err) or ("(error object is a %s value)"):format(type(err))
+  end
+  return debug.traceback(err, 2)
+end
+
+---@param chunk function
+---@param seed integer
+---@param drain boolean whether to go on until nothing is ready or timed
+---@param ... any the script's arguments
+---@return string|true result the message of an error, or true
+return function(chunk, seed, drain, ...)
+  local arguments, ended, failure = table.pack(...), false, nil
+  local ok, err = pcall(sim.run, function()
+    core.rename "the script"
+    local well, message = xpcall(chunk, describe, table.unpack(arguments, 1, arguments.n))
+    if not well then failure = message end
+    ended = true
+    -- Parked for ever: this go block is woken by nobody, so the simulation is over when nothing else is left to do.
+    if well and drain then core.chan():take() end
+  end, { seed = seed })
+  if failure then return failure end
+  if not ok and not ended then return tostring(err) end
+  return true
+end

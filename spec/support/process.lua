@@ -1,0 +1,62 @@
+---Programs that specs start.
+
+local process = {}
+
+---The executable that is under test.
+process.runnel = os.getenv "RUNNEL" or "build/bin/runnel"
+
+---A new directory for files, with methods write(name, text) and remove().
+---@return { path: string }
+function process.directory()
+  local pipe = assert(io.popen "mktemp -d")
+  local dir = { path = pipe:read "l" }
+  pipe:close()
+
+  function dir:write(name, text)
+    local file = assert(io.open(self.path .. "/" .. name, "w"))
+    file:write(text)
+    file:close()
+  end
+
+  function dir:read(name)
+    local file = io.open(self.path .. "/" .. name)
+    if not file then return nil end
+    local text = file:read "a"
+    file:close()
+    return text
+  end
+
+  function dir:remove() os.execute(("rm -rf '%s'"):format(self.path)) end
+
+  return dir
+end
+
+---Runs a shell command in a directory.
+---@param path string the directory
+---@param command string
+---@param input? string what it reads; nothing by default
+---@return { out: string, err: string, status: integer }
+function process.run(path, command, input)
+  local stdin = "/dev/null"
+  if input then
+    stdin = path .. "/.stdin"
+    local file = assert(io.open(stdin, "w"))
+    file:write(input)
+    file:close()
+  end
+  -- A script of its own, so that its words need no quotes.
+  local script = path .. "/.command"
+  local file = assert(io.open(script, "w"))
+  file:write("cd '", path, "'\n", command, "\n")
+  file:close()
+  local err = path .. "/.stderr"
+  local pipe = assert(io.popen(("sh '%s' <'%s' 2>'%s'"):format(script, stdin, err)))
+  local out = pipe:read "a"
+  local _, _, status = pipe:close()
+  local err_file = assert(io.open(err))
+  local err_text = err_file:read "a"
+  err_file:close()
+  return { out = out, err = err_text, status = status }
+end
+
+return process
