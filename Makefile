@@ -206,6 +206,18 @@ check-model: ## random programs on the core and on a model of it; SEED=n for one
 run-model: $(BUILD)/runner
 	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
 
+.PHONY: coverage run-coverage
+coverage: ## what of csrc/ the specs reach, without the assertions: at least 95 % of the lines and 90 % of the branches
+	$(SETUP) coverage
+	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
+run-coverage: all
+	find $(BUILD) -name '*.gcda' -delete
+	$(THEN) run-specs
+	$(GCOVR) | $(LUA) scripts/coverage.lua docs/coverage.md
+	$(GCOVR) --branches | $(LUA) scripts/coverage.lua docs/coverage.md
+	$(GCOVR) --print-summary --fail-under-line 95 --fail-under-branch 90 --output $(BUILD)/coverage.txt
+GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
+
 .PHONY: check-oom run-oom
 check-oom: ## every allocation of tests/oom/*.lua fails once
 	$(SETUP) san

@@ -382,12 +382,12 @@ static Buffer check_buffer(lua_State *L) {
 /* Makes a channel with the buffer; the policy or nil, and transducer and exception handler (or nil) are at the indices. */
 static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
-  bool has_xf = xf && !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);
+  bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);
   if (has_xf) {
     face_check_callable(L, xf, "chan: transducer");
     if (has_handler) face_check_callable(L, handler, "chan: exception handler");
     if (b.kind == BUFFER_NONE) return luaL_error(L, "chan: a transducer needs a buffer; give a size of 1 or more");
-  } else if (handler && !lua_isnoneornil(L, handler)) {
+  } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
   int nuvalues = has_xf ? CHAN_HANDLER : CHAN_EXTRAS;
