@@ -8,9 +8,14 @@
 
 enum { HAND_OVER_AT_LEAST = 1024 };
 
-static void set_limit(Anchors *a) {
-  uint32_t more = a->size / 4 > HAND_OVER_AT_LEAST ? a->size / 4 : HAND_OVER_AT_LEAST;
-  a->limit = a->held + more;
+/* How many go blocks are held that may be parked: those in the run queue are not. */
+static uint32_t idle(const Sched *S) {
+  return S->anchors.held > S->world.nready ? S->anchors.held - S->world.nready : 0;
+}
+
+static void set_limit(Sched *S) {
+  uint32_t more = S->anchors.size / 4;
+  S->anchors.limit = idle(S) + (more > HAND_OVER_AT_LEAST ? more : HAND_OVER_AT_LEAST);
 }
 
 /* Gives a block, whose userdata is at index `at`, a slot. May raise. */
@@ -35,7 +40,7 @@ static void take_slot(lua_State *L, Anchors *a, Go *go, int at) {
 }
 
 void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
-  if (S->anchors.held >= S->anchors.limit) {
+  if (idle(S) >= S->anchors.limit) {
     anchor_watch(L);
     anchor_hand_over(L);
   }
@@ -218,7 +223,8 @@ static void sweep_slots(lua_State *L, Anchors *a) {
 }
 
 void anchor_hand_over(lua_State *L) {
-  Anchors *a = &sched_self(L)->anchors;
+  Sched *S = sched_self(L);
+  Anchors *a = &S->anchors;
   if (a->passing) return; /* it allocates: this is the finalizer of the sentinel, within a pass */
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushvalue(L, SCHED_SELF);
@@ -227,7 +233,7 @@ void anchor_hand_over(lua_State *L) {
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1); /* out of memory: the rest stays held */
   a->passing = false;
   sweep_slots(L, a);
-  set_limit(a);
+  set_limit(S);
 }
 
 void anchor_push_slot(lua_State *L, uint32_t slot) {
@@ -283,6 +289,6 @@ void anchor_open(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  set_limit(&sched_self(L)->anchors);
+  set_limit(sched_self(L));
   anchor_watch(L);
 }

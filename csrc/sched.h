@@ -68,7 +68,7 @@ typedef struct Anchors {
   uint32_t size;  /* slots in use or free */
   uint32_t free;  /* first of the free ones, each naming the next; 0: none */
   uint32_t held;  /* go blocks that the scheduler keeps alive */
-  uint32_t limit; /* hand over when held reaches this */
+  uint32_t limit; /* hand over when so many of them are not in the run queue */
   bool passing;   /* a pass is under way */
 } Anchors;
 
