@@ -42,7 +42,8 @@ typedef enum AltFlag {
   ALT_CALLBACK = 4, /* of a callback (take_async, put_async), which must not park */
   ALT_RAISE = 8,    /* resumes by raising its one result */
   ALT_INDEX = 16,   /* an alts that wants the number of the operation instead of its port */
-  ALT_BARE = 32     /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
+  ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
+  ALT_CANCEL = 64   /* of a go block that was cancelled and does not know yet: never while it is parked or asleep */
 } AltFlag;
 
 struct Alt {

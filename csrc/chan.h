@@ -48,7 +48,8 @@ typedef enum ChanFlag {
   CHAN_RESULT = 128,     /* the result channel of a go block that lives: CHAN_VALUES holds its coroutine */
   CHAN_TIMEOUT = 256,    /* a pending timeout: the timer will close it */
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
-  CHAN_HAS_EXTRAS = 1024 /* it has a table of extras */
+  CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
+  CHAN_GO = 2048          /* the result channel of a go block, living or not */
 } ChanFlag;
 
 typedef struct Chan {
@@ -163,7 +164,8 @@ typedef enum ChanExtra {
   EXTRA_NAME = 1, /* the name given to it */
   EXTRA_REASON,   /* why it was closed */
   EXTRA_DONE,     /* a channel that closes when it does */
-  EXTRA_GO        /* the name of the go block whose result channel it is */
+  EXTRA_GO,       /* the name of the go block whose result channel it is */
+  EXTRA_CANCEL    /* what that go block was cancelled with: an error that on_error does not hear of */
 } ChanExtra;
 
 /* Pushes the table of extras, made when it is missing. */

@@ -19,7 +19,7 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
-  go->chan.flags = CHAN_RESULT;
+  go->chan.flags = CHAN_RESULT | CHAN_GO;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
@@ -87,6 +87,13 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_settop(L, top);
 }
 
+bool go_is_cancellation(lua_State *L, int at, int err) {
+  chan_extra(L, at, EXTRA_CANCEL);
+  bool is = !lua_isnil(L, -1) && lua_rawequal(L, -1, err);
+  lua_pop(L, 1);
+  return is;
+}
+
 /* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
 static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
@@ -107,12 +114,15 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   }
   bool is_root = go == S->root;
   end(L, S, go, 0, top + 1);
+  bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
   lua_settop(L, top + 3);
   if (is_root) {
     /* Whoever runs it raises the error. */
     go->alt.flags |= ALT_RAISE;
     lua_settop(L, top + 1);
     lua_xmove(L, co, 1);
+  } else if (is_asked_for) {
+    lua_settop(L, top);
   } else {
     report_error(L);
   }
@@ -139,6 +149,41 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   sched_withdraw(S, &go->alt);
   end(L, S, go, 0, at + 1);
   lua_settop(L, at);
+}
+
+/* Whether there is something left to cancel. Not in a go block that has ended, or was left behind by a simulation; nor where
+   somebody is closing its coroutine; nor in a callback that will be called, and cannot wait. */
+static bool is_cancellable(const Go *go) {
+  const Alt *alt = &go->alt;
+  if (!go->chan.slot || alt->state == ALT_NEW) return false;
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return chan_is_active(alt);
+  return !(alt->flags & ALT_CALLBACK);
+}
+
+bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
+  Alt *alt = &go->alt;
+  if (!is_cancellable(go)) return false;
+  if (alt->flags & ALT_CANCEL) return true;
+  chan_extras(L, at);
+  /* That may have run finalizers, which may have done anything. */
+  if (!is_cancellable(go)) return false;
+  if (alt->flags & ALT_CANCEL) return true;
+  lua_pushvalue(L, reason);
+  lua_rawseti(L, -2, EXTRA_CANCEL);
+  lua_pop(L, 1);
+  /* Parked but in no queue: committed, and what completes it has called code of the user's. */
+  bool is_parked = alt->state == ALT_PARKED && alt->count;
+  if (is_parked) sched_claim(L, S, alt);
+  if (is_parked && alt->flags & ALT_CALLBACK) {
+    end(L, S, go, 0, reason);
+    lua_pop(L, 1);
+    return true;
+  }
+  alt->flags |= ALT_CANCEL;
+  if (alt->state == ALT_SLEEPING) sched_withdraw(S, alt);
+  else if (!is_parked) return true;
+  sched_wake(S, alt, 0);
+  return true;
 }
 
 /* __close of the scheduler, at the bottom of every go block's coroutine: (scheduler, error). */

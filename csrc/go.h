@@ -1,4 +1,4 @@
-/* go.h: the life of a go block: how it is made, resumed, and ended. */
+/* go.h: the life of a go block: how it is made, resumed, cancelled, and ended. */
 #ifndef RUNNEL_GO_H
 #define RUNNEL_GO_H
 
@@ -18,6 +18,16 @@ void go_empty(Sched *S, Go *go, lua_State *co);
 
 /* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
 void go_bury(lua_State *L, Sched *S, Go *go);
+
+/* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. What it waits for is withdrawn,
+   and it resumes with the error; one that does not wait, or whose operation has completed, gets the error when it waits
+   next, so that nothing is lost. A pending callback is dropped. Returns false when there is nothing left to cancel. May
+   raise, and then nothing has happened. */
+bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
+
+/* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Then on_error
+   does not hear of it. */
+bool go_is_cancellation(lua_State *L, int at, int err);
 
 /* Resumes a go block that was ready, and ends it where its function has returned or raised. */
 void go_resume(lua_State *L, Sched *S, Alt *alt);

@@ -63,6 +63,7 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
+  lua_scope_open(L);
   return 1;
 }
 

@@ -10,6 +10,23 @@ static int core_go(lua_State *L) {
   return 1;
 }
 
+/* cancel(result, reason) -> whether there was something to cancel */
+static int core_cancel(lua_State *L) {
+  Chan *ch = face_check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
+  if (!(ch->flags & CHAN_GO)) {
+    chan_push_name(L, ch, 1);
+    return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
+                      lua_tostring(L, -1));
+  }
+  lua_settop(L, 2);
+  if (lua_isnil(L, 2)) {
+    lua_pushliteral(L, "cancelled");
+    lua_replace(L, 2);
+  }
+  lua_pushboolean(L, go_cancel(L, ch->sched, CONTAINER_OF(ch, Go, chan), 1, 2));
+  return 1;
+}
+
 /* yield(): lets the other ready go blocks run; outside, runs those that are ready now. */
 static int core_yield(lua_State *L) {
   Sched *S = sched_self(L);
@@ -100,6 +117,7 @@ static int core_is_reduced(lua_State *L) {
 void lua_go_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"go", core_go},
+      {"cancel", core_cancel},
       {"yield", core_yield},
       {"sleep", core_sleep},
       {"now", core_now},

@@ -80,8 +80,9 @@ void report_death(lua_State *L, int at) {
 
 /* ---- names and places ---- */
 
-/* The outermost function of a coroutine; false when it has not started. Each look at a level costs as much as it is deep,
-   so it is found by doubling and halving: an endless recursion has a great many. */
+/* The outermost function of a coroutine, with where it was defined; false when it has not started. Each look at a level
+   costs as much as it is deep, so it is found by doubling and halving: an endless recursion has a great many. A function
+   written in C (pcall, or the core's own) says nothing: then it is what that has called. */
 static bool outermost(lua_State *co, lua_Debug *ar) {
   int low = 0, high = 1;
   if (!lua_getstack(co, 0, ar)) return false;
@@ -94,7 +95,21 @@ static bool outermost(lua_State *co, lua_Debug *ar) {
     if (lua_getstack(co, middle, ar)) low = middle;
     else high = middle;
   }
-  return lua_getstack(co, low, ar);
+  lua_getstack(co, low, ar);
+  lua_getinfo(co, "S", ar);
+  lua_Debug inner;
+  while (ar->linedefined < 0 && low > 0 && lua_getstack(co, --low, &inner) && lua_getinfo(co, "S", &inner)) {
+    if (inner.linedefined > 0) *ar = inner;
+  }
+  return true;
+}
+
+/* Pushes onto co the function of which a go block that has not started is made, below its `n` arguments; or, where that is
+   written in C, the first argument that is a function written in Lua. */
+static void push_function(lua_State *co, int n) {
+  int at = lua_gettop(co) - n, i = at;
+  while (i < at + n && (!lua_isfunction(co, i) || lua_iscfunction(co, i))) i++;
+  lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
 }
 
 void report_go_name(lua_State *L, Go *go, int at) {
@@ -103,15 +118,13 @@ void report_go_name(lua_State *L, Go *go, int at) {
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
   lua_Debug ar;
-  if (outermost(co, &ar)) {
-    lua_getinfo(co, "S", &ar); /* the function that the go block was made of */
-  } else if (lua_gettop(co) > go->alt.nresults) {
-    /* It has not started: the function lies below its arguments. */
-    lua_pushvalue(co, lua_gettop(co) - go->alt.nresults);
+  if (!outermost(co, &ar)) {
+    if (lua_gettop(co) <= go->alt.nresults) {
+      lua_pushliteral(L, "?");
+      return;
+    }
+    push_function(co, go->alt.nresults);
     lua_getinfo(co, ">S", &ar);
-  } else {
-    lua_pushliteral(L, "?");
-    return;
   }
   if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
   else lua_pushstring(L, ar.short_src);
@@ -182,7 +195,8 @@ void report_list(lua_State *L) {
 }
 
 int report_raise(lua_State *L, const char *what) {
-  luaL_where(L, strcmp(what, "alt") == 0 ? 2 : 1); /* alt is written in Lua: its caller is one further up */
+  bool is_in_lua = strcmp(what, "alt") == 0 || strcmp(what, "scope") == 0; /* whose caller is one further up */
+  luaL_where(L, is_in_lua ? 2 : 1);
   lua_insert(L, -2);
   lua_concat(L, 2);
   return lua_error(L);

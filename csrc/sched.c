@@ -238,6 +238,10 @@ void sched_end_world(lua_State *L, Sched *S) {
 
 /* ---- waiting ---- */
 
+#ifdef RUNNEL_DEBUG
+#include <assert.h>
+#endif
+
 void sched_check_outside(lua_State *L, Sched *S, const char *what) {
   if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
   if (S->current) luaL_error(L, "%s: cannot be called inside a go block, where the scheduler is running already", what);
@@ -251,6 +255,14 @@ static int cannot_wait(lua_State *L, const char *what, const char *where) {
   return report_raise(L, what);
 }
 
+/* Raises what the running go block was cancelled with. */
+static int raise_cancelled(lua_State *L, Go *go) {
+  go->alt.flags &= (uint8_t)~ALT_CANCEL;
+  anchor_push(L, go);
+  chan_extra(L, lua_gettop(L), EXTRA_CANCEL);
+  return lua_error(L);
+}
+
 Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what) {
   Go *go = S->current;
   if (S->inside) cannot_wait(L, what, lua_pushfstring(L, "inside %s", S->inside));
@@ -258,6 +270,7 @@ Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what) {
     cannot_wait(L, what, "inside a coroutine of your own within a go block: only the go block itself can park");
   }
   if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, what, "inside a callback");
+  if (go && go->alt.flags & ALT_CANCEL && lua_isyieldable(L)) raise_cancelled(L, go);
   if (go) {
     cannot_wait(L, what, "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
   }
@@ -271,6 +284,15 @@ Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what) {
   return alt;
 }
 
+/* The rare part of sched_resumed: raises, unless it is for another time. */
+static void raise_what_is_to_be(lua_State *L, Alt *alt) {
+  if (alt->flags & ALT_RAISE) {
+    alt->flags &= (uint8_t)~ALT_RAISE;
+    lua_error(L);
+  }
+  if (alt->nresults == 0) raise_cancelled(L, sched_go(alt));
+}
+
 int sched_resumed(lua_State *L, Alt *alt) {
   if (UNLIKELY(alt->state != ALT_IDLE)) {
     Go *go = sched_go(alt);
@@ -281,10 +303,7 @@ int sched_resumed(lua_State *L, Alt *alt) {
     return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
   }
   alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
-  if (UNLIKELY(alt->flags & ALT_RAISE)) {
-    alt->flags &= (uint8_t)~ALT_RAISE;
-    return lua_error(L);
-  }
+  if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_what_is_to_be(L, alt);
   return alt->nresults;
 }
 
@@ -320,6 +339,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
 int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
+  assert(!(alt->flags & ALT_CANCEL));
 #endif
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, what);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);

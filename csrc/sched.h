@@ -101,12 +101,14 @@ void sched_seed(World *w, uint64_t seed);
 void sched_bring_back(lua_State *L, Sched *S, Alt *alt);
 
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
-   its mailbox. Raises, naming `what`, where waiting is impossible. */
+   its mailbox. Raises, naming `what`, where waiting is impossible; and in a go block that was cancelled, why. */
 Alt *sched_waiter_elsewhere(lua_State *L, Sched *S, const char *what);
 
 static inline Alt *sched_waiter(lua_State *L, Sched *S, const char *what) {
   Go *go = S->current;
-  if (LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & ALT_CALLBACK) && lua_isyieldable(L))) return &go->alt;
+  if (LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L))) {
+    return &go->alt;
+  }
   return sched_waiter_elsewhere(L, S, what);
 }
 
@@ -115,7 +117,8 @@ static inline Alt *sched_waiter(lua_State *L, Sched *S, const char *what) {
    in the go block when it resumes, before the results are returned; NULL for nothing. */
 int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction k);
 
-/* For `k`: checks that it was the scheduler who resumed, raises what it is to raise, and returns the number of results. */
+/* For `k`: checks that it was the scheduler who resumed, raises what it is to raise, and returns the number of results.
+   One that resumes with nothing, and was cancelled, raises why: what an operation has brought is never lost by that. */
 int sched_resumed(lua_State *L, Alt *alt);
 
 /* Commits an alt: nobody else can complete it any more. It must be woken next. */

@@ -12,21 +12,21 @@ local core = require "runnel.core"
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing
+---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
 
 for _, name in ipairs {
   "chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
-  "go", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
+  "go", "cancel", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
   "reduced", "is_reduced",
 } do
   runnel[name] = core[name]
 end
 
 for _, name in ipairs {
-  "alt", "collect", "mix", "mult", "pipe", "pipeline", "plumbing", "priority_buffer", "pub",
+  "alt", "collect", "mix", "mult", "pipe", "pipeline", "plumbing", "priority_buffer", "pub", "scope",
 } do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end

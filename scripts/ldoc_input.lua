@@ -11,7 +11,7 @@ local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 local MODULES = { xf = true, sim = true, core_async = true }
 local INTERNAL_FILES = { check = true, ends = true, guard = true }
 -- The order of the sections; others follow.
-local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub" }
+local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- the names there are not Lua's, and what they do is told elsewhere
 local TITLES = { meta = "Channels, go blocks, time" }
 

@@ -89,6 +89,13 @@ function core.yield() end
 ---@param ms number
 function core.sleep(ms) end
 
+---Cancels a go block: withdraws the operation in which it waits, and raises the reason there. One that does not wait,
+---or whose operation has completed, gets it where it waits next: nothing is undone.
+---@param result runnel.Channel its result channel, from rn.go
+---@param reason? any the error that it gets; by default "cancelled"
+---@return boolean alive false when there is nothing left to cancel
+function core.cancel(result, reason) end
+
 ---A channel that closes after a time. Requests within 10 ms of each other share one, so never close it. Source:
 ---core.async's timeout.
 ---@param ms number
@@ -170,6 +177,34 @@ function core.driver(d) end
 ---Lists the go blocks.
 ---@return runnel.GoBlock[]
 function core.ps() end
+
+---Calls `f(...)`, and then `guard:returned(...)` with what that returns. The guard is closed however it ends. The
+---function of a go block of a scope.
+---@param guard table
+---@param f fun(...: any): ...
+---@param ... any
+---@return any ...
+function core.guarded(guard, f, ...) end
+
+---The result channel of the go block that runs; nil outside any, and in coroutines of the user's own.
+---@param what? string raises where an operation of this name could not wait
+---@return runnel.Channel? result
+function core.self(what) end
+
+---Waits until a channel closes, on which nothing is put.
+---@param ch runnel.Channel
+function core.join(ch) end
+
+---Whether an error is what the go block was cancelled with.
+---@param result runnel.Channel
+---@param err any
+---@return boolean
+function core.is_cancellation(result, err) end
+
+---Makes an error count as what the go block was cancelled with: the error handler will not hear of it.
+---@param result runnel.Channel
+---@param err any
+function core.excuse(result, err) end
 
 ---Tells the error handler of an error that was caught.
 ---@param err any

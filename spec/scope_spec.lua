@@ -1,0 +1,811 @@
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local raises = require "spec.support.raises"
+local stage = require "spec.support.stage"
+
+local FOREVER = 1000000
+
+local function closing(f) return setmetatable({}, { __close = f }) end
+
+-- Sleeps; appends its name and the error to the log when it is cancelled, after some more time.
+local function sleeper(log, name, cleanup)
+  return function()
+    local ok, err = pcall(rn.sleep, FOREVER)
+    rn.sleep(cleanup or 0)
+    log[#log + 1] = name .. " " .. tostring(err)
+    error(err, ok and 1 or 0)
+  end
+end
+
+-- Asserts that the scope has left nothing behind.
+local function assert_none_left() assert.same({}, stage.others()) end
+
+describe("scope", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  describe("returns", function()
+    it("what its body returns", stage.sim(function()
+      assert.same({ n = 0 }, table.pack(rn.scope(function() end)))
+      assert.same({ 1, nil, false, nil, n = 4 }, table.pack(rn.scope(function() return 1, nil, false, nil end)))
+      local list = {}
+      for i = 1, 5000 do list[i] = i end
+      assert.equal(5000, select("#", rn.scope(function() return table.unpack(list) end)))
+      assert_none_left()
+    end))
+
+    it("when all its go blocks have ended, and those that they have started in it", stage.sim(function()
+      local log = {}
+      local result = rn.scope(function(s)
+        s:go(function()
+          rn.sleep(20)
+          s:go(function()
+            rn.sleep(20)
+            log[#log + 1] = "grandchild"
+          end)
+          log[#log + 1] = "child"
+        end)
+        log[#log + 1] = "body"
+        return "result"
+      end)
+      assert.equal("result", result)
+      assert.same({ "body", "child", "grandchild" }, log)
+      assert.equal(40, rn.now())
+      assert_none_left()
+    end))
+
+    it("results of its go blocks to who takes them", stage.sim(function()
+      local sum, result = rn.scope(function(s)
+        local a, b = s:go(function(x, y, ...) return x + y + select("#", ...) end, 1, 2, nil, nil), s:go(function() end)
+        rn.sleep(1)
+        assert.is_true(a:closed())
+        return a:take(), b
+      end)
+      assert.equal(5, sum)
+      assert.is_nil(result:take())
+    end))
+
+    it("outside any go block, too", function()
+      local log = {}
+      assert.equal("result", rn.scope(function(s)
+        s:go(function()
+          rn.sleep(2)
+          log[#log + 1] = "child"
+        end)
+        return "result"
+      end))
+      assert.same({ "child" }, log)
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(error, "bad")
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "bad" }, { ok, err })
+      assert_none_left()
+    end)
+
+    it("and does not hold up what runs until nothing is left", function()
+      local start = rn.now()
+      rn.scope(function() end, { timeout = FOREVER })
+      rn.run()
+      assert.is_true(rn.now() - start < 1000)
+    end)
+  end)
+
+  describe("starts", function()
+    it("go blocks under the name of their function", stage.sim(function()
+      local body, child, names = stage.here(2), stage.here(3), {}
+      local unborn
+      rn.scope(function(s)
+        local result = s:go(function() rn.yield() end)
+        unborn = stage.entry(result).name
+        rn.yield()
+        for _, entry in ipairs(rn.ps()) do names[entry.name] = entry.state end
+        local object = setmetatable({}, { __call = function() rn.yield() end })
+        result = s:go(object)
+        rn.yield()
+        assert.matches("scope_spec.lua:%d+", stage.entry(result).name)
+      end)
+      assert.equal(child, unborn)
+      assert.equal("ready", names[child])
+      assert.equal("running", names[body])
+    end))
+
+    it("go blocks whose errors have a traceback and that name", stage.sim(function()
+      local child = stage.here(7)
+      pcall(rn.scope, function(s)
+        s:go(function()
+          pcall(rn.sleep, FOREVER)
+          rn.sleep(1)
+          error("first", 0)
+        end)
+        s:go(function() -- 7 below
+          local function inner() error "second" end
+          pcall(rn.sleep, FOREVER)
+          rn.sleep(2)
+          inner()
+        end)
+        rn.sleep(1)
+        s:cancel()
+      end)
+      local heard = stage.heard()
+      assert.equal(1, #heard)
+      assert.matches("second", heard[1].err)
+      assert.matches("in [%w ]*'inner'", heard[1].trace)
+      assert.equal(child, heard[1].name)
+    end))
+
+    it("nothing more when it has ended", stage.sim(function()
+      local kept
+      rn.scope(function(s) kept = s end)
+      raises("^scope:go: the scope has ended", function() kept:go(print) end)
+      assert_none_left()
+    end))
+
+    it("one that was started when it was cancelled, and raises where that waits", stage.sim(function()
+      local log = {}
+      rn.scope(function(s)
+        s:cancel "enough"
+        s:go(function(resource)
+          local _ <close> = closing(function() log[#log + 1] = resource .. " closed" end)
+          log[#log + 1] = resource
+          rn.sleep(FOREVER)
+        end, "file")
+      end)
+      assert.same({ "file", "file closed" }, log)
+      assert.equal(0, rn.now())
+    end))
+  end)
+
+  describe("with an error", function()
+    it("of a go block cancels the rest, waits for them, and raises it, once", stage.sim(function()
+      local log, problem, seen = {}, { "problem" }, nil
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          local _ <close> = closing(function(_, e) seen = e end)
+          rn.sleep(FOREVER)
+        end)
+        s:go(sleeper(log, "slow", 30))
+        s:go(function()
+          rn.sleep(10)
+          error(problem)
+        end)
+        local _, reason = pcall(rn.sleep, FOREVER)
+        log[#log + 1] = "body"
+        assert.is_true(rawequal(problem, reason))
+      end)
+      assert.is_false(ok)
+      assert.is_true(rawequal(problem, err))
+      assert.is_true(rawequal(problem, seen))
+      assert.same({ "body", "slow " .. tostring(problem) }, log)
+      assert.equal(40, rn.now())
+      assert.same({}, stage.heard())
+      assert_none_left()
+    end))
+
+    it("of the body cancels its go blocks", stage.sim(function()
+      local log = {}
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(sleeper(log, "child", 5))
+        rn.yield()
+        error("body failed", 0)
+      end)
+      assert.same({ false, "body failed" }, { ok, err })
+      assert.same({ "child body failed" }, log)
+      assert.equal(5, rn.now())
+      assert_none_left()
+    end))
+
+    it("of a go block is raised although the body has returned", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          rn.sleep(5)
+          error("late", 0)
+        end)
+        return "result"
+      end)
+      assert.same({ false, "late" }, { ok, err })
+    end))
+
+    it("has it on the result channel, too", stage.sim(function()
+      local result
+      pcall(rn.scope, function(s)
+        result = s:go(error, "bad")
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ nil, "bad" }, { result:take() })
+    end))
+
+    it("raises the first; on_error hears of others", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        for i = 1, 3 do
+          s:go(function()
+            local _ <close> = closing(function() error("closing " .. i, 0) end)
+            rn.sleep(10 * i)
+          end)
+        end
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "closing 1" }, { ok, err })
+      local heard = stage.heard()
+      assert.equal(2, #heard)
+      assert.equal("closing 2", heard[1].err)
+      assert.equal("closing 3", heard[2].err)
+    end))
+
+    it("that is nil, or a coroutine that somebody closes, is told of in words", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(error, nil)
+        rn.sleep(FOREVER)
+      end)
+      assert.is_false(ok)
+      assert.matches("a go block of the scope has raised nil", err)
+      ok, err = pcall(rn.scope, function() error(nil) end)
+      assert.is_false(ok)
+      assert.matches("has raised nil", err)
+      ok, err = pcall(rn.scope, function(s)
+        local co
+        s:go(function()
+          co = coroutine.running()
+          rn.sleep(FOREVER)
+        end)
+        rn.yield()
+        coroutine.close(co)
+        rn.sleep(FOREVER)
+      end)
+      assert.is_false(ok)
+      assert.matches("somebody has closed its coroutine", err)
+      assert_none_left()
+      local heard = stage.heard()
+      assert.equal(2, #heard)
+      assert.is_nil(heard[1].err)
+    end))
+
+    it("of one that leaves by coroutine.yield is raised", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(coroutine.yield)
+        rn.sleep(FOREVER)
+      end)
+      assert.is_false(ok)
+      assert.matches("was left by coroutine.yield", err)
+      assert_none_left()
+      assert.matches("use rn.yield", stage.heard()[1].err)
+    end))
+
+    it("is none when a go block is cancelled alone", stage.sim(function()
+      local result, value = rn.scope(function(s)
+        local one, other = s:go(rn.sleep, FOREVER), s:go(function()
+          rn.sleep(20)
+          return "other"
+        end)
+        rn.yield()
+        rn.cancel(one, "not you")
+        return one, other:take()
+      end)
+      assert.equal("other", value)
+      assert.same({ nil, "not you" }, { result:take() })
+    end))
+
+    it("is the reason when its body is cancelled alone; the others go on", stage.sim(function()
+      local body, log = nil, {}
+      local ok, err = pcall(rn.scope, function(s)
+        body = rn.ps()
+        for _, entry in ipairs(body) do
+          if entry.state == "running" then body = entry.result end
+        end
+        s:go(function()
+          rn.sleep(1)
+          rn.cancel(body, "no body")
+          rn.sleep(20)
+          log[#log + 1] = "child"
+        end)
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "no body" }, { ok, err })
+      assert.same({ "child" }, log)
+      assert.equal(21, rn.now())
+    end))
+  end)
+
+  describe("with a timeout", function()
+    it("cancels all and raises", stage.sim(function()
+      local log = {}
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(sleeper(log, "child", 7))
+        rn.sleep(FOREVER)
+      end, { timeout = 12.5 })
+      assert.is_false(ok)
+      assert.equal("scope: its go blocks had not all ended after 12.5 ms", err)
+      assert.same({ "child " .. err }, log)
+      assert.equal(19.5, rn.now())
+      assert_none_left()
+    end))
+
+    it("raises although the body has returned, and whatever the others do", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          pcall(rn.sleep, FOREVER)
+          return "fine"
+        end)
+        return "result"
+      end, { timeout = 10 })
+      assert.is_false(ok)
+      assert.matches("after 10 ms", err)
+    end))
+
+    it("is forgotten when all have ended before", stage.sim(function()
+      for _ = 1, 3 do
+        assert.equal("result", rn.scope(function(s)
+          s:go(rn.sleep, 10)
+          return "result"
+        end, { timeout = 11 }))
+        assert_none_left()
+      end
+      assert.equal(30, rn.now())
+    end))
+
+    it("of 0 lets begin what begins", stage.sim(function()
+      local begun = 0
+      local ok = pcall(rn.scope, function(s)
+        s:go(function()
+          begun = begun + 1
+          rn.sleep(FOREVER)
+        end)
+        begun = begun + 1
+        rn.sleep(FOREVER)
+      end, { timeout = 0 })
+      assert.is_false(ok)
+      assert.equal(2, begun)
+      assert.equal("at once", rn.scope(function() return "at once" end, { timeout = 0 }))
+    end))
+
+    it("does not come out when an error was first", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          pcall(rn.sleep, FOREVER)
+          rn.sleep(100) -- is cancelled by the timeout, too
+        end)
+        rn.sleep(5)
+        error("first", 0)
+      end, { timeout = 20 })
+      assert.same({ false, "first" }, { ok, err })
+      assert.equal(20, rn.now())
+      assert.same({}, stage.heard())
+    end))
+  end)
+
+  describe("cancelled by itself", function()
+    it("returns what the body returns: the first answer wins", stage.sim(function()
+      local log = {}
+      local answer = rn.scope(function(s)
+        local answers = rn.chan()
+        for i = 1, 3 do
+          s:go(function()
+            local _ <close> = closing(function() log[#log + 1] = i end)
+            rn.sleep(40 - 10 * i)
+            answers:put(i)
+          end)
+        end
+        local first = answers:take()
+        assert.is_true(s:cancel())
+        return first
+      end)
+      assert.equal(3, answer)
+      assert.same({ 3, 1, 2 }, log)
+      assert.equal(10, rn.now())
+      assert_none_left()
+    end))
+
+    it("raises the reason where that kept the body from returning", stage.sim(function()
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          rn.sleep(5)
+          s:cancel "enough"
+        end)
+        rn.sleep(FOREVER)
+      end)
+      assert.same({ false, "enough" }, { ok, err })
+      ok, err = pcall(rn.scope, function(s)
+        s:cancel()
+        rn.yield()
+      end)
+      assert.same({ false, "cancelled" }, { ok, err })
+      assert.same({}, stage.heard())
+    end))
+
+    it("raises an error that comes up thereby", stage.sim(function()
+      local cleaned
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          local _ <close> = closing(function() error("while closing", 0) end)
+          rn.sleep(FOREVER)
+        end)
+        s:go(function()
+          pcall(rn.sleep, FOREVER)
+          rn.sleep(10) -- is not disturbed by the error of the other
+          cleaned = true
+        end)
+        rn.yield()
+        s:cancel()
+        return "result"
+      end)
+      assert.same({ false, "while closing" }, { ok, err })
+      assert.is_true(cleaned)
+      assert.same({}, stage.heard())
+    end))
+
+    it("again reaches those that went on", stage.sim(function()
+      local seen = {}
+      rn.scope(function(s)
+        s:go(function()
+          for i = 1, 2 do
+            local _, err = pcall(rn.sleep, FOREVER)
+            seen[i] = err
+          end
+        end)
+        rn.go(function()
+          for i = 1, 2 do
+            rn.sleep(10)
+            s:cancel(i)
+          end
+        end)
+      end)
+      assert.same({ 1, 2 }, seen)
+    end))
+
+    it("says whether there was something to cancel", stage.sim(function()
+      local kept
+      rn.scope(function(s)
+        kept = s
+        assert.is_true(s:cancel())
+        assert.is_true(s:cancel())
+      end)
+      assert.is_false(kept:cancel())
+    end))
+  end)
+
+  describe("cancelled from outside", function()
+    it("cancels its go blocks, waits for them, and raises the reason", stage.sim(function()
+      local log, reason, after = {}, {}, nil
+      local result = rn.go(function()
+        local _, err = pcall(rn.scope, function(s)
+          s:go(sleeper(log, "child", 30))
+          sleeper(log, "body", 10)()
+        end)
+        after = rn.now()
+        error(err, 0)
+      end)
+      rn.sleep(5)
+      rn.cancel(result, reason)
+      assert.is_true(rawequal(reason, select(2, result:take())))
+      assert.same({ "body " .. tostring(reason), "child " .. tostring(reason) }, log)
+      assert.equal(35, after)
+      assert_none_left()
+    end))
+
+    it("raises the reason although the body has returned", stage.sim(function()
+      local result = rn.go(rn.scope, function(s)
+        s:go(rn.sleep, FOREVER)
+        return "result"
+      end)
+      rn.sleep(1)
+      rn.cancel(result, "enough")
+      assert.same({ nil, "enough" }, { result:take() })
+      assert_none_left()
+    end))
+
+    it("goes inward through all that are nested, and out again", stage.sim(function()
+      local log = {}
+      local function nest(n)
+        return rn.scope(function(s)
+          local _ <close> = closing(function() log[#log + 1] = "body " .. n end)
+          s:go(function()
+            local _ <close> = closing(function() log[#log + 1] = "child " .. n end)
+            if n == 3 then rn.sleep(FOREVER) end
+            local ok, err = pcall(nest, n + 1)
+            log[#log + 1] = "inner " .. n + 1
+            error(err, ok and 1 or 0)
+          end)
+          rn.sleep(FOREVER)
+        end)
+      end
+      local result = rn.go(nest, 1)
+      rn.sleep(1)
+      rn.cancel(result, "enough")
+      assert.same({ nil, "enough" }, { result:take() })
+      assert.same({ "body 1", "body 2", "body 3", "child 3", "inner 3", "child 2", "inner 2", "child 1" }, log)
+      assert_none_left()
+    end))
+
+    it("again passes that on", stage.sim(function()
+      local seen = {}
+      local result = rn.go(rn.scope, function()
+        for i = 1, 3 do
+          local _, err = pcall(rn.sleep, FOREVER)
+          seen[i] = err
+        end
+      end)
+      for i = 1, 3 do
+        rn.sleep(1)
+        assert.is_true(rn.cancel(result, i))
+      end
+      assert.same({ nil, 1 }, { result:take() })
+      assert.same({ 1, 2, 3 }, seen)
+      -- It has ended by the first reason, not by the last.
+      assert.equal(1, stage.heard()[1].err)
+    end))
+
+    it("does not begin when that was before", stage.sim(function()
+      local begun, result = false, nil
+      result = rn.go(function()
+        rn.cancel(result, "enough")
+        rn.scope(function() begun = true end)
+      end)
+      assert.same({ nil, "enough" }, { result:take() })
+      assert.is_false(begun)
+    end))
+
+    it("is not passed on by one that cannot tell of it any more", stage.sim(function()
+      local log, co = {}, nil
+      for _, meddle in ipairs { coroutine.close, coroutine.resume } do
+        rn.go(function()
+          co = coroutine.running()
+          rn.scope(function(s)
+            s:go(sleeper(log, "child"))
+            rn.sleep(FOREVER)
+          end)
+        end)
+        rn.sleep(1)
+        meddle(co)
+        rn.sleep(1)
+        assert_none_left()
+      end
+      assert.equal(2, #log)
+      assert.matches("child the go block that waited for the scope has ended", log[1])
+      assert.matches("resumed by somebody else", log[2])
+    end))
+  end)
+
+  describe("outside any go block", function()
+    it("cancels its go blocks when they wait for ever, and raises that", function()
+      local log, closed = {}, nil
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          local _ <close> = closing(function(_, e) closed = e end)
+          rn.chan():name("jobs"):take()
+        end)
+        s:go(function()
+          pcall(rn.chan().take, rn.chan())
+          rn.sleep(2)
+          log[#log + 1] = "cleaned up"
+        end)
+      end)
+      assert.is_false(ok)
+      assert.matches("^deadlock: a scope would wait for ever.*take on chan: jobs", err)
+      assert.equal(err, closed)
+      assert.same({ "cleaned up" }, log)
+      assert_none_left()
+    end)
+
+    it("gives up when they do so again", function()
+      local result
+      local ok, err = pcall(rn.scope, function(s)
+        result = s:go(function()
+          local ch = rn.chan()
+          while true do
+            local _, why = pcall(ch.take, ch)
+            if why == "really" then return "at last" end
+          end
+        end)
+      end)
+      assert.is_false(ok)
+      assert.matches("^deadlock", err)
+      rn.yield() -- it learns of the second time, too
+      rn.cancel(result, "really")
+      assert.equal("at last", result:take())
+    end)
+  end)
+
+  describe("takes", function()
+    it("arguments that make sense, and says what is wrong at the caller's line", stage.sim(function()
+      raises("^scope: a function expected, got nothing", function() rn.scope() end)
+      raises("^scope: a function expected, got a table", function() rn.scope({}) end)
+      raises("^scope: a table of options expected, got a number", function() rn.scope(print, 10) end)
+      raises('^scope: there is no option "time"', function() rn.scope(print, { time = 1 }) end)
+      for _, bad in ipairs { -1, 0 / 0, math.huge, "10", true } do
+        raises("^scope: timeout: a finite number of milliseconds", function() rn.scope(print, { timeout = bad }) end)
+      end
+      rn.scope(function(s)
+        raises("^scope:go: a function expected, got nothing", function() s:go() end)
+        raises("^scope:go: a scope expected, got a function", function() s.go(print) end)
+        raises("^scope:cancel: a scope expected, got nothing", function() s.cancel() end)
+      end, {})
+      assert_none_left()
+    end))
+
+    it("a callable object for its body", stage.sim(function()
+      local object = setmetatable({}, { __call = function(_, s) return s:go(function() return 5 end):take() end })
+      assert.equal(5, rn.scope(object))
+    end))
+
+    it("no place where nothing can wait, and starts nothing there", stage.sim(function()
+      local begun, log = false, {}
+      local function scope() rn.scope(function() begun = true end) end
+      local function attempt()
+        local message = raises("^scope would have to wait, which is impossible", scope)
+        log[#log + 1] = message
+      end
+      coroutine.wrap(attempt)()
+      string.gsub("x", "x", attempt)
+      local ch = rn.chan(1)
+      ch:put(1)
+      ch:take_async(attempt)
+      rn.chan(1, rn.xf.map(function(v)
+        attempt()
+        return v
+      end)):put(1)
+      assert.equal(4, #log)
+      rn.sleep(1)
+      assert.is_false(begun)
+      assert_none_left()
+    end))
+  end)
+
+  describe("and memory", function()
+    it("stay apart: a million short go blocks in turn #heavy #slow", stage.sim(function()
+      local function in_use()
+        for _ = 1, 3 do collectgarbage() end
+        return collectgarbage "count"
+      end
+      rn.scope(function(s)
+        local function round(n)
+          for i = 1, n do assert(s:go(function() return i end):take() == i) end
+          return in_use()
+        end
+        local before = round(10000)
+        assert.is_true(round(990000) < before + 200)
+      end)
+    end))
+
+    it("stay apart: many scopes with a timeout #heavy", stage.sim(function()
+      local function round(n)
+        for _ = 1, n do rn.scope(function(s) s:go(rn.yield) end, { timeout = FOREVER }) end
+        for _ = 1, 3 do collectgarbage() end
+        return collectgarbage "count"
+      end
+      local before = round(2000)
+      assert.is_true(round(20000) < before + 200)
+    end))
+
+    it("go together where nobody can reach what they wait for", stage.sim(function()
+      local alive = setmetatable({}, { __mode = "k" })
+      for _ = 1, 50 do
+        rn.go(rn.scope, function(s)
+          local mine = {}
+          alive[mine] = true
+          s:go(function()
+            local too = {}
+            alive[too] = true
+            rn.chan():take()
+            return too
+          end)
+          rn.chan():take()
+          return mine
+        end)
+      end
+      rn.sleep(1)
+      for _ = 1, 8 do collectgarbage() end
+      assert.is_nil(next(alive))
+      assert_none_left()
+    end))
+  end)
+
+  it("waits for any number without looking through them each time #heavy", stage.sim(function()
+    local function seconds(n)
+      collectgarbage()
+      local start = os.clock()
+      rn.scope(function(s)
+        for _ = 1, n do s:go(rn.sleep, 1) end
+      end)
+      pcall(rn.scope, function(s)
+        for _ = 1, n do s:go(rn.sleep, FOREVER) end
+        rn.yield()
+        error("all", 0)
+      end)
+      return os.clock() - start
+    end
+    seconds(1000)
+    assert.is_true(seconds(40000) < 40 * seconds(4000)) -- it would be 100 times as long
+  end))
+
+  -- Trees of scopes, in which go blocks end, raise, are cancelled, or catch that and go on for a while, and scopes have
+  -- timeouts: at random. What must hold of each: when it is over none of its go blocks is left, and it has returned its
+  -- body's result only where none of them has raised.
+  it("keeps its promises in random trees", function()
+    local returned, raised = 0, 0
+    local function program(seed)
+      math.randomseed(seed)
+      local random = math.random
+      local living, errors = {}, {}
+      local scope_of
+
+      local function fail(id)
+        local err = "error of " .. id
+        errors[err] = true
+        error(err, 0)
+      end
+
+      -- What a go block does: `alive` is of its scope.
+      local function act(id, alive, depth)
+        alive[id] = true
+        local _ <close> = closing(function() alive[id] = nil end)
+        for _ = 1, random(3) do
+          local kind = random(10)
+          if kind == 1 then
+            fail(id)
+          elseif kind == 2 then
+            local ok, err = pcall(rn.sleep, random(20))
+            if not ok then
+              rn.sleep(random(5)) -- cleans up
+              error(err, 0)
+            end
+          elseif kind == 3 and depth < 3 then
+            scope_of(id .. ".s", depth + 1)
+          elseif kind == 4 then
+            pcall(rn.sleep, random(20)) -- and goes on
+          elseif kind == 5 then
+            rn.yield()
+          else
+            rn.sleep(random(10))
+          end
+        end
+      end
+
+      function scope_of(id, depth)
+        local alive, raised_in, results, s_of = {}, false, {}, nil
+        local function child(name)
+          local ok, err = pcall(act, name, alive, depth)
+          if not ok then
+            if errors[err] then raised_in = true end
+            error(err, 0)
+          end
+          return name
+        end
+        local opts = random(3) == 1 and { timeout = random(15) } or nil
+        local ok, err = pcall(rn.scope, function(s)
+          s_of = s
+          for i = 1, random(4) do results[i] = s:go(child, id .. "." .. i) end
+          if random(2) == 1 then child(id .. ".body") end
+          if random(8) == 1 then rn.cancel(results[1], "alone") end
+          if random(8) == 1 then s:cancel("by itself " .. id) end
+          return id
+        end, opts)
+        assert(next(alive) == nil, "a go block has outlived its scope")
+        for _, result in ipairs(results) do assert(result:closed(), "a go block has not ended") end
+        assert(not s_of or not pcall(s_of.go, s_of, print))
+        if ok then
+          assert(err == id)
+          assert(not raised_in, "an error was lost")
+          returned = returned + 1
+        else
+          raised = raised + 1
+          error(err, 0)
+        end
+        return err
+      end
+
+      for i = 1, 4 do
+        living[i] = rn.go(function() pcall(scope_of, "scope" .. i, 1) end)
+      end
+      for _ = 1, 3 do
+        rn.sleep(random(10))
+        rn.cancel(living[random(4)], "from outside")
+      end
+      for i = 1, 4 do living[i]:take() end
+      rn.sleep(1)
+      assert.same({}, stage.others())
+    end
+    rn.on_error(function() end) -- errors that come after the one that a scope raises
+    sim.each_seed(300, program)
+    assert.is_true(returned > 300 and raised > 300, ("%d returned, %d raised"):format(returned, raised))
+  end)
+end)
