@@ -8,7 +8,7 @@
 -- Each time starts a fresh process, but for the JVM, which stays and is warm.
 --
 -- Only a run of everything, without --quick, writes docs/performance.svg and the measured part of docs/performance.md.
--- A peer that is not installed (scripts/setup peers) is left out.
+-- A peer that is not installed (scripts/setup peers) is left out, and so is what a peer fails at; the page says so.
 
 package.path = "bench/peers/?.lua;" .. package.path
 local chart = require "chart"
@@ -33,7 +33,7 @@ local CORE_ASYNC_VERSION = [[readlink -f /usr/share/java/core.async.jar | sed 's
 local PEERS = {
   {
     name = "runnel", title = "runnel", colour = "#dc2626", shape = "circle",
-    version = LUA .. [[ -e 'require "runnel" print("this tree, " .. _VERSION)']],
+    version = LUA .. [[ -e 'require "runnel"' && printf 'this tree, ' && ]] .. LUA .. " -v | cut -d ' ' -f 1,2",
     run = LUA .. " bench/peers/runnel/main.lua",
   },
   {
@@ -55,12 +55,12 @@ local PEERS = {
   },
   {
     name = "luv", title = "luv", colour = "#d97706", shape = "triangle",
-    version = LUA .. [[ -e 'local uv = require "luv" print("libuv " .. uv.version_string() .. ", " .. _VERSION)']],
+    version = LUA .. [[ -e 'local uv = require "luv" print("libuv " .. uv.version_string())']],
     run = LUA .. " bench/peers/luv/main.lua",
   },
   {
     name = "cqueues", title = "cqueues", colour = "#475569", shape = "cross",
-    version = LUA .. [[ -e 'print(require "cqueues".VERSION .. ", " .. _VERSION)']],
+    version = LUA .. [[ -e 'print("version " .. require "cqueues".VERSION)']],
     run = LUA .. " bench/peers/cqueues/main.lua",
   },
   { name = "floor", title = "floor", run = LUA .. " bench/peers/floor/main.lua" },
@@ -68,7 +68,8 @@ local PEERS = {
 
 -- ---- the workloads, in the page's order ----
 
--- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's.
+-- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's. A peer
+-- without a workload is compared by what it has `instead`.
 local WORKLOADS = {
   { name = "chan0", what = "chan(0), a message", unit = "ns", reach = 0.90 },
   { name = "chan1", what = "chan(1), a message", unit = "ns", reach = 1.1 },
@@ -82,7 +83,9 @@ local WORKLOADS = {
   { name = "skynet", what = "skynet, a go block", unit = "ns" },
   { name = "sieve", what = "sieve, 1000 primes", unit = "ms", per = 1e6, reach = 1.0 },
   { name = "pipeline", what = "pipeline of 8, a job", unit = "ns" },
-  { name = "mult", what = "mult to 4, a message", unit = "ns" },
+  { name = "pipeline_async", what = "with pipeline_async", unit = "ns", instead = "pipeline" },
+  { name = "fanout4", what = "copies to 4, a message", unit = "ns" },
+  { name = "mult", what = "with mult", unit = "ns", instead = "fanout4" },
   { name = "timeouts", what = "a million timeouts", unit = "ns each", reach = 0.5 },
   { name = "timers", what = "the same, none shared", unit = "ns each", reach = 0.5 },
   { name = "parked", what = "a parked go block", unit = "bytes", reach = 0.5 },
@@ -120,7 +123,7 @@ for _, word in ipairs(arg) do
     usage()
   end
 end
-rounds = math.max(1, rounds or (quick and 3 or 7))
+rounds = math.max(1, rounds or (quick and 3 or 5))
 
 local function chosen(list)
   if not asked[list] then return list end
@@ -134,13 +137,13 @@ local workloads = chosen(WORKLOADS)
 
 -- ---- running programs ----
 
--- What a command prints, on one line; nil when it fails.
+-- What a command prints, on one line, or nil; and whether it succeeds.
 local function output(command)
   local pipe = assert(io.popen("{ " .. command .. "; } 2>/dev/null"))
   local text = pipe:read "a"
   local ok = pipe:close()
   text = text:gsub("\n", ""):gsub("%s+$", "")
-  return ok and text ~= "" and text or nil
+  return ok and text ~= "" and text or nil, ok
 end
 
 -- A process that stays: questions go to its standard input through a named pipe.
@@ -154,13 +157,14 @@ local function start(peer)
   os.remove(name)
 end
 
--- A workload in a peer: ns or bytes, or nil.
+-- A workload in a peer: ns or bytes, or nil where the peer does not have it; and whether the peer has failed.
 local function measure(peer, workload)
   local pattern = "^" .. workload.name .. " (%-?[%d.]+)$"
   if not peer.stays then
-    local line = output(("%s %s %s"):format(peer.run, quick and "--quick" or "", workload.name))
-    return line and tonumber(line:match(pattern))
+    local line, ok = output(("%s %s %s"):format(peer.run, quick and "--quick" or "", workload.name))
+    return line and tonumber(line:match(pattern)), not ok
   end
+  if peer.ended then return nil, true end
   if not peer.questions then start(peer) end
   peer.questions:write(workload.name, "\n")
   local value
@@ -168,13 +172,18 @@ local function measure(peer, workload)
     if line == "done" then return value end
     value = tonumber(line:match(pattern))
   end
-  error(peer.name .. " has ended")
+  peer.ended = true
+  return nil, true
 end
 
 local peers, missing = {}, {}
 for _, peer in ipairs(chosen(PEERS)) do
   peer.found = not peer.version or output(peer.version)
-  if peer.found and peer.build then assert(os.execute(peer.build), "cannot build " .. peer.name) end
+  if peer.found and peer.build and not os.execute(peer.build) then
+    io.stderr:write(peer.title, " is there, but its program cannot be built\n")
+    peer.found = nil
+  end
+  peer.failures = {}
   local list = peer.found and peers or missing
   list[#list + 1] = peer
 end
@@ -183,19 +192,23 @@ if missing[1] == PEERS[1] then
   os.exit(1)
 end
 
-local samples = {} -- [workload's name][peer's name] = the rounds' values
-for _, workload in ipairs(WORKLOADS) do samples[workload.name] = {} end
+local samples = {} -- [workload's name][peer's name][round] = a value
+for _, workload in ipairs(WORKLOADS) do
+  samples[workload.name] = {}
+  for _, peer in ipairs(peers) do samples[workload.name][peer.name] = {} end
+end
+local began = os.time()
 for round = 1, rounds do
   io.stderr:write(("round %d of %d\n"):format(round, rounds))
   for _, workload in ipairs(workloads) do
     for _, peer in ipairs(peers) do
-      local list = samples[workload.name][peer.name] or {}
-      local value = measure(peer, workload)
-      if value then list[#list + 1] = value end
-      samples[workload.name][peer.name] = list[1] and list
+      local value, failed = measure(peer, workload)
+      samples[workload.name][peer.name][round] = value
+      if failed then peer.failures[workload.name] = workload end
     end
   end
 end
+io.stderr:write(("%.1f minutes\n"):format((os.time() - began) / 60))
 for _, peer in ipairs(peers) do
   if peer.questions then
     peer.questions:close()
@@ -205,24 +218,28 @@ end
 
 -- ---- statistics ----
 
+-- Of the values in a table, nil of none.
 local function median(list)
-  local sorted = table.move(list, 1, #list, 1, {})
+  local sorted = {}
+  for _, value in pairs(list) do sorted[#sorted + 1] = value end
+  if #sorted == 0 then return nil end
   table.sort(sorted)
   local middle = (#sorted + 1) // 2
   return #sorted % 2 == 1 and sorted[middle] or (sorted[middle] + sorted[middle + 1]) / 2
 end
 
-local function value_of(workload, peer_name)
-  local list = samples[workload.name][peer_name]
-  return list and median(list)
+local function values_of(workload, peer_name)
+  local values = samples[workload.name][peer_name]
+  if values and not next(values) and workload.instead then values = samples[workload.instead][peer_name] end
+  return values or {}
 end
 
 -- The median of the ratios of one peer's value to another's in the same round.
 local function ratio_of(workload, peer_name, other_name)
-  local above, below = samples[workload.name][peer_name], samples[workload.name][other_name]
-  if not above or not below or #above ~= #below then return nil end
-  local ratios = {}
-  for i = 1, #above do ratios[i] = above[i] / below[i] end
+  local above, below, ratios = values_of(workload, peer_name), values_of(workload, other_name), {}
+  for round = 1, rounds do
+    if above[round] and below[round] then ratios[#ratios + 1] = above[round] / below[round] end
+  end
   return median(ratios)
 end
 
@@ -261,7 +278,7 @@ local function medians()
   for _, workload in ipairs(workloads) do
     local row = { ("%s (%s)"):format(workload.what, workload.unit) }
     for _, peer in ipairs(peers) do
-      local value = value_of(workload, peer.name)
+      local value = median(samples[workload.name][peer.name])
       local ratio = peer.name ~= "go" and peer.name ~= "floor" and ratio_of(workload, peer.name, "go")
       row[#row + 1] = not value and ""
         or show(value / (workload.per or 1)) .. (ratio and (" (%s)"):format(show(ratio)) or "")
@@ -299,9 +316,11 @@ end
 local function machine()
   local cpu = output "sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1"
     or output "sysctl -n machdep.cpu.brand_string"
+  local cc = output((os.getenv "CC" or "cc") .. " --version | head -n 1")
   local system = output "sed -n 's/^PRETTY_NAME=\"\\(.*\\)\"/\\1/p' /etc/os-release" or output "uname -s"
-  local lines = { ("Measured on %s cores (%s), %s; the medians of %d rounds."):format(
-    output "getconf _NPROCESSORS_ONLN" or "?", cpu or "unknown", system or "unknown", rounds) }
+  local lines = { ("Measured on %s cores (%s), %s, %s: the medians of %d round%s."):format(
+    output "getconf _NPROCESSORS_ONLN" or "?", cpu or "unknown", system or "unknown", cc or "unknown",
+    rounds, rounds == 1 and "" or "s") }
   lines[#lines + 1] = ""
   for _, peer in ipairs(peers) do
     if peer.version then lines[#lines + 1] = ("- %s: %s"):format(peer.title, peer.found) end
@@ -309,7 +328,13 @@ local function machine()
   for _, peer in ipairs(missing) do
     lines[#lines + 1] = ("- %s is left out: it is not installed here (`scripts/setup peers`)"):format(peer.title)
   end
-  lines[#lines + 1] = "- copas is left out: Debian does not have it for Lua 5.4"
+  for _, peer in ipairs(peers) do
+    for _, workload in ipairs(workloads) do
+      if peer.failures[workload.name] then
+        lines[#lines + 1] = ("- %s failed at: %s"):format(peer.title, workload.what)
+      end
+    end
+  end
   return table.concat(lines, "\n")
 end
 

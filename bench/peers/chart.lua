@@ -45,11 +45,11 @@ return function(title, rows, series)
   local x = 22
   for _, s in ipairs(series) do
     add(SHAPES[s.shape], x, 50, s.colour)
-    add('<text x="%d" y="54.5" fill="#222">%s</text>', x + 11, escape(s.title))
+    add('<text x="%.1f" y="54.5" fill="#222">%s</text>', x + 11, escape(s.title))
     x = x + 42 + 7.2 * #s.title
   end
-  add('<path d="M%d 43v14" stroke="#222" stroke-width="2"/>', x)
-  add('<text x="%d" y="54.5" fill="#222">to reach</text>', x + 9)
+  add('<path d="M%.1f 43v14" stroke="#222" stroke-width="2"/>', x)
+  add('<text x="%.1f" y="54.5" fill="#222">to reach</text>', x + 9)
 
   for exponent = math.floor(low), math.ceil(high) do
     for _, digit in ipairs { 1, 2, 5 } do

@@ -1,13 +1,13 @@
 -- What the peers' programs in Lua share: timing, and the command line. Works in Lua 5.4 and in LuaJIT.
 --
---     lua5.4 bench/peers/runnel/main.lua [--quick] NAME...
+--     lua5.4 bench/peers/runnel/main.lua [--quick] [--times=N] NAME...
 --
 -- Each program prints `name value` for every workload that it is asked for and has: ns of CPU time for an operation, or
 -- bytes. What it does not have it passes over in silence.
 
 local measure = {}
 
-local quick = false
+local quick, times = false, nil
 
 -- Operations for a start, and the CPU seconds that are enough.
 local function sizes(start)
@@ -16,17 +16,18 @@ local function sizes(start)
 end
 
 -- ns for each operation of f(n), which does n * per of them; n grows from `start` until a run takes long enough. (With
--- `fixed` it stays.)
+-- `fixed` it stays. With --times it is what that says, which is for counting instructions.)
 function measure.ns(f, start, per, fixed)
   return function()
     local n, enough = sizes(start)
+    n = times or n
     while true do
       collectgarbage()
       collectgarbage()
       local from = os.clock()
       f(n)
       local seconds = os.clock() - from
-      if fixed or seconds >= enough then return seconds / (n * (per or 1)) * 1e9 end
+      if fixed or times or seconds >= enough then return seconds / (n * (per or 1)) * 1e9 end
       n = n * math.min(10, math.ceil(1.5 * enough / math.max(seconds, 1e-6)))
     end
   end
@@ -65,6 +66,8 @@ function measure.main(workloads)
   for _, name in ipairs(arg) do
     if name == "--quick" then
       quick = true
+    elseif name:find "^%-%-times=%d+$" then
+      times = tonumber(name:match "%d+")
     elseif workloads[name] then
       local value = workloads[name]()
       if value then

@@ -67,6 +67,51 @@ return function(go, chan)
     end
   end
 
+  -- n jobs, 8 at a time, their results in order.
+  function workloads.pipeline(n)
+    local from, to, jobs = chan(0), chan(0), chan(8 - 1) -- the eighth is the one that is being waited for
+    go(function()
+      for i = 1, n do from:put(i) end
+      from:close()
+    end)
+    go(function()
+      for value in from do
+        local result = chan(1)
+        jobs:put(result)
+        go(function() result:put(value + 1) end)
+      end
+      jobs:close()
+    end)
+    go(function()
+      for result in jobs do to:put(result:take()) end
+      to:close()
+    end)
+    local sum = 0
+    for value in to do sum = sum + value end
+    assert(sum == n * (n + 3) // 2)
+  end
+
+  -- Copies n messages to 4 go blocks.
+  function workloads.fanout(n)
+    local from, taps, done = chan(0), {}, chan(0)
+    go(function()
+      for value in from do
+        for i = 1, 4 do taps[i]:put(value) end
+      end
+    end)
+    for i = 1, 4 do
+      local tap = chan(0)
+      taps[i] = tap
+      go(function()
+        for _ = 1, n do tap:take() end
+        done:put(true)
+      end)
+    end
+    for i = 1, n do from:put(i) end
+    from:close()
+    for _ = 1, 4 do done:take() end
+  end
+
   -- Sums the numbers of a tree's leaves: go blocks of ten children each, `size` leaves. One tree of 100 thousand after
   -- the other, n in all.
   local function node(parent, number, size)

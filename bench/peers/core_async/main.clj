@@ -2,11 +2,12 @@
 ;;
 ;;     java -cp CLASSPATH clojure.main bench/peers/core_async/main.clj [--quick] [NAME...]
 ;;
-;; with the jars of clojure, core.async and what it requires in CLASSPATH (bench/peers.lua has the list for Debian). Without
-;; names it reads them from standard input, so that one JVM, once it is warm, can be asked again and again.
+;; with the jars of clojure, core.async and what it requires in CLASSPATH (bench/peers.lua has the list for Debian).
+;; Without names it reads them from standard input, so that one JVM, once it is warm, can be asked again and again.
 ;;
-;; Prints `name value` for each: ns for an operation, of wall time or of CPU time, whichever is less, since go blocks run in
-;; a pool of threads; or bytes. Each workload is repeated for some seconds before it is measured for the first time.
+;; Prints `name value` for each: ns for an operation, of wall time or of CPU time, whichever is less, since go blocks
+;; run in a pool of threads; or bytes. Each workload is repeated for some seconds before it is measured for the first
+;; time.
 
 (ns main
   (:require [clojure.core.async :as a
@@ -133,16 +134,17 @@
              (recur (inc i)))))))
 
 (defn parked
-  "n go blocks parked in a take, a thousand for each channel."
-  [n]
-  (let [chs (vec (repeatedly (quot n 1000) chan))]
-    (dotimes [i n]
-      (let [ch (nth chs (quot i 1000))]
-        (go (<! ch))))
-    (Thread/sleep 500)
-    chs))
+  "Go blocks parked in a take, a thousand for each channel."
+  [^objects keep]
+  (dotimes [i (alength keep)]
+    (when (zero? (rem i 1000)) (aset keep (quot i 1000) (chan)))
+    (let [ch (aget keep (quot i 1000))]
+      (go (<! ch))))
+  (<!! (go)) ; the last to be run
+  (Thread/sleep 100))
 
-(defn channels [n] (vec (repeatedly n chan)))
+(defn channels [^objects keep]
+  (dotimes [i (alength keep)] (aset keep i (chan))))
 
 ;; ---- measuring ----
 
@@ -189,14 +191,17 @@
   (let [runtime (Runtime/getRuntime)]
     (- (.totalMemory runtime) (.freeMemory runtime))))
 
-(defn bytes-each [f n]
+(defn bytes-each
+  "Bytes for each of n objects that f makes and keeps alive in an array of n."
+  [f n]
   (fn []
-    (f n) ; what is allocated once
-    (let [before (in-use)
-          keep (f n)
-          after (in-use)]
-      (assert keep)
-      (/ (double (- after before)) n))))
+    (f (object-array n)) ; what is allocated once
+    (let [keep (object-array n)
+          before (in-use)]
+      (f keep)
+      (let [after (in-use)]
+        (assert (aget ^objects keep 0))
+        (/ (double (- after before)) n)))))
 
 (def workloads
   {"chan0" (ns-each (messages 0) 100000)
@@ -209,8 +214,8 @@
    "select64" (ns-each (select-over 64 false) 5000)
    "spawn" (ns-each spawn 100000)
    "skynet" (ns-each skynet 10 :per 111111 :fixed true)
-   "sieve" (ns-each sieve 1)
-   "pipeline" (ns-each pipeline 100000 :fixed true)
+   "sieve" (ns-each sieve 1 :fixed true)
+   "pipeline_async" (ns-each pipeline 100000 :fixed true)
    "mult" (ns-each mult-to-4 20000)
    "timeouts" (ns-each timeouts 1000000 :fixed true)
    "parked" (bytes-each parked 100000)

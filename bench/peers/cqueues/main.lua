@@ -102,45 +102,16 @@ local function spawn(n)
   for _ = 1, n do promise.new(f):get() end
 end
 
--- n jobs, 8 at a time, their results in order.
-local function pipeline(n)
-  local from, to, jobs = chan(0), chan(0), chan(8 - 1) -- the eighth is the one that is being waited for
-  go(function()
-    for i = 1, n do from:put(i) end
-    from:close()
-  end)
-  go(function()
-    for value in from do jobs:put(promise.new(function() return value + 1 end)) end
-    jobs:close()
-  end)
-  go(function()
-    for result in jobs do to:put(result:get()) end
-    to:close()
-  end)
-  local sum = 0
-  for value in to do sum = sum + value end
-  assert(sum == n * (n + 3) // 2)
-end
-
--- Copies n messages to 4 coroutines.
-local function mult(n)
-  local from, taps, done = chan(0), {}, chan(0)
-  go(function()
-    for value in from do
-      for i = 1, 4 do taps[i]:put(value) end
-    end
-  end)
-  for i = 1, 4 do
-    local tap = chan(0)
-    taps[i] = tap
-    go(function()
-      for _ = 1, n do tap:take() end
-      done:put(true)
-    end)
+-- n coroutines that sleep until times within a second.
+local function timeouts(n)
+  local left, ended = n, condition.new()
+  local function sleeper(seconds)
+    cqueues.sleep(seconds)
+    left = left - 1
+    if left == 0 then ended:signal() end
   end
-  for i = 1, n do from:put(i) end
-  from:close()
-  for _ = 1, 4 do done:take() end
+  for _ = 1, n do go(sleeper, 1 + math.random()) end
+  ended:wait()
 end
 
 -- Runs f(...) as a coroutine, to its end; the coroutines that it leaves behind go with the loop.
@@ -170,10 +141,11 @@ measure.main {
   fanin4 = ns(select_over(4, true), 20000),
   select64 = ns(select_over(64, false), 1000),
   spawn = ns(spawn, 20000),
-  skynet = ns(shared.skynet, 10, 111111, true),
-  sieve = ns(shared.sieve, 1),
-  pipeline = ns(pipeline, 100000, 1, true),
-  mult = ns(mult, 20000),
+  skynet = ns(shared.skynet, 1, 111111, true),
+  sieve = ns(shared.sieve, 1, 1, true),
+  pipeline = ns(shared.pipeline, 100000, 1, true),
+  fanout4 = ns(shared.fanout, 20000),
+  timeouts = ns(timeouts, 100000, 1, true), -- of a million each would take longer still
   parked = measure.bytes(measure.resident_bytes, 100000, function(...)
     run(shared.parked, ...)
     loop:step(0)

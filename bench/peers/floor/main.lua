@@ -77,6 +77,9 @@ local function messages(count, switches)
 end
 local message = messages(1)
 
+-- A job is a coroutine, and a message to it, one from it, and one to the end.
+local function pipeline() return coroutine_life() + 3 * message() end
+
 measure.main {
   switch = switch,
   call = call,
@@ -92,7 +95,9 @@ measure.main {
   spawn = function() return coroutine_life() + message() end,
   skynet = function() return coroutine_among_many() + message() end,
   sieve = function() return sieve_messages() * message() end,
-  pipeline = function() return coroutine_life() + 3 * message() end, -- to the job, from it, to the end
+  pipeline = pipeline,
+  pipeline_async = pipeline,
+  fanout4 = messages(5),
   mult = messages(5),
   timers = tables,
   parked = measure.bytes(measure.lua_bytes, 100000, parked),

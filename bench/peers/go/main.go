@@ -197,8 +197,8 @@ func pipeline(n int) {
 	}
 }
 
-// mult copies n messages to 4 goroutines.
-func mult(n int) {
+// fanout copies n messages to 4 goroutines.
+func fanout(n int) {
 	from, done := make(chan int), make(chan bool)
 	taps := makeChans(4)
 	go func() {
@@ -248,19 +248,22 @@ func timers(n int) {
 	}
 }
 
-// parked parks n goroutines, a thousand for each channel.
-func parked(n int) any {
-	chs := makeChans((n + 999) / 1000)
-	for i := 0; i < n; i++ {
-		ch := chs[i/1000]
+// parked parks goroutines, a thousand for each channel.
+func parked(keep []chan int) {
+	for i := range keep {
+		if i%1000 == 0 {
+			keep[i/1000] = make(chan int)
+		}
+		ch := keep[i/1000]
 		go func() { <-ch }()
 	}
-	runtime.Gosched()
-	return chs
+	time.Sleep(100 * time.Millisecond) // until all are parked
 }
 
-func channels(n int) any {
-	return makeChans(n)
+func channels(keep []chan int) {
+	for i := range keep {
+		keep[i] = make(chan int)
+	}
 }
 
 // ---- measuring ----
@@ -306,11 +309,12 @@ func inUse() uint64 {
 	return stats.HeapAlloc + stats.StackInuse
 }
 
-// bytes for each of n objects that f(n) makes.
-func bytes(f func(int) any, n int) func() float64 {
+// bytes for each of n objects that f makes and keeps alive in `keep`, which has room for n.
+func bytes(f func(keep []chan int), n int) func() float64 {
 	return func() float64 {
+		keep := make([]chan int, n)
 		before := inUse()
-		keep := f(n)
+		f(keep)
 		after := inUse()
 		runtime.KeepAlive(keep)
 		return float64(after-before) / float64(n)
@@ -330,9 +334,9 @@ func main() {
 		"select64": ns(select64, 20000, 1, false),
 		"spawn":    ns(spawn, 100000, 1, false),
 		"skynet":   ns(skynet, 10, 111111, true),
-		"sieve":    ns(sieve, 1, 1, false),
+		"sieve":    ns(sieve, 1, 1, true),
 		"pipeline": ns(pipeline, 100000, 1, true),
-		"mult":     ns(mult, 20000, 1, false),
+		"fanout4":  ns(fanout, 20000, 1, false),
 		"timeouts": ns(timeouts, 1000000, 1, true),
 		"timers":   ns(timers, 1000000, 1, true),
 		"parked":   bytes(parked, 100000),

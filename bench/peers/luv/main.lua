@@ -126,51 +126,6 @@ local function spawn(n)
   end
 end
 
--- n jobs, 8 at a time, their results in order.
-local function pipeline(n)
-  local from, to, jobs = chan(0), chan(0), chan(8 - 1) -- the eighth is the one that is being waited for
-  go(function()
-    for i = 1, n do from:put(i) end
-    from:close()
-  end)
-  go(function()
-    for value in from do
-      local result = chan(1)
-      jobs:put(result)
-      go(function() result:put(value + 1) end)
-    end
-    jobs:close()
-  end)
-  go(function()
-    for result in jobs do to:put(result:take()) end
-    to:close()
-  end)
-  local sum = 0
-  for value in to do sum = sum + value end
-  assert(sum == n * (n + 3) // 2)
-end
-
--- Copies n messages to 4 coroutines.
-local function mult(n)
-  local from, taps, done = chan(0), {}, chan(0)
-  go(function()
-    for value in from do
-      for i = 1, 4 do taps[i]:put(value) end
-    end
-  end)
-  for i = 1, 4 do
-    local tap = chan(0)
-    taps[i] = tap
-    go(function()
-      for _ = 1, n do tap:take() end
-      done:put(true)
-    end)
-  end
-  for i = 1, n do from:put(i) end
-  from:close()
-  for _ = 1, 4 do done:take() end
-end
-
 local function timeout(ms)
   local ch, timer = chan(0), uv.new_timer()
   timer:start(ms, 0, function()
@@ -204,12 +159,11 @@ measure.main {
   pingpong = ns(shared.ping_pong, 100000),
   ring = ns(shared.ring, 100, 1000),
   spawn = ns(spawn, 100000),
-  skynet = ns(shared.skynet, 10, 111111, true),
-  sieve = ns(shared.sieve, 1),
-  pipeline = ns(pipeline, 100000, 1, true),
-  mult = ns(mult, 20000),
-  timeouts = ns(timeouts, 1000000, 1, true),
-  timers = ns(timeouts, 1000000, 1, true),
+  skynet = ns(shared.skynet, 3, 111111, true),
+  sieve = ns(shared.sieve, 1, 1, true),
+  pipeline = ns(shared.pipeline, 100000, 1, true),
+  fanout4 = ns(shared.fanout, 20000),
+  timeouts = ns(timeouts, 100000, 1, true), -- of a million each would take longer still
   parked = measure.bytes(measure.lua_bytes, 100000, function(...) run(shared.parked, ...) end),
   channel = measure.bytes(measure.lua_bytes, 100000, shared.channels),
 }

@@ -32,7 +32,8 @@ local function spawn(n)
   for _ = 1, n do go(f):take() end
 end
 
-local function pipeline(n)
+-- With the library's own, as in core.async.
+local function pipeline_async(n)
   local from, to = chan(), chan()
   go(function()
     for i = 1, n do from:put(i) end
@@ -85,7 +86,7 @@ end
 local function ns(f, ...)
   return measure.ns(function(n) rn.run(f, n) end, ...)
 end
-local workloads = {
+measure.main {
   chan0 = ns(shared.messages(0), 100000),
   chan1 = ns(shared.messages(1), 100000),
   chan100 = ns(shared.messages(100), 100000),
@@ -96,9 +97,11 @@ local workloads = {
   select64 = ns(alts_over(64, false), 20000),
   spawn = ns(spawn, 100000),
   skynet = ns(shared.skynet, 10, 111111, true),
-  sieve = ns(shared.sieve, 1),
-  pipeline = ns(pipeline, 100000, 1, true),
-  mult = rn.mult and ns(mult, 20000),
+  sieve = ns(shared.sieve, 1, 1, true),
+  pipeline = ns(shared.pipeline, 100000, 1, true),
+  pipeline_async = ns(pipeline_async, 100000, 1, true),
+  fanout4 = ns(shared.fanout, 20000),
+  mult = ns(mult, 20000),
   timeouts = ns(timeouts, 1000000, 1, true),
   timers = measure.ns(function(n) sim.run(function() timers(n) end) end, 1000000, 1, true),
   parked = measure.bytes(measure.lua_bytes, 100000, function(...)
@@ -107,4 +110,3 @@ local workloads = {
   end),
   channel = measure.bytes(measure.lua_bytes, 100000, shared.channels),
 }
-measure.main(workloads)

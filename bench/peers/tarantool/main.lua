@@ -3,7 +3,7 @@
 --     tarantool bench/peers/tarantool/main.lua [--quick] NAME...
 --
 -- It has no select. A fiber has a C stack of its own, in two mappings of memory, of which Linux allows 65,530: too few
--- for skynet and for 100 thousand parked fibers, hence 10 thousand here.
+-- for skynet and for 100 thousand parked fibers, hence 10 thousand here; and it has no timers but sleeping fibers.
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
@@ -61,7 +61,6 @@ local function sift(from, prime)
   fiber.create(function()
     while true do
       local i = from:get()
-      if i == nil then return end -- closed
       if i % prime ~= 0 then to:put(i) end
     end
   end)
@@ -72,12 +71,10 @@ local function sieve(n)
   for _ = 1, n do
     local numbers = fiber.channel()
     fiber.create(function()
-      local i = 2
-      while numbers:put(i) do i = i + 1 end
+      for i = 2, math.huge do numbers:put(i) end
     end)
-    local chs = { numbers }
-    for i = 1, 1000 do chs[i + 1] = sift(chs[i], chs[i]:get()) end
-    for i = 1, #chs do chs[i]:close() end -- fibers that nobody can reach any more would stay
+    local ch = numbers
+    for _ = 1, 1000 do ch = sift(ch, ch:get()) end
   end
 end
 
@@ -104,7 +101,7 @@ local function pipeline(n)
 end
 
 -- Copies n messages to 4 fibers.
-local function mult(n)
+local function fanout(n)
   local from, taps, done = fiber.channel(), {}, fiber.channel()
   for i = 1, 4 do
     local tap = fiber.channel()
@@ -146,9 +143,9 @@ measure.main {
   pingpong = measure.ns(ping_pong, 100000),
   ring = measure.ns(ring, 100, 1000),
   spawn = measure.ns(spawn, 100000),
-  sieve = measure.ns(sieve, 1),
+  sieve = measure.ns(sieve, 1, 1, true),
   pipeline = measure.ns(pipeline, 100000, 1, true),
-  mult = measure.ns(mult, 20000),
+  fanout4 = measure.ns(fanout, 20000),
   parked = measure.bytes(measure.resident_bytes, 10000, parked),
   channel = measure.bytes(measure.resident_bytes, 100000, channels),
 }
