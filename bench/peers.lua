@@ -68,8 +68,8 @@ local PEERS = {
 
 -- ---- the workloads, in the page's order ----
 
--- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's. A peer
--- without a workload is compared by what it has `instead`.
+-- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's.
+-- A peer without a workload is compared by what it has `instead`.
 local WORKLOADS = {
   { name = "chan0", what = "chan(0), a message", unit = "ns", reach = 0.90 },
   { name = "chan1", what = "chan(1), a message", unit = "ns", reach = 1.1 },
@@ -99,8 +99,8 @@ local asked = {}
 
 local function usage()
   io.stderr:write "usage: lua5.4 bench/peers.lua [--quick] [--rounds=N] [PEER...] [WORKLOAD...]\n"
-  for title, list in pairs { peers = PEERS, workloads = WORKLOADS } do
-    io.stderr:write(title, ":")
+  for i, list in ipairs { PEERS, WORKLOADS } do
+    io.stderr:write(i == 1 and "peers:" or "workloads:")
     for _, item in ipairs(list) do io.stderr:write(" ", item.name) end
     io.stderr:write "\n"
   end
