@@ -240,6 +240,13 @@ check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, i
 run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
 
+.PHONY: check-threads run-threads
+check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
+	$(SETUP) san
+	$(THEN) run-threads BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
+run-threads: $(BUILD)/threads
+	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
+
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
@@ -247,6 +254,9 @@ $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
 
 $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
 	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
+	$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)

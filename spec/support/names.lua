@@ -1,0 +1,31 @@
+---The names of the tests in a spec file, as busted shows them: those of the describes around a test, then its own. The
+---file is run for that, but none of its tests.
+
+local function nothing() end
+
+local function names_of(path)
+  local names, around = {}, {}
+
+  local function describe(name, body)
+    around[#around + 1] = name
+    body()
+    around[#around] = nil
+  end
+
+  local function it(name)
+    local full = table.concat(around, " ") .. " " .. name
+    names[full:gsub(" #%l+", "")] = true
+  end
+
+  local file = {
+    describe = describe, it = it,
+    before_each = nothing, after_each = nothing, setup = nothing, teardown = nothing,
+    pending = nothing, lazy_setup = nothing, lazy_teardown = nothing, finally = nothing,
+  }
+  assert(loadfile(path, "t", setmetatable(file, { __index = _G })))()
+  return names
+end
+
+---@param path string
+---@return table<string, boolean> # a set, without the tags
+return names_of
