@@ -18,6 +18,7 @@ lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
+LIBS        = $(LUA_LIBS) -pthread
 
 # Optimising across files and calling Lua without the detour through the PLT save a tenth of the time of a message
 # (make bench). Not every linker can do the first for clang.
@@ -52,7 +53,7 @@ HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
-HOST_CPPFLAGS   = -Icsrc -D_GNU_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
+HOST_CPPFLAGS   = -iquote csrc -D_GNU_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
@@ -75,7 +76,7 @@ all: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel ## build the module and the exe
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
@@ -83,7 +84,7 @@ $(BUILD)/obj/%.o: csrc/%.c Makefile
 
 $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -Icsrc -c -o $@ $<
+	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -c -o $@ $<
 
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
@@ -250,17 +251,20 @@ run-threads: $(BUILD)/threads
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -o $@ $^ $(LUA_LIBS)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS)
+	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
 	$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -Icsrc -MMD -MP -c -o $@ $<
+	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -MMD -MP -c -o $@ $<
 
 -include $(TEST_OBJECTS:.o=.d)
 

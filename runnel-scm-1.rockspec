@@ -19,7 +19,9 @@ build = {
     ["runnel.core"] = {
       sources = {
         "csrc/anchor.c",
+        "csrc/bell.c",
         "csrc/buffer.c",
+        "csrc/carry.c",
         "csrc/chan.c",
         "csrc/chan_user.c",
         "csrc/clock.c",
@@ -33,11 +35,13 @@ build = {
         "csrc/lua_go.c",
         "csrc/lua_run.c",
         "csrc/lua_scope.c",
+        "csrc/port.c",
         "csrc/report.c",
         "csrc/sched.c",
         "csrc/timeout.c",
       },
       defines = { "_POSIX_C_SOURCE=200809L" },
+      libraries = { "pthread" },
     },
     ["runnel"] = "lua/runnel.lua",
     ["runnel.alt"] = "lua/runnel/alt.lua",

@@ -359,6 +359,35 @@ void chan_push_name(lua_State *L, const Chan *ch, int at) {
   lua_replace(L, -2);
 }
 
+/* ---- who wants to know that a channel has closed ---- */
+
+void chan_push_done(lua_State *L, Chan *ch, int at) {
+  if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
+    lua_pushvalue(L, at); /* its closing is all that there is to see; and a chain of them could be closed by recursion only */
+    return;
+  }
+  chan_extra(L, at, EXTRA_DONE);
+  if (lua_isuserdata(L, -1)) return;
+  int top = lua_gettop(L);
+  Chan *done = (Chan *)lua_newuserdatauv(L, sizeof(Chan), CHAN_EXTRAS);
+  chan_init(done, ch->sched);
+  done->flags = CHAN_DONE;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+  lua_setmetatable(L, -2);
+  chan_extras(L, at);
+  if (lua_rawgeti(L, -1, EXTRA_DONE) == LUA_TUSERDATA) { /* a finalizer was faster */
+    lua_replace(L, top);
+    lua_settop(L, top);
+    return;
+  }
+  lua_pushvalue(L, top + 1);
+  lua_rawseti(L, top + 2, EXTRA_DONE);
+  lua_pushvalue(L, top + 1);
+  lua_replace(L, top);
+  lua_settop(L, top);
+  if (ch->flags & CHAN_CLOSED) chan_close(L, done, top, 0);
+}
+
 /* ---- the invariants ---- */
 
 #ifdef RUNNEL_DEBUG

@@ -153,6 +153,9 @@ static inline void chan_withdraw(Alt *alt) {
   alt->count = 0;
 }
 
+/* Pushes a channel that closes when this one does, whatever this one still holds: the same one at every call. */
+void chan_push_done(lua_State *L, Chan *ch, int at);
+
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);
 

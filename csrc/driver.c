@@ -1,10 +1,19 @@
 /* driver.c: see driver.h. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how ppoll is asked for */
+#endif
 #include "driver.h"
 
 #include <lauxlib.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/select.h>
+
+#include "carry.h"
+
+#if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
+#define HAVE_PPOLL
+#endif
 
 int driver_nothing(lua_State *L) {
   (void)L;
@@ -17,31 +26,43 @@ void driver_check_hook(lua_State *L) {
   lua_call(L, 0, 0);
 }
 
-enum { BLIND_MS = 100 /* the longest wait that does not see signals */ };
+/* The longest waits: of one that does not see signals, and of a driver that does not see the bell. */
+enum { BLIND_MS = 100, DEAF_MS = 10 };
 
-/* Sleeps until `fd`, unless it is negative, is readable. Signals are held back between the look at the hook and the sleep,
-   so that none falls in between unnoticed. */
-static void sleep_ns(lua_State *L, int fd, int64_t ns) {
-  if (fd >= FD_SETSIZE) { /* too large for pselect */
-    int ms = ns < 0 || ns > BLIND_MS * CLOCK_MS ? BLIND_MS : (int)((ns + CLOCK_MS - 1) / CLOCK_MS);
-    poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms);
+/* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
+static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) {
+  struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+#ifdef HAVE_PPOLL
+  (void)ppoll(fds, 2, ns < 0 ? NULL : &ts, blocked);
+#else
+  int highest = fds[0].fd > fds[1].fd ? fds[0].fd : fds[1].fd;
+  if (highest >= FD_SETSIZE) { /* too large for pselect */
+    (void)poll(fds, 2, ns < 0 || ns > BLIND_MS * CLOCK_MS ? BLIND_MS : (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
     return;
   }
+  fd_set readable;
+  FD_ZERO(&readable);
+  for (int i = 0; i < 2; i++) {
+    if (fds[i].fd >= 0) FD_SET(fds[i].fd, &readable);
+  }
+  (void)pselect(highest + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, blocked);
+#endif
+}
+
+/* Sleeps until `fd`, unless it is negative, is readable, or the bell rings. Signals are held back between the look at the hook
+   and the sleep, so that none falls in between unnoticed. */
+static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
+  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = S->bell ? bell_fd(S->bell) : -1, .events = POLLIN}};
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  if (!lua_gethookmask(L)) {
-    struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    fd_set readable;
-    FD_ZERO(&readable);
-    if (fd >= 0) FD_SET(fd, &readable);
-    pselect(fd + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, &old);
-  }
+  if (!lua_gethookmask(L)) sleep_on(fds, ns, &old);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
   World *w = &S->world;
+  S->driver_hears = true;
   if (S->stop || w->ready.first) return;
   Timer *first = heap_first(&w->heap);
   if (first) {
@@ -49,8 +70,18 @@ void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
     if (left <= 0) return;
     if (ns < 0 || left < ns) ns = left;
   }
-  if (ns != 0) sleep_ns(L, fd, ns);
+  if (ns != 0) sleep_ns(L, S, fd, ns);
   driver_check_hook(L);
+}
+
+/* Waits in the driver on top of the stack, which is popped. */
+static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
+  if (S->carriers.first && !S->driver_hears && (ns < 0 || ns > DEAF_MS * CLOCK_MS)) ns = DEAF_MS * CLOCK_MS;
+  lua_getfield(L, -1, "wait");
+  lua_insert(L, -2);
+  if (ns < 0) lua_pushnil(L);
+  else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+  lua_call(L, 2, 0);
 }
 
 void driver_wait(lua_State *L, Sched *S, int64_t ns) {
@@ -60,21 +91,18 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   }
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
-    if (ns != 0) sleep_ns(L, -1, ns);
-    driver_check_hook(L);
-    return;
+    if (ns != 0) sleep_ns(L, S, -1, ns);
+  } else {
+    wait_in(L, S, ns);
   }
-  lua_getfield(L, -1, "wait");
-  lua_insert(L, -2);
-  if (ns < 0) lua_pushnil(L);
-  else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
-  lua_call(L, 2, 0);
   driver_check_hook(L);
+  carry_listen(L, S);
 }
 
 bool driver_alive(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->world.clock.is_virtual) return false;
+  if (carry_is_alive(S)) return true;
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
     return false;

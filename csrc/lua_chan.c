@@ -229,23 +229,7 @@ static int chan_lua_closed(lua_State *L) {
 /* ch:done() -> a channel that closes when ch does, whatever ch still holds. */
 static int chan_lua_done(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "done", "ch:done()");
-  if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
-    lua_settop(L, 1); /* its closing is all that there is to see; and a chain of them could be closed by recursion only */
-    return 1;
-  }
-  chan_extra(L, 1, EXTRA_DONE);
-  if (lua_isuserdata(L, -1)) return 1;
-  Chan *done = (Chan *)lua_newuserdatauv(L, sizeof(Chan), CHAN_EXTRAS);
-  chan_init(done, ch->sched);
-  done->flags = CHAN_DONE;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, -2);
-  chan_extras(L, 1);
-  if (lua_rawgeti(L, -1, EXTRA_DONE) == LUA_TUSERDATA) return 1; /* a finalizer was faster */
-  lua_pushvalue(L, -3);
-  lua_rawseti(L, -3, EXTRA_DONE);
-  lua_pop(L, 2);
-  if (ch->flags & CHAN_CLOSED) chan_close(L, done, lua_gettop(L), 0);
+  chan_push_done(L, ch, 1);
   return 1;
 }
 
@@ -427,6 +411,8 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   lua_settop(L, at);
   return 1;
 }
+
+void face_push_chan(lua_State *L, Buffer b) { new_chan(L, b, 0, 0, 0); }
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {

@@ -67,13 +67,29 @@ static int fill(lua_State *L) {
   return 1;
 }
 
+bool face_push_sched(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &chan_tag) == LUA_TUSERDATA) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+bool face_is_ours(lua_State *L) {
+  bool is_open = lua_getfield(L, LUA_REGISTRYINDEX, MODULE_KEY) == LUA_TTABLE;
+  bool has_sched = face_push_sched(L);
+  lua_pop(L, has_sched ? 2 : 1);
+  return has_sched || !is_open;
+}
+
 int luaopen_runnel_core(lua_State *L) {
   luaL_checkversion(L);
   if (lua_getfield(L, LUA_REGISTRYINDEX, MODULE_KEY) == LUA_TTABLE) return 1;
   lua_newuserdatauv(L, sizeof(Sched), SCHED_NUSER);
+  lua_pushvalue(L, -1);
   lua_pushcclosure(L, fill, 1);
   lua_newtable(L);
   lua_call(L, 1, 1);
+  lua_insert(L, -2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &chan_tag); /* an address that another copy of this library has not */
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, MODULE_KEY);
   return 1;

@@ -40,6 +40,15 @@ void face_check_callable(lua_State *L, int i, const char *what);
 /* Adds functions to the module on top of L, each with the scheduler, which is at SCHED_SELF, as its upvalue. */
 void face_register(lua_State *L, const luaL_Reg *functions);
 
+/* Pushes a new channel with the buffer, which must be none or one of BUFFER_FIXED, BUFFER_DROPPING and BUFFER_SLIDING. */
+void face_push_chan(lua_State *L, Buffer b);
+
+/* Pushes the scheduler's userdata; false, and nothing is pushed, when the core is not open in the state. */
+bool face_push_sched(lua_State *L);
+
+/* Whether no other copy of the core, from another library, is open in the state. */
+bool face_is_ours(lua_State *L);
+
 /* Each adds its part to the module on top of L. */
 void lua_chan_open(lua_State *L);
 void lua_buffer_open(lua_State *L);

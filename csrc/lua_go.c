@@ -31,7 +31,7 @@ static int core_cancel(lua_State *L) {
 static int core_yield(lua_State *L) {
   Sched *S = sched_self(L);
   if (!S->current && !S->running && !S->inside) {
-    sched_step(L, S, S->world.nready);
+    sched_step(L, S, S->world.nready, INT64_MAX);
     return 0;
   }
   Alt *alt = sched_waiter(L, S, "yield");

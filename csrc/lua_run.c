@@ -53,7 +53,7 @@ static int core_step(lua_State *L) {
     max = lua_tointegerx(L, 1, &is_int);
     if (!is_int || max < 0) return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
   }
-  int64_t ns = sched_step(L, S, max);
+  int64_t ns = sched_step(L, S, max, INT64_MAX);
   if (ns < 0) lua_pushnil(L);
   else if (ns == INT64_MAX) lua_pushnumber(L, (lua_Number)HUGE_VAL);
   else face_push_ms(L, ns);
@@ -74,6 +74,7 @@ static int core_driver(lua_State *L) {
       lua_pop(L, 1);
     }
   }
+  sched_self(L)->driver_hears = false;
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVER);

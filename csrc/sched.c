@@ -157,11 +157,7 @@ static bool loop(lua_State *L, Sched *S) {
   }
 }
 
-/* One round of at most `max` resumes; see sched_step. */
-static int64_t step(lua_State *L, Sched *S, lua_Integer max) {
-  fire_due(L, S, clock_now(&S->world.clock));
-  driver_wait(L, S, 0);
-  while (S->world.ready.first && max-- > 0) go_resume(L, S, next_ready(S));
+int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first) return driver_alive(L) ? INT64_MAX : -1;
@@ -169,21 +165,38 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max) {
   return left > 0 ? left : 0;
 }
 
-/* The protected part: (max or nil). Without max the loop: whether it was stopped. With max one step: its result. */
+/* One round of resumes; see sched_step. Only where time is limited does the clock matter. */
+static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
+  World *w = &S->world;
+  int64_t now = clock_now(&w->clock), until = ns < INT64_MAX - now ? now + ns : INT64_MAX;
+  w->looked = w->polled = now;
+  fire_due(L, S, now);
+  driver_wait(L, S, 0);
+  while (w->ready.first && max-- > 0) {
+    go_resume(L, S, next_ready(S));
+    if (until == INT64_MAX) continue;
+    if (clock_now(&w->clock) >= until) break;
+    if (--w->left == 0) look(L, S);
+  }
+  return sched_next(L, S);
+}
+
+/* The protected part: (max, ns), or nothing. Without arguments the loop: whether it was stopped. With them one step: its
+   result. */
 static int drive(lua_State *L) {
   Sched *S = sched_self(L);
-  if (lua_isnil(L, 1)) lua_pushboolean(L, loop(L, S));
-  else lua_pushinteger(L, step(L, S, lua_tointeger(L, 1)));
+  if (lua_gettop(L) == 0) lua_pushboolean(L, loop(L, S));
+  else lua_pushinteger(L, step(L, S, lua_tointeger(L, 1), lua_tointeger(L, 2)));
   return 1;
 }
 
-/* Calls drive with the argument on top of L, which its result or error replaces. */
-static int call_drive(lua_State *L, Sched *S) {
+/* Calls drive with the `n` arguments on top of L, which its result or error replaces. */
+static int call_drive(lua_State *L, Sched *S, int n) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVE);
-  lua_insert(L, -2);
+  lua_insert(L, -n - 1);
   S->running = true;
   S->stop = false;
-  int status = lua_pcall(L, 1, 1, 0);
+  int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   S->current = NULL; /* where Lua could not even resume it */
   return status;
@@ -191,8 +204,7 @@ static int call_drive(lua_State *L, Sched *S) {
 
 bool sched_run(lua_State *L, Sched *S, Go *root) {
   S->root = root;
-  lua_pushnil(L);
-  int status = call_drive(L, S);
+  int status = call_drive(L, S, 0);
   S->root = NULL;
   if (status != LUA_OK) lua_error(L);
   bool stopped = lua_toboolean(L, -1);
@@ -200,12 +212,13 @@ bool sched_run(lua_State *L, Sched *S, Go *root) {
   return stopped;
 }
 
-int64_t sched_step(lua_State *L, Sched *S, lua_Integer max) {
+int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   lua_pushinteger(L, max);
-  if (call_drive(L, S) != LUA_OK) lua_error(L);
-  int64_t ns = lua_tointeger(L, -1);
+  lua_pushinteger(L, ns);
+  if (call_drive(L, S, 2) != LUA_OK) lua_error(L);
+  int64_t next = lua_tointeger(L, -1);
   lua_pop(L, 1);
-  return ns;
+  return next;
 }
 
 /* A go block that was ready or asleep when its world ended: one from outside goes on there, others are dropped. */
@@ -314,8 +327,7 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 
 /* Waits outside any go block, by running the loop. */
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
-  lua_pushnil(L);
-  int status = call_drive(L, S);
+  int status = call_drive(L, S, 0);
   uint8_t flags = alt->flags;
   alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {

@@ -36,7 +36,9 @@ enum {
   SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of report.c */
   SCHED_TELL,        /* tells of an error */
   SCHED_DESCRIBE,    /* describes a go block that has raised */
-  SCHED_NUSER = SCHED_DESCRIBE
+  SCHED_BELL,        /* frees the bell in the end, or nil without one */
+  SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
+  SCHED_NUSER = SCHED_CARRIERS
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -82,6 +84,9 @@ typedef struct Sched {
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
+  struct Bell *bell;  /* how other threads wake it, or NULL while nobody would */
+  bool driver_hears;  /* the driver waits in a way that the bell ends */
+  List carriers;      /* ports that are not shut (carry.h) */
   uint64_t next_id;   /* for the next channel or go block */
 } Sched;
 
@@ -164,9 +169,13 @@ void sched_sleep(Sched *S, Alt *alt, int64_t deadline);
    root had ended. The results of root, or its error, are then on top of its coroutine, which the caller must hold. */
 bool sched_run(lua_State *L, Sched *S, Go *root);
 
-/* Fires due timers, polls the driver and runs at most `max` ready go blocks. Returns ns to the next deadline, 0 when more
-   is ready, -1 when idle, INT64_MAX when only the driver has something alive. */
-int64_t sched_step(lua_State *L, Sched *S, lua_Integer max);
+/* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
+   passed. Returns what sched_next would then. */
+int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
+
+/* ns to the next deadline, 0 when something is ready, -1 when idle, INT64_MAX when only the driver has something alive. May
+   raise what the driver raises. */
+int64_t sched_next(lua_State *L, Sched *S);
 
 /* Raises when the caller is in a go block, or in code that the loop or a channel called. */
 void sched_check_outside(lua_State *L, Sched *S, const char *what);

@@ -64,7 +64,7 @@ static int run_some(lua_State *L) {
   lua_Integer stride = 1;
   int64_t began = now(), last = began, ns;
   for (;;) {
-    ns = sched_step(L, S, stride);
+    ns = sched_step(L, S, stride, INT64_MAX);
     int64_t t = now();
     if (ns != 0 || t - began >= RUN_NS) break;
     stride = t - last > RUN_NS / 8 ? 1 : stride < MAX_STRIDE ? stride * 2 : stride;

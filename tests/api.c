@@ -1,0 +1,968 @@
+/* api: what csrc/runnel.h promises, in assertions.
+
+     api [NAME...]
+
+   Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer of threads. */
+#include "runnel.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FAIL(...)                                             \
+  do {                                                        \
+    (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);     \
+    (void)fprintf(stderr, __VA_ARGS__);                       \
+    (void)fputc('\n', stderr);                                \
+    exit(EXIT_FAILURE);                                       \
+  } while (0)
+
+#define CHECK(condition)                      \
+  do {                                        \
+    if (!(condition)) FAIL("%s", #condition); \
+  } while (0)
+
+/* Checks a code of the API. */
+#define IS(expected, call)                                                                                  \
+  do {                                                                                                      \
+    int got_ = (call);                                                                                      \
+    if (got_ != (expected)) FAIL("%s is %d (%s), not " #expected, #call, got_, runnel_strerror(got_));      \
+  } while (0)
+
+#define OK(call) IS(RUNNEL_OK, call)
+
+/* ---- helpers ---- */
+
+/* A state with the libraries and runnel, and nowhere to find Lua modules but in the library. */
+static lua_State *open_state(void) {
+  lua_State *L = luaL_newstate();
+  CHECK(L);
+  luaL_openlibs(L);
+  OK(runnel_open(L));
+  CHECK(luaL_dostring(L, "package.path, package.cpath = '', ''; rn = require 'runnel'") == LUA_OK);
+  CHECK(lua_gettop(L) == 0);
+  return L;
+}
+
+/* Runs Lua code, which must not fail. */
+static void lua(lua_State *L, const char *code) {
+  if (luaL_dostring(L, code) != LUA_OK) FAIL("%s", lua_tostring(L, -1));
+}
+
+/* A hold on the global channel. */
+static runnel_chan *chan(lua_State *L, const char *name) {
+  runnel_chan *ch = NULL;
+  lua_getglobal(L, name);
+  OK(runnel_chan_get(L, -1, &ch));
+  lua_pop(L, 1);
+  return ch;
+}
+
+static lua_Integer global(lua_State *L, const char *name) {
+  lua_getglobal(L, name);
+  lua_Integer n = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
+/* Steps until nothing is ready. */
+static void settle(lua_State *L) {
+  int64_t next = 0;
+  while (next == 0) CHECK(runnel_step(L, 1000, &next) >= RUNNEL_OK);
+}
+
+static bool readable(int fd) {
+  struct pollfd p = {.fd = fd, .events = POLLIN};
+  return poll(&p, 1, 0) == 1;
+}
+
+static void pause_ms(long ms) {
+  struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+  (void)nanosleep(&ts, NULL);
+}
+
+static int64_t now_us(void) {
+  struct timespec ts;
+  (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static pthread_t start(void *(*f)(void *), void *arg) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, f, arg) == 0);
+  return thread;
+}
+
+static void join(pthread_t thread) { CHECK(pthread_join(thread, NULL) == 0); }
+
+/* ---- opening ---- */
+
+static void open_needs_no_path(void) {
+  lua_State *L = open_state();
+  OK(runnel_open(L));
+  CHECK(lua_gettop(L) == 0);
+  lua(L, "assert(require 'runnel.core'.chan == rn.chan)");
+  lua(L, "local sim = require 'runnel.sim'; sim.run(function() rn.sleep(1000) end); assert(sim.elapsed() == 1000)");
+  lua(L, "assert(rn.run(function() return rn.into({}, rn.map(math.max, {rn.to_chan{1,2}, rn.to_chan{2,1}})):take()[2] end) == 2)");
+  lua(L, "local ok, err = pcall(rn.mult); assert(err:find 'channel expected')");
+  CHECK(strcmp(runnel_version(), RUNNEL_VERSION) == 0);
+  lua_close(L);
+}
+
+static void open_without_libraries(void) {
+  lua_State *L = luaL_newstate();
+  OK(runnel_open(L));
+  runnel_chan *ch = NULL;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  OK(runnel_offer_integer(L, ch, 1));
+  OK(runnel_poll(L, ch));
+  CHECK(lua_tointeger(L, -1) == 1);
+  lua_close(L);
+}
+
+static void open_refuses(void) {
+  runnel_chan *ch = NULL;
+  int64_t next;
+  int fd;
+  IS(RUNNEL_BAD_ARGUMENT, runnel_open(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_step(NULL, 1, NULL));
+  CHECK(!runnel_message(NULL));
+  lua_State *L = luaL_newstate();
+  IS(RUNNEL_NOT_OPEN, runnel_step(L, 1, NULL));
+  IS(RUNNEL_NOT_OPEN, runnel_next(L, &next));
+  IS(RUNNEL_NOT_OPEN, runnel_fd(L, &fd));
+  IS(RUNNEL_NOT_OPEN, runnel_chan_new(L, RUNNEL_FIXED, 0, &ch));
+  lua_pushinteger(L, 1);
+  IS(RUNNEL_NOT_OPEN, runnel_offer(L, ch));
+  CHECK(lua_gettop(L) == 0 && !runnel_message(L));
+  lua_newtable(L); /* what a copy of the core from elsewhere leaves */
+  lua_setfield(L, LUA_REGISTRYINDEX, "runnel.core");
+  IS(RUNNEL_FOREIGN, runnel_open(L));
+  CHECK(lua_gettop(L) == 0);
+  lua_close(L);
+}
+
+static void codes_have_texts(void) {
+  for (int code = RUNNEL_FOREIGN; code <= RUNNEL_CLOSED; code++) {
+    for (int other = RUNNEL_FOREIGN; other < code; other++) {
+      CHECK(strcmp(runnel_strerror(code), runnel_strerror(other)) != 0);
+    }
+  }
+  CHECK(strstr(runnel_strerror(99), "no code"));
+}
+
+/* ---- channels ---- */
+
+static void chan_values(void) {
+  lua_State *L = open_state();
+  runnel_chan *ch = NULL;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 5, &ch));
+  OK(runnel_offer_boolean(L, ch, 7));
+  OK(runnel_offer_integer(L, ch, LUA_MININTEGER));
+  OK(runnel_offer_number(L, ch, 0.5));
+  OK(runnel_offer_bytes(L, ch, "a\0b", 3));
+  lua_newtable(L);
+  OK(runnel_offer(L, ch));
+  CHECK(lua_gettop(L) == 0);
+  IS(RUNNEL_FULL, runnel_offer_integer(L, ch, 1));
+  lua_pushinteger(L, 1);
+  IS(RUNNEL_FULL, runnel_offer(L, ch));
+  CHECK(lua_gettop(L) == 0);
+  for (int i = 0; i < 5; i++) OK(runnel_poll(L, ch));
+  CHECK(lua_gettop(L) == 5 && lua_isboolean(L, 1) && lua_toboolean(L, 1));
+  CHECK(lua_isinteger(L, 2) && lua_tointeger(L, 2) == LUA_MININTEGER);
+  CHECK(!lua_isinteger(L, 3) && lua_tonumber(L, 3) == 0.5);
+  CHECK(lua_rawlen(L, 4) == 3 && memcmp(lua_tostring(L, 4), "a\0b", 3) == 0);
+  CHECK(lua_istable(L, 5));
+  IS(RUNNEL_EMPTY, runnel_poll(L, ch));
+  CHECK(lua_gettop(L) == 5);
+  OK(runnel_offer_bytes(L, ch, NULL, 0));
+  OK(runnel_poll(L, ch));
+  CHECK(lua_rawlen(L, 6) == 0);
+  lua_close(L);
+}
+
+static void chan_closing(void) {
+  lua_State *L = open_state();
+  runnel_chan *ch = NULL;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  OK(runnel_offer_integer(L, ch, 1));
+  OK(runnel_chan_close(L, ch, "power cut"));
+  OK(runnel_chan_close(L, ch, NULL));
+  IS(RUNNEL_CLOSED, runnel_offer_integer(L, ch, 2));
+  OK(runnel_poll(L, ch));
+  IS(RUNNEL_CLOSED, runnel_poll(L, ch));
+  CHECK(lua_gettop(L) == 1);
+  CHECK(strcmp(runnel_message(L), "power cut") == 0);
+  runnel_chan *other = NULL;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 0, &other));
+  OK(runnel_chan_close(L, other, NULL));
+  IS(RUNNEL_CLOSED, runnel_poll(L, other));
+  CHECK(!runnel_message(L));
+  lua(L, "timeout, done = rn.timeout(1000), rn.chan():done()");
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_close(L, chan(L, "timeout"), NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_close(L, chan(L, "done"), NULL));
+  lua_close(L);
+}
+
+static void chan_between_c_and_lua(void) {
+  lua_State *L = open_state();
+  runnel_chan *in = NULL, *out = NULL;
+  OK(runnel_chan_new(L, RUNNEL_SLIDING, 2, &in));
+  OK(runnel_chan_new(L, RUNNEL_DROPPING, 2, &out));
+  OK(runnel_chan_push(L, in));
+  lua_setglobal(L, "input");
+  OK(runnel_chan_push(L, out));
+  lua_setglobal(L, "output");
+  for (int i = 1; i <= 3; i++) OK(runnel_offer_integer(L, in, i));
+  OK(runnel_chan_close(L, in, NULL));
+  lua(L, "rn.go(function() for v in input do output:put(v * 10) end output:put 'more' output:close() end)");
+  settle(L);
+  OK(runnel_poll(L, out));
+  OK(runnel_poll(L, out));
+  CHECK(lua_tointeger(L, 1) == 20 && lua_tointeger(L, 2) == 30);
+  IS(RUNNEL_CLOSED, runnel_poll(L, out));
+  lua_close(L);
+}
+
+static void chan_bad_input(void) {
+  lua_State *L = open_state();
+  runnel_chan *ch = NULL, *same = NULL;
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_new(L, RUNNEL_FIXED, 0, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_new(L, RUNNEL_SLIDING, 0, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_new(L, RUNNEL_FIXED, (size_t)-1, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_new(L, 17, 1, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_new(L, -1, 1, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_push(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_poll(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_release(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_close(L, NULL, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer_integer(L, NULL, 1));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer(L, NULL)); /* and there is nothing on the stack */
+  lua_pushliteral(L, "a string");
+  lua_newuserdatauv(L, 1, 0);
+  lua_pushlightuserdata(L, L);
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 1, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 2, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 3, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 9, &ch));
+  CHECK(lua_gettop(L) == 3);
+  lua_settop(L, 0);
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  lua_pushnil(L);
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer(L, ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer_bytes(L, ch, NULL, 1));
+  IS(RUNNEL_EMPTY, runnel_poll(L, ch));
+  OK(runnel_chan_push(L, ch));
+  OK(runnel_chan_get(L, -1, &same));
+  OK(runnel_chan_release(L, ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_release(L, ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer_integer(L, ch, 1));
+  OK(runnel_offer_integer(L, same, 1));
+  CHECK(lua_gettop(L) == 1);
+  /* A value that a policy does not like. */
+  lua(L, "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() return 0 end }");
+  IS(RUNNEL_RAISED, runnel_offer_integer(L, chan(L, "bad"), 1));
+  CHECK(strstr(runnel_message(L), "no idea"));
+  lua_close(L);
+}
+
+static void chan_is_held(void) {
+  lua_State *L = open_state();
+  runnel_chan *ch = NULL;
+  lua(L, "collected = setmetatable({}, {__mode = 'k'})");
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  OK(runnel_chan_push(L, ch));
+  lua_setglobal(L, "held");
+  lua(L, "collected[held] = true; held = nil; collectgarbage() collectgarbage() assert(next(collected))");
+  OK(runnel_chan_release(L, ch));
+  lua(L, "collectgarbage() collectgarbage() assert(not next(collected))");
+  lua_close(L);
+}
+
+/* ---- running ---- */
+
+/* Returns what runnel_step says where it is called. */
+static int step_from_lua(lua_State *L) {
+  lua_pushinteger(L, runnel_step(L, 1, NULL));
+  return 1;
+}
+
+static void step_by_resumes(void) {
+  lua_State *L = open_state();
+  int64_t next = 99;
+  IS(RUNNEL_IDLE, runnel_step(L, 10, &next));
+  CHECK(next == -1);
+  IS(RUNNEL_IDLE, runnel_next(L, &next));
+  lua(L, "n = 0; for _ = 1, 10 do rn.go(function() n = n + 1 end) end");
+  OK(runnel_next(L, &next));
+  CHECK(next == 0);
+  OK(runnel_step(L, 4, &next));
+  CHECK(next == 0 && global(L, "n") == 4);
+  OK(runnel_step(L, 0, NULL));
+  CHECK(global(L, "n") == 4);
+  IS(RUNNEL_IDLE, runnel_step(L, INT64_MAX, &next));
+  CHECK(next == -1 && global(L, "n") == 10);
+  lua(L, "rn.go(function() rn.sleep(50) n = 11 end)");
+  OK(runnel_step(L, 100, &next));
+  CHECK(next > 0 && next <= 50000);
+  int64_t again;
+  OK(runnel_next(L, &again));
+  CHECK(again > 0 && again <= next);
+  pause_ms(55);
+  IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
+  CHECK(global(L, "n") == 11);
+  CHECK(lua_gettop(L) == 0);
+  lua_close(L);
+}
+
+static void step_by_time(void) {
+  lua_State *L = open_state();
+  int64_t next;
+  lua(L, "n = 0; rn.go(function() while true do n = n + 1 rn.yield() end end)"
+         "rn.go(function() while true do rn.sleep(1) ticks = (ticks or 0) + 1 end end)");
+  int64_t begun = now_us();
+  OK(runnel_step_for(L, 20000, &next));
+  int64_t took = now_us() - begun;
+  CHECK(took >= 20000 && next == 0);
+  CHECK(global(L, "n") > 100);
+  CHECK(global(L, "ticks") >= 1); /* what is busy starves no timer */
+  lua_Integer n = global(L, "n");
+  OK(runnel_step_for(L, 0, NULL)); /* one, or nothing would ever be done */
+  CHECK(global(L, "n") - n <= 1);
+  OK(runnel_step(L, 2, NULL));
+  CHECK(global(L, "n") > n);
+  lua_close(L);
+}
+
+static void step_bad_input(void) {
+  lua_State *L = open_state();
+  int64_t next;
+  IS(RUNNEL_BAD_ARGUMENT, runnel_step(L, -1, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_step_for(L, -1, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_next(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_fd(L, NULL));
+  lua_register(L, "step", step_from_lua);
+  lua(L, "rn.go(function() code = step() end)");
+  IS(RUNNEL_IDLE, runnel_step_for(L, INT64_MAX, &next));
+  CHECK(global(L, "code") == RUNNEL_RUNNING);
+  lua(L, "local ch = rn.chan(1, rn.xf.map(function(v) code = step() return v end)) code = 0 ch:put(1)");
+  CHECK(global(L, "code") == RUNNEL_RUNNING);
+  lua(L, "coroutine.wrap(function() assert(step() == 1) end)()");
+  lua(L, "rn.driver { wait = function() error { code = 7 } end, alive = function() return false end }");
+  IS(RUNNEL_RAISED, runnel_step(L, 1, NULL));
+  CHECK(strstr(runnel_message(L), "table:"));
+  CHECK(lua_gettop(L) == 0);
+  lua_close(L);
+}
+
+static void go_from_c(void) {
+  lua_State *L = open_state();
+  runnel_chan *result = NULL;
+  lua_getglobal(L, "math");
+  lua_getfield(L, -1, "max");
+  lua_replace(L, 1);
+  lua_pushinteger(L, 3);
+  lua_pushinteger(L, 5);
+  OK(runnel_go(L, 2, &result));
+  CHECK(lua_gettop(L) == 0);
+  IS(RUNNEL_EMPTY, runnel_poll(L, result));
+  settle(L);
+  OK(runnel_poll(L, result));
+  CHECK(lua_tointeger(L, -1) == 5);
+  lua_settop(L, 0);
+  lua_pushinteger(L, 5);
+  IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, 0, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, 0, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, -1, NULL));
+  lua(L, "rn.on_error(function(e) heard = tostring(e) end)");
+  lua_getglobal(L, "error");
+  lua_pushliteral(L, "oh");
+  OK(runnel_go(L, 1, &result));
+  settle(L);
+  IS(RUNNEL_CLOSED, runnel_poll(L, result));
+  CHECK(strcmp(runnel_message(L), "oh") == 0);
+  lua(L, "assert(heard == 'oh')");
+  lua_close(L);
+}
+
+/* ---- ports, in one thread ---- */
+
+static int push_pair(lua_State *L, void *data) {
+  lua_createtable(L, 2, 0);
+  lua_pushinteger(L, *(int *)data);
+  lua_rawseti(L, -2, 1);
+  return 1;
+}
+
+static int push_nothing(lua_State *L, void *data) {
+  (void)L;
+  (void)data;
+  return 0;
+}
+
+static int push_nil(lua_State *L, void *data) {
+  (void)data;
+  lua_pushnil(L);
+  return 1;
+}
+
+static int push_error(lua_State *L, void *data) { return luaL_error(L, "no value for %d", *(int *)data); }
+
+static int push_by_waiting(lua_State *L, void *data) {
+  (void)data;
+  lua(L, "local ok, err = pcall(function() rn.chan():take() end) waiting = err");
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static void count_drop(void *data) { ++*(int *)data; }
+
+static void port_carries(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch, got = rn.chan(), {}; rn.go(function() for v in ch do got[#got + 1] = v end finished = true end)"
+         "rn.on_error(function(err) heard = err end)");
+  OK(runnel_port_open(L, chan(L, "ch"), 100, RUNNEL_CLOSE_CHANNEL, &port));
+  CHECK(lua_gettop(L) == 0);
+  char big[1000];
+  memset(big, 'x', sizeof big);
+  int number = 7, drops = 0;
+  OK(runnel_post_integer(port, 1));
+  OK(runnel_post_number(port, 2.5));
+  OK(runnel_post_boolean(port, 3));
+  OK(runnel_post_bytes(port, "\0four", 5));
+  OK(runnel_post_bytes(port, NULL, 0));
+  OK(runnel_post_bytes(port, big, sizeof big));
+  OK(runnel_post_bytes(port, big, 24));
+  OK(runnel_post_bytes(port, big, 25));
+  OK(runnel_post_call(port, push_nothing, count_drop, &drops));
+  OK(runnel_post_call(port, push_nil, count_drop, &drops));
+  OK(runnel_post_call(port, push_error, count_drop, &number));
+  OK(runnel_post_call(port, push_by_waiting, count_drop, &drops));
+  OK(runnel_post_call(port, push_pair, count_drop, &number));
+  settle(L);
+  lua(L, "assert(#got == 10, #got) assert(got[1] == 1 and math.type(got[1]) == 'integer' and got[2] == 2.5 and got[3] == true)"
+         "assert(got[4] == '\\0four' and got[5] == '' and got[6] == ('x'):rep(1000) and #got[7] == 24 and #got[8] == 25)"
+         "assert(got[9] == true and got[10][1] == 7)"
+         "assert(heard == 'no value for 7') assert(waiting:find 'inside a callback of a port', waiting)"
+         "assert(not finished)");
+  CHECK(drops == 0 && number == 7);
+  OK(runnel_post_integer(port, 11));
+  OK(runnel_port_close(port));
+  OK(runnel_port_close(port));
+  IS(RUNNEL_CLOSED, runnel_post_integer(port, 12));
+  IS(RUNNEL_CLOSED, runnel_post_call(port, push_pair, count_drop, &drops));
+  IS(RUNNEL_CLOSED, runnel_port_wait(port));
+  settle(L);
+  lua(L, "assert(got[11] == 11 and #got == 11 and finished)");
+  CHECK(drops == 0);
+  IS(RUNNEL_IDLE, runnel_step(L, 1, NULL));
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+static void port_is_bounded(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch = rn.chan(2)");
+  OK(runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
+  for (int i = 1; i <= 3; i++) OK(runnel_post_integer(port, i));
+  IS(RUNNEL_FULL, runnel_post_integer(port, 99));
+  IS(RUNNEL_FULL, runnel_post_bytes(port, "a string that is longer than a message", 38));
+  settle(L); /* two are in the buffer, one is being put */
+  OK(runnel_post_integer(port, 4));
+  OK(runnel_post_integer(port, 5));
+  IS(RUNNEL_FULL, runnel_post_integer(port, 99));
+  lua(L, "assert(ch:take() == 1)");
+  settle(L);
+  OK(runnel_post_integer(port, 6));
+  IS(RUNNEL_FULL, runnel_post_integer(port, 99));
+  lua(L, "for i = 2, 6 do assert(ch:take() == i) end");
+  settle(L);
+  lua(L, "assert(ch:poll() == nil and not ch:closed())");
+  OK(runnel_port_wait(port));
+  OK(runnel_port_release(port)); /* the last hold: it closes */
+  settle(L);
+  lua(L, "assert(not ch:closed()) assert(#rn.ps() == 0)");
+  IS(RUNNEL_IDLE, runnel_step(L, 1, NULL));
+  lua_close(L);
+}
+
+static void port_closes_with_its_channel(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  int drops = 0;
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_step(L, 10, NULL));
+  lua(L, "ch:close()");
+  IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
+  IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
+  OK(runnel_port_release(port));
+  /* while it waits to put, and has more */
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_post_integer(port, 1));
+  OK(runnel_post_call(port, push_pair, count_drop, &drops));
+  OK(runnel_step(L, 10, NULL));
+  OK(runnel_post_call(port, push_pair, count_drop, &drops));
+  lua(L, "ch:close() assert(ch:take() == 1)"); /* what was pending is taken, as with any put */
+  IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
+  CHECK(drops == 2);
+  IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
+  OK(runnel_port_release(port));
+  /* a channel that is closed already */
+  IS(RUNNEL_CLOSED, runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
+  lua_close(L);
+}
+
+static void port_outlives_the_state(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL, *unstarted = NULL;
+  int drops = 0;
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
+  for (int i = 0; i < 3; i++) OK(runnel_post_call(port, push_pair, count_drop, &drops));
+  OK(runnel_step(L, 10, NULL)); /* the first has been made and is being put */
+  OK(runnel_post_call(port, push_pair, count_drop, &drops));
+  OK(runnel_post_bytes(port, "a string that is longer than a message", 38));
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &unstarted));
+  OK(runnel_post_call(unstarted, push_pair, count_drop, &drops));
+  lua_close(L);
+  CHECK(drops == 4);
+  IS(RUNNEL_CLOSED, runnel_post_call(port, push_pair, count_drop, &drops));
+  IS(RUNNEL_CLOSED, runnel_post_integer(unstarted, 1));
+  IS(RUNNEL_CLOSED, runnel_port_wait(port));
+  OK(runnel_port_hold(port));
+  OK(runnel_port_close(port));
+  OK(runnel_port_release(port));
+  OK(runnel_port_release(port));
+  OK(runnel_port_release(unstarted));
+  CHECK(drops == 4);
+}
+
+static void port_is_alive(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  int64_t next = 0;
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_step(L, 10, &next));
+  CHECK(next == -1); /* not idle: a message may come */
+  OK(runnel_next(L, &next));
+  CHECK(next == -1);
+  OK(runnel_port_close(port));
+  OK(runnel_next(L, &next));
+  CHECK(next == 0);
+  IS(RUNNEL_IDLE, runnel_step(L, 10, &next));
+  OK(runnel_port_release(port));
+  lua(L, "rn.run() local ok, err = pcall(ch.take, ch) assert(err:find 'deadlock')");
+  /* One whose channel nobody can reach goes on being held while it is open, and no longer. */
+  lua(L, "ch = rn.chan()");
+  runnel_chan *ch = chan(L, "ch");
+  OK(runnel_port_open(L, ch, 10, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_post_integer(port, 1));
+  OK(runnel_post_integer(port, 2));
+  OK(runnel_chan_release(L, ch));
+  OK(runnel_step(L, 10, NULL));
+  lua(L, "ch = nil for _ = 1, 4 do collectgarbage() end");
+  lua(L, "local ps = rn.ps() assert(#ps == 1 and ps[1].name:find '^a port to chan: #%d+$' and ps[1].operation == 'put')");
+  OK(runnel_port_close(port));
+  IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
+  lua(L, "for _ = 1, 4 do collectgarbage() end assert(#rn.ps() == 0)");
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+static void port_rings_once_a_burst(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL, *other = NULL;
+  int fd = -1, again = -1;
+  lua(L, "ch, n = rn.chan(10), 0; rn.go(function() for _ in ch do n = n + 1 end end)");
+  OK(runnel_fd(L, &fd));
+  OK(runnel_fd(L, &again));
+  CHECK(fd >= 0 && fd == again && !readable(fd));
+  OK(runnel_port_open(L, chan(L, "ch"), 1000, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_port_open(L, chan(L, "ch"), 1000, RUNNEL_LEAVE_OPEN, &other));
+  OK(runnel_post_integer(port, 1));
+  CHECK(!readable(fd)); /* it is ready, and looks by itself */
+  settle(L);
+  CHECK(global(L, "n") == 1);
+  for (int i = 0; i < 500; i++) {
+    OK(runnel_post_integer(port, i));
+    OK(runnel_post_integer(other, i));
+  }
+  CHECK(readable(fd));
+  settle(L); /* one byte was in the pipe, whatever was posted */
+  CHECK(!readable(fd) && global(L, "n") == 1001);
+  OK(runnel_port_release(port));
+  OK(runnel_port_release(other));
+  CHECK(readable(fd));
+  settle(L);
+  CHECK(!readable(fd));
+  lua_close(L);
+}
+
+static void port_bad_input(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  runnel_chan *ch = NULL;
+  int data = 0;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 0, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, ch, 0, RUNNEL_LEAVE_OPEN, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, ch, (size_t)RUNNEL_PORT_MAX + 1, RUNNEL_LEAVE_OPEN, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, ch, 1, 17, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, NULL, 1, RUNNEL_LEAVE_OPEN, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(NULL, ch, 1, RUNNEL_LEAVE_OPEN, &port));
+  lua(L, "timeout, done = rn.timeout(1000), rn.chan():done()");
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, chan(L, "timeout"), 1, RUNNEL_LEAVE_OPEN, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_open(L, chan(L, "done"), 1, RUNNEL_LEAVE_OPEN, &port));
+  CHECK(!port);
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_hold(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_release(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_close(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_port_wait(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_integer(NULL, 1));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_number(NULL, 1));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_boolean(NULL, 1));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_bytes(NULL, "", 0));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_call(NULL, push_pair, NULL, &data));
+  OK(runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_bytes(port, NULL, 1));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_post_call(port, NULL, NULL, &data));
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+static void port_to_unlike_channels(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "xf = rn.chan(10, rn.xf.map(function(v) return v + 1 end)); promise = rn.promise_chan();"
+         "slide = rn.chan(rn.sliding_buffer(2)); prio = rn.chan(rn.priority_buffer(5));"
+         "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() return 0 end };"
+         "rn.on_error(function(err) heard = err end)");
+  const char *const names[] = {"xf", "promise", "slide", "prio"};
+  for (int i = 0; i < 4; i++) {
+    OK(runnel_port_open(L, chan(L, names[i]), 1000, RUNNEL_CLOSE_CHANNEL, &port));
+    for (int n = 5; n >= 1; n--) OK(runnel_post_integer(port, n));
+    OK(runnel_port_release(port));
+  }
+  settle(L);
+  lua(L, "assert(xf:take() == 6 and promise:take() == 5 and slide:take() == 2 and prio:take() == 1)");
+  OK(runnel_port_open(L, chan(L, "bad"), 1000, RUNNEL_CLOSE_CHANNEL, &port));
+  OK(runnel_post_integer(port, 1));
+  settle(L);
+  lua(L, "assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
+  IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+static void port_in_a_simulation(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch = rn.chan(10)");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
+  settle(L);
+  OK(runnel_post_integer(port, 1));
+  /* Virtual time knows no other threads: there a port is not alive, and its messages wait until the simulation is over. */
+  lua(L, "local sim = require 'runnel.sim' sim.run(function() rn.sleep(10) assert(ch:poll() == nil) end)"
+         "local ok, err = pcall(sim.run, function() return rn.chan():take() end)"
+         "assert(not ok and err:find 'deadlock') assert(#ch == 0)");
+  lua(L, "assert(ch:take() == 1)");
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+/* ---- out of memory ---- */
+
+/* Allocations that may still be made; negative: any number. */
+static void *limited(void *ud, void *block, size_t old_size, size_t new_size) {
+  long *left = (long *)ud;
+  if (new_size == 0) {
+    free(block);
+    return NULL;
+  }
+  if (*left >= 0 && (!block || new_size > old_size) && (*left)-- == 0) {
+    *left = 0;
+    return NULL;
+  }
+  return realloc(block, new_size);
+}
+
+/* All that allocates in Lua, once; returns the first code that is not RUNNEL_OK. */
+static int use_all(lua_State *L, runnel_port **port) {
+  runnel_chan *ch = NULL, *same = NULL, *result = NULL;
+  int fd, code;
+  if ((code = runnel_open(L)) != RUNNEL_OK) return code;
+  if ((code = runnel_chan_new(L, RUNNEL_FIXED, 100, &ch)) != RUNNEL_OK) return code;
+  if ((code = runnel_offer_bytes(L, ch, "some bytes that are not in the state yet, by their number", 50)) != RUNNEL_OK) return code;
+  if ((code = runnel_chan_push(L, ch)) != RUNNEL_OK) return code;
+  code = runnel_chan_get(L, -1, &same);
+  lua_pop(L, 1);
+  if (code != RUNNEL_OK) return code;
+  if ((code = runnel_fd(L, &fd)) != RUNNEL_OK) return code;
+  if ((code = runnel_port_open(L, ch, 10, RUNNEL_LEAVE_OPEN, port)) != RUNNEL_OK) return code;
+  if ((code = runnel_post_bytes(*port, "and some that are posted, which are others", 42)) != RUNNEL_OK) return code;
+  lua_pushcfunction(L, luaopen_base);
+  if ((code = runnel_go(L, 0, &result)) != RUNNEL_OK) return code;
+  if ((code = runnel_step(L, 100, NULL)) < RUNNEL_OK) return code;
+  if ((code = runnel_poll(L, ch)) != RUNNEL_OK) return code;
+  lua_pop(L, 1);
+  return runnel_chan_close(L, ch, "a reason of its own");
+}
+
+static void memory_runs_out(void) {
+  int code = RUNNEL_NO_MEMORY;
+  (void)freopen("/dev/null", "w", stderr); /* go blocks that die are told of there */
+  for (long n = 0; code != RUNNEL_OK; n++) {
+    long left = -1;
+    lua_State *L = lua_newstate(limited, &left);
+    CHECK(L);
+    runnel_port *port = NULL;
+    left = n;
+    code = use_all(L, &port);
+    if (lua_gettop(L) != 0) abort();
+    /* In the scheduler's hands it is a go block's death, and the port's. */
+    if (code != RUNNEL_OK && code != RUNNEL_NO_MEMORY && code != RUNNEL_EMPTY && code != RUNNEL_CLOSED) abort();
+    left = -1;
+    if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) abort();
+    lua_close(L);
+    if (port) (void)runnel_port_release(port);
+    if (n > 100000) abort();
+  }
+  (void)freopen("/dev/stderr", "w", stderr);
+}
+
+/* ---- threads ---- */
+
+enum { POSTERS = 6, POSTS = 3000 };
+
+typedef struct Poster {
+  runnel_port *port;
+  int number;    /* of POSTERS */
+  int posts;     /* how many it makes */
+  int accepted;  /* how many were */
+  bool waits;    /* uses runnel_port_wait, else tries again */
+  bool releases; /* its hold, in the end */
+} Poster;
+
+/* Posts number * POSTS + i, or what the codes say. */
+static void *post_many(void *arg) {
+  Poster *p = (Poster *)arg;
+  for (int i = 0; i < p->posts; i++) {
+    int code;
+    char text[40];
+    int length = snprintf(text, sizeof text, "%s%d", i % 3 == 2 ? "a long string with number " : "", p->number * POSTS + i);
+    do {
+      code = i % 3 == 0 ? runnel_post_integer(p->port, p->number * POSTS + i) : runnel_post_bytes(p->port, text, (size_t)length);
+      if (code == RUNNEL_FULL) {
+        if (!p->waits) (void)sched_yield();
+        else if (runnel_port_wait(p->port) == RUNNEL_CLOSED) code = RUNNEL_CLOSED;
+      }
+    } while (code == RUNNEL_FULL);
+    if (code == RUNNEL_CLOSED) break;
+    OK(code);
+    p->accepted++;
+  }
+  if (p->releases) OK(runnel_port_release(p->port));
+  return NULL;
+}
+
+/* Many posters, each of which keeps its order; the script ends when the last one has let go. */
+static void threads_post(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch, last, total = rn.chan(3), {}, 0");
+  OK(runnel_port_open(L, chan(L, "ch"), 50, RUNNEL_CLOSE_CHANNEL, &port));
+  Poster posters[POSTERS];
+  pthread_t threads[POSTERS];
+  for (int i = 0; i < POSTERS; i++) {
+    posters[i] = (Poster){.port = port, .number = i, .posts = POSTS, .waits = i % 2, .releases = true};
+    if (i > 0) OK(runnel_port_hold(port));
+  }
+  for (int i = 0; i < POSTERS; i++) threads[i] = start(post_many, &posters[i]);
+  /* Outside any go block: the scheduler sleeps in its own driver, and is woken. */
+  lua(L, "for v in ch do local n = math.tointeger(v) or math.tointeger(v:match '%d+$')"
+         "  local who, i = n // 3000, n % 3000 assert((last[who] or -1) + 1 == i) last[who] = i total = total + 1 end");
+  for (int i = 0; i < POSTERS; i++) {
+    join(threads[i]);
+    CHECK(posters[i].accepted == POSTS);
+  }
+  CHECK(global(L, "total") == POSTERS * POSTS);
+  lua_close(L);
+}
+
+/* Closing while they post: what was accepted arrives. */
+static void threads_close(void) {
+  for (int round = 0; round < 10; round++) {
+    lua_State *L = open_state();
+    runnel_port *port = NULL;
+    lua(L, "ch, total = rn.chan(), 0; rn.go(function() for _ in ch do total = total + 1 end end)");
+    OK(runnel_port_open(L, chan(L, "ch"), 20, RUNNEL_CLOSE_CHANNEL, &port));
+    Poster posters[POSTERS];
+    pthread_t threads[POSTERS];
+    for (int i = 0; i < POSTERS; i++) {
+      posters[i] = (Poster){.port = port, .number = i, .posts = 1000000, .waits = i % 2};
+      threads[i] = start(post_many, &posters[i]);
+    }
+    for (int i = 0; i < 20 * round; i++) CHECK(runnel_step(L, 100, NULL) >= RUNNEL_OK);
+    OK(runnel_port_close(port));
+    int accepted = 0;
+    for (int i = 0; i < POSTERS; i++) {
+      join(threads[i]);
+      accepted += posters[i].accepted;
+    }
+    settle(L);
+    CHECK(global(L, "total") == accepted);
+    IS(RUNNEL_IDLE, runnel_step(L, 1, NULL));
+    OK(runnel_port_release(port));
+    lua_close(L);
+  }
+}
+
+/* A value with an owner, which is pushed or dropped, once. */
+static atomic_int pushed, dropped;
+
+static int push_owned(lua_State *L, void *data) {
+  free(data);
+  atomic_fetch_add(&pushed, 1);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static void drop_owned(void *data) {
+  free(data);
+  atomic_fetch_add(&dropped, 1);
+}
+
+static void *post_owned(void *arg) {
+  Poster *p = (Poster *)arg;
+  for (int code = RUNNEL_OK; code != RUNNEL_CLOSED;) {
+    void *data = malloc(100);
+    code = runnel_post_call(p->port, push_owned, drop_owned, data);
+    if (code == RUNNEL_OK) p->accepted++;
+    else free(data);
+  }
+  OK(runnel_port_release(p->port));
+  return NULL;
+}
+
+/* lua_close while they post, some of them waiting for room. */
+static void threads_lose_the_state(void) {
+  for (int round = 0; round < 10; round++) {
+    lua_State *L = open_state();
+    runnel_port *port = NULL;
+    atomic_store(&pushed, 0);
+    atomic_store(&dropped, 0);
+    lua(L, "ch = rn.chan(1); rn.go(function() for _ in ch do end end)");
+    OK(runnel_port_open(L, chan(L, "ch"), 20, RUNNEL_LEAVE_OPEN, &port));
+    Poster posters[POSTERS];
+    pthread_t threads[POSTERS];
+    for (int i = 0; i < POSTERS; i++) {
+      posters[i] = (Poster){.port = port, .number = i, .posts = 1000000, .waits = true, .releases = true};
+      OK(runnel_port_hold(port));
+    }
+    OK(runnel_port_release(port));
+    for (int i = 0; i < POSTERS; i++) threads[i] = start(i % 2 ? post_owned : post_many, &posters[i]);
+    for (int i = 0; i < 10 * round; i++) CHECK(runnel_step(L, 100, NULL) >= RUNNEL_OK);
+    lua_close(L);
+    int accepted = 0;
+    for (int i = 0; i < POSTERS; i++) {
+      join(threads[i]);
+      if (i % 2) accepted += posters[i].accepted;
+    }
+    CHECK(atomic_load(&pushed) + atomic_load(&dropped) == accepted);
+  }
+}
+
+/* Posts one message after a while. */
+static void *post_later(void *arg) {
+  pause_ms(30);
+  OK(runnel_post_integer((runnel_port *)arg, 42));
+  return NULL;
+}
+
+/* What waits in Lua is woken, at once, whatever the driver. */
+static void threads_wake(void) {
+  static const char *const drivers[] = {
+      "",
+      /* one that knows nothing of descriptors, and would sleep for ever */
+      "local n = 0; rn.driver { alive = function() return false end, wait = function(_, ms) slept = ms;"
+      "  local t = rn.now() + (ms or 1e9) while rn.now() < t do end end }",
+      /* one that waits for a descriptor of its own */
+      "local core = require 'runnel.core'; rn.driver { alive = function() return false end,"
+      "  wait = function(_, ms) if ms ~= 0 then core.wait_readable(endless, ms) waits = (waits or 0) + 1 end end }",
+  };
+  for (int i = 0; i < 3; i++) {
+    lua_State *L = open_state();
+    runnel_port *port = NULL;
+    lua(L, "ch = rn.chan()");
+    OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    lua_pushinteger(L, ends[0]);
+    lua_setglobal(L, "endless");
+    lua(L, drivers[i]);
+    pthread_t thread = start(post_later, port);
+    int64_t begun = now_us();
+    lua(L, "assert(ch:take() == 42)");
+    CHECK(now_us() - begun >= 20000);
+    join(thread);
+    OK(runnel_port_release(port));
+    lua(L, "rn.run()");
+    if (i == 1) CHECK(global(L, "slept") <= 10);
+    if (i == 2) CHECK(global(L, "waits") <= 3); /* the first is short, before it is known how this driver waits */
+    lua_close(L);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+  }
+}
+
+/* ---- all of them ---- */
+
+typedef struct Test {
+  const char *name;
+  void (*run)(void);
+} Test;
+
+#define TEST(name) \
+  { #name, name }
+
+static const Test TESTS[] = {
+    TEST(open_needs_no_path), TEST(open_without_libraries), TEST(open_refuses), TEST(codes_have_texts),
+    TEST(chan_values), TEST(chan_closing), TEST(chan_between_c_and_lua), TEST(chan_bad_input), TEST(chan_is_held),
+    TEST(step_by_resumes), TEST(step_by_time), TEST(step_bad_input), TEST(go_from_c),
+    TEST(port_carries), TEST(port_is_bounded), TEST(port_closes_with_its_channel), TEST(port_outlives_the_state),
+    TEST(port_is_alive), TEST(port_rings_once_a_burst), TEST(port_bad_input), TEST(port_to_unlike_channels),
+    TEST(port_in_a_simulation), TEST(memory_runs_out),
+    TEST(threads_post), TEST(threads_close), TEST(threads_lose_the_state), TEST(threads_wake),
+};
+
+int main(int argc, char **argv) {
+  int ran = 0;
+  for (size_t i = 0; i < sizeof TESTS / sizeof *TESTS; i++) {
+    bool wanted = argc == 1;
+    for (int j = 1; j < argc; j++) wanted = wanted || strncmp(TESTS[i].name, argv[j], strlen(argv[j])) == 0;
+    if (!wanted) continue;
+    TESTS[i].run();
+    printf("ok %s\n", TESTS[i].name);
+    (void)fflush(stdout);
+    ran++;
+  }
+  if (!ran) FAIL("no such test");
+  printf("%d tests\n", ran);
+  return EXIT_SUCCESS;
+}
