@@ -412,7 +412,12 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   return 1;
 }
 
-void face_push_chan(lua_State *L, Buffer b) { new_chan(L, b, 0, 0, 0); }
+void face_push_chan(lua_State *L, Buffer b) {
+  lua_pushnil(L);
+  int nil = lua_gettop(L);
+  new_chan(L, b, nil, nil, nil);
+  lua_replace(L, nil);
+}
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
