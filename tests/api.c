@@ -686,6 +686,25 @@ static void port_in_a_simulation(void) {
   lua_close(L);
 }
 
+/* Its go block is one like any other: who cancels it closes the port, whatever it waits for. */
+static void port_is_cancelled(void) {
+  for (int posts = 0; posts <= 2; posts++) {
+    lua_State *L = open_state();
+    runnel_port *port = NULL;
+    lua(L, "ch = rn.chan()");
+    OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_CLOSE_CHANNEL, &port));
+    for (int i = 0; i < posts; i++) OK(runnel_post_integer(port, i));
+    OK(runnel_step(L, 10, NULL));
+    lua(L, "rn.on_error(function() end) rn.cancel(rn.ps()[1].result, 'no more')");
+    settle(L);
+    IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
+    lua(L, "assert(#rn.ps() == 0 and not ch:closed() and ch:poll() == nil)");
+    IS(RUNNEL_IDLE, runnel_step(L, 1, NULL));
+    OK(runnel_port_release(port));
+    lua_close(L);
+  }
+}
+
 /* ---- out of memory ---- */
 
 /* Allocations that may still be made; negative: any number. */
@@ -947,7 +966,7 @@ static const Test TESTS[] = {
     TEST(step_by_resumes), TEST(step_by_time), TEST(step_bad_input), TEST(go_from_c),
     TEST(port_carries), TEST(port_is_bounded), TEST(port_closes_with_its_channel), TEST(port_outlives_the_state),
     TEST(port_is_alive), TEST(port_rings_once_a_burst), TEST(port_bad_input), TEST(port_to_unlike_channels),
-    TEST(port_in_a_simulation), TEST(memory_runs_out),
+    TEST(port_in_a_simulation), TEST(port_is_cancelled), TEST(memory_runs_out),
     TEST(threads_post), TEST(threads_close), TEST(threads_lose_the_state), TEST(threads_wake),
 };
 
