@@ -278,7 +278,7 @@ lint: ## everything that tools can say about the sources
 	$(SETUP) lint
 	$(THEN) --keep-going lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
 
-C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c tests/*.c)
+C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
 
 lint-lua:

@@ -767,7 +767,7 @@ static void memory_runs_out(void) {
 
 /* ---- threads ---- */
 
-enum { POSTERS = 6, POSTS = 3000 };
+enum { POSTERS = 6, POSTS = 3000, ALL_POSTS = POSTERS * POSTS };
 
 typedef struct Poster {
   runnel_port *port;
@@ -820,7 +820,7 @@ static void threads_post(void) {
     join(threads[i]);
     CHECK(posters[i].accepted == POSTS);
   }
-  CHECK(global(L, "total") == POSTERS * POSTS);
+  CHECK(global(L, "total") == ALL_POSTS);
   lua_close(L);
 }
 
