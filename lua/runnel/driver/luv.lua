@@ -35,7 +35,7 @@ end
 -- timers count whole milliseconds. Running first tells the kernel what to watch.
 function driver:wait(ms) -- luacheck: ignore self
   local left = run()
-  if ms == 0 then return end
+  if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may have ended just now
   if left >= 0 then ms = math.min(left, ms or left) end
   core.wait_readable(uv.backend_fd(), ms)
   run()

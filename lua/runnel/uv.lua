@@ -1,0 +1,18 @@
+---Processes, files, sockets and signals as channels. Needs luv.
+---
+---    local uv = require "runnel.uv"
+---    for line in uv.lines "/etc/passwd" do print(line) end
+---    local listing = uv.spawn { "ls", "-l", stdout = "lines" }
+---    for line in listing.stdout do print(line) end
+---    print(listing.exit:take().code)
+---
+---Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv).
+
+---@class runnel.uv: runnel.uv.file, runnel.uv.process
+local uv = {}
+
+for _, name in ipairs { "file", "process" } do
+  for key, value in pairs(require("runnel.uv." .. name)) do uv[key] = value end
+end
+
+return uv

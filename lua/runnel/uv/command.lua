@@ -1,0 +1,105 @@
+---What uv.spawn is given: a command, its arguments and options, checked.
+
+local core = require "runnel.core"
+local loop = require "runnel.uv.loop"
+
+local command = {}
+
+local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
+
+local function complain(text, ...) error("spawn: " .. text:format(...), 0) end
+
+local function describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+
+---Whether a value is a file descriptor.
+function command.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+
+local is_descriptor = command.is_descriptor
+
+local function check_words(options)
+  if type(options) ~= "table" then
+    complain('a table with the command and its arguments expected, as in uv.spawn { "ls", "-l" }, got %s',
+      describe(options))
+  end
+  if type(options[1]) ~= "string" or options[1] == "" then
+    complain("the name of a command expected in front, got %s", describe(options[1]))
+  end
+  for i = 1, #options do
+    local word = options[i]
+    if type(word) ~= "string" and type(word) ~= "number" then
+      complain("argument %d: a string expected, got %s", i - 1, describe(word))
+    end
+    if type(word) == "string" and word:find("\0", 1, true) then complain("argument %d has a zero byte", i - 1) end
+  end
+end
+
+local function check_ends(options)
+  local stdin = options.stdin
+  if stdin ~= nil and type(stdin) ~= "boolean" and not is_descriptor(stdin) and not core.is_chan(stdin) then
+    complain("stdin: a channel, true for a new one, false for none, or a file descriptor expected, got %s",
+      describe(stdin))
+  end
+  for _, name in ipairs { "stdout", "stderr" } do
+    local value = options[name]
+    local known = value == nil or value == false or value == "lines" or value == "chunks" or is_descriptor(value)
+    if not known and not (name == "stderr" and value == "stdout") then
+      complain('%s: "chunks", "lines", %sfalse for none, or a file descriptor expected, got %s', name,
+        name == "stderr" and '"stdout" for the same, ' or "", describe(value))
+    end
+  end
+end
+
+local function check_options(options)
+  for key in pairs(options) do
+    if not OPTIONS[key] and not (math.type(key) == "integer" and key >= 1 and key <= #options) then
+      complain("there is no option %s", describe(key))
+    end
+  end
+  check_ends(options)
+  if options.cwd ~= nil and type(options.cwd) ~= "string" then
+    complain("cwd: a path expected, got %s", describe(options.cwd))
+  end
+  if options.env ~= nil and type(options.env) ~= "table" then
+    complain("env: a table of names and values expected, got %s", describe(options.env))
+  end
+  local grace = options.grace
+  if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
+    complain("grace: a number of ms expected, got %s", describe(grace))
+  end
+end
+
+-- The environment as luv wants it: ours, with changes.
+local function environment(changes)
+  local env = loop.uv.os_environ()
+  for name, value in pairs(changes) do
+    if type(name) ~= "string" or name == "" or name:find("[=\0]") then
+      complain("env: the name of a variable expected, got %s", describe(name))
+    end
+    if value ~= false and type(value) ~= "string" and type(value) ~= "number" then
+      complain("env: %s: a string expected, or false to leave it out, got %s", name, describe(value))
+    end
+    env[name] = value or nil
+  end
+  local list = {}
+  for name, value in pairs(env) do list[#list + 1] = name .. "=" .. value end
+  return list
+end
+
+---Checks all that uv.spawn is given. Raises without a position.
+---@param options table
+---@return table for_luv
+function command.parse(options)
+  check_words(options)
+  check_options(options)
+  local args = {}
+  for i = 2, #options do args[i - 1] = tostring(options[i]) end
+  return {
+    args = args, cwd = options.cwd, detached = options.detached and true or nil,
+    env = options.env and environment(options.env),
+  }
+end
+
+return command

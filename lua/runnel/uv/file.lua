@@ -1,0 +1,210 @@
+---Files, and whatever else has a path or a descriptor: read and written through channels.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local descriptor = require "runnel.uv.descriptor"
+local ends = require "runnel.ends"
+local lines = require "runnel.uv.lines"
+local loop = require "runnel.uv.loop"
+local stream = require "runnel.uv.stream"
+
+local uv = loop.uv
+local O = uv.constants
+
+-- Bytes that are read at a time, and gathered to be written at a time.
+local SIZE = 64 * 1024
+
+local function check_place(where, what)
+  if type(where) == "string" or math.type(where) == "integer" and where >= 0 then return end
+  local got = where == nil and "nothing" or type(where) == "number" and tostring(where) or "a " .. type(where)
+  error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
+end
+
+-- ---- what is no file: pipes, terminals, sockets ----
+
+-- Streams over descriptors that were given as numbers, by number: two on one would be too many for libuv.
+local in_use = setmetatable({}, { __mode = "v" })
+
+local function new_handle(kind, fd, readable)
+  if kind == "tty" then return uv.new_tty(fd, readable) end
+  local handle = kind == "tcp" and uv.new_tcp() or uv.new_pipe(false)
+  local ok, err = handle:open(fd)
+  if ok then return handle end
+  loop.close(handle)
+  return nil, err
+end
+
+-- A stream over a descriptor, which it takes over; false if it is a file's.
+local function stream_over(d, readable)
+  local kind = uv.guess_handle(d.fd)
+  if kind ~= "pipe" and kind ~= "tty" and kind ~= "tcp" then return false end
+  local busy = in_use[d.fd]
+  if busy and busy.handle then return nil, d.name .. " is in use already" end
+  local handle, err = new_handle(kind, d.fd, readable)
+  if not handle then return nil, loop.message(err, d.name) end
+  local fd = d:give()
+  local over = stream.new(handle, d.name, true)
+  over.standard = fd <= 2 and kind ~= "tty"
+  in_use[fd] = over
+  return over
+end
+
+-- ---- reading ----
+
+-- Calls a function with each chunk of a file, until it returns false. While that is at work, the next chunk is read.
+local function each_chunk(d, emit)
+  d.begin(uv.fs_read, d.fd, SIZE, -1)
+  while true do
+    local err, chunk = d.finish()
+    if err or chunk == "" then return err end
+    d.begin(uv.fs_read, d.fd, SIZE, -1)
+    if not emit(chunk) then
+      d.finish()
+      return nil
+    end
+  end
+end
+
+local function read_into(out, where, by_lines)
+  local closing <close> = out
+  local opened, problem = descriptor.open(where, O.O_RDONLY)
+  if not opened then return closing:close(problem) end
+  local d <close> = opened
+  local over, err = stream_over(d, true)
+  if over then
+    if by_lines then return lines.split(over:read(), out) end
+    over:read(out)
+    return out:done():take()
+  elseif over == nil then
+    return out:close(err)
+  elseif by_lines then
+    local emit = lines.splitter(out)
+    err = each_chunk(d, emit)
+    emit(nil)
+  else
+    err = each_chunk(d, function(chunk) return out:put(chunk) end)
+  end
+  out:close(err)
+end
+
+---@class runnel.uv.file
+local file = {}
+
+---A file, a named pipe, a device or a descriptor, as a channel of strings of any size. It is read while somebody takes.
+---Closing the channel closes the file, unless it is standard input.
+---@param where string|integer its path, or a file descriptor
+---@return runnel.Channel chunks closes at the end, or with an error
+function file.read(where)
+  check_place(where, "read")
+  local out = core.chan()
+  core.go(read_into, out, where, false)
+  return out
+end
+
+---The same by lines, without their newlines.
+---@param where string|integer
+---@return runnel.Channel lines
+function file.lines(where)
+  check_place(where, "lines")
+  local out = lines.chan()
+  core.go(read_into, out, where, true)
+  return out
+end
+
+---Standard input, as a channel of strings: read(0). For lines of it there is lines(0).
+---@return runnel.Channel chunks
+function file.stdin() return file.read(0) end
+
+-- ---- writing ----
+
+local function text_of(value, newline)
+  if type(value) ~= "string" and type(value) ~= "number" then
+    return nil, "only strings can be written, not a " .. type(value)
+  end
+  return newline and value .. newline or tostring(value)
+end
+
+-- The next of what is to be written: all that is there, as far as it is not too much. Or nil, and the error if there is
+-- one.
+local function gather(take, ch, newline)
+  local value, err = take()
+  if value == nil then return nil, err end
+  local parts, size = {}, 0
+  repeat
+    local text, problem = text_of(value, newline)
+    if not text then return nil, problem end
+    parts[#parts + 1] = text
+    size = size + #text
+    value = size < SIZE and ch:poll() or nil
+  until value == nil
+  return table.concat(parts)
+end
+
+local function write_to_file(d, next_text, count)
+  while true do
+    local text, problem = next_text()
+    if not text then return problem end
+    repeat
+      local err, n = d:call(uv.fs_write, d.fd, text, -1)
+      if err then return err end
+      count(n)
+      text = text:sub(n + 1)
+    until text == ""
+  end
+end
+
+local function write_to_stream(over, next_text, count)
+  while true do
+    local text, problem = next_text()
+    if not text then
+      over:shutdown()
+      return problem
+    end
+    local ok, err = over:write(text)
+    if not ok then return err end
+    count(#text)
+  end
+end
+
+local function write_from(result, ch, where, flags, newline)
+  local closing <close> = result
+  local opened, problem = descriptor.open(where, flags)
+  if not opened then
+    stream.refuse(ch, problem)
+    return closing:close(problem)
+  end
+  local d <close> = opened
+  local written = 0
+  local function count(n) written = written + n end
+  local take = ends.source(ch, result)
+  local function next_text() return gather(take, ch, newline) end
+  local over, err = stream_over(d, false)
+  if over then
+    err = write_to_stream(over, next_text, count)
+    over:close()
+  elseif over == false then
+    err = write_to_file(d, next_text, count)
+  end
+  if err == nil then result:offer(written) end
+  stream.refuse(ch, err)
+  result:close(err)
+end
+
+---Writes the values of a channel, strings, to a file, a named pipe or a descriptor, until the channel closes.
+---@param where string|integer a path, or a file descriptor, which will be closed unless it is standard output or error
+---@param ch runnel.Channel closed when nothing more can be written, with the error
+---@param opts? { append?: boolean, lines?: boolean } `append`: to what the file holds, which else is lost; `lines`:
+---each value gets a newline
+---@return runnel.Channel result of one value, how many bytes were written; or closed with the error that ended it.
+---Closing it ends the writing.
+function file.write(where, ch, opts)
+  check_place(where, "write")
+  check.chan(ch, "write: channel")
+  check.options(opts, { append = true, lines = true }, "write")
+  local result = core.chan(1)
+  local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
+  core.go(write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)
+  return result
+end
+
+return file

@@ -1,0 +1,71 @@
+---Chunks of text into lines.
+
+local core = require "runnel.core"
+local ends = require "runnel.ends"
+
+local find, sub, concat = string.find, string.sub, table.concat
+local offer, put = core.methods.offer, core.methods.put
+
+local lines = {}
+
+-- So many lines wait for whoever takes them. It makes a line cheap: there is one switch between go blocks for all.
+local AHEAD = 256
+
+---A channel for lines.
+---@return runnel.Channel
+function lines.chan() return core.chan(AHEAD) end
+
+---A function that puts the lines of chunks on a channel, without their newlines. Called with nil it puts what is left,
+---a last line without one. It parks, and returns false once the channel is closed.
+---@param out runnel.Channel
+---@return fun(chunk: string?): boolean
+function lines.splitter(out)
+  local parts, n = {}, 0 -- of a line that goes on in the next chunk
+  return function(chunk)
+    if chunk == nil then return n == 0 or put(out, concat(parts, "", 1, n)) end
+    local from, to = 1, find(chunk, "\n", 1, true)
+    if to and n > 0 then
+      parts[n + 1] = sub(chunk, 1, to - 1)
+      local line = concat(parts, "", 1, n + 1)
+      parts, n = {}, 0
+      if not put(out, line) then return false end
+      from, to = to + 1, find(chunk, "\n", to + 1, true)
+    end
+    local offer, put, find, sub = offer, put, find, sub -- luacheck: ignore 431
+    while to do
+      local line = sub(chunk, from, to - 1)
+      if not offer(out, line) and not put(out, line) then return false end
+      from = to + 1
+      to = find(chunk, "\n", from, true)
+    end
+    if from <= #chunk then
+      n = n + 1
+      parts[n] = sub(chunk, from)
+    end
+    return not out:closed() -- a line without end must not go on for ever
+  end
+end
+
+---Puts the lines of a channel of chunks on another one, until either closes, and with it the other.
+---@param chunks runnel.Channel
+---@param out runnel.Channel
+function lines.split(chunks, out)
+  local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
+  local chunk, err
+  repeat
+    chunk, err = next_chunk()
+  until not emit(chunk) or chunk == nil
+  out:close(err)
+  chunks:close()
+end
+
+---The lines of a channel of chunks. Closing the one closes the other.
+---@param chunks runnel.Channel
+---@return runnel.Channel
+function lines.of(chunks)
+  local out = lines.chan()
+  core.go(lines.split, chunks, out)
+  return out
+end
+
+return lines

@@ -1,0 +1,219 @@
+---Processes: their input and output as channels, their end as a promise.
+
+local core = require "runnel.core"
+local command = require "runnel.uv.command"
+local lines = require "runnel.uv.lines"
+local loop = require "runnel.uv.loop"
+local stream = require "runnel.uv.stream"
+
+local uv = loop.uv
+local PRIORITY = { priority = true }
+
+-- ms from SIGTERM to SIGKILL
+local GRACE = 2000
+-- Bytes that are kept of an output which nobody has asked for.
+local KEPT = 64 * 1024
+
+---@class runnel.uv.Status
+---@field code integer the exit status; 128 + signal when it was killed, as a shell says
+---@field signal? integer which one killed it
+
+---@class runnel.uv.Process
+---@field pid? integer nil when it could not be started
+---@field exit runnel.Channel a promise of its runnel.uv.Status, or closed with the error that kept it from starting
+---@field stdin? runnel.Channel what it reads; close it to end that
+---@field stdout? runnel.Channel what it writes, chunks or lines; closes when it has ended
+---@field stderr? runnel.Channel likewise
+local Process = {}
+Process.__name = "runnel.uv.process"
+
+-- ---- output ----
+
+-- The buffer of an output. Once it has been asked for, it holds one chunk, and then the process has to wait. Until then
+-- the process does not wait for somebody who may never come, and the buffer holds the last of what it has written.
+local Output = {}
+Output.__index = Output
+
+function Output:full() return self.wanted and #self > 0 end
+
+function Output:add(chunk)
+  self[#self + 1] = chunk
+  self.size = self.size + #chunk
+  while not self.wanted and self.size - #self[1] >= KEPT do
+    self.dropped = self.dropped + #self[1]
+    self:remove()
+  end
+end
+
+function Output:remove()
+  local chunk = table.remove(self, 1)
+  self.size = self.size - #chunk
+  return chunk
+end
+
+function Output:count() return #self end
+
+-- ---- plumbing ----
+
+-- Makes a pipe for a descriptor of the process. Returns its end, and ours as a stream; or nothing and an error.
+local function pipe_for(name, what)
+  local fds, err = uv.pipe()
+  if not fds then return nil, err end
+  local ours, theirs = fds.read, fds.write
+  if name == "stdin" then ours, theirs = theirs, ours end
+  local handle = uv.new_pipe(false)
+  local ok
+  ok, err = handle:open(ours)
+  if not ok then
+    loop.close(handle)
+    uv.fs_close(ours)
+    uv.fs_close(theirs)
+    return nil, err
+  end
+  return theirs, stream.new(handle, what, true)
+end
+
+-- The descriptors of the process, the ends of pipes that it is to have, and an error if there is one.
+local function plumb(self, options, what)
+  local stdio, theirs = {}, {}
+  for i, name in ipairs { "stdin", "stdout", "stderr" } do
+    local option = options[name]
+    if command.is_descriptor(option) then
+      stdio[i] = option
+    elseif option == "stdout" then
+      stdio[i] = stdio[2]
+    elseif option ~= false then
+      local fd, end_ = pipe_for(name, what)
+      if not fd then return stdio, theirs, end_ end
+      stdio[i], theirs[#theirs + 1] = fd, fd
+      self.streams[name] = end_
+    end
+  end
+  return stdio, theirs
+end
+
+-- Begins to read an output, if the process has started.
+local function collect(self, name, mode, started)
+  local end_, output = self.streams[name], setmetatable({ size = 0, dropped = 0, wanted = false }, Output)
+  local chunks = core.chan(output)
+  end_.on_end = function(err)
+    if output.dropped == 0 then return err end
+    return ("%d bytes of %s were dropped, since nobody had asked for it"):format(output.dropped, name)
+  end
+  if started then end_:read(chunks) end
+  self.outputs[name] = { chunks = chunks, buffer = output, mode = mode }
+end
+
+-- Somebody asks for an output.
+local function ask_for(self, name)
+  local output = rawget(self, "outputs")[name]
+  if not output then return nil end
+  output.buffer.wanted = true
+  local ch = output.mode == "lines" and lines.of(output.chunks) or output.chunks
+  rawset(self, name, ch)
+  return ch
+end
+
+function Process:__index(key)
+  if key == "stdout" or key == "stderr" then return ask_for(self, key) end
+  return Process[key]
+end
+
+-- ---- the end ----
+
+---Sends a signal.
+---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
+---@return boolean ok false when it has ended already
+---@return string? err
+function Process:kill(signal)
+  signal = signal or "term"
+  if type(signal) == "string" then
+    signal = signal:lower()
+    if signal:sub(1, 3) ~= "sig" then signal = "sig" .. signal end
+    if not uv.constants[signal:upper()] then error(("kill: there is no signal %q"):format(signal), 2) end
+  elseif math.type(signal) ~= "integer" then
+    error("kill: the name or number of a signal expected, got a " .. type(signal), 2)
+  end
+  if not self.handle then return false, "it has ended" end
+  local ok, err = uv.process_kill(self.handle, signal)
+  if not ok then return false, err end
+  return true
+end
+
+-- Waits for the end, but not for ever.
+local function see_off(self, grace)
+  local _, i = core.alts_index({ self.exit, core.timeout(grace) }, PRIORITY)
+  if i == 2 and self.handle then self:kill "kill" end
+end
+
+---Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. Does not
+---wait; take from `exit` for that.
+function Process:close()
+  if self.closing then return end
+  self.closing = true
+  for _, end_ in pairs(self.streams) do end_:close() end
+  if not self.handle then return end
+  self:kill "term"
+  core.go(see_off, self, self.grace)
+end
+
+Process.__close = Process.close
+
+-- The program ends within the grace.
+function Process:__gc()
+  if self.closing and self.pid and not self.status then uv.kill(self.pid, "sigkill") end
+end
+
+-- ---- the beginning ----
+
+local function start(self, file, for_luv)
+  local handle, pid, err
+  handle, pid, err = uv.spawn(file, for_luv, function(code, signal)
+    self.handle = nil
+    loop.close(handle)
+    self.status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
+    self.exit:offer(self.status)
+    if self.streams.stdin then self.streams.stdin:close "the process has ended" end
+  end)
+  if not handle then return loop.message(pid, file), err end
+  self.handle, self.pid = handle, pid
+end
+
+local function fail(self, err)
+  self.exit:close(err)
+  for _, output in pairs(self.outputs) do output.chunks:close(err) end
+  for _, end_ in pairs(self.streams) do end_:close(err) end
+end
+
+---Starts a process.
+---@param options table the command and its arguments, and by name:
+---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
+---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
+---descriptor; `stderr = "stdout"`: where stdout goes. `cwd`: its directory. `env`: changes to the environment, false to
+---leave a variable out. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: whether it
+---gets a session of its own.
+---@return runnel.uv.Process
+---Where it cannot be started, `exit` and the other channels are closed with the error.
+local function spawn(options)
+  local valid, for_luv = pcall(command.parse, options)
+  if not valid then error(for_luv, 2) end
+  local file = options[1]
+  local self = setmetatable({
+    exit = core.promise_chan(), streams = {}, outputs = {}, grace = options.grace or GRACE, closing = false,
+  }, Process)
+  local theirs, err
+  for_luv.stdio, theirs, err = plumb(self, options, file)
+  if not err then err = start(self, file, for_luv) end
+  for _, fd in ipairs(theirs) do uv.fs_close(fd) end
+
+  if self.streams.stdin then
+    self.stdin = self.streams.stdin:writer(core.is_chan(options.stdin) and options.stdin or nil)
+  end
+  for _, name in ipairs { "stdout", "stderr" } do
+    if self.streams[name] then collect(self, name, options[name], not err) end
+  end
+  if err then loop.after_turn(function() fail(self, err) end) end
+  return self
+end
+
+return { spawn = spawn }

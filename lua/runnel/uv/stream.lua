@@ -1,0 +1,221 @@
+---Streams of libuv, as channels: what sockets, pipes, terminals and the ends of processes have in common.
+---
+---A stream reads while somebody takes what it has read, and stops while nobody does. While it reads, the loop keeps it
+---and its channel alive; while it does not, they are collected once nobody else has them, and the handle is closed.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local lines = require "runnel.uv.lines"
+local loop = require "runnel.uv.loop"
+
+local chan, go, alts_index = core.chan, core.go, core.alts_index
+local offer = core.methods.offer
+local try_write = loop.uv.try_write
+local PRIORITY = { priority = true }
+
+---@class runnel.uv.Stream
+---@field handle? userdata luv's; nil when it has been closed
+---@field input? runnel.Channel what is read
+---@field input_lines? runnel.Channel the lines of it
+---@field output? runnel.Channel what is to be written
+---@field stopped? runnel.Channel closes when nothing can be written any more; made with `output`
+---@field ended? string why nothing can be written any more
+---@field reading boolean luv has been told to
+---@field on_end? fun(err: string?): string? changes the error with which reading ends
+---@field standard? boolean it is standard input, output or error, which others use as well
+---@field one_way? boolean it is closed when reading ends, or writing
+local Stream = {}
+Stream.__index = Stream
+Stream.__name = "runnel.uv.stream"
+
+-- ---- the end ----
+
+-- Closes a channel from which nobody will take any more. Puts that wait would do so for ever, hence it is emptied.
+local function refuse(ch, reason)
+  ch:close(reason)
+  while ch:poll() ~= nil do end
+end
+
+-- Nothing can be written any more.
+local function end_writing(self, reason)
+  self.ended = self.ended or reason
+  if self.stopped then self.stopped:close() end
+  if self.output then refuse(self.output, reason) end
+end
+
+local function release(self)
+  local handle = self.handle
+  if not handle then return end
+  self.handle = nil
+  if self.standard then handle:set_blocking(true) end -- as we found it
+  loop.close(handle)
+end
+
+---Closes both directions. What has been written is sent; what has been read can be taken.
+---@param err? any the reason for those who read and write
+function Stream:close(err)
+  if self.handle and self.reading then self.handle:read_stop() end
+  self.reading = false
+  if self.input then self.input:close(err) end
+  end_writing(self, err or "it is closed")
+  release(self)
+end
+
+Stream.__close = Stream.close
+Stream.__gc = release
+
+-- ---- reading ----
+
+local function stop_reading(self, slot, err)
+  if not self.reading and not slot.paused then return end
+  if self.handle and self.reading then self.handle:read_stop() end
+  self.reading, slot.paused, slot.stream = false, false, nil
+  if self.on_end then err = self.on_end(err) end
+  self.input:close(err)
+  if self.one_way then release(self) end
+end
+
+local function read(self, slot)
+  slot.stream, slot.paused, self.reading = self, false, true
+  local ok, err = self.handle:read_start(slot.on_read)
+  if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
+end
+
+-- What luv calls with each chunk. As long as the stream is paused, it must not keep it alive: hence the slot.
+local function reader()
+  local slot = { stream = nil, paused = false }
+  function slot.on_read(err, chunk)
+    local self = slot.stream
+    if not self or loop.over then return end
+    if not chunk then return stop_reading(self, slot, err and loop.message(err, self.name)) end
+    if offer(self.input, chunk) ~= nil then return end
+    self.handle:read_stop()
+    slot.stream, slot.paused, self.reading = nil, true, false
+    self.input:put_async(chunk, function()
+      if slot.paused and self.handle then read(self, slot) end
+    end)
+  end
+  return slot
+end
+
+---What comes in, as a channel of strings, whichever way the other end has cut them up. It closes at the end, or with an
+---error. Closing it ends reading. There is one such channel; who takes first gets the chunk.
+---@param ch? runnel.Channel to use for it
+---@return runnel.Channel chunks
+function Stream:read(ch)
+  if self.input then return self.input end
+  self.input = ch or chan()
+  if not self.handle then
+    self.input:close(self.ended)
+    return self.input
+  end
+  local slot = reader()
+  self.input:done():take_async(function() stop_reading(self, slot) end)
+  read(self, slot)
+  return self.input
+end
+
+---The same as lines, without their newlines. Use either this or read.
+---@return runnel.Channel lines
+function Stream:lines()
+  if not self.input_lines then self.input_lines = lines.of(self:read()) end
+  return self.input_lines
+end
+
+-- ---- writing ----
+
+local function failed(self, err)
+  local message = loop.message(err, self.name)
+  end_writing(self, message)
+  return false, message
+end
+
+-- Writes what libuv's first attempt has left over.
+local function write_rest(self, data)
+  local answer = chan(1)
+  local req, err, name = self.handle:write(data, function(status)
+    answer:offer(status or true)
+    return self -- which must not be collected before
+  end)
+  if not req then return failed(self, name or err) end
+  local status = answer:take()
+  if status == true then return true end
+  if self.ended then return false, self.ended end
+  return failed(self, status)
+end
+
+---Writes a string; parks until the system has all of it.
+---@param data string|number
+---@return boolean ok false when it is closed, or the other end has gone
+---@return string? err why
+function Stream:write(data)
+  if type(data) ~= "string" then
+    if type(data) ~= "number" then
+      error(("write: a string expected, got %s"):format(data == nil and "nothing" or "a " .. type(data)), 2)
+    end
+    data = tostring(data)
+  end
+  if self.ended or not self.handle then return false, self.ended end
+  local n, err, name = try_write(self.handle, data)
+  if n == #data then return true end
+  if n then return write_rest(self, data:sub(n + 1)) end
+  if name == "EAGAIN" then return write_rest(self, data) end
+  return failed(self, name or err)
+end
+
+---Ends writing: the other end reads what has been written, and then the end of it. Reading goes on.
+function Stream:shutdown()
+  if self.ended or not self.handle then return end
+  if self.output and not self.output:closed() then return self.output:close() end -- once all on it has been written
+  end_writing(self, "it has been shut down")
+  local function done()
+    if self.one_way then release(self) end
+  end
+  if not self.handle:shutdown(done) then done() end
+end
+
+-- Writes what is on a channel, until that is closed or nothing can be written any more.
+local function write_all(self, ch)
+  local stop = { self.stopped, ch }
+  while true do
+    local value, i, err = alts_index(stop, PRIORITY)
+    if i == 1 then return refuse(ch, self.ended) end
+    if value == nil then
+      if err ~= nil then return self:close(err) end
+      return self:shutdown()
+    end
+    if type(value) ~= "string" and type(value) ~= "number" then
+      local message = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
+      return self:close(message)
+    end
+    self:write(value)
+  end
+end
+
+---A channel for what is to be written. Closing it ends writing, as shutdown does; with an error, it closes the stream.
+---It closes with an error when nothing can be written any more.
+---@param ch? runnel.Channel to use for it
+---@return runnel.Channel
+function Stream:writer(ch)
+  if ch then check.chan(ch, "writer: channel") end
+  if self.output then return self.output end
+  self.output, self.stopped = ch or chan(), chan()
+  if self.ended or not self.handle then self.stopped:close() end
+  go(write_all, self, self.output)
+  return self.output
+end
+
+-- ---- making one ----
+
+local stream = { Stream = Stream, refuse = refuse }
+
+---@param handle userdata luv's
+---@param name? string for messages
+---@param one_way? boolean it is closed when reading ends, or writing
+---@return runnel.uv.Stream
+function stream.new(handle, name, one_way)
+  loop.ignore_sigpipe()
+  return setmetatable({ handle = handle, name = name, one_way = one_way }, Stream)
+end
+
+return stream
