@@ -51,6 +51,7 @@ end
 
 ---Parks until all handles for which loop.close has been called are closed.
 function loop.settle()
+  core.yield() -- to those who close a handle because a channel has been closed
   if #doomed == 0 then return end
   local ch = core.chan()
   settled[#settled + 1] = ch

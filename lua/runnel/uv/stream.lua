@@ -200,8 +200,7 @@ function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
   self.output, self.stopped = ch or chan(), chan()
-  if self.ended or not self.handle then self.stopped:close() end
-  go(write_all, self, self.output)
+  if self.ended or not self.handle then refuse(self.output, self.ended) else go(write_all, self, self.output) end
   return self.output
 end
 

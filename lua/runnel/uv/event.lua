@@ -1,0 +1,148 @@
+---What happens now and then, as channels: signals, changes of files, the passing of time.
+
+local core = require "runnel.core"
+local loop = require "runnel.uv.loop"
+
+local uv = loop.uv
+local chan, offer = core.chan, core.methods.offer
+
+-- Signals that wait for whoever takes them; the same one again would tell nothing new.
+local SIGNALS = 16
+-- Names of files that wait; when there are more, they become one event without a name.
+local CHANGES = 256
+
+-- Closes a handle when the channel is closed.
+local function close_with(ch, handle)
+  ch:done():take_async(function()
+    handle:stop()
+    loop.close(handle)
+  end)
+end
+
+---@class runnel.uv.event
+local event = {}
+
+-- ---- signals ----
+
+local function number_of(name)
+  if type(name) ~= "string" then
+    return nil, "the name of a signal expected, got " .. (name == nil and "nothing" or "a " .. type(name))
+  end
+  local full = name:lower()
+  if full:sub(1, 3) ~= "sig" then full = "sig" .. full end
+  if not uv.constants[full:upper()] then return nil, ("there is no signal %q"):format(name) end
+  return full
+end
+
+---Signals that the program gets, as a channel of their names. Until it is closed they do nothing else. A signal that
+---nobody takes waits.
+---@param ... string their names, as in `uv.signal("int", "term")`
+---@return runnel.Channel names as given
+function event.signal(...)
+  local wanted = {}
+  for i = 1, math.max(1, select("#", ...)) do
+    local name = (select(i, ...))
+    local full, problem = number_of(name)
+    if not full then error("signal: " .. problem, 2) end
+    wanted[i] = { name = name, full = full }
+  end
+  local ch = chan(SIGNALS)
+  for _, signal in ipairs(wanted) do
+    local handle = uv.new_signal()
+    local ok, err = handle:start(signal.full, function() offer(ch, signal.name) end)
+    close_with(ch, handle)
+    if not ok then ch:close(loop.message(err, signal.name)) end
+  end
+  return ch
+end
+
+-- ---- files ----
+
+---@class runnel.uv.Change
+---@field path string what is watched
+---@field name? string the name of the file, where a directory is watched
+---@field change? boolean its contents, or what the system knows of it, has changed
+---@field rename? boolean it has come, gone, or got another name
+
+-- Changes wait in a queue, in which those of one name become one.
+local function queue(ch, path)
+  local waiting, first, last, by_name, busy = {}, 1, 0, {}, false
+
+  local function deliver()
+    busy = false
+    while first <= last do
+      local change = waiting[first]
+      waiting[first] = nil
+      first = first + 1
+      by_name[change.name or ""] = nil
+      local taken = offer(ch, change)
+      if taken == false then return end
+      if taken == nil then
+        busy = true
+        ch:put_async(change, deliver, false)
+        return
+      end
+    end
+  end
+
+  return function(name, what)
+    if last - first >= CHANGES then name = nil end
+    local change = by_name[name or ""]
+    if not change then
+      change = { path = path, name = name }
+      by_name[name or ""] = change
+      last = last + 1
+      waiting[last] = change
+    end
+    change.change = change.change or what.change or nil
+    change.rename = change.rename or what.rename or nil
+    if not busy then deliver() end
+  end
+end
+
+---Changes of a file, or of the files in a directory, as a channel of what has happened. What happens to one file while
+---nobody takes becomes one change. Closing the channel ends the watch.
+---@param path string
+---@return runnel.Channel changes of runnel.uv.Change; closes with an error where the path cannot be watched
+function event.watch(path)
+  if type(path) ~= "string" then
+    error("watch: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
+  end
+  local ch, handle = chan(), uv.new_fs_event()
+  close_with(ch, handle)
+  local add = queue(ch, path)
+  local ok, err, name = handle:start(path, {}, function(problem, file, what)
+    if loop.over then return end
+    if problem then return ch:close(loop.message(problem, path)) end
+    add(file, what)
+  end)
+  if not ok then ch:close(loop.message(name or err, path)) end
+  return ch
+end
+
+-- ---- time ----
+
+local function tick(ch, ms)
+  local start, n = core.now(), 0
+  while true do
+    n = math.max(n, (core.now() - start) // ms) + 1
+    core.sleep(start + n * ms - core.now())
+    if not ch:put(math.tointeger(n)) then return end
+  end
+end
+
+---Ticks at a fixed rate, as a channel of their numbers, from 1. A tick waits until it is taken, and those that would
+---come meanwhile are left out.
+---@param ms number from one to the next
+---@return runnel.Channel numbers
+function event.ticker(ms)
+  if type(ms) ~= "number" or not (ms > 0 and ms < math.huge) then
+    error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)
+  end
+  local ch = chan()
+  local ticking = core.go(tick, ch, ms)
+  ch:done():take_async(function() core.cancel(ticking) end)
+  return ch
+end
+
+return event

@@ -1,0 +1,271 @@
+---Sockets: TCP and Unix, from both ends.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local loop = require "runnel.uv.loop"
+local resolve = require "runnel.uv.resolve"
+local stream = require "runnel.uv.stream"
+
+local uv = loop.uv
+local chan = core.chan
+local offer = core.methods.offer
+local PRIORITY = { priority = true }
+
+-- Connections that are accepted before somebody takes them, and those that the system keeps besides.
+local AHEAD = 64
+local BACKLOG = 1024
+
+-- Bytes of the path of a Unix socket.
+local LONGEST_PATH = uv.os_uname().sysname == "Linux" and 107 or 103
+
+---@class runnel.uv.Connection: runnel.uv.Stream
+local Connection = setmetatable({ __name = "runnel.uv.connection" }, { __index = stream.Stream })
+Connection.__index = Connection
+Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
+
+local function new_connection(handle, name)
+  local self = setmetatable(stream.new(handle, name), Connection)
+  if handle.nodelay then handle:nodelay(true) end -- what is written is sent
+  return self
+end
+
+local function address_of(handle, get)
+  if not handle then return nil end
+  local address = get(handle)
+  if type(address) == "table" then return address.ip, address.port end
+  return address
+end
+
+---The address of the other end.
+---@return string? ip or the path of a Unix socket; nil when it is closed
+---@return integer? port
+function Connection:peer()
+  return address_of(self.handle, self.handle and self.handle.getpeername)
+end
+
+---The address of this end.
+---@return string? ip or the path of a Unix socket; nil when it is closed
+---@return integer? port
+function Connection:address()
+  return address_of(self.handle, self.handle and self.handle.getsockname)
+end
+
+-- ---- where ----
+
+local function check_place(host, port, what)
+  if type(host) ~= "string" or host == "" then
+    local got = host == nil and "nothing" or host == "" and '""' or "a " .. type(host)
+    error(("%s: a host, or the path of a Unix socket, expected, got %s"):format(what, got), 3)
+  end
+  if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
+    error(("%s: port: an integer from 0 to 65535 expected, or nothing for a Unix socket, got %s")
+      :format(what, tostring(port)), 3)
+  end
+end
+
+-- The message of an error; of the resolver's it names the host already.
+local function explain(err, host, port)
+  if err:find(host, 1, true) then return err end
+  return loop.message(err, port and host .. ":" .. port or host)
+end
+
+local function is_address(host) return host:find "^[%d.]+$" ~= nil or host:find(":", 1, true) ~= nil end
+
+local function addresses_of(host)
+  if is_address(host) then return { host } end
+  return resolve.addresses(host)
+end
+
+-- libuv would cut it off.
+local function is_too_long(path)
+  if #path > LONGEST_PATH then return "ENAMETOOLONG: name too long" end
+end
+
+-- Calls a method that takes an address; luv raises where it is none.
+local function with_address(handle, method, ...)
+  local ok, result, err, name = pcall(handle[method], handle, ...)
+  if not ok then return nil, "EINVAL: " .. tostring(result) end
+  return result, name or err
+end
+
+-- ---- connect ----
+
+-- Closes a connection that is left half made.
+local Attempt = { __close = function(self)
+  if self.conn then self.conn:close() end
+end }
+
+-- Waits until `begin` has called back, or it is too late. Returns the connection, or nil and the error.
+local function attempt(handle, name, late, begin)
+  local answers = chan(1)
+  local pending <close> = setmetatable({ conn = new_connection(handle, name) }, Attempt)
+  local req, err = begin(function(status) answers:offer(status or true) end)
+  if not req then return nil, err end
+  local status = core.alts_index({ answers, late }, PRIORITY)
+  if status == true then
+    local conn = pending.conn
+    pending.conn = nil
+    return conn
+  end
+  return nil, status or "ETIMEDOUT"
+end
+
+local function connect_unix(path, late)
+  if is_too_long(path) then return nil, is_too_long(path) end
+  local handle = uv.new_pipe(false)
+  return attempt(handle, path, late, function(done) return with_address(handle, "connect", path, done) end)
+end
+
+local function connect_tcp(host, port, late)
+  local addresses, err = addresses_of(host)
+  if not addresses then return nil, err end
+  for _, address in ipairs(addresses) do
+    local handle = uv.new_tcp()
+    local conn
+    conn, err = attempt(handle, host .. ":" .. port, late, function(done)
+      return with_address(handle, "connect", address, port, done)
+    end)
+    if conn or late:closed() then return conn, err end
+  end
+  return nil, err
+end
+
+---@class runnel.uv.socket
+local socket = {}
+
+---Connects to a server; parks until that is done.
+---@param host string a name or an address; or the path of a Unix socket, without a port
+---@param port? integer
+---@param opts? { timeout?: number } `timeout`: ms
+---@return runnel.uv.Connection? conn
+---@return string? err
+function socket.connect(host, port, opts)
+  check_place(host, port, "connect")
+  check.options(opts, { timeout = true }, "connect")
+  local ms = opts and opts.timeout
+  if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
+    error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
+  end
+  local late = ms and core.timeout(ms) or chan()
+  local conn, err
+  if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
+  if conn then return conn end
+  return nil, explain(err, host, port)
+end
+
+-- ---- listen ----
+
+---@class runnel.uv.Listener
+---@field handle? userdata luv's; nil when it has been closed
+---@field ch runnel.Channel
+local Listener = {}
+Listener.__index = Listener
+
+local function release(self)
+  local handle = self.handle
+  if not handle then return end
+  self.handle = nil
+  loop.close(handle)
+end
+
+Listener.__gc = release
+
+-- What luv calls for each connection. libuv waits with the next until this one has been accepted. While nobody takes,
+-- the listener must not keep the loop running, nor be kept alive by it: hence the slot.
+local function acceptor(new_handle)
+  local slot = { listener = nil, waiting = false }
+  local function accept(self)
+    slot.waiting = false
+    local handle = new_handle()
+    if not self.handle:accept(handle) then return loop.close(handle) end
+    local conn = new_connection(handle)
+    if offer(self.ch, conn) then return end
+    slot.listener = nil
+    self.handle:unref()
+    self.ch:put_async(conn, function(accepted)
+      if not accepted or not self.handle then return conn:close() end
+      slot.listener = self
+      self.handle:ref()
+      if slot.waiting then accept(self) end
+    end)
+  end
+  function slot.on_connection(err)
+    if err or loop.over then return end -- whoever wanted to connect has gone, or got no descriptor: others may come
+    slot.waiting = true
+    if slot.listener then accept(slot.listener) end
+  end
+  return slot
+end
+
+-- Returns the channel; the handle is bound.
+local function start(handle, new_handle)
+  local self = setmetatable({ handle = handle, ch = chan(AHEAD) }, Listener)
+  local slot = acceptor(new_handle)
+  slot.listener = self
+  local ok, err, name = handle:listen(BACKLOG, slot.on_connection)
+  if not ok then
+    release(self)
+    return nil, name or err
+  end
+  self.ch:done():take_async(function()
+    release(self)
+    slot.listener = nil
+    for conn in self.ch do conn:close() end -- which nobody has taken
+  end)
+  return self.ch
+end
+
+local function listen_unix(path, mode)
+  if is_too_long(path) then return nil, nil, is_too_long(path) end
+  local handle = uv.new_pipe(false)
+  local ok, err = with_address(handle, "bind", path)
+  if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- nobody can connect before listen
+  local ch
+  if ok then ch, err = start(handle, function() return uv.new_pipe(false) end) else loop.close(handle) end
+  return ch, path, err
+end
+
+local function listen_tcp(host, port)
+  local addresses, err = addresses_of(host)
+  for _, address in ipairs(addresses or {}) do
+    local handle = uv.new_tcp()
+    local ok
+    ok, err = with_address(handle, "bind", address, port)
+    if ok then
+      local ch
+      ch, err = start(handle, uv.new_tcp)
+      if ch then return ch, handle:getsockname().port end
+    else
+      loop.close(handle)
+    end
+  end
+  return nil, nil, err
+end
+
+---Listens for connections, as a channel of them. Closing it ends that; connections which nobody has taken are closed.
+---Parks where the host has to be looked up.
+---@param host string the name or address on which to listen, as "127.0.0.1", or "0.0.0.0" for all; or, without a port,
+---the path of a Unix socket
+---@param port? integer 0 for any that is free
+---@param opts? { mode?: integer } `mode`: of a Unix socket, as in `tonumber("600", 8)`
+---@return runnel.Channel connections of runnel.uv.Connection; closed with the error if that cannot be done
+---@return integer|string|nil port which port it is, or which path; nil if that cannot be done
+---@return string? err
+function socket.listen(host, port, opts)
+  check_place(host, port, "listen")
+  check.options(opts, { mode = true }, "listen")
+  local mode = opts and opts.mode
+  if mode ~= nil then check.integer(mode, 0, "listen: mode") end
+  loop.settle() -- one that has just been closed may have had the address
+  local ch, where, err
+  if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
+  if ch then return ch, where end
+  err = explain(err, host, port)
+  ch = chan()
+  ch:close(err)
+  return ch, nil, err
+end
+
+socket.resolve = resolve.resolve
+
+return socket
