@@ -2,6 +2,7 @@
 ---between them must not stop because a channel fails (a buffer policy that raises, or too many who wait on it).
 
 local core = require "runnel.core"
+local guard = require "runnel.guard"
 
 local alts = core.alts
 local PRIORITY = { priority = true }
@@ -41,8 +42,6 @@ local function put_on(to, ops, put, value)
   return accepted or false
 end
 
-local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
-
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
 ---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler told.
 ---@param to runnel.Channel
@@ -52,12 +51,8 @@ function ends.sink(to, what)
   local put = { to }
   local ops = { to:done(), put }
   return function(value)
-    local ok, accepted = xpcall(put_on, with_traceback, to, ops, put, value)
-    if ok then return accepted end
-    -- Out of stack, Lua leaves a message of its own in place of the handler's.
-    local failure = type(accepted) == "table" and accepted or { err = accepted }
-    core.report(failure.err, failure.trace, what)
-    return true
+    local ok, accepted = guard.call(what, put_on, to, ops, put, value)
+    return not ok or accepted
   end
 end
 

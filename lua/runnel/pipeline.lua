@@ -6,6 +6,7 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
 local chan, go = core.chan, core.go
 local source, sink = ends.source, ends.sink
@@ -32,11 +33,7 @@ end
 
 -- Calls af; where it raises, the job ends with what the exception handler makes of the error.
 local function start(af, value, result, ex_handler)
-  local trace
-  local ok, err = xpcall(af, function(e)
-    trace = debug.traceback(nil, 2)
-    return e
-  end, value, result)
+  local ok, err, trace = guard.try(af, value, result)
   if ok then return end
   if ex_handler then
     local handled, instead = pcall(ex_handler, err)
@@ -70,20 +67,25 @@ end
 
 -- ---- ordered ----
 
--- One go block takes values and starts their jobs, another delivers the results in the order of the values.
+-- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of the
+-- values.
 local function ordered(n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, running = semaphore(window), window > n and semaphore(n) or nil
 
-  go(function()
-    local take = source(from, to)
-    local err
-    while true do
+  local take = source(from, to)
+  local lead_free = chan() -- where those wait who have started a job, to lead again
+
+  local function lead()
+    repeat
       undelivered.acquire()
       if running then running.acquire() end
-      local value
-      value, err = take()
-      if value == nil then break end
+      local value, err = take()
+      if value == nil then
+        lead_free:close()
+        queue:close(err)
+        return
+      end
       local result = chan(1)
       queue:put(result)
       if running then
@@ -93,11 +95,13 @@ local function ordered(n, to, af, from, close, window, ex_handler)
           running.release()
         end)
       end
-      -- In a go block of its own, since it may park although it ought to return at once.
-      go(start, af, value, result, ex_handler)
-    end
-    queue:close(err)
-  end)
+      -- Somebody else goes on, since af may park although it ought to return at once.
+      if not lead_free:offer(true) then go(lead) end
+      start(af, value, result, ex_handler)
+    until not lead_free:take()
+  end
+
+  go(lead)
 
   go(function()
     local put = sink(to, "a pipeline")
