@@ -92,9 +92,15 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES)
+CONTRACT = $(BUILD)/runnel.host.contract.lua
+$(CONTRACT): scripts/contract.lua README.md
 	@mkdir -p $(@D)
-	$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) > $@.new
+	$(LUA) scripts/contract.lua README.md > $@.new
+	@mv $@.new $@
+
+$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
+	@mkdir -p $(@D)
+	$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)

@@ -52,6 +52,7 @@ struct Alt {
     Timer timer;   /* for a sleep */
   } own;
   Waiter *waiters;      /* the waiters: &own.waiter, or those of an alts */
+  int64_t since;        /* when it began to wait, as of the loop's last look at the clock */
   struct lua_State *co; /* where values and results lie; NULL once dead */
   uint32_t count;       /* waiters that are in queues */
   uint16_t nresults;    /* results (or a first resume's arguments) on top of co's stack, when ready */

@@ -159,7 +159,7 @@ static void push_operation(lua_State *L, const Alt *alt) {
 static void push_entry(lua_State *L, Go *go, int at) {
   static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
   const Alt *alt = &go->alt;
-  lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 8);
   lua_pushinteger(L, (lua_Integer)go->chan.id);
   lua_setfield(L, -2, "id");
   report_go_name(L, go, at);
@@ -174,6 +174,12 @@ static void push_entry(lua_State *L, Go *go, int at) {
     push_operation(L, alt);
     lua_setfield(L, -3, "channel");
     lua_setfield(L, -2, "operation");
+  }
+  if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
+    const Sched *S = go->chan.sched;
+    int64_t waited = clock_now(&S->world.clock) - alt->since;
+    lua_pushnumber(L, waited > 0 && !(alt->flags & ALT_BARE) ? (lua_Number)waited / (lua_Number)CLOCK_MS : 0);
+    lua_setfield(L, -2, "waited");
   }
   lua_pushvalue(L, at);
   lua_setfield(L, -2, "result");

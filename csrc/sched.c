@@ -354,6 +354,7 @@ int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction
   assert(!(alt->flags & ALT_CANCEL));
 #endif
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, what);
+  alt->since = S->world.looked;
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
 }
 

@@ -18,6 +18,8 @@ extern const Module host_modules[];
 /* The executable has one state, and a signal handler has nobody to ask. */
 static Sched *sched;
 
+static bool inspected; /* there will be a prompt */
+
 Sched *core_sched(void) { return sched; }
 
 /* Where the seed is, if there is one. */
@@ -44,6 +46,7 @@ static int open_core(lua_State *L) {
   lua_setfield(L, LUA_REGISTRYINDEX, SCHED_KEY);
   if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) sched_seed(&sched->world, (uint64_t)lua_tointeger(L, -1));
   lua_pop(L, 2);
+  if (inspected) inspect_replace(L);
   return 1;
 }
 
@@ -93,7 +96,8 @@ static int open_luv(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-void core_preload(lua_State *L) {
+void core_preload(lua_State *L, bool for_prompt) {
+  inspected = for_prompt;
   modules_preload(L, runnel_modules);
   modules_preload(L, host_modules);
   static const luaL_Reg loaders[] = {

@@ -3,12 +3,13 @@
 #define RUNNEL_HOST_CORE_H
 
 #include <lua.h>
+#include <stdbool.h>
 
 #include "sched.h"
 
 /* Puts all that is inside the executable into package.preload: the core, the Lua modules, and a loader of luv that makes
-   it the driver. Nothing is loaded before it is asked for. May raise. */
-void core_preload(lua_State *L);
+   it the driver. Nothing is loaded before it is asked for. For a prompt, the core can be inspected (inspect.h). May raise. */
+void core_preload(lua_State *L, bool for_prompt);
 
 /* Lets the core, once it is loaded, draw its random numbers from the seed. */
 void core_seed(lua_State *L, long long seed);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -69,12 +70,18 @@ static void advance(wchar_t c, int columns, int *row, int *column) {
   }
 }
 
+/* How large the screen is now: libedit learns of a change later than the terminal, which has wrapped the line anew. */
+static void screen_size(int *rows, int *columns) {
+  struct winsize size;
+  bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
+  *rows = known ? size.ws_row : 24;
+  *columns = known ? size.ws_col : 80;
+}
+
 /* How many rows the cursor is below the beginning of the prompt. */
 static int cursor_row(void) {
-  int rows = 24, columns = 80, row = 0, column = 0;
-  (void)el_get(ed.el, EL_GETTC, "co", &columns);
-  (void)el_get(ed.el, EL_GETTC, "li", &rows);
-  if (columns < 1) columns = 80;
+  int rows, columns, row = 0, column = 0;
+  screen_size(&rows, &columns);
   for (const wchar_t *c = ed.prompt; *c; c++) advance(*c, columns, &row, &column);
   const LineInfoW *line = el_wline(ed.el);
   for (const wchar_t *c = line->buffer; c < line->cursor; c++) advance(*c, columns, &row, &column);
@@ -160,9 +167,9 @@ static void insert(const char *text) {
 
 /* Prints the candidates, a list on top of L, in columns. */
 static void print_candidates(lua_State *L) {
-  int columns = 80;
+  int rows_of_screen, columns;
   size_t widest = 1, n = lua_rawlen(L, -1), length;
-  (void)el_get(ed.el, EL_GETTC, "co", &columns);
+  screen_size(&rows_of_screen, &columns);
   for (size_t i = 1; i <= n; i++, lua_pop(L, 1)) {
     lua_rawgeti(L, -1, (lua_Integer)i);
     if (lua_tolstring(L, -1, &length) && length > widest) widest = length;
@@ -293,7 +300,12 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   const wchar_t *line = el_wgets(ed.el, &n);
   output_before(NULL);
   if (ed.interrupted) {
+    const LineInfoW *dropped = el_wline(ed.el);
+    hide();
+    (void)el_cursor(ed.el, (int)(dropped->lastchar - dropped->cursor));
     show();
+    ed.shown = false;
+    output_before(NULL);
     (void)fputs("^C\n", ed.screen);
     (void)fflush(ed.screen);
     return LINE_INTERRUPTED;

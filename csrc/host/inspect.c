@@ -3,7 +3,91 @@
 
 #include <lauxlib.h>
 
+#include "core.h"
 #include "lua_face.h"
+
+/* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
+#define CHANS_KEY "runnel.host.chans"
+#define TRACE_KEY "runnel.host.trace"
+
+/* The functions of the core that are replaced. */
+enum { MAKE_CHAN, MAKE_PROMISE, PUT, OFFER, PUT_ASYNC, REPLACED };
+static lua_CFunction original[REPLACED];
+
+static const Chan *traced; /* the channel that is traced, or NULL */
+
+/* Each of these calls the original as if it were that: its upvalue is the same, and so its caller. */
+
+static int made(lua_State *L, int which) {
+  int n = original[which](L);
+  const Chan *ch = face_to_chan(L, -1);
+  if (ch && lua_getfield(L, LUA_REGISTRYINDEX, CHANS_KEY) == LUA_TTABLE) {
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, -2, (lua_Integer)ch->id);
+  }
+  if (ch) lua_pop(L, 1);
+  return n;
+}
+
+static int put(lua_State *L, int which) {
+  const Chan *ch = (const Chan *)lua_touserdata(L, 1);
+  if (ch && ch == traced && !lua_isnoneornil(L, 2)) {
+    lua_getfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
+    lua_pushvalue(L, 2);
+    if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+  }
+  return original[which](L);
+}
+
+static int make_chan(lua_State *L) { return made(L, MAKE_CHAN); }
+static int make_promise(lua_State *L) { return made(L, MAKE_PROMISE); }
+static int put_put(lua_State *L) { return put(L, PUT); }
+static int put_offer(lua_State *L) { return put(L, OFFER); }
+static int put_put_async(lua_State *L) { return put(L, PUT_ASYNC); }
+
+/* Replaces a function in the table on top of L. */
+static void replace(lua_State *L, const char *name, int which, lua_CFunction replacement) {
+  lua_getfield(L, -1, name);
+  original[which] = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  core_push_function(L, replacement);
+  lua_setfield(L, -2, name);
+}
+
+void inspect_replace(lua_State *L) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_setfield(L, LUA_REGISTRYINDEX, CHANS_KEY);
+  replace(L, "chan", MAKE_CHAN, make_chan);
+  replace(L, "promise_chan", MAKE_PROMISE, make_promise);
+  lua_getfield(L, -1, "methods");
+  replace(L, "put", PUT, put_put);
+  replace(L, "offer", OFFER, put_offer);
+  replace(L, "put_async", PUT_ASYNC, put_put_async);
+  lua_pop(L, 1);
+}
+
+/* chans() -> list of the channels that there are */
+static int inspect_chans(lua_State *L) {
+  lua_newtable(L);
+  lua_Integer n = 0;
+  if (lua_getfield(L, LUA_REGISTRYINDEX, CHANS_KEY) != LUA_TTABLE) return luaL_error(L, "chans: only at the prompt");
+  for (lua_pushnil(L); lua_next(L, -2);) lua_rawseti(L, -4, ++n);
+  lua_pop(L, 1);
+  return 1;
+}
+
+/* trace(ch or nil, f): from here on f(v) hears of each value that is to be put on the channel. */
+static int inspect_trace(lua_State *L) {
+  traced = NULL;
+  lua_settop(L, 2);
+  lua_setfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
+  if (!lua_isnil(L, 1)) traced = face_check_chan(L, 1, "trace", "trace(ch, f)");
+  return 0;
+}
 
 /* traceback(result channel) -> the traceback of its go block | nil, when that has ended */
 static int inspect_traceback(lua_State *L) {
@@ -15,7 +99,8 @@ static int inspect_traceback(lua_State *L) {
 }
 
 int inspect_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"traceback", inspect_traceback}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"chans", inspect_chans}, {"trace", inspect_trace}, {"traceback", inspect_traceback}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

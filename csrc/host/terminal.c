@@ -32,6 +32,7 @@ static int term_read(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
   bool edits = lua_toboolean(L, -1);
   interrupt_catch(NULL);
+  wait_run_first();
   LineEnd end = edits ? editor_read(L, prompt) : lines_read(L, prompt);
   interrupt_release(NULL);
   if (end == LINE_NONE) lua_pushnil(L);
@@ -86,9 +87,38 @@ static int term_more(lua_State *L) {
 static int term_run(lua_State *L) {
   luaL_checkany(L, 1);
   int status = script_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (interrupt_came() && isatty(STDIN_FILENO)) (void)fputs("\n", stdout); /* after the terminal's ^C */
   lua_pushboolean(L, status == LUA_OK);
   lua_insert(L, 1);
   return lua_gettop(L);
+}
+
+/* How many rows have been painted; output that comes next takes them off the screen. */
+static int painted;
+
+static void unpaint(void) {
+  if (painted > 0) {
+    char move[32];
+    int n = snprintf(move, sizeof move, "\r\033[%dA\033[J", painted);
+    painted = 0;
+    if (write(STDOUT_FILENO, move, (size_t)n) < 0) return;
+  }
+}
+
+/* paint(text, rows, keep): shows a text of so many rows in place of what was painted before; whatever is printed appears
+   above it. With `keep` it stays for ever. */
+static int term_paint(lua_State *L) {
+  const char *text = luaL_checkstring(L, 1);
+  int rows = (int)luaL_checkinteger(L, 2);
+  output_before(NULL);
+  output_fresh_line();
+  unpaint();
+  (void)fputs(text, stdout);
+  (void)fflush(stdout);
+  if (lua_toboolean(L, 3)) return 0;
+  painted = rows;
+  output_before(unpaint);
+  return 0;
 }
 
 /* size() -> lines, columns */
@@ -103,7 +133,8 @@ static int term_size(lua_State *L) {
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
-      {"more", term_more}, {"run", term_run},   {"size", term_size},         {NULL, NULL},
+      {"more", term_more}, {"run", term_run},   {"size", term_size},
+      {"paint", term_paint}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

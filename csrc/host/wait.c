@@ -10,6 +10,7 @@
 #include <sys/select.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "clock.h"
 #include "core.h"
 #include "driver.h"
@@ -18,27 +19,29 @@
 /* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
 
-enum { MAX_STRIDE = 256 };
-
 static int64_t ran;   /* when go blocks ran last: they do not for every byte of what is pasted */
 static int available; /* bytes that can be read without a look */
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
 
-/* Whether input is there, having waited for it for at most `ns` (negative: for ever). Signals are held back between the
-   look at what they have left and the sleep, so that none falls in between unnoticed. */
+/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less where the scheduler's bell
+   rings. Signals are held back between the look at what they have left and the sleep, so that none falls in between
+   unnoticed. */
 static Waited poll_input(int64_t ns) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
+    const Sched *S = core_sched();
+    int bell = S && S->bell ? bell_fd(S->bell) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);
+    if (bell >= 0 && bell < FD_SETSIZE) FD_SET(bell, &set);
     struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    int n = pselect(STDIN_FILENO + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
-    if (n == 0) waited = WAITED_TIME;
+    int n = pselect((bell < FD_SETSIZE && bell > STDIN_FILENO ? bell : STDIN_FILENO) + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
+    if (n == 0 || (n > 0 && !FD_ISSET(STDIN_FILENO, &set))) waited = WAITED_TIME;
     else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* reading will tell what is wrong with it */
     else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
   }
@@ -46,39 +49,32 @@ static Waited poll_input(int64_t ns) {
   return waited;
 }
 
-/* Whether the driver returns when there is input: asks runnel.host.stdin about it. */
-static bool driver_sees_input(lua_State *L) {
+/* Tells the driver to end its waits when there is input, or no longer to: whether it can (runnel.host.stdin). */
+static bool watch_input(lua_State *L, bool on) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "runnel.host.stdin");
   lua_call(L, 1, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
-  lua_call(L, 1, 1);
-  bool sees = lua_toboolean(L, -1);
+  lua_pushboolean(L, on);
+  lua_call(L, 2, 1);
+  bool can = lua_toboolean(L, -1);
   lua_pop(L, 1);
-  return sees;
+  return can;
 }
 
 /* Protected: () -> ns that can be slept, 0 when there is more to do. */
 static int run_some(lua_State *L) {
-  Sched *S = sched_self(L);
-  lua_Integer stride = 1;
-  int64_t began = now(), last = began, ns;
-  for (;;) {
-    ns = sched_step(L, S, stride, INT64_MAX);
-    int64_t t = now();
-    if (ns != 0 || t - began >= RUN_NS) break;
-    stride = t - last > RUN_NS / 8 ? 1 : stride < MAX_STRIDE ? stride * 2 : stride;
-    last = t;
-  }
-  lua_pushinteger(L, ns);
+  lua_pushinteger(L, sched_step(L, sched_self(L), LUA_MAXINTEGER, RUN_NS));
   return 1;
 }
 
 /* Protected: (ns): waits in the driver. */
 static int wait_in_driver(lua_State *L) {
   int64_t ns = lua_tointeger(L, 1);
-  if (!driver_sees_input(L) && (ns < 0 || ns > SLICE_NS)) ns = SLICE_NS;
+  bool watches = watch_input(L, true);
+  if (!watches && (ns < 0 || ns > SLICE_NS)) ns = SLICE_NS;
   driver_wait(L, sched_self(L), ns);
+  if (watches) (void)watch_input(L, false);
   return 0;
 }
 
@@ -132,6 +128,8 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
     if (now() >= end) return WAITED_TIME;
   }
 }
+
+void wait_run_first(void) { ran = 0; }
 
 int wait_read_byte(void) {
   unsigned char byte;

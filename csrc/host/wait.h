@@ -20,6 +20,9 @@ typedef void (*IdleFunction)(void *ud, bool busy);
 /* Runs go blocks until standard input can be read, or for `ns`; for ever when negative. Never raises. */
 Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud);
 
+/* Lets go blocks run in the next wait even if there is input: what was just done may have made some. */
+void wait_run_first(void);
+
 /* A byte of standard input that wait_input has announced; -1 at its end. */
 int wait_read_byte(void);
 

@@ -172,6 +172,7 @@ function core.driver(d) end
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
 ---@field where? string the line at which it waits
 ---@field channel? runnel.Channel the channel on which it waits
+---@field waited? number for how many ms it has waited, to about a millisecond
 ---@field result runnel.Channel its result channel
 
 ---Lists the go blocks.

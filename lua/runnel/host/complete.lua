@@ -55,12 +55,14 @@ end
 ---@return string insert what is to be inserted
 ---@return string[]? candidates where there are several and nothing can be inserted
 return function(line)
+  local command = line:match "^%s*:(%a*)$"
   local path, sep, start = line:match "([%a_][%w_.:]*)([.:])([%a_]?[%w_]*)$"
-  if not path then
+  if command then
+    start = command
+  elseif not path then
     path, sep, start = "", "", line:match "([%a_]?[%w_]*)$"
     if line:match "[.:]%s*[%w_]*$" then return "" end
   end
-  local command = sep == ":" and path == "" or line:match "^%s*:(%a*)$"
   local found, seen = {}, {}
   local function consider(name)
     if type(name) == "string" and name:sub(1, #start) == start and not seen[name] and name:find "^[%a_][%w_]*$" then

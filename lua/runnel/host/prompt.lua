@@ -26,7 +26,10 @@ local function read_chunk()
   terminal.remember(line)
   history.add(line)
   if line:find "^%s*$" then return nil end
-  if line:find "^%s*:%a" then return commands.run(line) end
+  if line:find "^%s*:%f[%a]" then
+    commands.run(line)
+    return nil
+  end
   if line:find "^=" then line = "return " .. line:sub(2) end -- as in older versions of Lua
   local lines, size = { line }, #line
   while true do
@@ -46,7 +49,7 @@ end
 
 local function show(ok, ...)
   if not ok then
-    io.stderr:write((...), "\n")
+    io.stderr:write(commands.without_host((...)), "\n")
   elseif select("#", ...) > 0 then
     print(pretty.values(...))
   end
