@@ -684,7 +684,7 @@ describe("go", function()
       local entry = stage.entry(taker)
       assert.same({
         id = entry.id, name = at(3), state = "parked", where = at(4), operation = "take", channel = jobs,
-        result = taker,
+        waited = 0.0, result = taker,
       }, entry)
       assert.equal(taker:stats().id, entry.id)
       assert.equal("sleeping", stage.entry(sleeper).state)
@@ -696,6 +696,17 @@ describe("go", function()
       entry = stage.entry(chooser)
       assert.is_true(entry == nil or entry.operation == nil or entry.operation == "alts")
       assert.is_true(putter ~= nil)
+    end))
+
+    it("tells for how long it has waited", stage.sim(function()
+      local sleeper = rn.go(function() rn.sleep(100) end)
+      local taker = rn.go(function() rn.chan():take() end)
+      rn.sleep(30)
+      assert.equal(30, stage.entry(sleeper).waited)
+      assert.equal(30, stage.entry(taker).waited)
+      assert.is_nil(stage.entry(rn.go(function() end)).waited)
+      rn.sleep(30)
+      assert.equal(60, stage.entry(taker).waited)
     end))
 
     it("names operation and channel of puts and takes, and alts of alts", stage.sim(function()
