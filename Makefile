@@ -10,12 +10,15 @@ BUILD  ?= build
 SPEC   ?= spec
 
 PREFIX ?= /usr/local
-LIBDIR  = $(DESTDIR)$(PREFIX)/lib/lua/5.4
-LUADIR  = $(DESTDIR)$(PREFIX)/share/lua/5.4
+ROOT    = $(DESTDIR)$(PREFIX)
+LIBDIR  = $(ROOT)/lib/lua/5.4
+LUADIR  = $(ROOT)/share/lua/5.4
 
 # Wherever this system keeps Lua 5.4 for C. The names differ from one distribution to the next.
 lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
+LUA_PACKAGE = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
+                pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done)
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
 LIBS        = $(LUA_LIBS) -pthread
@@ -27,10 +30,18 @@ LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),-fl
 DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
 WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 CORE_CFLAGS  = -std=c11 -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
+VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/runnel.h)
+ABI          = 0
 ifeq ($(shell uname),Darwin)
 MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
+LIBRARY        = librunnel.$(ABI).dylib
+LIBRARY_LINK   = librunnel.dylib
+LIBRARY_FLAGS  = -dynamiclib -install_name $(PREFIX)/lib/$(LIBRARY)
 else
 MODULE_LDFLAGS = -shared
+LIBRARY        = librunnel.so.$(ABI)
+LIBRARY_LINK   = librunnel.so
+LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
 # csrc/host/ is the executable's, not the module's, so the wildcard stays on one level; and csrc/api*.c is the library's,
@@ -72,7 +83,10 @@ THEN  = @$(MAKE) --no-print-directory
 ## Building and running
 
 .PHONY: all
-all: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel ## build the module and the executable into build/
+all: programs library ## build the module, the executable and the library into build/
+
+.PHONY: programs
+programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
@@ -113,6 +127,25 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
 
+# The library for C programs, twice. The archive has one object whose only names are those of runnel.h.
+.PHONY: library
+library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
+
+$(BUILD)/$(LIBRARY): $(LIB_OBJECTS)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
+
+$(BUILD)/librunnel.a: $(LIB_OBJECTS)
+	$(CC) $(CFLAGS) $(if $(LTO),-flinker-output=nolto-rel) -r -o $(BUILD)/librunnel.o $(LIB_OBJECTS)
+	! command -v objcopy >/dev/null || objcopy --localize-hidden $(BUILD)/librunnel.o
+	rm -f $@
+	$(AR) rcs $@ $(BUILD)/librunnel.o
+
+$(BUILD)/runnel.pc: csrc/runnel.pc.in csrc/runnel.h Makefile .FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
+	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' $< > $@
+.FORCE: # its prefix may be another one than last time
+
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
@@ -124,7 +157,7 @@ env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
 demo: ## set up, build, count the words of real text and run the table of pipelines
 	$(SETUP) run
 	$(THEN) run-demo
-run-demo: all
+run-demo: programs
 	$(LUA) examples/wordcount.lua
 	$(LUA) examples/pipeline.lua
 
@@ -132,7 +165,7 @@ run-demo: all
 test: ## set up, build and run the specs
 	$(SETUP) test
 	$(THEN) run-specs
-run-specs: all
+run-specs: programs
 	$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
 
 .PHONY: debug
@@ -144,14 +177,14 @@ debug: ## the same with the core's invariants asserted, in build/debug/
 bench: ## set up, build and run the benchmark
 	$(SETUP) run
 	$(THEN) run-bench
-run-bench: all
+run-bench: programs
 	$(LUA) bench/bench.lua
 
 .PHONY: bench-peers run-bench-peers
 bench-peers: ## the same programs in runnel and its peers; PEERS='--quick go chan0' for less than all
 	$(SETUP) peers
 	$(THEN) run-bench-peers
-run-bench-peers: all
+run-bench-peers: programs
 	$(LUA) bench/peers.lua $(PEERS)
 
 .PHONY: docs run-docs
@@ -217,9 +250,9 @@ run-model: $(BUILD)/runner
 coverage: ## what of csrc/ the specs reach, without the assertions: at least 95 % of the lines and 90 % of the branches
 	$(SETUP) coverage
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
-run-coverage: all
+run-coverage: programs
 	find $(BUILD) -name '*.gcda' -delete
-	$(THEN) run-specs
+	$(THEN) run-specs run-api
 	$(GCOVR) | $(LUA) scripts/coverage.lua docs/coverage.md
 	$(GCOVR) --branches | $(LUA) scripts/coverage.lua docs/coverage.md
 	$(GCOVR) --print-summary --fail-under-line 95 --fail-under-branch 90 --output $(BUILD)/coverage.txt
@@ -246,6 +279,40 @@ check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, i
 	$(THEN) run-soak BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
 run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
+
+.PHONY: check-api run-api
+check-api: ## the C API: tests/api.c with both compilers' sanitizers, and with gcc's of threads
+	$(SETUP) san
+	$(THEN) run-api BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+	$(THEN) run-api CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
+	$(THEN) run-api CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
+run-api: $(BUILD)/api
+	$(BUILD)/api
+
+# Lua leaves functions by longjmp, and coroutines in the middle: its own record of calls would come to overflow.
+THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
+
+.PHONY: check-embed run-embed
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the sanitizer of threads
+	$(SETUP) embed
+	$(THEN) run-embed CC=gcc
+run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
+run-embed:
+	rm -rf build/embed
+	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= BUILD=build/tsan \
+	  CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)' >/dev/null
+	scripts/check_embed '$(abspath build/embed)'
+
+.PHONY: bench-port run-bench-port
+bench-port: ## messages a second from another thread through a port
+	$(SETUP) run
+	$(THEN) run-bench-port
+run-bench-port: $(BUILD)/port
+	$(BUILD)/port
+
+$(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
+	$(CC) $(CORE_CFLAGS) $(CFLAGS) -iquote csrc -o $@ $< $(LIB_OBJECTS) $(LIBS)
 
 .PHONY: check-threads run-threads
 check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
@@ -311,17 +378,29 @@ lint-tree: # the rockspec names every source; no tab, but in Go, and no space at
 ## Installing
 
 .PHONY: install
-install: all ## install under $(DESTDIR)$(PREFIX), by default /usr/local
-	install -d "$(LIBDIR)/runnel"
+install: all install-library ## install under $(DESTDIR)$(PREFIX), by default /usr/local
+	install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
 	install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
 	for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
+	install -m 755 $(BUILD)/bin/runnel "$(ROOT)/bin/runnel"
+	install -m 644 docs/runnel.1 "$(ROOT)/share/man/man1/runnel.1"
+
+.PHONY: install-library
+install-library: library
+	install -d "$(ROOT)/include" "$(ROOT)/lib/pkgconfig"
+	install -m 644 csrc/runnel.h "$(ROOT)/include/runnel.h"
+	install -m 644 $(BUILD)/librunnel.a "$(ROOT)/lib/librunnel.a"
+	install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/lib/$(LIBRARY)"
+	ln -sf $(LIBRARY) "$(ROOT)/lib/$(LIBRARY_LINK)"
+	install -m 644 $(BUILD)/runnel.pc "$(ROOT)/lib/pkgconfig/runnel.pc"
 
 .PHONY: uninstall
 uninstall: ## remove what install put there
-	rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%")
-	find "$(LIBDIR)/runnel" "$(LUADIR)/runnel" -type d -empty -delete
+	rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" "$(ROOT)/share/man/man1/runnel.1" \
+	  "$(ROOT)/include/runnel.h" $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
+	for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
 
 .PHONY: clean
 clean: ## remove all that was built
