@@ -66,7 +66,7 @@ const char *runnel_strerror(int code) {
     case RUNNEL_RAISED: return "an error was raised (runnel_message tells which)";
     case RUNNEL_RUNNING: return "the scheduler is running already";
     case RUNNEL_NOT_OPEN: return "runnel is not open in this lua_State (runnel_open)";
-    case RUNNEL_FOREIGN: return "another copy of runnel is open in this lua_State (call runnel_open before any require)";
+    case RUNNEL_FOREIGN: return "another copy of runnel is open in this lua_State; runnel_open comes first";
     default: return "no code of runnel's";
   }
 }
@@ -178,7 +178,9 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  *call->fd = bell_fd(carry_bell(L, S));
+  const Bell *bell = carry_bell(L, S);
+  if (!bell) return api_code(call, RUNNEL_NO_MEMORY);
+  *call->fd = bell_fd(bell);
   return 0;
 }
 

@@ -34,6 +34,7 @@ Bell *bell_new(void) {
   Bell *bell = (Bell *)malloc(sizeof *bell);
   if (!bell) {
     close_both(ends);
+    errno = ENOMEM;
     return NULL;
   }
   *bell = (Bell){.read_end = ends[0], .write_end = ends[1]};

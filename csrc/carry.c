@@ -52,7 +52,7 @@ Bell *carry_bell(lua_State *L, Sched *S) {
   set_metamethods(L, metamethods);
   lua_setiuservalue(L, SCHED_SELF, SCHED_BELL);
   if (!S->bell) S->bell = bell_new(); /* a finalizer may have been faster */
-  if (!S->bell) luaL_error(L, "port: cannot make a pipe: %s", strerror(errno));
+  if (!S->bell && errno != ENOMEM) luaL_error(L, "port: cannot make a pipe: %s", strerror(errno));
   return S->bell;
 }
 
@@ -226,6 +226,7 @@ Port *carry_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   Bell *bell = carry_bell(L, S);
+  if (!bell) return NULL;
   push_carriers(L);
   int carriers = lua_gettop(L);
   lua_pushvalue(L, SCHED_SELF);

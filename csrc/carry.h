@@ -12,7 +12,7 @@
    boolean or a number. What a MESSAGE_CALL has belongs to its function from here on, and the message is MESSAGE_NONE. */
 int message_push(lua_State *L, Message *message);
 
-/* The scheduler's bell, made when it is missing. Raises where that is impossible. */
+/* The scheduler's bell, made when it is missing. NULL for want of memory; may raise, for want of descriptors, too. */
 Bell *carry_bell(lua_State *L, Sched *S);
 
 /* Opens a port for `limit` messages to the channel at index `at`, which is closed when the port has closed and all is

@@ -5,6 +5,7 @@
    Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer of threads. */
 #include "runnel.h"
 
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include <poll.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,6 +152,12 @@ static void open_refuses(void) {
   IS(RUNNEL_FOREIGN, runnel_open(L));
   CHECK(lua_gettop(L) == 0);
   lua_close(L);
+  L = luaL_newstate();
+  luaL_openlibs(L);
+  lua(L, "package.loaded['runnel.core'] = {}");
+  IS(RUNNEL_FOREIGN, runnel_open(L));
+  CHECK(lua_gettop(L) == 0);
+  lua_close(L);
 }
 
 static void codes_have_texts(void) {
@@ -274,6 +282,26 @@ static void chan_bad_input(void) {
   lua(L, "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() return 0 end }");
   IS(RUNNEL_RAISED, runnel_offer_integer(L, chan(L, "bad"), 1));
   CHECK(strstr(runnel_message(L), "no idea"));
+  lua_close(L);
+}
+
+static void chan_on_a_full_stack(void) {
+  lua_State *L = open_state();
+  runnel_chan *ch = NULL, *same = NULL;
+  int64_t next;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  OK(runnel_chan_push(L, ch));
+  while (lua_checkstack(L, 1)) lua_pushboolean(L, 1);
+  int top = lua_gettop(L);
+  IS(RUNNEL_NO_MEMORY, runnel_open(L));
+  IS(RUNNEL_NO_MEMORY, runnel_chan_get(L, 1, &same));
+  IS(RUNNEL_NO_MEMORY, runnel_chan_push(L, ch));
+  IS(RUNNEL_NO_MEMORY, runnel_next(L, &next));
+  CHECK(!runnel_message(L) && lua_gettop(L) == top);
+  IS(RUNNEL_NO_MEMORY, runnel_offer(L, ch)); /* which pops, as ever */
+  CHECK(lua_gettop(L) == top - 1);
+  lua_settop(L, 0);
+  IS(RUNNEL_EMPTY, runnel_poll(L, ch));
   lua_close(L);
 }
 
@@ -670,6 +698,39 @@ static void port_to_unlike_channels(void) {
   lua_close(L);
 }
 
+/* A channel that never makes it wait, and no end of messages: the others have their turn. */
+static void port_starves_nobody(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch = rn.chan(rn.sliding_buffer(1)); seen = {};"
+         "rn.go(function() while true do seen[ch:poll() or 0] = true rn.yield() end end)");
+  OK(runnel_port_open(L, chan(L, "ch"), 10000, RUNNEL_LEAVE_OPEN, &port));
+  for (int i = 1; i <= 10000; i++) OK(runnel_post_integer(port, i));
+  OK(runnel_step(L, 500, NULL));
+  lua(L, "local n = 0 for i in pairs(seen) do n = n + 1 end assert(seen[10000] and n > 10, n)");
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+static void port_without_descriptors(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  runnel_chan *ch = NULL;
+  int fd;
+  OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
+  struct rlimit limit, none = {.rlim_cur = 0};
+  CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  none.rlim_max = limit.rlim_max;
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  IS(RUNNEL_RAISED, runnel_fd(L, &fd));
+  CHECK(strstr(runnel_message(L), "cannot make a pipe"));
+  IS(RUNNEL_RAISED, runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));
+  CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  OK(runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
 static void port_in_a_simulation(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL;
@@ -707,18 +768,40 @@ static void port_is_cancelled(void) {
 
 /* ---- out of memory ---- */
 
-/* Allocations that may still be made; negative: any number. */
-static void *limited(void *ud, void *block, size_t old_size, size_t new_size) {
-  long *left = (long *)ud;
+/* Allocations that may still be made: Lua's, by its allocator, and the library's own, which are linked to come by the three
+   functions below. Negative: any number. */
+typedef struct Left {
+  long lua;
+  long own;
+} Left;
+
+static Left left = {-1, -1};
+
+/* Whether this one fails; then all after it do. */
+static bool must_fail(long *n) {
+  if (*n > 0) --*n;
+  return *n == 0;
+}
+
+void *__real_malloc(size_t size); /* NOLINT(bugprone-reserved-identifier): so the linker calls them */
+void *__real_calloc(size_t n, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__real_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__wrap_malloc(size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__wrap_calloc(size_t n, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__wrap_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+
+void *__wrap_malloc(size_t size) { return must_fail(&left.own) ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return must_fail(&left.own) ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *block, size_t size) { return must_fail(&left.own) ? NULL : __real_realloc(block, size); }
+
+static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
+  (void)ud;
   if (new_size == 0) {
     free(block);
     return NULL;
   }
-  if (*left >= 0 && (!block || new_size > old_size) && (*left)-- == 0) {
-    *left = 0;
-    return NULL;
-  }
-  return realloc(block, new_size);
+  if ((!block || new_size > old_size) && must_fail(&left.lua)) return NULL;
+  return __real_realloc(block, new_size);
 }
 
 /* All that allocates in Lua, once; returns the first code that is not RUNNEL_OK. */
@@ -743,26 +826,34 @@ static int use_all(lua_State *L, runnel_port **port) {
   return runnel_chan_close(L, ch, "a reason of its own");
 }
 
-static void memory_runs_out(void) {
+/* Uses all with the n-th allocation failing, for each n: of Lua's, or of the library's own. */
+static void fail_each(long *count) {
   int code = RUNNEL_NO_MEMORY;
-  (void)freopen("/dev/null", "w", stderr); /* go blocks that die are told of there */
-  for (long n = 0; code != RUNNEL_OK; n++) {
-    long left = -1;
-    lua_State *L = lua_newstate(limited, &left);
-    CHECK(L);
+  for (long n = 1; code != RUNNEL_OK; n++) {
+    lua_State *L = lua_newstate(allocate, NULL);
+    if (!L) abort();
     runnel_port *port = NULL;
-    left = n;
+    *count = n;
     code = use_all(L, &port);
+    *count = -1;
     if (lua_gettop(L) != 0) abort();
     /* In the scheduler's hands it is a go block's death, and the port's. */
     if (code != RUNNEL_OK && code != RUNNEL_NO_MEMORY && code != RUNNEL_EMPTY && code != RUNNEL_CLOSED) abort();
-    left = -1;
     if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) abort();
     lua_close(L);
     if (port) (void)runnel_port_release(port);
     if (n > 100000) abort();
   }
-  (void)freopen("/dev/stderr", "w", stderr);
+}
+
+static void memory_runs_out(void) {
+  int real_stderr = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
+  CHECK(dup2(nowhere, STDERR_FILENO) >= 0); /* go blocks that die are told of there */
+  (void)close(nowhere);
+  fail_each(&left.lua);
+  fail_each(&left.own);
+  CHECK(dup2(real_stderr, STDERR_FILENO) >= 0);
+  (void)close(real_stderr);
 }
 
 /* ---- threads ---- */
@@ -962,11 +1053,11 @@ typedef struct Test {
 
 static const Test TESTS[] = {
     TEST(open_needs_no_path), TEST(open_without_libraries), TEST(open_refuses), TEST(codes_have_texts),
-    TEST(chan_values), TEST(chan_closing), TEST(chan_between_c_and_lua), TEST(chan_bad_input), TEST(chan_is_held),
+    TEST(chan_values), TEST(chan_closing), TEST(chan_between_c_and_lua), TEST(chan_bad_input), TEST(chan_on_a_full_stack), TEST(chan_is_held),
     TEST(step_by_resumes), TEST(step_by_time), TEST(step_bad_input), TEST(go_from_c),
     TEST(port_carries), TEST(port_is_bounded), TEST(port_closes_with_its_channel), TEST(port_outlives_the_state),
     TEST(port_is_alive), TEST(port_rings_once_a_burst), TEST(port_bad_input), TEST(port_to_unlike_channels),
-    TEST(port_in_a_simulation), TEST(port_is_cancelled), TEST(memory_runs_out),
+    TEST(port_starves_nobody), TEST(port_without_descriptors), TEST(port_in_a_simulation), TEST(port_is_cancelled), TEST(memory_runs_out),
     TEST(threads_post), TEST(threads_close), TEST(threads_lose_the_state), TEST(threads_wake),
 };
 
