@@ -1,4 +1,5 @@
 /* lua_scope.c: what scopes (lua/runnel/scope.lua) need of the core: to learn of every end of a go block, and to wait. */
+#include "anchor.h"
 #include "go.h"
 #include "lua_face.h"
 
@@ -24,18 +25,16 @@ static int core_guarded(lua_State *L) {
   return guarded_returned(L, LUA_OK, 0);
 }
 
-/* self(what or nil) -> the result channel of the running go block; nil outside any, or in a coroutine of the user's own.
-   With `what` it raises where an operation of that name could not wait. */
+/* self(what) -> the result channel of the running go block, or nil outside any; raises where `what` could not wait. */
 static int core_self(lua_State *L) {
   Sched *S = sched_self(L);
-  const char *what = luaL_optstring(L, 1, NULL);
-  if (what && sched_waiter(L, S, what) == &S->outside) lua_settop(S->outside.co, 0);
-  if (S->current && S->current->alt.co == L) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-    lua_rawgeti(L, -1, S->current->chan.slot);
-  } else {
+  Alt *alt = sched_waiter(L, S, luaL_checkstring(L, 1));
+  if (alt == &S->outside) {
+    lua_settop(alt->co, 0);
     lua_pushnil(L);
+    return 1;
   }
+  anchor_push(L, sched_go(alt));
   return 1;
 }
 
@@ -59,6 +58,13 @@ static int core_is_cancellation(lua_State *L) {
   return 1;
 }
 
+/* has_ended(result) -> whether the go block has */
+static int core_has_ended(lua_State *L) {
+  Chan *ch = face_check_chan(L, 1, "has_ended", "has_ended(result)");
+  lua_pushboolean(L, ch->slot == 0);
+  return 1;
+}
+
 /* excuse(result, err): makes err that. Somebody else tells of it: on_error will not hear of it when the go block ends. */
 static int core_excuse(lua_State *L) {
   face_check_chan(L, 1, "excuse", "excuse(result, err)");
@@ -70,7 +76,7 @@ static int core_excuse(lua_State *L) {
 void lua_scope_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"guarded", core_guarded}, {"self", core_self}, {"join", core_join},
-      {"is_cancellation", core_is_cancellation}, {"excuse", core_excuse}, {NULL, NULL},
+      {"is_cancellation", core_is_cancellation}, {"excuse", core_excuse}, {"has_ended", core_has_ended}, {NULL, NULL},
   };
   face_register(L, functions);
 }

@@ -107,6 +107,39 @@ describe("examples/search.lua", function()
   end)
 end)
 
+describe("examples/scope.lua", function()
+  local scope = "examples/scope.lua"
+
+  it("connects to the first that answers, and cancels and closes the others", function()
+    local output = output_of(scope, "--delay", "0", "one=60000", "two=refused", "three=5", "four=60000")
+    assert.matches("^one: trying\n", output)
+    assert.matches("two: refused\ntwo: closed\n", output)
+    assert.matches("one: closed\n.*four: closed\nconnected to three after %d+ ms\n$", output)
+    assert.not_matches("three: closed", output)
+  end)
+
+  it("tries the next after a refusal, and does not try it before that or the delay", function()
+    local output = output_of(scope, "--delay", "60000", "one=refused", "two=1", "three=1")
+    assert.matches("^one: trying\none: refused\none: closed\ntwo: trying\nconnected to two after %d+ ms\n$", output)
+  end)
+
+  it("says so when none answers, or not in time", function()
+    local output, errors, status = run(scope, "one=refused", "two=refused")
+    assert.equal("", errors)
+    assert.equal(2, status)
+    assert.matches("two: closed\nno address answers\n$", output)
+    output, errors, status = run(scope, "--limit", "5", "one=60000")
+    assert.equal("", errors)
+    assert.equal(2, status)
+    assert.matches("^one: trying\none: closed\ngave up: .* after 5 ms\n$", output)
+  end)
+
+  it("says how to call it", function()
+    for _, word in ipairs { "one", "one=", "=5", "one=-1", "one=nan", "--delay", "" } do assert_usage(scope, word) end
+    assert_usage(scope, "--limit", "soon")
+  end)
+end)
+
 describe("examples/wordcount.lua", function()
   local wordcount = "examples/wordcount.lua"
   local licences = "/usr/share/common-licenses"

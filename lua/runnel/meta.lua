@@ -187,14 +187,19 @@ function core.ps() end
 ---@return any ...
 function core.guarded(guard, f, ...) end
 
----The result channel of the go block that runs; nil outside any, and in coroutines of the user's own.
----@param what? string raises where an operation of this name could not wait
+---The result channel of the go block that runs, or nil outside any. Raises where it could not wait.
+---@param what string the name of the operation that wants to
 ---@return runnel.Channel? result
 function core.self(what) end
 
 ---Waits until a channel closes, on which nothing is put.
 ---@param ch runnel.Channel
 function core.join(ch) end
+
+---Whether the go block has ended.
+---@param result runnel.Channel
+---@return boolean
+function core.has_ended(result) end
 
 ---Whether an error is what the go block was cancelled with.
 ---@param result runnel.Channel

@@ -17,6 +17,8 @@ local check = require "runnel.check"
 local NO_ERROR =
   "a go block of the scope has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
 
+local UNTOLD = "not enough memory: a go block has ended, and could not tell its scope"
+
 ---@class runnel.Scope
 ---@field private members table<integer, runnel.Channel|false> number -> result channel of a go block that has not ended
 ---@field private started integer how many have been started
@@ -38,24 +40,24 @@ local scopes = {}
 
 -- ---- ending ----
 
+-- Cancels a go block; where twice there is no memory for that, it is waited for all the same.
+local function cancel(result, reason)
+  if not pcall(core.cancel, result, reason) then pcall(core.cancel, result, reason) end
+end
+
 -- All have ended.
 local function all_ended(s)
   s.over = true
-  if s.timer then core.cancel(s.timer) else s.idle:close() end
+  if s.timer then cancel(s.timer) else s.idle:close() end
 end
 
 -- Cancels all go blocks, in order: a simulation must come out the same again.
 local function cancel_all(s, reason)
   s.cancelled = true
-  local failed, failure = false, nil
   for number = 1, s.started do
     local result = s.members[number]
-    if result then
-      local ok, err = pcall(core.cancel, result, reason)
-      if not ok then failed, failure = true, err end
-    end
+    if result then cancel(result, reason) end
   end
-  if failed then error(failure, 0) end -- out of memory
 end
 
 -- Makes the reason what the scope raises, unless it has one already.
@@ -83,6 +85,7 @@ end
 
 function Guard:__close(err)
   local s, result = self.scope, self.scope.members[self.number]
+  if not result then return end -- counted already
   s.members[self.number] = nil
   s.living = s.living - 1
   local ok, failure = true, nil
@@ -121,6 +124,20 @@ function TimerGuard:__close()
   if s.living == 0 then s.idle:close() end
 end
 
+-- A go block that dies for want of memory may die before its guard can be called: looks for such.
+local function count_again(s)
+  for number = 1, s.started do
+    local result = s.members[number]
+    if result and core.has_ended(result) then
+      fail(s, UNTOLD)
+      s.members[number] = nil
+      s.living = s.living - 1
+    end
+  end
+  if s.timer and core.has_ended(s.timer) then s.timer = false end
+  if s.living == 0 then all_ended(s) end
+end
+
 -- ---- starting ----
 
 local function start(s, class, f, ...)
@@ -155,7 +172,7 @@ function Scope:go(f, ...)
     error("scope:go: the scope has ended; start go blocks before its last one ends, or with rn.go", 2)
   end
   local result = start(self, Guard, f, ...)
-  if self.cancelled then core.cancel(result, self.reason) end
+  if self.cancelled then cancel(result, self.reason) end
   return result
 end
 
@@ -175,7 +192,7 @@ end
 -- Where the go block that waits for the scope is killed, nobody waits any more; but they end all the same.
 function Scope:__close()
   self.over = true
-  if self.timer then core.cancel(self.timer) end
+  if self.timer then cancel(self.timer) end
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
 end
 
@@ -197,22 +214,23 @@ function scopes.scope(f, opts)
   check.options(opts, { timeout = true }, "scope")
   local timeout = opts and opts.timeout
   check_timeout(timeout)
-  core.self "scope"
+  local caller = core.self "scope"
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, idle = core.chan(), timer = false, cancelled = false,
     reason = nil, raises = false, results = false, body_error = nil,
   }, Scope)
   if timeout then s.timer = core.go(core.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
   start(s, BodyGuard, f, s)
-  local tries = 0
+  local failures = 0
   repeat
     local ok, err = pcall(core.join, s.idle)
     if not ok then
-      -- Cancelled; or outside any go block a deadlock, or an interrupt. That may pass when they have been cancelled.
+      -- Cancelled; or something else, such as a deadlock outside any go block. That may pass when they have been cancelled.
       fail(s, err)
       cancel_all(s, err)
-      tries = tries + 1
-      if tries > 1 and not core.self() then error(s.reason, 0) end
+      count_again(s)
+      if not (caller and core.is_cancellation(caller, err)) then failures = failures + 1 end
+      if failures > 1 then error(s.reason, 0) end
     end
   until ok
   if s.raises then error(s.reason, 0) end
