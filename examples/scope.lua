@@ -1,6 +1,7 @@
--- Connects to a host that has several addresses, the way browsers do ("happy eyeballs"): when an address has not answered
--- after a while, or has refused, the next one is tried beside it. The first connection wins, the other attempts are
--- cancelled, and what they have opened is closed. The network is fake: each address answers, or refuses, after some ms.
+-- Connects to a host that has several addresses, the way browsers do ("happy eyeballs"): when an address has not
+-- answered after a while, or has refused, the next one is tried beside it. The first connection wins, the other
+-- attempts are cancelled, and what they have opened is closed. The network is fake: each address answers, or refuses,
+-- after some ms.
 --
 --     lua5.4 examples/scope.lua [--delay MS] [--limit MS] [ADDRESS=MS | ADDRESS=refused]...
 --
@@ -18,8 +19,8 @@ local function socket(address)
   })
 end
 
--- Connects to an address: true, or nil and what went wrong.
-local function connect(address, answer)
+-- Waits for an address's answer: true, or nil and what went wrong.
+local function connect(answer)
   if answer == "refused" then
     rn.sleep(1)
     return nil, "refused"
@@ -32,7 +33,7 @@ end
 local function try(address, answer, connected, failed)
   print(address .. ": trying")
   local sock <close> = socket(address)
-  local ok, err = connect(address, answer)
+  local ok, err = connect(answer)
   if ok then
     sock.used = connected:put(sock) -- if it is cancelled here, the socket is closed as well
   else

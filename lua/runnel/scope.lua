@@ -225,7 +225,7 @@ function scopes.scope(f, opts)
   repeat
     local ok, err = pcall(core.join, s.idle)
     if not ok then
-      -- Cancelled; or something else, such as a deadlock outside any go block. That may pass when they have been cancelled.
+      -- Cancelled; or something else, such as a deadlock outside any go block, which may pass when they are cancelled.
       fail(s, err)
       cancel_all(s, err)
       count_again(s)

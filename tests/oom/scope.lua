@@ -1,5 +1,5 @@
--- Scopes: results, an error, a timeout, cancelling from within and from outside, one in another. None of their go blocks
--- is left when they are over.
+-- Scopes: results, an error, a timeout, cancelling from within and from outside, one in another. None of their go
+-- blocks is left when they are over.
 local t = ...
 local rn = require "runnel"
 
