@@ -218,11 +218,19 @@ end
 
 -- ---- time ----
 
--- Deadlines in order, equal ones in the order in which they were asked for.
+-- Deadlines in order, equal ones in the order in which they were asked for. Returns the timer.
 function Machine:at(deadline, action)
   local i = #self.timers
   while i > 0 and self.timers[i].deadline > deadline do i = i - 1 end
-  table.insert(self.timers, i + 1, { deadline = deadline, action = action })
+  local timer = { deadline = deadline, action = action }
+  table.insert(self.timers, i + 1, timer)
+  return timer
+end
+
+function Machine:withdraw(timer)
+  for i, other in ipairs(self.timers) do
+    if other == timer then return table.remove(self.timers, i) end
+  end
 end
 
 -- The timeout channel for a deadline. Programs ask for multiples of 10 ms: only equal ones share.
@@ -248,7 +256,15 @@ local function show(results)
   return table.concat(list, ",")
 end
 
+-- Before a block waits: where it has been cancelled it gets the error instead.
+local function about_to_wait(block)
+  local reason = block.cancel
+  block.cancel = nil
+  if reason then error(reason, 0) end
+end
+
 local function enqueue(ch, is_put, value, alt, index)
+  alt.block.alt = alt
   table.insert(is_put and ch.puts or ch.takes, { alt = alt, ch = ch, value = value, index = index })
 end
 
@@ -267,12 +283,14 @@ function operations.put(m, block, op)
   local ch = m:channel(op.ch)
   local done = m:put(ch, op.value)
   if done ~= nil then return { n = 1, done } end
+  about_to_wait(block)
   enqueue(ch, true, op.value, { block = block })
 end
 
 local function take(m, block, ch)
   local results = m:take(ch)
   if results then return results end
+  about_to_wait(block)
   enqueue(ch, false, nil, { block = block })
 end
 
@@ -312,15 +330,39 @@ function operations.alts(m, block, op)
     return alts_results(op, chosen, value ~= nil and { n = 1, m:put(ch, value) } or m:take(ch))
   end
   if op.default ~= nil or op.nowait then return { n = 2, op.default, "default" } end
+  about_to_wait(block)
   local alt = { block = block }
   for i, ch in ipairs(chs) do enqueue(ch, op.ops[i].value ~= nil, op.ops[i].value, alt, i) end
 end
 
 function operations.sleep(m, block, op)
-  m:at(m.now + op.ms, function() table.insert(m.ready, { block = block, results = { n = 0 } }) end)
+  about_to_wait(block)
+  block.timer = m:at(m.now + op.ms, function()
+    block.timer = nil
+    table.insert(m.ready, { block = block, results = { n = 0 } })
+  end)
 end
 
-operations["yield"] = function(m, block) table.insert(m.ready, { block = block, results = { n = 0 } }) end
+operations["yield"] = function(m, block)
+  about_to_wait(block)
+  table.insert(m.ready, { block = block, results = { n = 0 } })
+end
+
+-- What waits is withdrawn and resumes with nothing, and so with the error. What runs, has not begun, or has something
+-- to resume with, gets it when it is about to wait.
+function operations.cancel(m, _, op)
+  local block = m.blocks[op.ch]
+  if block.dead then return { n = 1, false } end
+  if not block.cancel then
+    block.cancel, block.cancelled_with = op.reason, op.reason
+    local is_parked = block.alt and not block.alt.committed
+    if is_parked then block.alt.committed = true end
+    if block.timer then m:withdraw(block.timer) end
+    if is_parked or block.timer then table.insert(m.ready, { block = block, results = { n = 0 } }) end
+    block.timer = nil
+  end
+  return { n = 1, true }
+end
 
 function operations.go(m, _, op)
   m:spawn(op.name, op.script)
@@ -354,7 +396,8 @@ end
 
 function Machine:spawn(name, script)
   self.channels[name] = new_channel("fixed", 1)
-  table.insert(self.ready, { block = { name = name, script = script, pc = 0 } })
+  self.blocks[name] = { name = name, script = script, pc = 0 }
+  table.insert(self.ready, { block = self.blocks[name] })
 end
 
 -- Does an operation: its results, nil when the block waits, or an error.
@@ -379,14 +422,16 @@ end
 
 -- The block ends by raising.
 function Machine:fail(block, err)
+  block.dead = true
   self:close(self.channels[block.name], err)
-  self:report(block.name, err)
+  if err ~= block.cancelled_with then self:report(block.name, err) end
 end
 
 -- The block ends: with a result, or by raising.
 function Machine:finish(block)
   self.ended[block.name] = true
   if block.script.raises then return self:fail(block, block.script.raises) end
+  block.dead = true
   local result = self.channels[block.name]
   if block.script.returns ~= nil then self:put(result, block.script.returns) end
   self:close(result)
@@ -398,9 +443,18 @@ function Machine:resume(entry)
   if block.callback then return self:run_callback(block, results, "a callback") end
   local op = block.last
   if results and entry.index then results = alts_results(op, entry.index, results) end
+  if results and results.n == 0 and block.cancel then
+    results = { raise = block.cancel }
+    block.cancel = nil
+  end
   while true do
-    if results and results.raise then return self:fail(block, results.raise) end
-    if results then self:log(block.name, op.kind .. " " .. show(results)) end
+    if results and results.raise then
+      local goes_on = block.script.catches and results.raise == block.cancelled_with
+      if not goes_on then return self:fail(block, results.raise) end
+      self:log(block.name, op.kind .. " raises " .. transforms.show_error(results.raise))
+    elseif results then
+      self:log(block.name, op.kind .. " " .. show(results))
+    end
     block.pc = block.pc + 1
     op = block.script[block.pc]
     if not op then return self:finish(block) end
@@ -441,6 +495,7 @@ end
 function model.run(program, choices)
   local m = setmetatable({
     now = 0, ready = {}, timers = {}, timeouts = {}, channels = {}, events = {}, ended = {}, choices = choices,
+    blocks = {},
   }, Machine)
   for name, made in pairs(program.channels) do
     local ch = new_channel(made.kind, made.limit)

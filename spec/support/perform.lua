@@ -90,6 +90,7 @@ local function execute(made, run, on_event)
   function operations.timeout(op) return rn.timeout(op.ms):take() end
   operations["yield"] = function() rn.yield() end
   function operations.go(op) spawn(op.name, op.script) end
+  function operations.cancel(op) return rn.cancel(channel(op.ch), op.reason) end
   function operations.look(op)
     local stats = channel(op.ch):stats()
     return stats.count, stats.puts, stats.takes, stats.closed, stats.put_total, stats.take_total
@@ -143,7 +144,13 @@ local function execute(made, run, on_event)
   function spawn(name, script)
     channels[name] = rn.go(function()
       rn.rename(name)
-      for pc, op in ipairs(script) do perform(op, name, pc) end
+      for pc, op in ipairs(script) do
+        local ok, err = pcall(perform, op, name, pc)
+        if not ok then
+          if not (script.catches and core.is_cancellation(channels[name], err)) then error(err, 0) end
+          log(name, op.kind .. " raises " .. show(err))
+        end
+      end
       run.ended[name] = true
       if script.raises then error(script.raises, 0) end
       return script.returns

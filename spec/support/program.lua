@@ -2,9 +2,9 @@
 ---(perform.lua).
 ---
 ---A program is plain data, so that it can be printed, run again and made smaller (shrink.lua): channels (name -> kind,
----limit, transducer, handler) and blocks, each with a script: a list of operations, and what the block returns or
----raises at its end. A block's result channel goes by the block's name, and what tells of a channel's closing by that
----of the channel and ":done".
+---limit, transducer, handler) and blocks, each with a script: a list of operations, what the block returns or raises at
+---its end, and whether it goes on with the next operation when it is cancelled (`catches`). A block's result channel
+---goes by the block's name, and what tells of a channel's closing by that of the channel and ":done".
 
 local program = {}
 
@@ -35,9 +35,9 @@ end
 
 local OPERATIONS = weighted {
   put = 12, take = 12, alts = 12, offer = 4, poll = 4, close = 1, sleep = 3, timeout = 2, ["yield"] = 4, go = 2,
-  put_async = 3, take_async = 3, look = 2,
+  put_async = 3, take_async = 3, look = 2, cancel = 2,
 }
-local IN_CALLBACKS = weighted { offer = 4, poll = 4, close = 1, look = 1, go = 1 }
+local IN_CALLBACKS = weighted { offer = 4, poll = 4, close = 1, look = 1, go = 1, cancel = 1 }
 
 ---Makes the program of a seed.
 ---@param seed integer
@@ -79,6 +79,7 @@ function program.make(seed)
   function make.sleep() return { ms = random(6) * 10 } end
   make.timeout = make.sleep
   make["yield"] = function() return {} end
+  function make.cancel() return { ch = "b" .. random(nblocks), reason = "r" .. random(9) } end
   function make.look() return { ch = names[random(#names)] } end
   function make.go(name, depth)
     local child = name .. "." .. random(1000000)
@@ -129,6 +130,7 @@ function program.make(seed)
       script[i] = make[kind](name, depth)
       script[i].kind = kind
     end
+    script.catches = random(3) == 1 or nil
     local ending = random(6)
     if ending == 1 then script.raises = "raised by " .. name end
     if ending > 3 then script.returns = "result of " .. name end

@@ -90,7 +90,7 @@ local function each_smaller(made)
           end
         end
       end
-      for _, field in ipairs { "raises", "returns" } do
+      for _, field in ipairs { "raises", "returns", "catches" } do
         if script[field] then try(function(m) scripts(m)[s][field] = nil end) end
       end
     end
