@@ -34,11 +34,13 @@ VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/run
 ABI          = 0
 ifeq ($(shell uname),Darwin)
 MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
+HOST_LDFLAGS   = -Wl,-export_dynamic
 LIBRARY        = librunnel.$(ABI).dylib
 LIBRARY_LINK   = librunnel.dylib
 LIBRARY_FLAGS  = -dynamiclib -install_name $(PREFIX)/lib/$(LIBRARY)
 else
 MODULE_LDFLAGS = -shared
+HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
@@ -53,7 +55,7 @@ LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/m
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 
 # The executable is one file: Lua is linked into it, and libedit, where the system has them as archives; C modules find
-# Lua's functions in it (-E). Without libedit the prompt has no line editor.
+# Lua's functions in it (HOST_LDFLAGS). Without libedit the prompt has no line editor.
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
@@ -64,7 +66,7 @@ HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
-HOST_CPPFLAGS   = -iquote csrc -D_GNU_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
+HOST_CPPFLAGS   = -iquote csrc -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
@@ -125,7 +127,7 @@ $(HOST_KIND): # built again when libedit has come or gone
 
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-E -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+	$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
 
 # The library for C programs, twice. The archive has one object whose only names are those of runnel.h.
 .PHONY: library

@@ -40,7 +40,7 @@ describe("runnel, the executable", function()
       assert.equal("runnel\n", run([[-l rn=runnel -e 'rn.go(function() print "runnel" end)']]).out)
     end)
 
-    it("-v", function() assert.matches("^runnel on Lua 5%.4%.%d+  Copyright", run("-v").out) end)
+    it("-v", function() assert.matches("^runnel %d+%.%d+%.%d+%S* on Lua 5%.4%.%d+  Copyright", run("-v").out) end)
 
     it("-W", function()
       assert.equal("", run([[-e 'warn "beware"']]).err)

@@ -236,6 +236,18 @@ describe("the prompt #slow", function()
       term:expect '\n"next"\n>$'
     end)
 
+    it("between two lines, too, where it ends nothing", function()
+      open()
+      term:enter ":time rn.sleep(500)"
+      os.execute "sleep 0.2"
+      term:press "C-c"
+      term:expect "interrupted!.*of the processor.*\n>$"
+      term:enter "t = {} for i = 1, 90 do t[i] = { ('x'):rep(90) } end"
+      term:enter("t"):press "C-c"
+      term:enter "'alive'"
+      term:expect '\n"alive"\n>$'
+    end)
+
     it("in a go block that never parks, while a line is typed", function()
       open()
       term:enter "rn.go(function() while true do end end)"
@@ -294,6 +306,27 @@ describe("the prompt #slow", function()
       open()
       term:press "Up"
       term:expect "> b = a %+ 1$"
+    end)
+
+    it("that nobody else can read", function()
+      open()
+      term:enter "a = 1"
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      assert.matches("^%-rw%-%-%-%-%-%-%-", process.run(dir.path, "ls -l runnel_history").out)
+    end)
+
+    it("but not more than make sense", function()
+      local lines = {}
+      for i = 1, 2500 do lines[i] = "line" .. i end
+      dir:write("runnel_history", table.concat(lines, "\n") .. "\n")
+      open()
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      local text = dir:read "runnel_history"
+      assert.equal(1000, select(2, text:gsub("\n", "")))
+      assert.matches("^line1501\n", text)
+      assert.matches("\nline2500\n$", text)
     end)
 
     it("even where there is no place for them", function()
@@ -391,6 +424,10 @@ describe("the prompt #slow", function()
       term:expect "\nch:offer%(v%)\n    what put returns, or nil if it would have to wait\n>$"
       term:enter ":doc rn.alt"
       term:expect "\nrn.alt {.*\n>$"
+      term:enter ":doc take"
+      term:expect "\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n>$"
+      term:enter ":doc tap"
+      term:expect "\nrn.mult%(ch%)\n    [^>]+\n>$"
       term:enter ":doc nonsense"
       term:expect "\nthere is nothing by the name of nonsense\n>$"
       term:enter ":help"
@@ -401,6 +438,26 @@ describe("the prompt #slow", function()
       term:enter ":nope"
       term:expect "\nthere is no command :nope; :help lists them\n>$"
     end)
+  end)
+
+  it("does what the README says", function()
+    local readme = assert(io.open("README.md")):read "a"
+    local session = readme:match "\n    %$ runnel\n(.-)\n\n"
+    open(nil, { columns = 120, rows = 60 })
+    -- Times differ, and so does the width of their column.
+    local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end
+    local expected = {}
+    for line in (session .. "\n"):gmatch "    (.-)\n" do
+      local input = line:match "^> (.*)$"
+      if input then
+        term:enter(input)
+        term:expect("\n> " .. input:gsub("%W", "%%%0") .. "\n.*>$")
+      end
+      expected[#expected + 1] = plain(line)
+    end
+    local screen = plain(term:screen():gsub("^[^\n]*\n", ""):gsub("\n>$", "")) .. "\n"
+    assert.equal(table.concat(expected, "\n") .. "\n", screen)
+    assert.is_true(#expected > 10)
   end)
 
   it("ends with its terminal", function()

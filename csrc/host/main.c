@@ -15,6 +15,7 @@
 #include "options.h"
 #include "output.h"
 #include "prompt.h"
+#include "runnel.h"
 #include "script.h"
 
 typedef struct Command {
@@ -24,7 +25,7 @@ typedef struct Command {
 } Command;
 
 static void print_version(void) {
-  (void)printf("runnel on %s\n", LUA_COPYRIGHT);
+  (void)printf("runnel %s on %s\n", RUNNEL_VERSION, LUA_COPYRIGHT);
   (void)fflush(stdout);
 }
 

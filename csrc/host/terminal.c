@@ -1,6 +1,7 @@
 /* terminal.c: see terminal.h. */
 #include "terminal.h"
 
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -93,6 +94,17 @@ static int term_run(lua_State *L) {
   return lua_gettop(L);
 }
 
+/* append(path, text) -> whether it was written, to a file that nobody else may read where it is new */
+static int term_append(lua_State *L) {
+  size_t size;
+  const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  bool written = fd >= 0 && write(fd, text, size) == (ssize_t)size;
+  if (fd >= 0) (void)close(fd);
+  lua_pushboolean(L, written);
+  return 1;
+}
+
 /* How many rows have been painted; output that comes next takes them off the screen. */
 static int painted;
 
@@ -134,7 +146,7 @@ int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
       {"more", term_more}, {"run", term_run},   {"size", term_size},
-      {"paint", term_paint}, {NULL, NULL},
+      {"paint", term_paint}, {"append", term_append}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

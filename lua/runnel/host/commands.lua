@@ -148,19 +148,27 @@ local function print_entries(entries)
   for _, entry in ipairs(entries) do print(table.concat(entry.calls, "  ") .. "\n    " .. entry.text) end
 end
 
+-- Whether an entry of the contract is about a name, as in "take", "ch:take" or "rn.alts".
+local function is_about(entry, prefix, name)
+  for _, call in ipairs(entry.calls) do
+    if call:find("^" .. prefix .. "[.:]" .. name .. "%f[^%w_]") then return true end
+  end
+  if prefix ~= "%a+" then return false end
+  for _, other in ipairs(entry.names) do
+    if other == name then return true end
+  end
+  return false
+end
+
 function command.doc(rest)
-  local name = rest:match "^[%a_.:]*[.:]([%a_]+)%(?%)?$" or rest:match "^[%a_]+$"
-  if not name then fail ":doc needs a name, as in :doc take or :doc rn.alts" end
+  local prefix, name = rest:match "^(%a+)[.:]([%a_]+)$"
+  if not prefix then prefix, name = "%a+", rest:match "^[%a_]+$" end
+  if not name then fail ":doc needs a name, as in :doc take, :doc ch:take or :doc rn.alts" end
   local found = {}
   for _, entry in ipairs(contract) do
-    for _, other in ipairs(entry.names) do
-      if other == name then
-        found[#found + 1] = entry
-        break
-      end
-    end
+    if is_about(entry, prefix, name) then found[#found + 1] = entry end
   end
-  if #found == 0 then fail("there is nothing by the name of %s", name) end
+  if #found == 0 then fail("there is nothing by the name of %s", rest) end
   print_entries(found)
 end
 

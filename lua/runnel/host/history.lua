@@ -2,6 +2,8 @@
 ---~/.runnel_history. Each is written at once, so that it is there whatever ends the session, and sessions at the same
 ---time all add to it.
 
+local terminal = require "runnel.host.terminal"
+
 local KEPT = 1000
 
 ---@class runnel.host.history
@@ -25,21 +27,17 @@ function history.load()
   local lines, n = last_lines(file)
   file:close()
   if n > 2 * KEPT then
-    local new = io.open(path, "w")
-    if new then
-      new:write(table.concat(lines, "\n"), "\n")
-      new:close()
-    end
+    -- Made anew under another name, so that it is whole whatever happens.
+    local new = path .. ".new"
+    os.remove(new)
+    if terminal.append(new, table.concat(lines, "\n") .. "\n") then os.rename(new, path) end
   end
   return lines
 end
 
 ---@param line string
 function history.add(line)
-  local file = path and line:find "%S" and io.open(path, "a")
-  if not file then return end
-  file:write(line, "\n")
-  file:close()
+  if path and line:find "%S" then terminal.append(path, line .. "\n") end
 end
 
 return history
