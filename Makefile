@@ -267,6 +267,15 @@ check-oom: ## every allocation of tests/oom/*.lua fails once
 run-oom: $(BUILD)/oom
 	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--long 10)
 
+.PHONY: check-fuzz run-fuzz
+check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: that one again
+	$(SETUP) fuzz
+	$(THEN) run-fuzz CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
+run-fuzz: $(BUILD)/fuzz
+	mkdir -p $(BUILD)/corpus
+	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
+	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=20000 -seed=1))
+
 .PHONY: check-gc run-gc
 check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
 	$(SETUP) san
@@ -322,6 +331,9 @@ check-threads: ## states in threads of their own, under the thread sanitizer: th
 	$(THEN) run-threads BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
 run-threads: $(BUILD)/threads
 	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
+
+$(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/invariants.o $(OBJECTS)
+	$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 

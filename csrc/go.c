@@ -144,9 +144,11 @@ static void yielded(lua_State *L, Sched *S, Go *go, int n) {
 
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
-  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else"); /* may raise, so it is first */
+  /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on: to allocate
+     before it has left them might free them. */
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   sched_withdraw(S, &go->alt);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   end(L, S, go, 0, at + 1);
   lua_settop(L, at);
 }
@@ -227,4 +229,6 @@ void go_open(lua_State *L) {
   lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
   lua_pop(L, 1);
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
+  lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
 }

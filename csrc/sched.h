@@ -36,6 +36,7 @@ enum {
   SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of report.c */
   SCHED_TELL,        /* tells of an error */
   SCHED_DESCRIBE,    /* describes a go block that has raised */
+  SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
   SCHED_NUSER = SCHED_CARRIERS

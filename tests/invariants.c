@@ -3,8 +3,6 @@
 
 #include <lauxlib.h>
 
-#include "sched.h"
-
 /* Leaves with what is broken unless the condition holds. */
 #define MUST(condition, what) \
   do { \
@@ -163,16 +161,24 @@ static const char *check_pools(lua_State *L, int at, const Sched *S) {
   return NULL;
 }
 
-const char *invariants_broken(lua_State *L) {
-  int top = lua_gettop(L);
-  const char *broken = "runnel.core has not been loaded";
+Sched *invariants_sched(lua_State *L) {
+  int at = lua_gettop(L) + 1;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, "runnel.core") == LUA_TTABLE && lua_getfield(L, -1, "go") == LUA_TFUNCTION &&
-      lua_getupvalue(L, -1, 1)) {
-    int at = top + 1;
-    lua_replace(L, at);
-    lua_settop(L, at);
-    const Sched *S = (const Sched *)lua_touserdata(L, at);
+  if (lua_getfield(L, LUA_REGISTRYINDEX, "runnel.core") == LUA_TTABLE && lua_getfield(L, -1, "go") == LUA_TFUNCTION) {
+    lua_getupvalue(L, -1, 1);
+  } else {
+    lua_pushnil(L);
+  }
+  lua_replace(L, at);
+  lua_settop(L, at);
+  return (Sched *)lua_touserdata(L, at);
+}
+
+const char *invariants_broken(lua_State *L) {
+  int top = lua_gettop(L), at = top + 1;
+  const char *broken = "runnel.core has not been loaded";
+  const Sched *S = invariants_sched(L);
+  if (S) {
     broken = check_rest(S);
     if (!broken) broken = check_ready(L, at, S);
     if (!broken) broken = check_heap(L, at, S);

@@ -5,6 +5,11 @@
 
 #include <lua.h>
 
+#include "sched.h"
+
+/* Pushes the scheduler of a state in which runnel.core has been loaded, or nil, and returns it, or NULL. */
+Sched *invariants_sched(lua_State *L);
+
 /* Checks everything that hangs from the scheduler of a state in which runnel.core has been loaded. Returns NULL, or what is
    broken. Allocates next to nothing. To be called outside any go block. */
 const char *invariants_broken(lua_State *L);
