@@ -274,7 +274,7 @@ check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: fo
 run-fuzz: $(BUILD)/fuzz
 	mkdir -p $(BUILD)/corpus
 	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
-	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=20000 -seed=1))
+	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
 
 .PHONY: check-gc run-gc
 check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
@@ -333,7 +333,7 @@ run-threads: $(BUILD)/threads
 	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
+	$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 

@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 
+#include "anchor.h"
 #include "report.h"
 #include "sched.h"
 
@@ -174,10 +175,23 @@ static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_err
   return ok;
 }
 
+/* Commits an alt before code of the user's runs on its behalf, and pushes its owner: that code may close the coroutine, and
+   nobody else holds a go block that has ended. */
+static void claim(lua_State *L, Alt *alt) {
+  Sched *S = sched_self(L);
+  sched_claim(L, S, alt);
+  if (alt == &S->outside) lua_pushnil(L);
+  else anchor_push(L, sched_go(alt));
+}
+
 /* Wakes an owner with the value on top of L as the result of its take or put, or as the error that it raises. A callback
    has no caller to raise it in: on_error hears of it, and the callback gets `instead` (nil or false) and the error. */
 static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Instead instead) {
   Sched *S = sched_self(L);
+  if (UNLIKELY(alt->state == ALT_DEAD)) {
+    lua_pop(L, 1);
+    return;
+  }
   if (!ok && alt->flags & ALT_CALLBACK) {
     lua_pushvalue(L, -1);
     report(L, at);
@@ -209,10 +223,11 @@ static void serve(lua_State *L, Chan *ch, int at) {
     /* Committed before the policy's code runs: that may do anything to the other channels of an alts. */
     Alt *alt = w->alt;
     int port = w->at;
-    sched_claim(L, ch->sched, alt);
+    claim(L, alt);
     bool ok = fetch(L, ch, at, LEAVE);
     if (ok) ch->take_total++;
     deliver(L, at, alt, port, ok, NIL_INSTEAD);
+    lua_pop(L, 1);
   }
 }
 
@@ -321,12 +336,12 @@ int chan_user_add(lua_State *L) {
 static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   Alt *alt = w->alt;
   int port = w->at, top = lua_gettop(L);
-  sched_claim(L, ch->sched, alt);
+  claim(L, alt);
   lua_pushvalue(alt->co, port + 1);
   lua_xmove(alt->co, L, 1);
   bool ok = true;
-  if (ch->flags & CHAN_XFORM) step(L, ch, at, top + 1);
-  else ok = store(L, ch, at, top + 1, LEAVE);
+  if (ch->flags & CHAN_XFORM) step(L, ch, at, top + 2);
+  else ok = store(L, ch, at, top + 2, LEAVE);
   if (ok) {
     ch->put_total++;
     lua_pushboolean(L, 1);

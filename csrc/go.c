@@ -149,6 +149,7 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   sched_withdraw(S, &go->alt);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  if (go == S->root) go->alt.flags |= ALT_RAISE | ALT_BARE; /* its coroutine has neither results nor the error */
   end(L, S, go, 0, at + 1);
   lua_settop(L, at);
 }

@@ -21,7 +21,8 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
     return report_deadlock(L, what);
   }
   if (go->alt.flags & ALT_RAISE) {
-    lua_xmove(co, L, 1);
+    if (go->alt.flags & ALT_BARE) lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+    else lua_xmove(co, L, 1);
     return lua_error(L);
   }
   int n = lua_gettop(co) - 1; /* below them is the scheduler, with which every go block's stack begins */

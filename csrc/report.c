@@ -118,8 +118,8 @@ void report_go_name(lua_State *L, Go *go, int at) {
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
   lua_Debug ar;
-  if (!outermost(co, &ar)) {
-    if (lua_gettop(co) <= go->alt.nresults) {
+  if (!co || !outermost(co, &ar)) {
+    if (!co || lua_gettop(co) <= go->alt.nresults) { /* a finalizer has ended it while it was being listed */
       lua_pushliteral(L, "?");
       return;
     }
@@ -131,9 +131,10 @@ void report_go_name(lua_State *L, Go *go, int at) {
 }
 
 void report_where(lua_State *L, const Go *go) {
+  lua_State *co = go->alt.co;
   lua_Debug ar;
-  for (int level = 0; lua_getstack(go->alt.co, level, &ar); level++) {
-    lua_getinfo(go->alt.co, "Sl", &ar);
+  for (int level = 0; co && lua_getstack(co, level, &ar); level++) {
+    lua_getinfo(co, "Sl", &ar);
     if (ar.currentline > 0) {
       lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
       return;

@@ -1,5 +1,5 @@
--- What an input of tests/fuzz.c does, byte by byte. Each byte chooses the next operation or a detail of it; whoever runs
--- next reads on, so that an input tells what happens and in which order. When it is at its end all comes to rest, and
+-- What an input of tests/fuzz.c does, byte by byte. Each byte chooses the next operation or a detail of it; whoever
+-- runs next reads on, so that an input tells what happens and in which order. When it is at its end all comes to rest, and
 -- what is left is looked at.
 
 local t, input = ...
@@ -257,7 +257,12 @@ local waiting = {
     end
     unclosable[co] = nil
   end,
-  function() for v in any() do took(v) break end end,
+  function()
+    for v in any() do
+      took(v)
+      if chance(2) then break end
+    end
+  end,
   function() coroutine.wrap(function() took((any():take())) end)() end, -- cannot wait
   function() if chance(4) then coroutine.yield(1) end end, -- ends the go block
   function() table.sort({ 1, 2, 3 }, function() any():take() return false end) end, -- cannot wait

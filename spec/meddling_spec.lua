@@ -1,0 +1,112 @@
+-- Coroutines of go blocks that somebody else closes or resumes, at inconvenient moments.
+local rn = require "runnel"
+local finalizers = require "spec.support.finalizers"
+local stage = require "spec.support.stage"
+local xforms = require "spec.support.xforms"
+
+describe("a go block whose coroutine is closed from without", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- A go block that parks in f; returns its coroutine and result channel.
+  local function parked(f, ...)
+    local co
+    local result = rn.go(function(...)
+      co = coroutine.running()
+      f(...)
+    end, ...)
+    rn.step()
+    return co, result
+  end
+
+  it("may be all that held the channel it waited on", function()
+    collectgarbage("incremental", 100, 1000, 1)
+    for i = 1, 500 do
+      local co, result = parked(function()
+        local ch = rn.chan(1)
+        if i % 3 == 0 then rn.alts { ch, rn.chan() } else ch:take() end
+      end)
+      if i % 2 == 0 then collectgarbage() end -- its channels keep it now
+      coroutine.close(co)
+      local value, err = result:take()
+      assert.is_nil(value)
+      assert.matches("closed or resumed by somebody else", err)
+    end
+    collectgarbage("incremental", 200, 100, 13)
+    assert.same({}, stage.others())
+  end)
+
+  it("while its put goes through a transducer is done with, and the take goes on", function()
+    local co, result
+    local ch = rn.chan(1, xforms.map(function(v)
+      if v == "second" then
+        assert(coroutine.close(co))
+        co, result = nil, result:poll()
+        collectgarbage()
+      end
+      return v
+    end))
+    ch:put "first"
+    co, result = parked(ch.put, ch, "second")
+    assert.equal("first", ch:take())
+    assert.equal("second", ch:take())
+    assert.same({}, stage.others())
+    assert.is_nil(result)
+  end)
+
+  it("while a policy looks for its value is done with, and the value with it", function()
+    local co
+    local values = {}
+    local ch = rn.chan {
+      full = function() return false end,
+      add = function(_, v) values[#values + 1] = v end,
+      remove = function()
+        if co then coroutine.close(co) end
+        co = nil
+        collectgarbage()
+        return table.remove(values, 1)
+      end,
+      count = function() return #values end,
+    }
+    co = parked(ch.take, ch)
+    assert.is_true(ch:put "lost with its taker")
+    assert.is_true(ch:put "kept")
+    assert.equal("kept", ch:take())
+    assert.same({}, stage.others())
+  end)
+
+  it("by a finalizer, while all are listed, is listed or is not", function()
+    local coroutines = {}
+    for i = 1, 100 do coroutines[i] = parked(function() rn.chan():take() end) end
+    local n = 0
+    finalizers.among(function()
+      n = n + 1
+      if coroutines[n] then coroutine.close(coroutines[n]) end
+    end, function()
+      while n < 100 do
+        for _, entry in ipairs(rn.ps()) do assert.is_string(entry.name) end
+      end
+    end)
+    assert.same({}, stage.others())
+  end)
+end)
+
+describe("run", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  for _, meddle in ipairs { "close", "resume" } do
+    it(("raises when somebody else has used coroutine.%s on what it runs"):format(meddle), function()
+      local ok, err = pcall(rn.run, function()
+        local me = coroutine.running()
+        rn.go(function() coroutine[meddle](me) end)
+        pcall(rn.sleep, 1000) -- that fails where it is resumed; and then it goes on, outside any go block
+        return "a result", "that nobody gets"
+      end)
+      assert.is_false(ok)
+      assert.matches("closed or resumed by somebody else", err)
+      assert.same({}, stage.others())
+      assert.equal("fine", rn.run(function() return "fine" end))
+    end)
+  end
+end)
