@@ -156,12 +156,17 @@ env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 .PHONY: demo run-demo
-demo: ## set up, build, count the words of real text and run the table of pipelines
-	$(SETUP) run
+demo: ## set up, build, count the words of real text, run the table of pipelines and, with luv, processes
+	$(SETUP) demo
 	$(THEN) run-demo
 run-demo: programs
 	$(LUA) examples/wordcount.lua
 	$(LUA) examples/pipeline.lua
+	@if $(LUA) -e 'require "luv"' 2>/dev/null; then $(DEMO_XARGS); else echo "without luv, no processes"; fi
+
+# The largest programs, eight at a time; what it says in the end is how many there were.
+DEMO_XARGS = ls -S /usr/bin/* | head -n 40 | $(LUA) examples/xargs.lua -P 8 -v $(SHA256)
+SHA256     = $(shell command -v sha256sum || echo shasum -a 256)
 
 .PHONY: test run-specs
 test: ## set up, build and run the specs

@@ -62,6 +62,7 @@ build = {
     ["runnel.pipeline"] = "lua/runnel/pipeline.lua",
     ["runnel.plumbing"] = "lua/runnel/plumbing.lua",
     ["runnel.priority_buffer"] = "lua/runnel/priority_buffer.lua",
+    ["runnel.prompt"] = "lua/runnel/prompt.lua",
     ["runnel.pub"] = "lua/runnel/pub.lua",
     ["runnel.scope"] = "lua/runnel/scope.lua",
     ["runnel.sim"] = "lua/runnel/sim.lua",

@@ -43,6 +43,11 @@ describe("runnel.driver.cqueues", function()
     assert.error_matches(function() rn.chan():take() end, "deadlock")
   end)
 
+  it("does not wait for a thread that ends without a word", function()
+    threads:wrap(function() end)
+    rn.run()
+  end)
+
   it("wakes for runnel's timers while the threads sleep", function()
     threads:wrap(function() cqueues.sleep(60) end)
     local start = rn.now()

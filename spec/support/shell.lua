@@ -11,7 +11,8 @@ function shell.contents(path)
   return file:read "a"
 end
 
----Runs a shell command in which `lua` stands for the interpreter; it is killed after a minute.
+---Runs a shell command in which `lua` stands for the interpreter, which is killed after a minute; $LUA is its name, for
+---where its process must be the command itself.
 ---@param command string
 ---@return string output
 ---@return string errors what it wrote to stderr
@@ -20,7 +21,7 @@ end
 function shell.run(command)
   local script, errors = os.tmpname(), os.tmpname()
   local file <close> = assert(io.open(script, "w"))
-  file:write(('lua() { timeout -k 1 60 %s "$@"; }\n%s\n'):format(LUA, command))
+  file:write(('LUA="%s"; lua() { timeout -k 1 60 $LUA "$@"; }\n%s\n'):format(LUA, command))
   file:close()
   local start = rn.now()
   local pipe = assert(io.popen(("sh %s 2>%s"):format(script, errors)))

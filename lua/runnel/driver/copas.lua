@@ -6,9 +6,9 @@
 ---    copas.addthread(function() page:put_async((require "copas.http".request "http://localhost/")) end)
 ---    print(page:take())
 ---
----A thread of Copas' must not park; put_async, take_async, offer, poll and rn.go are for it. What waits the way of Copas,
----such as its sockets, is for its threads only. Before version 2, Copas cannot tell that it has nothing left to do, and
----so rn.run() does not end.
+---A thread of Copas' must not park; put_async, take_async, offer, poll and rn.go are for it. What waits the way of
+---Copas, such as its sockets, is for its threads only. Before version 2, Copas cannot tell that it has nothing left to
+---do, and so rn.run() does not end.
 
 local need = require "runnel.need"
 local copas = need("copas", "Debian's lua-copas, LuaRocks' copas")

@@ -20,8 +20,8 @@ local FAR = 1 << 40 -- ms
 local keeper -- a timer, active in run only
 local function nothing() end
 
--- Runs what is ready, and returns for how many ms libuv would wait then; less than 0 for ever. A loop that no handle keeps
--- alive would not run at all, though there may be others in it: hence, for the moment, one that does.
+-- Runs what is ready, and returns for how many ms libuv would wait then; less than 0 for ever. A loop that no handle
+-- keeps alive would not run at all, though there may be others in it: hence, for the moment, one that does.
 local function run()
   if not keeper or keeper:is_closing() then keeper = uv.new_timer() end
   keeper:start(FAR, 0, nothing)

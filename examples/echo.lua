@@ -1,0 +1,48 @@
+-- A server that sends back whatever it is sent, to any number of clients at a time. Needs luv.
+--
+--     lua5.4 examples/echo.lua [HOST] PORT        on 127.0.0.1 by default; port 0 is any that is free
+--     lua5.4 examples/echo.lua 7007 & echo hello | nc -N 127.0.0.1 7007
+--
+-- Each client has a go block. While a client does not read what it is sent, nothing more is read from it. Ctrl-C ends
+-- the server. examples/echo_load.lua is a client that puts load on it.
+
+local rn = require "runnel"
+local uv = require "runnel.uv"
+
+local host, port = arg[1], arg[2]
+if not port then host, port = "127.0.0.1", host end
+port = math.tointeger(tonumber(port))
+if not port or port < 0 or port > 65535 or arg[3] then
+  io.stderr:write "usage: lua5.4 examples/echo.lua [HOST] PORT\n  PORT: a whole number from 0 to 65535\n"
+  os.exit(2)
+end
+
+local served, open = 0, {}
+
+local function serve(conn)
+  open[conn] = true
+  for chunk in conn:read() do
+    if not conn:write(chunk) then break end
+  end
+  conn:close()
+  open[conn] = nil
+  served = served + 1
+end
+
+local clients, at, err = uv.listen(host, port)
+if not at then
+  io.stderr:write("echo: ", err, "\n")
+  os.exit(1)
+end
+io.stderr:write("listening on ", host, ", port ", at, "\n")
+
+local interrupted = uv.signal("int", "term")
+while true do
+  local conn, from = rn.alts { interrupted, clients }
+  if from == interrupted then break end
+  rn.go(serve, conn)
+end
+clients:close()
+for conn in pairs(open) do conn:close() end
+io.stderr:write(served, " clients were served\n")
+os.exit(0, true)

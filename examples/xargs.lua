@@ -1,0 +1,138 @@
+-- Runs a command for every line of standard input, N at a time, with the line as the last argument. Needs luv.
+--
+--     lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
+--     ls -d "$PWD"/csrc/*.c | lua5.4 examples/xargs.lua -P 8 -v sha256sum
+--
+-- It does what `xargs -r -d '\n' -n 1 -P N` does, but does not mix what the commands write to standard output: it comes
+-- command by command, in the order of the lines, or with -u in that in which the commands end. -v tells in the end how
+-- many ran, and at a time. While it runs, a terminal shows how far it has got.
+--
+-- Exit status: 0; 123 where a command exited with 1 to 125; and, running no further commands, 124 where one exited with
+-- 255, 125 where one was killed by a signal, 126 where it cannot be run, 127 where it is not found. 130 after Ctrl-C,
+-- which ends the commands that run.
+
+local rn = require "runnel"
+local uv = require "runnel.uv"
+local is_terminal = require "luv".guess_handle(2) == "tty"
+
+-- Finished commands whose output may wait for its turn behind that of a slow one.
+local WINDOW = 1000
+
+local function usage()
+  io.stderr:write [[
+usage: lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
+  -P N: so many commands at a time, a whole number from 1; 1 by default
+  -u: output in the order in which commands end, not in that of the lines
+  -v: say in the end how many commands ran, and how many at a time
+]]
+  os.exit(2)
+end
+
+local function complain(...) io.stderr:write("xargs: ", table.concat { ... }, "\n") end
+
+-- ---- the command line ----
+
+local n, pipeline, verbose, command = 1, rn.pipeline_async, false, nil
+local i = 1
+while arg[i] do
+  local option = arg[i]
+  if option == "-P" then
+    i = i + 1
+    n = math.tointeger(tonumber(arg[i]))
+    if not n or n < 1 then usage() end
+  elseif option == "-u" then
+    pipeline = rn.pipeline_async_unordered
+  elseif option == "-v" then
+    verbose = true
+  else
+    if option == "--" then i = i + 1 elseif option:find "^%-" then usage() end
+    command = table.move(arg, i, #arg, 1, {})
+    break
+  end
+  i = i + 1
+end
+if not command or #command == 0 then usage() end
+
+-- ---- running ----
+
+local lines = uv.lines(0)
+local status = 0 -- ours
+local stopped = false -- whether no further command is to run
+local processes = {} -- that run
+local started, running, peak, ended, failed = 0, 0, 0, 0, 0
+
+-- Runs no further command.
+local function stop(with)
+  stopped = true
+  status = math.max(status, with)
+  lines:close()
+end
+
+-- What the end of a command means for us. `exit` is nil where it could not be run at all, for which there is `err`.
+local function judge(exit, err)
+  if not exit then
+    complain(err)
+    stop(err:find "ENOENT" and 127 or 126)
+  elseif exit.signal then
+    complain(command[1], ": terminated by signal ", exit.signal)
+    stop(125)
+  elseif exit.code == 255 then
+    complain(command[1], ": exited with status 255; aborting")
+    stop(124)
+  elseif exit.code ~= 0 then
+    status = math.max(status, 123)
+    failed = failed + 1
+  end
+end
+
+-- Puts what a process has written on `result`, and closes that when the process has ended.
+local function follow(process, result)
+  local output = table.concat(rn.into({}, process.stdout):take() or {})
+  local exit, err = process.exit:take()
+  processes[process] = nil
+  running = running - 1
+  if not stopped then judge(exit, err) end
+  result:put(output)
+  result:close()
+end
+
+local function job(line, result)
+  if stopped then return result:close() end
+  local words = table.move(command, 1, #command, 1, { stdin = false, stderr = 2 })
+  words[#words + 1] = line
+  local process = uv.spawn(words)
+  processes[process] = true
+  started, running = started + 1, running + 1
+  peak = math.max(peak, running)
+  rn.go(follow, process, result)
+end
+
+-- The line that a terminal shows, last of all; nil takes it away.
+local function progress(text)
+  if is_terminal then io.stderr:write("\r\27[K", text or "") end
+end
+
+local interrupted = uv.signal("int", "term")
+rn.go(function()
+  if not interrupted:take() then return end
+  stop(130)
+  for process in pairs(processes) do process:close() end
+end)
+
+local options = pipeline == rn.pipeline_async and { window = math.max(n, WINDOW) } or nil
+local results = pipeline(n, rn.chan(), job, lines, true, options)
+for output in results do
+  progress(nil)
+  local written, err = io.stdout:write(output)
+  if not written or not io.stdout:flush() then
+    complain("standard output: ", err or "cannot be written")
+    stop(1)
+    for process in pairs(processes) do process:close() end
+    break
+  end
+  ended = ended + 1
+  progress(("%d done, %d of them failed; %d running"):format(ended, failed, running))
+end
+progress(nil)
+if verbose then complain(("%d commands, %d at a time at most"):format(started, peak)) end
+os.exit(status, true)
