@@ -1,6 +1,6 @@
 -- What an input of tests/fuzz.c does, byte by byte. Each byte chooses the next operation or a detail of it; whoever
--- runs next reads on, so that an input tells what happens and in which order. When it is at its end all comes to rest, and
--- what is left is looked at.
+-- runs next reads on, so that an input tells what happens and in which order. When it is at its end all comes to rest,
+-- and what is left is looked at.
 
 local t, input = ...
 local core = require "runnel.core"
@@ -260,7 +260,7 @@ local waiting = {
   function()
     for v in any() do
       took(v)
-      if chance(2) then break end
+      if over() or chance(2) then break end
     end
   end,
   function() coroutine.wrap(function() took((any():take())) end)() end, -- cannot wait
