@@ -350,18 +350,128 @@ end
 
 -- What waits is withdrawn and resumes with nothing, and so with the error. What runs, has not begun, or has something
 -- to resume with, gets it when it is about to wait.
-function operations.cancel(m, _, op)
-  local block = m.blocks[op.ch]
-  if block.dead then return { n = 1, false } end
+function Machine:cancel(block, reason)
+  if block.dead then return false end
   if not block.cancel then
-    block.cancel, block.cancelled_with = op.reason, op.reason
+    block.cancel, block.cancelled_with = reason, reason
     local is_parked = block.alt and not block.alt.committed
     if is_parked then block.alt.committed = true end
-    if block.timer then m:withdraw(block.timer) end
-    if is_parked or block.timer then table.insert(m.ready, { block = block, results = { n = 0 } }) end
+    if block.timer then self:withdraw(block.timer) end
+    if is_parked or block.timer then table.insert(self.ready, { block = block, results = { n = 0 } }) end
     block.timer = nil
   end
-  return { n = 1, true }
+  return true
+end
+
+function operations.cancel(m, _, op) return { n = 1, m:cancel(m.blocks[op.ch], op.reason) } end
+
+-- ---- scopes ----
+
+local function close_idle(m, s)
+  s.is_idle = true
+  local alt = s.caller.alt
+  if s.joined or alt.committed then return end
+  alt.committed = true
+  table.insert(m.ready, { block = s.caller, results = { n = 1 } })
+end
+
+local function all_ended(m, s)
+  if s.timer then m:cancel(s.timer, "over") else close_idle(m, s) end
+end
+
+local function cancel_all(m, s, reason)
+  s.cancelled = true
+  for i = 1, s.started do
+    if s.members[i] then m:cancel(s.members[i], reason) end
+  end
+end
+
+local function fail_scope(s, reason)
+  if not s.raises then s.raises, s.reason = true, reason end
+end
+
+-- A go block of a scope ends, with what it returns or an error.
+local function member_ended(m, block, returns, err)
+  local s = block.scope
+  s.members[block.number] = nil
+  s.living = s.living - 1
+  if err == nil then
+    if block.number == 1 then s.results = { returns } end
+  else
+    if block.number == 1 then s.body_error = err end
+    if not s.raises and err ~= block.cancelled_with then
+      fail_scope(s, err)
+      if not s.cancelled then cancel_all(m, s, err) end
+      block.cancelled_with = err
+    end
+  end
+  if s.living == 0 then all_ended(m, s) end
+end
+
+local function add_member(m, s, name, script)
+  s.started, s.living = s.started + 1, s.living + 1
+  local block = m:spawn(name, script)
+  block.scope, block.number = s, s.started
+  s.members[s.started] = block
+  if s.cancelled then m:cancel(block, s.reason) end
+  return block
+end
+
+local function outcome(s)
+  s.joined = true
+  if s.results and not s.raises then return { n = 2, true, s.results[1] } end
+  local err = s.body_error
+  if s.raises then err = s.reason end
+  if err == s.caller.cancelled_with then return { raise = err } end
+  return { n = 2, false, err }
+end
+
+-- The caller waits until all have ended.
+local function join(s)
+  if s.is_idle then return outcome(s) end
+  about_to_wait(s.caller)
+  s.caller.alt = { block = s.caller }
+end
+
+-- The caller is resumed: its scope is over, or it has been cancelled.
+local function resumed_in_scope(m, s, results)
+  local reason = s.caller.cancel
+  if results.n > 0 or not reason then return outcome(s) end
+  s.caller.cancel = nil
+  fail_scope(s, reason)
+  cancel_all(m, s, reason)
+  return join(s)
+end
+
+-- The go block that waits for the timeout of a scope.
+function Machine:run_timer(block, results)
+  local s = block.times
+  if not results then
+    block.timer = self:at(self.now + s.ms, function()
+      block.timer = nil
+      table.insert(self.ready, { block = block, results = { n = 0 } })
+    end)
+    return
+  end
+  if not block.cancel then
+    local reason = ("scope: its go blocks had not all ended after %d ms"):format(s.ms)
+    fail_scope(s, reason)
+    cancel_all(self, s, reason)
+  end
+  s.timer, block.dead = nil, true
+  if s.living == 0 then close_idle(self, s) end
+end
+
+function operations.scope(m, block, op)
+  about_to_wait(block)
+  local s = { caller = block, members = {}, started = 0, living = 0, ms = op.ms }
+  if op.ms then
+    s.timer = { times = s }
+    table.insert(m.ready, { block = s.timer })
+  end
+  add_member(m, s, op.name, op.script).children = op.children
+  block.in_scope = s
+  return join(s)
 end
 
 function operations.go(m, _, op)
@@ -398,6 +508,7 @@ function Machine:spawn(name, script)
   self.channels[name] = new_channel("fixed", 1)
   self.blocks[name] = { name = name, script = script, pc = 0 }
   table.insert(self.ready, { block = self.blocks[name] })
+  return self.blocks[name]
 end
 
 -- Does an operation: its results, nil when the block waits, or an error.
@@ -422,6 +533,7 @@ end
 
 -- The block ends by raising.
 function Machine:fail(block, err)
+  if block.scope then member_ended(self, block, nil, err) end
   block.dead = true
   self:close(self.channels[block.name], err)
   if err ~= block.cancelled_with then self:report(block.name, err) end
@@ -431,6 +543,7 @@ end
 function Machine:finish(block)
   self.ended[block.name] = true
   if block.script.raises then return self:fail(block, block.script.raises) end
+  if block.scope then member_ended(self, block, block.script.returns) end
   block.dead = true
   local result = self.channels[block.name]
   if block.script.returns ~= nil then self:put(result, block.script.returns) end
@@ -441,7 +554,15 @@ end
 function Machine:resume(entry)
   local block, results = entry.block, entry.results
   if block.callback then return self:run_callback(block, results, "a callback") end
+  if block.times then return self:run_timer(block, results) end
   local op = block.last
+  if results and op.kind == "scope" then
+    results = resumed_in_scope(self, block.in_scope, results)
+    if not results then return end
+  end
+  for i, script in ipairs(not results and block.children or {}) do
+    add_member(self, block.scope, block.name .. "." .. i, script)
+  end
   if results and entry.index then results = alts_results(op, entry.index, results) end
   if results and results.n == 0 and block.cancel then
     results = { raise = block.cancel }
@@ -466,8 +587,8 @@ end
 
 -- ---- what is left ----
 
--- The operations that wait, as "take", "put" or "alts" -> how many.
-local function count_waiting(channels)
+-- The operations that wait, as "take", "put" or "alts" -> how many. Who waits for a scope takes.
+local function count_waiting(channels, blocks)
   local counts, seen = {}, {}
   local function count(queue, what)
     for _, waiter in ipairs(queue) do
@@ -484,6 +605,10 @@ local function count_waiting(channels)
       count(each.puts, "put")
       count(each.takes, "take")
     end
+  end
+  for _, block in pairs(blocks) do
+    local s = block.in_scope
+    if s and not s.joined and not block.alt.committed then counts.take = (counts.take or 0) + 1 end
   end
   return counts
 end
@@ -511,7 +636,7 @@ function model.run(program, choices)
     m.now = timer.deadline
     while m.timers[1] and m.timers[1].deadline <= m.now do table.remove(m.timers, 1).action() end
   end
-  m.waiting = count_waiting(m.channels)
+  m.waiting = count_waiting(m.channels, m.blocks)
   for name, ch in pairs(m.channels) do
     m.channels[name] = {
       count = #ch.buffer, puts = length(ch.puts), takes = length(ch.takes), closed = ch.closed,

@@ -141,8 +141,9 @@ local function execute(made, run, on_event)
     record(operations[op.kind](op, block, pc))
   end
 
-  function spawn(name, script)
-    channels[name] = rn.go(function()
+  -- What a go block does.
+  local function doing(name, script)
+    return function()
       rn.rename(name)
       for pc, op in ipairs(script) do
         local ok, err = pcall(perform, op, name, pc)
@@ -154,8 +155,29 @@ local function execute(made, run, on_event)
       run.ended[name] = true
       if script.raises then error(script.raises, 0) end
       return script.returns
-    end)
-    name_of[channels[name]] = name
+    end
+  end
+
+  local function named(name, result)
+    channels[name], name_of[result] = result, name
+  end
+
+  function spawn(name, script) named(name, rn.go(doing(name, script))) end
+
+  function operations.scope(op, block)
+    local body = doing(op.name, op.script)
+    local ok, result = pcall(rn.scope, function(s)
+      for _, entry in ipairs(rn.ps()) do
+        if entry.state == "running" then named(op.name, entry.result) end
+      end
+      for i, script in ipairs(op.children) do
+        local name = op.name .. "." .. i
+        named(name, s:go(doing(name, script)))
+      end
+      return body()
+    end, { timeout = op.ms })
+    if not ok and core.is_cancellation(channels[block], result) then error(result, 0) end
+    return ok, result
   end
 
   rn.on_error(function(err, _, where)

@@ -35,7 +35,7 @@ end
 
 local OPERATIONS = weighted {
   put = 12, take = 12, alts = 12, offer = 4, poll = 4, close = 1, sleep = 3, timeout = 2, ["yield"] = 4, go = 2,
-  put_async = 3, take_async = 3, look = 2, cancel = 2,
+  put_async = 3, take_async = 3, look = 2, cancel = 3, scope = 2,
 }
 local IN_CALLBACKS = weighted { offer = 4, poll = 4, close = 1, look = 1, go = 1, cancel = 1 }
 
@@ -85,6 +85,14 @@ function program.make(seed)
     local child = name .. "." .. random(1000000)
     return { name = child, script = make_script(child, depth + 1) }
   end
+  -- A script for the scope's body, and one for each go block that this starts before.
+  function make.scope(name, depth)
+    local id = name .. ".s" .. random(1000000)
+    local op = { name = id, children = {}, ms = random(3) == 1 and random(5) * 10 or nil }
+    for i = 1, random(4) - 1 do op.children[i] = make_script(id .. "." .. i, depth + 1) end
+    op.script = make_script(id, depth + 1)
+    return op
+  end
   -- What a callback does when it is called, and how it ends.
   local function with_callback(op, name, depth)
     op.queued, op.raises = random(3) == 1, random(8) == 1 and "raised by a callback" or nil
@@ -126,7 +134,7 @@ function program.make(seed)
     local script = {}
     for i = 1, random(depth == 0 and 14 or 5) do
       local kind = OPERATIONS[random(#OPERATIONS)]
-      if kind == "go" and depth > 1 then kind = "yield" end
+      if (kind == "go" or kind == "scope") and depth > 1 then kind = "yield" end
       script[i] = make[kind](name, depth)
       script[i].kind = kind
     end

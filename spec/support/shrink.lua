@@ -14,6 +14,7 @@ local function scripts(made)
     list[#list + 1] = script
     for _, op in ipairs(script) do
       if op.script then visit(op.script) end
+      for _, child in ipairs(op.children or {}) do visit(child) end
     end
   end
   for _, block in ipairs(made.blocks) do visit(block.script) end
