@@ -16,12 +16,12 @@
 typedef enum Kind { INTEGERS, STRINGS, CALLS } Kind;
 
 typedef struct Run {
-  const char *name;   /* for the table */
-  Kind kind;          /* what is posted */
-  size_t buffer;      /* of the channel */
-  size_t limit;       /* of the port */
-  long messages;      /* how many are posted */
-  runnel_port *port;  /* where to */
+  const char *name;  /* for the table */
+  Kind kind;         /* what is posted */
+  size_t buffer;     /* of the channel */
+  size_t limit;      /* of the port */
+  long messages;     /* how many are posted */
+  runnel_port *port; /* where to */
 } Run;
 
 static double now(void) {
@@ -44,9 +44,12 @@ static int push_integer(lua_State *L, void *data) {
 
 static int post_one(const Run *run, long i) {
   switch (run->kind) {
-    case INTEGERS: return runnel_post_integer(run->port, i);
-    case STRINGS: return runnel_post_bytes(run->port, "a small message", 15);
-    case CALLS: return runnel_post_call(run->port, push_integer, NULL, (void *)(intptr_t)i);
+  case INTEGERS:
+    return runnel_post_integer(run->port, i);
+  case STRINGS:
+    return runnel_post_bytes(run->port, "a small message", 15);
+  case CALLS:
+    return runnel_post_call(run->port, push_integer, NULL, (void *)(intptr_t)i);
   }
   return RUNNEL_BAD_ARGUMENT;
 }
@@ -84,17 +87,21 @@ static void measure(Run run) {
   if (lua_tointeger(L, -1) != run.messages) exit(EXIT_FAILURE);
   (void)pthread_join(thread, NULL);
   lua_close(L);
-  printf("%-34s %8.2f million/s %8.0f ns\n", run.name, (double)run.messages / took * 1e-6, took * 1e9 / (double)run.messages);
+  printf("%-34s %8.2f million/s %8.0f ns\n", run.name, (double)run.messages / took * 1e-6,
+         took * 1e9 / (double)run.messages);
   (void)fflush(stdout);
 }
 
 int main(int argc, char **argv) {
   long n = argc > 1 ? strtol(argv[1], NULL, 10) : 5000000;
   measure((Run){.name = "integers, port 1024, chan()", .kind = INTEGERS, .limit = 1024, .messages = n});
-  measure((Run){.name = "integers, port 1024, chan(128)", .kind = INTEGERS, .buffer = 128, .limit = 1024, .messages = n});
-  measure((Run){.name = "integers, port 16384, chan(128)", .kind = INTEGERS, .buffer = 128, .limit = 16384, .messages = n});
+  measure(
+      (Run){.name = "integers, port 1024, chan(128)", .kind = INTEGERS, .buffer = 128, .limit = 1024, .messages = n});
+  measure(
+      (Run){.name = "integers, port 16384, chan(128)", .kind = INTEGERS, .buffer = 128, .limit = 16384, .messages = n});
   measure((Run){.name = "strings of 15, port 1024, chan()", .kind = STRINGS, .limit = 1024, .messages = n});
-  measure((Run){.name = "strings of 15, port 1024, chan(128)", .kind = STRINGS, .buffer = 128, .limit = 1024, .messages = n});
+  measure((Run){
+      .name = "strings of 15, port 1024, chan(128)", .kind = STRINGS, .buffer = 128, .limit = 1024, .messages = n});
   measure((Run){.name = "callbacks, port 1024, chan(128)", .kind = CALLS, .buffer = 128, .limit = 1024, .messages = n});
   return EXIT_SUCCESS;
 }

@@ -55,20 +55,21 @@ int api_call(lua_State *L, int n, Call *call) {
 }
 
 const char *runnel_strerror(int code) {
-  switch (code) {
-    case RUNNEL_OK: return "ok";
-    case RUNNEL_IDLE: return "nothing is ready, timed or alive";
-    case RUNNEL_EMPTY: return "nothing to take now";
-    case RUNNEL_FULL: return "no room now";
-    case RUNNEL_CLOSED: return "closed";
-    case RUNNEL_BAD_ARGUMENT: return "an argument is not what is expected";
-    case RUNNEL_NO_MEMORY: return "out of memory";
-    case RUNNEL_RAISED: return "an error was raised (runnel_message tells which)";
-    case RUNNEL_RUNNING: return "the scheduler is running already";
-    case RUNNEL_NOT_OPEN: return "runnel is not open in this lua_State (runnel_open)";
-    case RUNNEL_FOREIGN: return "another copy of runnel is open in this lua_State; runnel_open comes first";
-    default: return "no code of runnel's";
-  }
+  enum { LOWEST = RUNNEL_FOREIGN, HIGHEST = RUNNEL_CLOSED };
+  static const char *const texts[] = {
+      [RUNNEL_OK - LOWEST] = "ok",
+      [RUNNEL_IDLE - LOWEST] = "nothing is ready, timed or alive",
+      [RUNNEL_EMPTY - LOWEST] = "nothing to take now",
+      [RUNNEL_FULL - LOWEST] = "no room now",
+      [RUNNEL_CLOSED - LOWEST] = "closed",
+      [RUNNEL_BAD_ARGUMENT - LOWEST] = "an argument is not what is expected",
+      [RUNNEL_NO_MEMORY - LOWEST] = "out of memory",
+      [RUNNEL_RAISED - LOWEST] = "an error was raised (runnel_message tells which)",
+      [RUNNEL_RUNNING - LOWEST] = "the scheduler is running already",
+      [RUNNEL_NOT_OPEN - LOWEST] = "runnel is not open in this lua_State (runnel_open)",
+      [RUNNEL_FOREIGN - LOWEST] = "another copy of runnel is open in this lua_State; runnel_open comes first",
+  };
+  return code >= LOWEST && code <= HIGHEST ? texts[code - LOWEST] : "no code of runnel's";
 }
 
 const char *runnel_version(void) { return RUNNEL_VERSION; }

@@ -1,7 +1,8 @@
 /* api.h: what the files of the C API share: a call into Lua that cannot raise.
 
-   Each function of the API that takes a lua_State describes itself by a Call. Its body runs protected, in a C function that
-   has the scheduler as its first upvalue like any other of runnel, and as the second the last error's message. */
+   Each function of the API that takes a lua_State describes itself by a Call. Its body runs protected, in a C
+   function that has the scheduler as its first upvalue like any other of runnel, and as the second the last error's
+   message. */
 #ifndef RUNNEL_API_INTERNAL_H
 #define RUNNEL_API_INTERNAL_H
 
@@ -11,9 +12,9 @@
 
 typedef struct Call Call;
 
-/* Does what is asked for: may raise, and returns how many results it has pushed, or API_MESSAGE when what it has pushed is
-   to be the message; its code is in `code`. The values that the Call was given are on the stack from API_VALUES on, with
-   nothing above them. */
+/* Does what is asked for: may raise, and returns how many results it has pushed, or API_MESSAGE when what it has
+   pushed is to be the message; its code is in `code`. The values that the Call was given are on the stack from
+   API_VALUES on, with nothing above them. */
 typedef int (*Body)(lua_State *L, Sched *S, Call *call);
 
 enum { API_VALUES = 2, API_MESSAGE = -1 };
@@ -26,12 +27,12 @@ struct Call {
   Message value;      /* a value that is not on the stack */
   int64_t resumes;    /* a step's limits */
   int64_t ns;
-  int64_t *next_us;   /* when to step again, or NULL */
-  size_t size;        /* of a buffer, or a port's limit */
-  int option;         /* a kind of buffer, a port's end, or a number of arguments */
-  const char *text;   /* why a channel is closed, or NULL */
-  int *fd;            /* where the descriptor goes */
-  Port **port;        /* where the port goes */
+  int64_t *next_us; /* when to step again, or NULL */
+  size_t size;      /* of a buffer, or a port's limit */
+  int option;       /* a kind of buffer, a port's end, or a number of arguments */
+  const char *text; /* why a channel is closed, or NULL */
+  int *fd;          /* where the descriptor goes */
+  Port **port;      /* where the port goes */
 };
 
 /* Makes the call with the `n` values on top of the stack, which are popped. Its results are pushed if the code is

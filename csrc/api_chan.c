@@ -4,8 +4,8 @@
 #include "api.h"
 #include "carry.h"
 
-/* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is looked at
-   first, so that one that has been released is found out. */
+/* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is
+   looked at first, so that one that has been released is found out. */
 struct runnel_chan {
   char nothing; /* all of it is in its user value */
 };
@@ -106,9 +106,12 @@ static int offer(lua_State *L, Sched *S, Call *call) {
   Chan *ch = api_push_chan(L, call->chan);
   if (!ch) return api_code(call, RUNNEL_BAD_ARGUMENT);
   switch (chan_put(L, ch, API_VALUES + 1, API_VALUES)) {
-    case PUT_CLOSED: return api_code(call, RUNNEL_CLOSED);
-    case PUT_WAIT: return api_code(call, RUNNEL_FULL);
-    case PUT_DONE: break;
+  case PUT_CLOSED:
+    return api_code(call, RUNNEL_CLOSED);
+  case PUT_WAIT:
+    return api_code(call, RUNNEL_FULL);
+  case PUT_DONE:
+    break;
   }
   return 0;
 }

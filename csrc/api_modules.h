@@ -1,5 +1,5 @@
-/* api_modules.h: the Lua modules inside the library and the executable, which scripts/embed.lua puts there: neither needs
-   LUA_PATH, and the modules always fit the core. */
+/* api_modules.h: the Lua modules inside the library and the executable, which scripts/embed.lua puts there: neither
+   needs LUA_PATH, and the modules always fit the core. */
 #ifndef RUNNEL_API_MODULES_H
 #define RUNNEL_API_MODULES_H
 

@@ -46,8 +46,10 @@ int runnel_port_wait(runnel_port *port) {
 
 static int post(runnel_port *port, const Message *message) {
   if (!port) return RUNNEL_BAD_ARGUMENT;
-  static const int codes[] = {
-      [POST_DONE] = RUNNEL_OK, [POST_FULL] = RUNNEL_FULL, [POST_CLOSED] = RUNNEL_CLOSED, [POST_NO_MEMORY] = RUNNEL_NO_MEMORY};
+  static const int codes[] = {[POST_DONE] = RUNNEL_OK,
+                              [POST_FULL] = RUNNEL_FULL,
+                              [POST_CLOSED] = RUNNEL_CLOSED,
+                              [POST_NO_MEMORY] = RUNNEL_NO_MEMORY};
   return codes[port_post(port, message)];
 }
 

@@ -11,9 +11,9 @@
 struct Bell {
   atomic_uint holds;    /* who may still use it */
   pthread_mutex_t lock; /* makes one of `rung` and what is in the pipe */
-  atomic_bool rung;     /* there is a byte in the pipe; read without the lock only to see whether it is worth taking it */
-  int read_end;         /* readable while it is rung */
-  int write_end;        /* where the byte goes in */
+  atomic_bool rung; /* there is a byte in the pipe; read without the lock only to see whether it is worth taking it */
+  int read_end;     /* readable while it is rung */
+  int write_end;    /* where the byte goes in */
 };
 
 static void close_both(const int ends[2]) {

@@ -1,8 +1,8 @@
-/* bell.h: how another thread wakes a sleeping scheduler: a pipe that has one byte in it from the first ring until the
-   scheduler hears it, so that a burst of rings is one wake-up. Knows no Lua.
+/* bell.h: how another thread wakes a sleeping scheduler: a pipe that has one byte in it from the first ring until
+   the scheduler hears it, so that a burst of rings is one wake-up. Knows no Lua.
 
-   It is shared between the scheduler and whoever may ring: the last to let go of it frees it, so that it can be rung after
-   the lua_State is closed. */
+   It is shared between the scheduler and whoever may ring: the last to let go of it frees it, so that it can be rung
+   after the lua_State is closed. */
 #ifndef RUNNEL_BELL_H
 #define RUNNEL_BELL_H
 

@@ -60,13 +60,26 @@ Bell *carry_bell(lua_State *L, Sched *S) {
 
 int message_push(lua_State *L, Message *message) {
   switch ((MessageKind)message->kind) {
-    case MESSAGE_NONE: return 0;
-    case MESSAGE_BOOLEAN: lua_pushboolean(L, message->as.boolean); break;
-    case MESSAGE_INTEGER: lua_pushinteger(L, message->as.integer); break;
-    case MESSAGE_NUMBER: lua_pushnumber(L, message->as.number); break;
-    case MESSAGE_SMALL_BYTES: lua_pushlstring(L, message->as.small, message->small); break;
-    case MESSAGE_BYTES: lua_pushlstring(L, message->as.bytes.start, message->as.bytes.size); break;
-    case MESSAGE_CALL: message->kind = MESSAGE_NONE; return message->as.call.push(L, message->as.call.data);
+  case MESSAGE_NONE:
+    return 0;
+  case MESSAGE_BOOLEAN:
+    lua_pushboolean(L, message->as.boolean);
+    break;
+  case MESSAGE_INTEGER:
+    lua_pushinteger(L, message->as.integer);
+    break;
+  case MESSAGE_NUMBER:
+    lua_pushnumber(L, message->as.number);
+    break;
+  case MESSAGE_SMALL_BYTES:
+    lua_pushlstring(L, message->as.small, message->small);
+    break;
+  case MESSAGE_BYTES:
+    lua_pushlstring(L, message->as.bytes.start, message->as.bytes.size);
+    break;
+  case MESSAGE_CALL:
+    message->kind = MESSAGE_NONE;
+    return message->as.call.push(L, message->as.call.data);
   }
   return 1;
 }
@@ -123,8 +136,8 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
   return carry_on(L);
 }
 
-/* Parks in one operation on the channel at index `at`. More carriers than the channel admits may wait: each port has a limit
-   of its own. */
+/* Parks in one operation on the channel at index `at`. More carriers than the channel admits may wait: each port has
+   a limit of its own. */
 static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
   Alt *alt = sched_waiter(L, S, "a port");
   alt->state = ALT_PARKED;

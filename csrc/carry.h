@@ -1,5 +1,5 @@
-/* carry.h: what carries the messages of a port into a channel: a go block written in C. While the channel has no room it
-   waits like any put, and the port fills up; while there are no messages it waits for the channel to close.
+/* carry.h: what carries the messages of a port into a channel: a go block written in C. While the channel has no
+   room it waits like any put, and the port fills up; while there are no messages it waits for the channel to close.
 
    As long as posters can post, the scheduler holds the carrier and counts it as something alive. */
 #ifndef RUNNEL_CARRY_H
@@ -8,8 +8,9 @@
 #include "port.h"
 #include "sched.h"
 
-/* Pushes the message's value, or nothing where a MESSAGE_CALL makes none; returns how many it pushed. May raise, but for a
-   boolean or a number. What a MESSAGE_CALL has belongs to its function from here on, and the message is MESSAGE_NONE. */
+/* Pushes the message's value, or nothing where a MESSAGE_CALL makes none; returns how many it pushed. May raise, but
+   for a boolean or a number. What a MESSAGE_CALL has belongs to its function from here on, and the message is
+   MESSAGE_NONE. */
 int message_push(lua_State *L, Message *message);
 
 /* The scheduler's bell, made when it is missing. NULL for want of memory; may raise, for want of descriptors, too. */

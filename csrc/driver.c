@@ -49,8 +49,8 @@ static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) 
 #endif
 }
 
-/* Sleeps until `fd`, unless it is negative, is readable, or the bell rings. Signals are held back between the look at the hook
-   and the sleep, so that none falls in between unnoticed. */
+/* Sleeps until `fd`, unless it is negative, is readable, or the bell rings. Signals are held back between the look
+   at the hook and the sleep, so that none falls in between unnoticed. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
   struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = S->bell ? bell_fd(S->bell) : -1, .events = POLLIN}};
   sigset_t all, old;

@@ -14,9 +14,9 @@ typedef struct Messages {
 } Messages;
 
 struct runnel_port {
-  atomic_uint holds;    /* posters' holds, and the scheduler's */
-  Bell *bell;           /* the scheduler's */
-  size_t limit;         /* messages posted and not delivered, at most */
+  atomic_uint holds;       /* posters' holds, and the scheduler's */
+  Bell *bell;              /* the scheduler's */
+  size_t limit;            /* messages posted and not delivered, at most */
   atomic_size_t under_way; /* how many there are; grows under the lock only */
 
   pthread_mutex_t lock; /* of what follows */
@@ -114,7 +114,8 @@ PostResult port_post(Port *port, const Message *message) {
 bool port_wait(Port *port) {
   (void)pthread_mutex_lock(&port->lock);
   if (atomic_load(&port->under_way) >= port->limit) {
-    while (!port->closed && atomic_load(&port->under_way) > port->limit / 2) (void)pthread_cond_wait(&port->room, &port->lock);
+    while (!port->closed && atomic_load(&port->under_way) > port->limit / 2)
+      (void)pthread_cond_wait(&port->room, &port->lock);
   }
   bool open = !port->closed;
   (void)pthread_mutex_unlock(&port->lock);

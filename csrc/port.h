@@ -1,9 +1,9 @@
-/* port.h: a bounded queue of messages from other threads to the scheduler's. Knows no Lua; what carries the messages on
-   into a channel is carry.h.
+/* port.h: a bounded queue of messages from other threads to the scheduler's. Knows no Lua; what carries the messages
+   on into a channel is carry.h.
 
-   Posters put messages into the inbox under the port's lock. The scheduler's thread takes the whole inbox at once and then
-   goes through it without the lock. The bell rings only when the scheduler has found the inbox empty: whoever posts
-   while it is still at work need not tell it.
+   Posters put messages into the inbox under the port's lock. The scheduler's thread takes the whole inbox at once
+   and then goes through it without the lock. The bell rings only when the scheduler has found the inbox empty:
+   whoever posts while it is still at work need not tell it.
 
    A message counts against the limit from its posting until its delivery. */
 #ifndef RUNNEL_PORT_H

@@ -2,7 +2,8 @@
 
      api [NAME...]
 
-   Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer of threads. */
+   Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer
+   of threads. */
 #include "runnel.h"
 
 #include <fcntl.h>
@@ -21,24 +22,24 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FAIL(...)                                             \
-  do {                                                        \
-    (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);     \
-    (void)fprintf(stderr, __VA_ARGS__);                       \
-    (void)fputc('\n', stderr);                                \
-    exit(EXIT_FAILURE);                                       \
+#define FAIL(...)                                                                                                      \
+  do {                                                                                                                 \
+    (void)fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                                              \
+    (void)fprintf(stderr, __VA_ARGS__);                                                                                \
+    (void)fputc('\n', stderr);                                                                                         \
+    exit(EXIT_FAILURE);                                                                                                \
   } while (0)
 
-#define CHECK(condition)                      \
-  do {                                        \
-    if (!(condition)) FAIL("%s", #condition); \
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    if (!(condition)) FAIL("%s", #condition);                                                                          \
   } while (0)
 
 /* Checks a code of the API. */
-#define IS(expected, call)                                                                                  \
-  do {                                                                                                      \
-    int got_ = (call);                                                                                      \
-    if (got_ != (expected)) FAIL("%s is %d (%s), not " #expected, #call, got_, runnel_strerror(got_));      \
+#define IS(expected, call)                                                                                             \
+  do {                                                                                                                 \
+    int got_ = (call);                                                                                                 \
+    if (got_ != (expected)) FAIL("%s is %d (%s), not " #expected, #call, got_, runnel_strerror(got_));                 \
   } while (0)
 
 #define OK(call) IS(RUNNEL_OK, call)
@@ -115,7 +116,8 @@ static void open_needs_no_path(void) {
   CHECK(lua_gettop(L) == 0);
   lua(L, "assert(require 'runnel.core'.chan == rn.chan)");
   lua(L, "local sim = require 'runnel.sim'; sim.run(function() rn.sleep(1000) end); assert(sim.elapsed() == 1000)");
-  lua(L, "assert(rn.run(function() return rn.into({}, rn.map(math.max, {rn.to_chan{1,2}, rn.to_chan{2,1}})):take()[2] end) == 2)");
+  lua(L, "assert(rn.run(function() return rn.into({}, rn.map(math.max, {rn.to_chan{1,2}, rn.to_chan{2,1}})):take()[2] "
+         "end) == 2)");
   lua(L, "local ok, err = pcall(rn.mult); assert(err:find 'channel expected')");
   CHECK(strcmp(runnel_version(), RUNNEL_VERSION) == 0);
   lua_close(L);
@@ -279,7 +281,8 @@ static void chan_bad_input(void) {
   OK(runnel_offer_integer(L, same, 1));
   CHECK(lua_gettop(L) == 1);
   /* A value that a policy does not like. */
-  lua(L, "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() return 0 end }");
+  lua(L, "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() "
+         "return 0 end }");
   IS(RUNNEL_RAISED, runnel_offer_integer(L, chan(L, "bad"), 1));
   CHECK(strstr(runnel_message(L), "no idea"));
   lua_close(L);
@@ -480,11 +483,13 @@ static void port_carries(void) {
   OK(runnel_post_call(port, push_by_waiting, count_drop, &drops));
   OK(runnel_post_call(port, push_pair, count_drop, &number));
   settle(L);
-  lua(L, "assert(#got == 10, #got) assert(got[1] == 1 and math.type(got[1]) == 'integer' and got[2] == 2.5 and got[3] == true)"
-         "assert(got[4] == '\\0four' and got[5] == '' and got[6] == ('x'):rep(1000) and #got[7] == 24 and #got[8] == 25)"
-         "assert(got[9] == true and got[10][1] == 7)"
-         "assert(heard == 'no value for 7') assert(waiting:find 'inside a callback of a port', waiting)"
-         "assert(not finished)");
+  lua(L,
+      "assert(#got == 10, #got) assert(got[1] == 1 and math.type(got[1]) == 'integer' and got[2] == 2.5 and got[3] == "
+      "true)"
+      "assert(got[4] == '\\0four' and got[5] == '' and got[6] == ('x'):rep(1000) and #got[7] == 24 and #got[8] == 25)"
+      "assert(got[9] == true and got[10][1] == 7)"
+      "assert(heard == 'no value for 7') assert(waiting:find 'inside a callback of a port', waiting)"
+      "assert(not finished)");
   CHECK(drops == 0 && number == 7);
   OK(runnel_post_integer(port, 11));
   OK(runnel_port_close(port));
@@ -605,7 +610,8 @@ static void port_is_alive(void) {
   OK(runnel_chan_release(L, ch));
   OK(runnel_step(L, 10, NULL));
   lua(L, "ch = nil for _ = 1, 4 do collectgarbage() end");
-  lua(L, "local ps = rn.ps() assert(#ps == 1 and ps[1].name:find '^a port to chan: #%d+$' and ps[1].operation == 'put')");
+  lua(L,
+      "local ps = rn.ps() assert(#ps == 1 and ps[1].name:find '^a port to chan: #%d+$' and ps[1].operation == 'put')");
   OK(runnel_port_close(port));
   IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
   lua(L, "for _ = 1, 4 do collectgarbage() end assert(#rn.ps() == 0)");
@@ -679,7 +685,8 @@ static void port_to_unlike_channels(void) {
   runnel_port *port = NULL;
   lua(L, "xf = rn.chan(10, rn.xf.map(function(v) return v + 1 end)); promise = rn.promise_chan();"
          "slide = rn.chan(rn.sliding_buffer(2)); prio = rn.chan(rn.priority_buffer(5));"
-         "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() return 0 end };"
+         "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() "
+         "return 0 end };"
          "rn.on_error(function(err) heard = err end)");
   const char *const names[] = {"xf", "promise", "slide", "prio"};
   for (int i = 0; i < 4; i++) {
@@ -738,7 +745,8 @@ static void port_in_a_simulation(void) {
   OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
   settle(L);
   OK(runnel_post_integer(port, 1));
-  /* Virtual time knows no other threads: there a port is not alive, and its messages wait until the simulation is over. */
+  /* Virtual time knows no other threads: there a port is not alive, and its messages wait until the simulation is
+     over. */
   lua(L, "local sim = require 'runnel.sim' sim.run(function() rn.sleep(10) assert(ch:poll() == nil) end)"
          "local ok, err = pcall(sim.run, function() return rn.chan():take() end)"
          "assert(not ok and err:find 'deadlock') assert(#ch == 0)");
@@ -768,8 +776,8 @@ static void port_is_cancelled(void) {
 
 /* ---- out of memory ---- */
 
-/* Allocations that may still be made: Lua's, by its allocator, and the library's own, which are linked to come by the three
-   functions below. Negative: any number. */
+/* Allocations that may still be made: Lua's, by its allocator, and the library's own, which are linked to come by
+   the three functions below. Negative: any number. */
 typedef struct Left {
   long lua;
   long own;
@@ -783,11 +791,11 @@ static bool must_fail(long *n) {
   return *n == 0;
 }
 
-void *__real_malloc(size_t size); /* NOLINT(bugprone-reserved-identifier): so the linker calls them */
-void *__real_calloc(size_t n, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__real_malloc(size_t size);               /* NOLINT(bugprone-reserved-identifier): so the linker calls them */
+void *__real_calloc(size_t n, size_t size);     /* NOLINT(bugprone-reserved-identifier) */
 void *__real_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
-void *__wrap_malloc(size_t size); /* NOLINT(bugprone-reserved-identifier) */
-void *__wrap_calloc(size_t n, size_t size); /* NOLINT(bugprone-reserved-identifier) */
+void *__wrap_malloc(size_t size);               /* NOLINT(bugprone-reserved-identifier) */
+void *__wrap_calloc(size_t n, size_t size);     /* NOLINT(bugprone-reserved-identifier) */
 void *__wrap_realloc(void *block, size_t size); /* NOLINT(bugprone-reserved-identifier) */
 
 void *__wrap_malloc(size_t size) { return must_fail(&left.own) ? NULL : __real_malloc(size); }
@@ -810,7 +818,8 @@ static int use_all(lua_State *L, runnel_port **port) {
   int fd, code;
   if ((code = runnel_open(L)) != RUNNEL_OK) return code;
   if ((code = runnel_chan_new(L, RUNNEL_FIXED, 100, &ch)) != RUNNEL_OK) return code;
-  if ((code = runnel_offer_bytes(L, ch, "some bytes that are not in the state yet, by their number", 50)) != RUNNEL_OK) return code;
+  if ((code = runnel_offer_bytes(L, ch, "some bytes that are not in the state yet, by their number", 50)) != RUNNEL_OK)
+    return code;
   if ((code = runnel_chan_push(L, ch)) != RUNNEL_OK) return code;
   code = runnel_chan_get(L, -1, &same);
   lua_pop(L, 1);
@@ -875,9 +884,11 @@ static void *post_many(void *arg) {
   for (int i = 0; i < p->posts; i++) {
     int code;
     char text[40];
-    int length = snprintf(text, sizeof text, "%s%d", i % 3 == 2 ? "a long string with number " : "", p->number * POSTS + i);
+    int length =
+        snprintf(text, sizeof text, "%s%d", i % 3 == 2 ? "a long string with number " : "", p->number * POSTS + i);
     do {
-      code = i % 3 == 0 ? runnel_post_integer(p->port, p->number * POSTS + i) : runnel_post_bytes(p->port, text, (size_t)length);
+      code = i % 3 == 0 ? runnel_post_integer(p->port, p->number * POSTS + i)
+                        : runnel_post_bytes(p->port, text, (size_t)length);
       if (code == RUNNEL_FULL) {
         if (!p->waits) (void)sched_yield();
         else if (runnel_port_wait(p->port) == RUNNEL_CLOSED) code = RUNNEL_CLOSED;
@@ -1048,17 +1059,41 @@ typedef struct Test {
   void (*run)(void);
 } Test;
 
-#define TEST(name) \
+#define TEST(name)                                                                                                     \
   { #name, name }
 
 static const Test TESTS[] = {
-    TEST(open_needs_no_path), TEST(open_without_libraries), TEST(open_refuses), TEST(codes_have_texts),
-    TEST(chan_values), TEST(chan_closing), TEST(chan_between_c_and_lua), TEST(chan_bad_input), TEST(chan_on_a_full_stack), TEST(chan_is_held),
-    TEST(step_by_resumes), TEST(step_by_time), TEST(step_bad_input), TEST(go_from_c),
-    TEST(port_carries), TEST(port_is_bounded), TEST(port_closes_with_its_channel), TEST(port_outlives_the_state),
-    TEST(port_is_alive), TEST(port_rings_once_a_burst), TEST(port_bad_input), TEST(port_to_unlike_channels),
-    TEST(port_starves_nobody), TEST(port_without_descriptors), TEST(port_in_a_simulation), TEST(port_is_cancelled), TEST(memory_runs_out),
-    TEST(threads_post), TEST(threads_close), TEST(threads_lose_the_state), TEST(threads_wake),
+    TEST(open_needs_no_path),
+    TEST(open_without_libraries),
+    TEST(open_refuses),
+    TEST(codes_have_texts),
+    TEST(chan_values),
+    TEST(chan_closing),
+    TEST(chan_between_c_and_lua),
+    TEST(chan_bad_input),
+    TEST(chan_on_a_full_stack),
+    TEST(chan_is_held),
+    TEST(step_by_resumes),
+    TEST(step_by_time),
+    TEST(step_bad_input),
+    TEST(go_from_c),
+    TEST(port_carries),
+    TEST(port_is_bounded),
+    TEST(port_closes_with_its_channel),
+    TEST(port_outlives_the_state),
+    TEST(port_is_alive),
+    TEST(port_rings_once_a_burst),
+    TEST(port_bad_input),
+    TEST(port_to_unlike_channels),
+    TEST(port_starves_nobody),
+    TEST(port_without_descriptors),
+    TEST(port_in_a_simulation),
+    TEST(port_is_cancelled),
+    TEST(memory_runs_out),
+    TEST(threads_post),
+    TEST(threads_close),
+    TEST(threads_lose_the_state),
+    TEST(threads_wake),
 };
 
 int main(int argc, char **argv) {

@@ -26,7 +26,8 @@ static void sleep_us(long long us) {
 static void must(lua_State *L, int code, const char *what) {
   if (code >= RUNNEL_OK) return;
   const char *message = runnel_message(L);
-  (void)fprintf(stderr, "frames: %s: %s%s%s\n", what, runnel_strerror(code), message ? ": " : "", message ? message : "");
+  (void)fprintf(stderr, "frames: %s: %s%s%s\n", what, runnel_strerror(code), message ? ": " : "",
+                message ? message : "");
   exit(EXIT_FAILURE);
 }
 
@@ -79,7 +80,8 @@ int main(int argc, char **argv) {
     sleep_us(begun + frame * FRAME_US - now_us());
   }
   if (limit > 0) {
-    printf("%ld frames, %ld drawings; Lua took %lld us of a frame, at most %lld\n", limit, drawn, total / limit, longest);
+    printf("%ld frames, %ld drawings; Lua took %lld us of a frame, at most %lld\n", limit, drawn, total / limit,
+           longest);
   }
   lua_close(L);
   return EXIT_SUCCESS;

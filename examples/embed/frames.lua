@@ -1,5 +1,5 @@
--- The script of frames.c: a lamp that blinks by time, a ball that moves by frames, and somebody who thinks for longer than
--- a frame lasts. `frames` gives the number of each frame; what is put on `drawings` is drawn.
+-- The script of frames.c: a lamp that blinks by time, a ball that moves by frames, and somebody who thinks for longer
+-- than a frame lasts. `frames` gives the number of each frame; what is put on `drawings` is drawn.
 local rn = require "runnel"
 local frames, drawings = ...
 

@@ -1,5 +1,5 @@
-/* A program with a poll loop of its own, two sensors in threads of their own, and a Lua pipeline that makes sense of what
-   they say. SIGHUP loads the script anew, while the sensors go on; SIGINT ends it.
+/* A program with a poll loop of its own, two sensors in threads of their own, and a Lua pipeline that makes sense of
+   what they say. SIGHUP loads the script anew, while the sensors go on; SIGINT ends it.
 
      cc -o sensors sensors.c $(pkg-config --cflags --libs runnel)
      ./sensors sensors.lua            for ever, or  ./sensors sensors.lua 2000  for two seconds */
@@ -97,12 +97,13 @@ static void catch_signal(int number) {
 static void must(lua_State *L, int code, const char *what) {
   if (code >= RUNNEL_OK) return;
   const char *message = runnel_message(L);
-  (void)fprintf(stderr, "sensors: %s: %s%s%s\n", what, runnel_strerror(code), message ? ": " : "", message ? message : "");
+  (void)fprintf(stderr, "sensors: %s: %s%s%s\n", what, runnel_strerror(code), message ? ": " : "",
+                message ? message : "");
   exit(EXIT_FAILURE);
 }
 
-/* Starts the script, as a go block, with the two inputs and a channel that closes when it is to end. Returns a hold on that
-   channel; NULL when the script cannot be loaded. */
+/* Starts the script, as a go block, with the two inputs and a channel that closes when it is to end. Returns a hold
+   on that channel; NULL when the script cannot be loaded. */
 static runnel_chan *load_script(lua_State *L, const char *file, runnel_chan *temperatures, runnel_chan *passages) {
   if (luaL_loadfile(L, file) != LUA_OK) {
     (void)fprintf(stderr, "sensors: %s\n", lua_tostring(L, -1));
@@ -119,7 +120,8 @@ static runnel_chan *load_script(lua_State *L, const char *file, runnel_chan *tem
 }
 
 /* Loads it anew. What does not compile changes nothing. */
-static void reload_script(lua_State *L, const char *file, runnel_chan *temperatures, runnel_chan *passages, runnel_chan **stop) {
+static void reload_script(lua_State *L, const char *file, runnel_chan *temperatures, runnel_chan *passages,
+                          runnel_chan **stop) {
   runnel_chan *next = load_script(L, file, temperatures, passages);
   if (!next) return;
   if (*stop) {
@@ -130,7 +132,8 @@ static void reload_script(lua_State *L, const char *file, runnel_chan *temperatu
 }
 
 /* Opens a port to a new channel, and starts the sensor that posts to it. */
-static runnel_port *start_sensor(lua_State *L, Sensor *sensor, void *(*run)(void *), runnel_chan **ch, pthread_t *thread) {
+static runnel_port *start_sensor(lua_State *L, Sensor *sensor, void *(*run)(void *), runnel_chan **ch,
+                                 pthread_t *thread) {
   must(L, runnel_chan_new(L, RUNNEL_FIXED, 0, ch), "channel");
   must(L, runnel_port_open(L, *ch, 64, RUNNEL_LEAVE_OPEN, &sensor->port), "port");
   (void)runnel_port_hold(sensor->port); /* one for the thread, one for us */

@@ -1,5 +1,6 @@
--- The pipeline of sensors.c: means of the temperatures, ten at a time, and how many people are inside. It runs until `stop`
--- closes, because there is another version of it, or the program ends. Edit it while the program runs, and send SIGHUP.
+-- The pipeline of sensors.c: means of the temperatures, ten at a time, and how many people are inside. It runs until
+-- `stop` closes, because there is another version of it, or the program ends. Edit it while the program runs, and send
+-- SIGHUP.
 local rn = require "runnel"
 local temperatures, passages, stop = ...
 
