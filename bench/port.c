@@ -2,12 +2,14 @@
 
      port [MESSAGES]
 
-   One poster that waits for room when there is none, one go block that takes. */
+   One poster that waits for room when there is none, one go block that takes. Then how long a message takes to wake a
+   scheduler that sleeps. */
 #include "runnel.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,24 +67,44 @@ static void *post_all(void *arg) {
   return NULL;
 }
 
-static void measure(Run run) {
+/* A state with the run's port, to the global channel. */
+static lua_State *open_run(Run *run) {
   lua_State *L = luaL_newstate();
   if (!L) exit(EXIT_FAILURE);
   luaL_openlibs(L);
   check(L, runnel_open(L));
   runnel_chan *ch = NULL;
-  check(L, runnel_chan_new(L, RUNNEL_FIXED, run.buffer, &ch));
-  check(L, runnel_port_open(L, ch, run.limit, RUNNEL_CLOSE_CHANNEL, &run.port));
+  check(L, runnel_chan_new(L, RUNNEL_FIXED, run->buffer, &ch));
+  check(L, runnel_port_open(L, ch, run->limit, RUNNEL_CLOSE_CHANNEL, &run->port));
   check(L, runnel_chan_push(L, ch));
   lua_setglobal(L, "ch");
-  double begun = now();
+  return L;
+}
+
+/* Runs Lua code as a go block, to its end. */
+static void drain(lua_State *L, const char *code) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel");
+  int status = lua_pcall(L, 1, 1, 0);
+  if (status == LUA_OK) lua_getfield(L, -1, "run");
+  if (status == LUA_OK) status = luaL_loadstring(L, code);
+  if (status == LUA_OK) status = lua_pcall(L, 1, 1, 0);
+  if (status == LUA_OK) return;
+  (void)fprintf(stderr, "port: %s\n", lua_tostring(L, -1));
+  exit(EXIT_FAILURE);
+}
+
+static pthread_t start(void *(*f)(void *), Run *run) {
   pthread_t thread;
-  if (pthread_create(&thread, NULL, post_all, &run) != 0) exit(EXIT_FAILURE);
-  if (luaL_dostring(L, "local rn = require 'runnel'"
-                       "return rn.run(function() local n = 0 for _ in ch do n = n + 1 end return n end)") != LUA_OK) {
-    (void)fprintf(stderr, "port: %s\n", lua_tostring(L, -1));
-    exit(EXIT_FAILURE);
-  }
+  if (pthread_create(&thread, NULL, f, run) != 0) exit(EXIT_FAILURE);
+  return thread;
+}
+
+static void measure(Run run) {
+  lua_State *L = open_run(&run);
+  double begun = now();
+  pthread_t thread = start(post_all, &run);
+  drain(L, "local n = 0 for _ in ch do n = n + 1 end return n");
   double took = now() - begun;
   if (lua_tointeger(L, -1) != run.messages) exit(EXIT_FAILURE);
   (void)pthread_join(thread, NULL);
@@ -90,6 +112,39 @@ static void measure(Run run) {
   printf("%-34s %8.2f million/s %8.0f ns\n", run.name, (double)run.messages / took * 1e-6,
          took * 1e9 / (double)run.messages);
   (void)fflush(stdout);
+}
+
+/* ---- a scheduler that sleeps ---- */
+
+static atomic_long taken; /* messages that have reached Lua */
+
+static int count_taken(lua_State *L) {
+  (void)L;
+  atomic_fetch_add(&taken, 1);
+  return 0;
+}
+
+/* Posts one message after the other, each when the one before has been taken. */
+static void *post_slowly(void *arg) {
+  const Run *run = (const Run *)arg;
+  for (long i = 0; i < run->messages; i++) {
+    (void)runnel_post_integer(run->port, i);
+    while (atomic_load(&taken) <= i) continue;
+  }
+  (void)runnel_port_release(run->port);
+  return NULL;
+}
+
+static void measure_waking(Run run) {
+  lua_State *L = open_run(&run);
+  lua_register(L, "taken", count_taken);
+  double begun = now();
+  pthread_t thread = start(post_slowly, &run);
+  drain(L, "for _ in ch do taken() end");
+  double took = now() - begun;
+  (void)pthread_join(thread, NULL);
+  lua_close(L);
+  printf("%-36s %8.1f us from a post to the go block\n", run.name, took * 1e6 / (double)run.messages);
 }
 
 int main(int argc, char **argv) {
@@ -103,5 +158,6 @@ int main(int argc, char **argv) {
   measure((Run){
       .name = "strings of 15, port 1024, chan(128)", .kind = STRINGS, .buffer = 128, .limit = 1024, .messages = n});
   measure((Run){.name = "callbacks, port 1024, chan(128)", .kind = CALLS, .buffer = 128, .limit = 1024, .messages = n});
+  measure_waking((Run){.name = "one at a time, scheduler asleep", .limit = 1, .messages = 1 + n / 100});
   return EXIT_SUCCESS;
 }

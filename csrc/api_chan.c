@@ -12,7 +12,7 @@ struct runnel_chan {
 
 Chan *api_push_chan(lua_State *L, const runnel_chan *hold) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, hold);
-  if (!hold || lua_touserdata(L, -1) != hold || !lua_isuserdata(L, -1) || lua_islightuserdata(L, -1)) return NULL;
+  if (lua_type(L, -1) != LUA_TUSERDATA || lua_touserdata(L, -1) != hold) return NULL;
   lua_getiuservalue(L, -1, 1);
   lua_replace(L, -2);
   return face_to_chan(L, lua_gettop(L));

@@ -168,7 +168,8 @@ static void codes_have_texts(void) {
       CHECK(strcmp(runnel_strerror(code), runnel_strerror(other)) != 0);
     }
   }
-  CHECK(strstr(runnel_strerror(99), "no code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_CLOSED + 1), "no code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_FOREIGN - 1), "no code"));
 }
 
 /* ---- channels ---- */
@@ -266,6 +267,8 @@ static void chan_bad_input(void) {
   IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 2, &ch));
   IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 3, &ch));
   IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 9, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(NULL, 1, &ch));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_chan_get(L, 1, NULL));
   CHECK(lua_gettop(L) == 3);
   lua_settop(L, 0);
   OK(runnel_chan_new(L, RUNNEL_FIXED, 1, &ch));
@@ -416,6 +419,12 @@ static void go_from_c(void) {
   IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, 0, NULL));
   IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, 0, NULL));
   IS(RUNNEL_BAD_ARGUMENT, runnel_go(L, -1, NULL));
+  lua(L, "callable = setmetatable({}, { __call = function(_, n) called = n end })");
+  lua_getglobal(L, "callable");
+  lua_pushinteger(L, 7);
+  OK(runnel_go(L, 1, NULL));
+  settle(L);
+  CHECK(lua_gettop(L) == 0 && global(L, "called") == 7);
   lua(L, "rn.on_error(function(e) heard = tostring(e) end)");
   lua_getglobal(L, "error");
   lua_pushliteral(L, "oh");
@@ -572,6 +581,7 @@ static void port_outlives_the_state(void) {
   OK(runnel_post_bytes(port, "a string that is longer than a message", 38));
   OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &unstarted));
   OK(runnel_post_call(unstarted, push_pair, count_drop, &drops));
+  OK(runnel_post_call(unstarted, push_pair, NULL, &drops));
   lua_close(L);
   CHECK(drops == 4);
   IS(RUNNEL_CLOSED, runnel_post_call(port, push_pair, count_drop, &drops));
