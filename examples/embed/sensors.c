@@ -131,11 +131,10 @@ static void reload_script(lua_State *L, const char *file, runnel_chan *temperatu
   *stop = next;
 }
 
-/* Opens a port to a new channel, and starts the sensor that posts to it. */
-static runnel_port *start_sensor(lua_State *L, Sensor *sensor, void *(*run)(void *), runnel_chan **ch,
+/* Opens a port to the channel, and starts the sensor that posts to it. */
+static runnel_port *start_sensor(lua_State *L, Sensor *sensor, void *(*run)(void *), runnel_chan *ch,
                                  pthread_t *thread) {
-  must(L, runnel_chan_new(L, RUNNEL_FIXED, 0, ch), "channel");
-  must(L, runnel_port_open(L, *ch, 64, RUNNEL_LEAVE_OPEN, &sensor->port), "port");
+  must(L, runnel_port_open(L, ch, 64, RUNNEL_LEAVE_OPEN, &sensor->port), "port");
   (void)runnel_port_hold(sensor->port); /* one for the thread, one for us */
   if (pthread_create(thread, NULL, run, sensor) != 0) exit(EXIT_FAILURE);
   return sensor->port;
@@ -165,12 +164,19 @@ int main(int argc, char **argv) {
   luaL_openlibs(L);
   must(L, runnel_open(L), "open");
 
+  runnel_chan *temperatures = NULL, *passages = NULL, *stop = NULL;
+  must(L, runnel_chan_new(L, RUNNEL_FIXED, 0, &temperatures), "temperatures");
+  must(L, runnel_chan_new(L, RUNNEL_FIXED, 0, &passages), "passages");
+  reload_script(L, file, temperatures, passages, &stop);
+  if (!stop) {
+    lua_close(L);
+    return EXIT_FAILURE;
+  }
+
   Sensor thermometer = {0}, doors = {0};
   pthread_t threads[2];
-  runnel_chan *temperatures = NULL, *passages = NULL, *stop = NULL;
-  runnel_port *ports[2] = {start_sensor(L, &thermometer, measure_temperature, &temperatures, &threads[0]),
-                           start_sensor(L, &doors, watch_doors, &passages, &threads[1])};
-  reload_script(L, file, temperatures, passages, &stop);
+  runnel_port *ports[2] = {start_sensor(L, &thermometer, measure_temperature, temperatures, &threads[0]),
+                           start_sensor(L, &doors, watch_doors, passages, &threads[1])};
 
   int work = -1;
   must(L, runnel_fd(L, &work), "fd");
@@ -194,7 +200,7 @@ int main(int argc, char **argv) {
   /* Closing the state would close the ports as well; this way what has been posted still arrives. */
   for (int i = 0; i < 2; i++) (void)runnel_port_close(ports[i]);
   for (int i = 0; i < 2; i++) (void)pthread_join(threads[i], NULL);
-  if (stop) must(L, runnel_chan_close(L, stop, NULL), "stop");
+  must(L, runnel_chan_close(L, stop, NULL), "stop");
   must(L, runnel_step(L, 10000, NULL), "step");
   printf("lost: %ld temperatures, %ld passages\n", thermometer.lost, doors.lost);
   lua_close(L);
