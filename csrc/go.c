@@ -137,6 +137,7 @@ static int raise_yielded(lua_State *L) {
 /* A go block's coroutine has yielded, but not by an operation of ours. */
 static void yielded(lua_State *L, Sched *S, Go *go, int n) {
   lua_pop(go->alt.co, n);
+  go->alt.flags |= ALT_CALLBACK; /* a finalizer may resume it before it is closed; it cannot park any more */
   lua_pushcfunction(L, raise_yielded);
   lua_pcall(L, 0, 0, 0);
   ended_badly(L, S, go);

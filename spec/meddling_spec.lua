@@ -75,7 +75,31 @@ describe("a go block whose coroutine is closed from without", function()
     assert.same({}, stage.others())
   end)
 
-  it("by a finalizer, while all are listed, is listed or is not", function()
+  it("or resumed by a finalizer, when it has yielded by itself, ends #heavy", function()
+    for _, meddle in ipairs { coroutine.close, coroutine.resume } do
+      local co
+      local function use()
+        if co and coroutine.status(co) == "suspended" then meddle(co) end
+      end
+      finalizers.among(use, function()
+        for _ = 1, 50 do
+          local result = rn.go(function()
+            co = coroutine.running()
+            coroutine.yield()
+            pcall(rn.sleep, 1)
+            rn.chan():take()
+          end)
+          rn.step()
+          co = nil
+          assert.is_true(result:closed())
+        end
+      end)
+      assert.same({}, stage.others())
+    end
+    assert.equal(100, #stage.heard())
+  end)
+
+  it("by a finalizer, while all are listed, is listed or is not #heavy", function()
     local coroutines = {}
     for i = 1, 100 do coroutines[i] = parked(function() rn.chan():take() end) end
     local n = 0
