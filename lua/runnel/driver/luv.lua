@@ -14,7 +14,8 @@ local need = require "runnel.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 
 ---@class runnel.driver.luv: runnel.Driver
-local driver = {}
+---@field luv boolean says to runnel.uv that luv's loop runs
+local driver = { luv = true }
 
 local FAR = 1 << 40 -- ms
 local keeper -- a timer, active in run only

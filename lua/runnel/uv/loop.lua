@@ -10,7 +10,7 @@ local loop = { over = false }
 
 -- Requiring this installs the driver, unless one is set that runs luv's loop: it has a field `luv` that is true.
 local previous = core.driver(driver)
-if previous and previous ~= driver then
+if previous then
   core.driver(previous)
   if not previous.luv then
     error("runnel.uv: a driver is set that does not run luv's loop; call rn.driver(nil) before, or let its wait(ms) "

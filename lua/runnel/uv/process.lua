@@ -73,6 +73,10 @@ local function pipe_for(name, what)
   return theirs, stream.new(handle, what, true)
 end
 
+local function wants_channel(option)
+  return option ~= false and option ~= "stdout" and not command.is_descriptor(option)
+end
+
 -- The descriptors of the process, the ends of pipes that it is to have, and an error if there is one.
 local function plumb(self, options, what)
   local stdio, theirs = {}, {}
@@ -82,9 +86,9 @@ local function plumb(self, options, what)
       stdio[i] = option
     elseif option == "stdout" then
       stdio[i] = stdio[2]
-    elseif option ~= false then
+    elseif wants_channel(option) then
       local fd, end_ = pipe_for(name, what)
-      if not fd then return stdio, theirs, end_ end
+      if not fd then return stdio, theirs, loop.message(end_, what) end
       stdio[i], theirs[#theirs + 1] = fd, fd
       self.streams[name] = end_
     end
@@ -92,15 +96,15 @@ local function plumb(self, options, what)
   return stdio, theirs
 end
 
--- Begins to read an output, if the process has started.
-local function collect(self, name, mode, started)
+-- Begins to read an output.
+local function collect(self, name, mode)
   local end_, output = self.streams[name], setmetatable({ size = 0, dropped = 0, wanted = false }, Output)
   local chunks = core.chan(output)
   end_.on_end = function(err)
     if output.dropped == 0 then return err end
     return ("%d bytes of %s were dropped, since nobody had asked for it"):format(output.dropped, name)
   end
-  if started then end_:read(chunks) end
+  end_:read(chunks)
   self.outputs[name] = { chunks = chunks, buffer = output, mode = mode }
 end
 
@@ -179,10 +183,19 @@ local function start(self, file, for_luv)
   self.handle, self.pid = handle, pid
 end
 
-local function fail(self, err)
-  self.exit:close(err)
-  for _, output in pairs(self.outputs) do output.chunks:close(err) end
-  for _, end_ in pairs(self.streams) do end_:close(err) end
+-- Gives it the channels that it would have had, and closes them with the error.
+local function fail(self, options, err)
+  local channels = { self.exit }
+  for _, name in ipairs { "stdin", "stdout", "stderr" } do
+    if wants_channel(options[name]) then
+      self[name] = core.is_chan(options[name]) and options[name] or core.chan()
+      channels[#channels + 1] = self[name]
+    end
+  end
+  for _, end_ in pairs(self.streams) do end_:close() end
+  loop.after_turn(function()
+    for _, ch in ipairs(channels) do stream.refuse(ch, err) end
+  end)
 end
 
 ---Starts a process.
@@ -205,14 +218,16 @@ local function spawn(options)
   for_luv.stdio, theirs, err = plumb(self, options, file)
   if not err then err = start(self, file, for_luv) end
   for _, fd in ipairs(theirs) do uv.fs_close(fd) end
-
+  if err then
+    fail(self, options, err)
+    return self
+  end
   if self.streams.stdin then
     self.stdin = self.streams.stdin:writer(core.is_chan(options.stdin) and options.stdin or nil)
   end
   for _, name in ipairs { "stdout", "stderr" } do
-    if self.streams[name] then collect(self, name, options[name], not err) end
+    if self.streams[name] then collect(self, name, options[name]) end
   end
-  if err then loop.after_turn(function() fail(self, err) end) end
   return self
 end
 
