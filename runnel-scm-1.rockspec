@@ -33,6 +33,7 @@ build = {
         "csrc/lua_chan.c",
         "csrc/lua_core.c",
         "csrc/lua_go.c",
+        "csrc/lua_lines.c",
         "csrc/lua_run.c",
         "csrc/lua_scope.c",
         "csrc/port.c",

@@ -64,6 +64,7 @@ static int fill(lua_State *L) {
   lua_go_open(L);
   lua_run_open(L);
   lua_scope_open(L);
+  lua_lines_open(L);
   return 1;
 }
 

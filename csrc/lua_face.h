@@ -56,5 +56,6 @@ void lua_alts_open(lua_State *L);
 void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
 void lua_scope_open(lua_State *L);
+void lua_lines_open(lua_State *L);
 
 #endif

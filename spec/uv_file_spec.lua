@@ -274,6 +274,19 @@ describe("runnel.uv", function()
     end)
   end)
 
+  it("offers lines to any channel, as many as it takes at once", function()
+    local offer_lines = require("runnel.core").offer_lines
+    local ch = rn.chan(2)
+    assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1) })
+    assert.same({ "a", "b" }, { ch:take(), ch:take() })
+    assert.same({ 7, true }, { offer_lines(ch, "a\nb\nc\nd", 5) })
+    assert.same({ 8, true }, { offer_lines(ch, "a\nb\nc\nd", 8) })
+    ch:close()
+    assert.same({ 1, false }, { offer_lines(ch, "a\n", 1) })
+    assert.error_matches(function() offer_lines(ch, "a", 3) end, "not a position in the text")
+    assert.error_matches(function() offer_lines("a", "a", 1) end, "offer_lines")
+  end)
+
   it("wants places and channels", function()
     for message, f in pairs {
       ["read: a path or a file descriptor expected, got nothing"] = function() uv.read() end,

@@ -132,6 +132,14 @@ function core.alts(ops, opts) end
 ---@return any err
 function core.alts_index(ops, opts) end
 
+---Puts the lines of a text that end in it, without their newlines, as long as that can be done at once. For runnel.uv.
+---@param ch runnel.Channel
+---@param text string
+---@param from integer the position of the first
+---@return integer next the position after the last one that was put
+---@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is closed
+function core.offer_lines(ch, text, from) end
+
 -- ---- running ----
 
 ---Runs a function as a go block and returns its results, or raises its error. Without a function: runs until no go

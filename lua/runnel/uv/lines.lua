@@ -4,12 +4,12 @@ local core = require "runnel.core"
 local ends = require "runnel.ends"
 
 local find, sub, concat = string.find, string.sub, table.concat
-local offer, put = core.methods.offer, core.methods.put
+local put, offer_lines = core.methods.put, core.offer_lines
 
 local lines = {}
 
 -- So many lines wait for whoever takes them. It makes a line cheap: there is one switch between go blocks for all.
-local AHEAD = 256
+local AHEAD = 128
 
 ---A channel for lines.
 ---@return runnel.Channel
@@ -29,15 +29,18 @@ function lines.splitter(out)
       local line = concat(parts, "", 1, n + 1)
       parts, n = {}, 0
       if not put(out, line) then return false end
-      from, to = to + 1, find(chunk, "\n", to + 1, true)
-    end
-    local offer, put, find, sub = offer, put, find, sub -- luacheck: ignore 431
-    while to do
-      local line = sub(chunk, from, to - 1)
-      if not offer(out, line) and not put(out, line) then return false end
       from = to + 1
-      to = find(chunk, "\n", from, true)
     end
+    local state
+    repeat
+      from, state = offer_lines(out, chunk, from)
+      if state == nil then
+        to = find(chunk, "\n", from, true)
+        state = put(out, sub(chunk, from, to - 1)) and state
+        from = to + 1
+      end
+      if state == false then return false end
+    until state
     if from <= #chunk then
       n = n + 1
       parts[n] = sub(chunk, from)
