@@ -194,6 +194,11 @@ bench-peers: ## the same programs in runnel and its peers; PEERS='--quick go cha
 run-bench-peers: programs
 	$(LUA) bench/peers.lua $(PEERS)
 
+.PHONY: bench-flags
+bench-flags: ## what the compiler's options are worth, -O2 to PGO
+	$(SETUP) run
+	$(LUA) bench/flags.lua
+
 .PHONY: docs run-docs
 docs: ## the reference, from the sources, into docs/reference/
 	$(SETUP) docs
