@@ -113,9 +113,9 @@ for _, workload in ipairs(chosen) do
   local cells, all = {}, 0
   for i, part in ipairs(PARTS) do
     local each = (twice[part] - once[part]) / (workload.n * (workload.per or 1))
-    cells[i] = ("%.0f"):format(each)
+    cells[i] = ("%d"):format(math.floor(each + 0.5))
     all = all + each
   end
-  cells[#cells + 1] = ("%.0f"):format(all)
+  cells[#cells + 1] = ("%d"):format(math.floor(all + 0.5))
   row(workload.what, cells)
 end

@@ -151,7 +151,9 @@ local function start(peer)
   local name = os.tmpname()
   os.remove(name)
   assert(os.execute("mkfifo -m 600 " .. name))
-  peer.answers = assert(io.popen(("%s %s <%s"):format(peer.run, quick and "--quick" or "", name)))
+  -- Should it end early, cat takes what is still asked of it: else writing would be the end of this process.
+  local command = ("{ %s %s; exec cat >/dev/null; } <%s"):format(peer.run, quick and "--quick" or "", name)
+  peer.answers = assert(io.popen(command))
   peer.questions = assert(io.open(name, "w"))
   peer.questions:setvbuf "line"
   os.remove(name)
