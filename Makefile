@@ -325,6 +325,17 @@ run-embed:
 	  CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)' >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
 
+.PHONY: bench-host run-bench-host
+bench-host: ## how fast the executable starts, and its prompt answers
+	$(SETUP) run
+	$(THEN) run-bench-host
+run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
+	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
+
+$(BUILD)/host: bench/host.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
+
 .PHONY: bench-port run-bench-port
 bench-port: ## messages a second from another thread through a port
 	$(SETUP) run
