@@ -292,6 +292,16 @@ describe("runnel, the executable", function()
       assert.matches("runnel: %(error object is a nil value%)\n", script("error()", "", "--sim").err)
     end)
 
+    it("with go blocks that are parked for ever", function()
+      local text = "local rn = require 'runnel' rn.go(function() rn.sleep(1e6) rn.chan():name 'jobs':take() end)"
+      local result = script(text, "", "--sim")
+      assert.matches("^[^\n]*runnel: the script has ended, and a go block is parked for ever:\n"
+        .. "  #%d+ %(script.lua:1%): take on chan: jobs at script.lua:1\n$", result.err)
+      assert.equal(0, result.status)
+      assert.equal(1, script(text, "", "--sim --deadlock=error").status)
+      assert.same({ out = "", err = "", status = 0 }, script(text, "", "--sim --no-drain"))
+    end)
+
     it("with a deadlock of the script's", function()
       local result = script("require('runnel').chan():take()", "", "--sim")
       assert.matches("runnel: deadlock: sim.run would wait for ever", result.err)
@@ -371,6 +381,33 @@ describe("runnel, the executable", function()
         end)
       ]]
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("has one driver over it, whichever is required first", function()
+      local result = script [[
+        local rn = require "runnel"
+        local driver = require "runnel.driver.luv"
+        print(rn.driver(nil) == driver, require "runnel.driver.luv" == driver, require "luv" ~= nil)
+      ]]
+      assert.same({ out = "true\ttrue\ttrue\n", err = "", status = 0 }, result)
+      result = script [[
+        local uv = require "runnel.uv"
+        for line in uv.lines(arg[0]) do
+          print(line)
+          break
+        end
+      ]]
+      assert.same({ out = '        local uv = require "runnel.uv"\n', err = "", status = 0 }, result)
+    end)
+
+    it("says what is missing where it is not there", function()
+      local without = "LUA_CPATH='/nowhere/?.so' " .. runnel
+      local result = process.run(dir.path, without .. [[ -e 'require "runnel.driver.luv"']])
+      assert.matches("luv", result.err)
+      assert.matches("lua%-luv", result.err)
+      assert.equal(1, result.status)
+      result = process.run(dir.path, without .. [[ -e 'require "luv"']])
+      assert.matches("module 'luv' not found", result.err)
     end)
 
     it_with_luv("leaves a driver alone that is there", function()

@@ -96,6 +96,24 @@ static int open_luv(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
+/* Loads the driver over luv; upvalue: the module's own loader. That requires luv, and requiring luv loads the driver: so
+   luv comes first, or there would be two of them. */
+static int open_luv_driver(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "luv") == LUA_TNIL) {
+    lua_getglobal(L, "pcall"); /* what is wrong with luv the module itself tells best */
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "luv");
+    lua_call(L, 2, 0);
+    if (lua_getfield(L, 3, "runnel.driver.luv") != LUA_TNIL) return 1;
+  }
+  lua_settop(L, 2); /* name, where it was found */
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, 2, 1);
+  return 1;
+}
+
 void core_preload(lua_State *L, bool for_prompt) {
   inspected = for_prompt;
   modules_preload(L, runnel_modules);
@@ -109,5 +127,8 @@ void core_preload(lua_State *L, bool for_prompt) {
   };
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   luaL_setfuncs(L, loaders, 0);
+  lua_getfield(L, -1, "runnel.driver.luv");
+  lua_pushcclosure(L, open_luv_driver, 1);
+  lua_setfield(L, -2, "runnel.driver.luv");
   lua_pop(L, 1);
 }

@@ -70,7 +70,7 @@ static bool run(lua_State *L, const Command *c) {
   }
   if (wants_prompt(c)) return prompt_run(L, o);
   if (!has_script && !o->executes && !o->version && !script_run(L, o, NULL)) return false;
-  return o->simulated || script_drain(L, o);
+  return script_drain(L, o);
 }
 
 /* Protected: (command) -> whether all went well. */

@@ -65,6 +65,5 @@ return function(program)
     if chunk == false then return end
     if chunk then show(terminal.run(chunk)) end
     if err then io.stderr:write(err, "\n") end
-    collectgarbage "step"
   end
 end

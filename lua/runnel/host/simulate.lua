@@ -19,14 +19,16 @@ end
 ---@return string|true result the message of an error, or true
 return function(chunk, seed, drain, ...)
   local arguments, ended, failure = table.pack(...), false, nil
+  local never = core.chan()
   local ok, err = pcall(sim.run, function()
     core.rename "the script"
     local well, message = xpcall(chunk, describe, table.unpack(arguments, 1, arguments.n))
     if not well then failure = message end
     ended = true
-    -- Parked for ever: this go block is woken by nobody, so the simulation is over when nothing else is left to do.
-    if well and drain then core.chan():take() end
+    -- Nobody wakes this go block, so that the simulation is over when nothing else is left to do.
+    if well and drain then never:take() end
   end, { seed = seed })
+  never:close() -- only the others count as parked for ever
   if failure then return failure end
   if not ok and not ended then return tostring(err) end
   return true
