@@ -99,7 +99,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L) - 1;
   anchor_push(L, go);
-  report_death(L, top + 2);
+  report_death(L, top + 2, go_is_cancellation(L, top + 2, top + 1));
   lua_remove(L, top + 2); /* error, traceback, name */
   /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
 #if LUA_VERSION_RELEASE_NUM >= 50406

@@ -59,19 +59,21 @@ void report_error(lua_State *L) {
   S->inside = outer;
 }
 
-/* Protected: (go block's userdata) -> traceback, name. */
+/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   anchor_watch(L); /* what killed the block may have kept a finalizer from running */
-  luaL_traceback(L, go->alt.co, NULL, 0);
+  if (lua_toboolean(L, 2)) lua_pushnil(L);
+  else luaL_traceback(L, go->alt.co, NULL, 0);
   report_go_name(L, go, 1);
   return 2;
 }
 
-void report_death(lua_State *L, int at) {
+void report_death(lua_State *L, int at, bool is_cancelled) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
-  if (lua_pcall(L, 1, 2, 0) != LUA_OK) {
+  lua_pushboolean(L, is_cancelled);
+  if (lua_pcall(L, 2, 2, 0) != LUA_OK) {
     lua_pop(L, 1);
     lua_pushnil(L);
     lua_pushnil(L);

@@ -13,8 +13,9 @@ void report_error(lua_State *L);
 void report_push_traceback(lua_State *L);
 
 /* Pushes the traceback and the name of a go block that has raised and whose stack is still as it was; nil for what there
-   is no memory for. Its userdata is at index `at`. */
-void report_death(lua_State *L, int at);
+   is no memory for. Its userdata is at index `at`. One that was cancelled gets no traceback, which takes long to make: what
+   its variables raise when they are closed is another error, and comes from elsewhere. */
+void report_death(lua_State *L, int at, bool is_cancelled);
 
 /* Pushes a go block's name: what it was renamed to, or where its function was defined (file:line). */
 void report_go_name(lua_State *L, Go *go, int at);
