@@ -99,6 +99,20 @@ function stage.script(text)
   return output, status
 end
 
+---Asserts that Ctrl-C ends a take that waits for ever. In an interpreter of its own: lua5.4 takes only the first one.
+---@param setup string code before it, which makes the driver
+function stage.check_interrupt(setup)
+  local output = stage.script(setup .. [[
+
+    local rn = require "runnel"
+    os.execute "{ p=$PPID; sleep 0.2; kill -INT $p; } &"
+    local start = rn.now()
+    local ok, err = pcall(function() rn.chan():take() end)
+    print(ok, err, rn.now() - start < 5000)
+  ]])
+  if not output:find "^false\t[^\n]*interrupted!\ttrue\n$" then error(output, 2) end
+end
+
 ---A buffer policy for 100 values that raises for those of which `likes` is false.
 ---@param likes fun(v: any): boolean
 ---@return table
