@@ -11,7 +11,7 @@
    and in the long form, under that many seeds,
      some   each allocation fails with a probability of one in k, for k up to how many the attempt makes.
    All of this with collections as usual, with a collector that never rests, and with the generational one; the short form
-   leaves out "all" for the latter two.
+   leaves out "all" for the latter two, and takes not every k.
 
    After each attempt the scenario's check, the invariants of the scheduler, a round of ordinary work in the same state, full
    collections and the closing of the state, which has to free every byte. Growing memory always moves it, so that a
@@ -308,7 +308,9 @@ static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
     bool untouched;
     for (int mode = ONCE; mode <= ALL; mode++) {
       untouched = mode == ALL && collector != USUAL && !is_long;
-      for (uint32_t k = 1; !untouched; k++, attempts++) {
+      /* Each in turn; in the short form, with the other collectors, ever fewer of the later ones. */
+      uint32_t far = collector == USUAL || is_long ? UINT32_MAX : 32;
+      for (uint32_t k = 1; !untouched; k += 1 + k / far, attempts++) {
         uint32_t asked = attempt(file, collector, (Mode)mode, k, 0, &untouched);
         if (k > MAX_ALLOCATIONS) fail("the attempt does not come to an end");
         if (asked > most) most = asked;
