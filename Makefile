@@ -243,7 +243,7 @@ check-valgrind: export RUNNEL_MODEL_SEEDS = 50
 check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
 	$(SETUP) valgrind
 	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS),heavy' \
-	  UNDER='valgrind --quiet --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
+	  UNDER='valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
 
 # The programs in tests/ have the core linked in, with its assertions. LONG=1 asks for the long form of the checks below.
 TEST_CFLAGS    = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
@@ -300,6 +300,7 @@ check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, i
 	$(THEN) run-soak BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
 run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
+	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
 
 .PHONY: check-api run-api
 check-api: ## the C API: tests/api.c with both compilers' sanitizers, and with gcc's of threads

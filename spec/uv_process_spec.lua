@@ -208,6 +208,18 @@ describe("uv.spawn", function()
     assert.equal(100, i)
   end)
 
+  it("that nobody has any more finds its output closed", function()
+    local pid = uv.spawn({ "yes" }).pid
+    local chunk = uv.spawn({ "yes" }).stdout:take()
+    assert.matches("^y\n", chunk)
+    for _ = 1, 5 do
+      collectgarbage()
+      rn.sleep(2)
+    end
+    os.execute("kill " .. pid) -- of whose output nothing was wanted: it is read on
+    rn.run()
+  end)
+
   describe("that fails", function()
     it("closes all channels with the error", function()
       local p = uv.spawn { "no-such-command-here" }

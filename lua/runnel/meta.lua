@@ -137,7 +137,8 @@ function core.alts_index(ops, opts) end
 ---@param text string
 ---@param from integer the position of the first
 ---@return integer next the position after the last one that was put
----@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is closed
+---@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is
+---closed
 function core.offer_lines(ch, text, from) end
 
 -- ---- running ----

@@ -26,6 +26,7 @@ function uv_stage.open()
   files = {}
   if not warm then -- so that what the loop itself needs is open
     require("runnel.uv").spawn { "true" }
+    require("runnel.uv").watch("/"):close()
     rn.run()
     warm = true
   end

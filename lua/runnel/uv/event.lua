@@ -126,7 +126,7 @@ local function tick(ch, ms)
   local start, n = core.now(), 0
   while true do
     n = math.max(n, (core.now() - start) // ms) + 1
-    core.sleep(start + n * ms - core.now())
+    core.sleep(math.max(0, start + n * ms - core.now()))
     if not ch:put(math.tointeger(n)) then return end
   end
 end

@@ -170,14 +170,20 @@ end
 
 -- ---- the beginning ----
 
+-- The loop keeps the promise of the exit alive, but not the rest: a process that nobody has any more, and that waits for
+-- somebody to take its output, is to find it closed.
 local function start(self, file, for_luv)
+  local exit, weak = self.exit, setmetatable({ process = self }, { __mode = "v" })
   local handle, pid, err
   handle, pid, err = uv.spawn(file, for_luv, function(code, signal)
-    self.handle = nil
     loop.close(handle)
-    self.status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
-    self.exit:offer(self.status)
-    if self.streams.stdin then self.streams.stdin:close "the process has ended" end
+    local status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
+    local process = weak.process
+    if process then
+      process.handle, process.status = nil, status
+      if process.streams.stdin then process.streams.stdin:close "the process has ended" end
+    end
+    exit:offer(status)
   end)
   if not handle then return loop.message(pid, file), err end
   self.handle, self.pid = handle, pid

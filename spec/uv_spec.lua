@@ -1,0 +1,91 @@
+-- runnel.uv as a module: the driver, luv, and what the README says of it.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+
+describe("runnel.uv", function()
+  it("names what is to be installed where luv is missing", function()
+    local output = stage.script [[
+      package.preload.luv = nil
+      package.path = package.path:gsub("[^;]*luv[^;]*", "")
+      table.insert(package.searchers, 1, function(name)
+        if name == "luv" then error("module 'luv' not found: ...", 0) end
+      end)
+      print(pcall(require, "runnel.uv"))
+    ]]
+    assert.matches("the library luv is needed here %(Debian's lua%-luv, LuaRocks' luv%): it is not installed", output)
+  end)
+
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("becomes the driver when it is required", function()
+    assert.equal("true\ttrue\n", (stage.script [[
+      local rn, uv = require "runnel", require "runnel.uv"
+      local driver = rn.driver(nil)
+      print(driver == require "runnel.driver.luv", uv.spawn ~= nil)
+    ]]))
+  end)
+
+  it("leaves a driver that runs luv's loop, too, and does not replace one that does not", function()
+    assert.equal("true\n", (stage.script [[
+      local rn = require "runnel"
+      local driver = { wait = function() end, alive = function() return false end, luv = true }
+      rn.driver(driver)
+      require "runnel.uv"
+      print(rn.driver(nil) == driver)
+    ]]))
+    local output = stage.script [[
+      local rn = require "runnel"
+      local driver = { wait = function() end, alive = function() return false end }
+      rn.driver(driver)
+      print(pcall(require, "runnel.uv"))
+      print(rn.driver(nil) == driver)
+    ]]
+    assert.matches("^false.*a driver is set that does not run luv's loop.*\ntrue\n$", output)
+  end)
+
+  it("does not crash when the program ends with handles in every state", function()
+    for _, script in ipairs {
+      [[uv.spawn { "cat" }]],
+      [[uv.spawn({ "cat" }):close()]],
+      [[uv.spawn { "true" } rn.sleep(20)]],
+      [[uv.spawn { "no-such-command" } uv.read("/dev/zero"):take()]],
+      [[local _, port = uv.listen("127.0.0.1", 0) local c = uv.connect("127.0.0.1", port) c:read() c:close()]],
+      [[local l, port = uv.listen("127.0.0.1", 0) local c = uv.connect("127.0.0.1", port) c:read() l:close()]],
+      [[local _, port = uv.listen("127.0.0.1", 0) rn.go(uv.connect, "127.0.0.1", port) rn.yield()]],
+      [[local l, port = uv.listen("127.0.0.1", 0) local c = uv.connect("127.0.0.1", port)
+        rn.go(function() c:write(("x"):rep(1e8)) end) rn.sleep(5)]],
+      [[uv.lines("/dev/zero"):close()]],
+      [[uv.lines("/etc/passwd"):take()]],
+      [[uv.write("/dev/null", uv.read "/dev/zero") rn.sleep(5)]],
+      [[uv.signal "int" uv.watch "/tmp" uv.ticker(1) rn.sleep(3)]],
+      [[uv.signal("int"):close() uv.watch("/tmp"):close() uv.ticker(1):close()]],
+      [[uv.resolve "localhost" rn.yield()]],
+    } do
+      local output, status = stage.script([[local rn, uv = require "runnel", require "runnel.uv" ]] .. script
+        .. [[ print "end"]])
+      assert.same({ script, "end\n", 0 }, { script, output, status })
+    end
+  end)
+
+  it("is in the README, all of it and nothing else", function()
+    local file <close> = assert(io.open "README.md")
+    local text, named = file:read "a", {}
+    for name in text:gmatch "%f[%w]uv%.([%l_]+)" do
+      if not text:find("driver.luv." .. name, 1, true) then named[name] = true end
+    end
+    for name in pairs(named) do assert.is_function(uv[name], "uv." .. name) end
+    for name in pairs(uv) do assert.is_true(named[name], "uv." .. name) end
+    rn.driver(require "runnel.driver.luv")
+    local conns, port = uv.listen("127.0.0.1", 0)
+    local conn = uv.connect("127.0.0.1", port)
+    for name in text:gmatch "%f[%w]conn:([%l_]+)" do assert.is_function(conn[name], "conn:" .. name) end
+    conn:close()
+    conns:close()
+    rn.run()
+  end)
+end)
