@@ -170,8 +170,8 @@ end
 
 -- ---- the beginning ----
 
--- The loop keeps the promise of the exit alive, but not the rest: a process that nobody has any more, and that waits for
--- somebody to take its output, is to find it closed.
+-- The loop keeps the promise of the exit alive, but not the rest: a process that nobody has any more, and that waits
+-- for somebody to take its output, is to find it closed.
 local function start(self, file, for_luv)
   local exit, weak = self.exit, setmetatable({ process = self }, { __mode = "v" })
   local handle, pid, err
