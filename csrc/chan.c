@@ -104,30 +104,35 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   }
 }
 
+/* chan_fetch, where the values are user values. */
+static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
+  int slot = b->base + (int)b->head;
+  /* What is taken must not be kept alive by its slot; numbers and booleans can stay there. */
+  if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, at, slot);
+  }
+  if (LIKELY(b->kind != BUFFER_PROMISE)) buffer_advance(b); /* a promise keeps it */
+}
+
 void chan_fetch(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  /* What is taken must not be kept alive by its slot; numbers and booleans can stay there. */
   if (LIKELY(b->base)) {
-    int slot = b->base + (int)b->head;
-    if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
-      lua_pushnil(L);
-      lua_setiuservalue(L, at, slot);
-    }
-    if (UNLIKELY(b->kind == BUFFER_PROMISE)) return; /* keeps it */
-  } else {
-    lua_Integer slot = (lua_Integer)b->head + 1;
-    lua_getiuservalue(L, at, CHAN_VALUES);
-    if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
-      lua_pushnil(L);
-      lua_rawseti(L, -3, slot);
-    }
-    lua_replace(L, -2);
+    fetch_inline(L, b, at);
+    return;
   }
+  lua_Integer slot = (lua_Integer)b->head + 1;
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
+    lua_pushnil(L);
+    lua_rawseti(L, -3, slot);
+  }
+  lua_replace(L, -2);
   buffer_advance(b);
 }
 
-/* Adds the value at index `value` behind the others, in a user value that is free. */
-static inline void append(lua_State *L, Buffer *b, int at, int value) {
+/* chan_store behind the others, where the values are user values and one is free. */
+static inline void store_inline(lua_State *L, Buffer *b, int at, int value) {
   lua_pushvalue(L, value);
   lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
   b->count++;
@@ -142,7 +147,7 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
     lua_pop(L, 1);
   }
   if (LIKELY(b->base)) {
-    append(L, b, at, value);
+    store_inline(L, b, at, value);
   } else {
     lua_getiuservalue(L, at, CHAN_VALUES);
     lua_pushvalue(L, value);
@@ -195,7 +200,7 @@ again:
     chan_reserve(L, ch, at);
     goto again;
   }
-  if (LIKELY(ch->buf.base && ch->buf.count < ch->buf.size)) append(L, &ch->buf, at, value);
+  if (LIKELY(ch->buf.base && ch->buf.count < ch->buf.size)) store_inline(L, &ch->buf, at, value);
   else chan_store(L, ch, at, value);
   ch->put_total++;
   if (w) serve_promise(L, ch, at);
@@ -208,7 +213,8 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   uint16_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
   if (UNLIKELY(ch->flags & special || ch->buf.kind == BUFFER_POLICY)) return chan_user_take(L, ch, at);
   if (ch->buf.count) {
-    chan_fetch(L, ch, at);
+    if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
+    else chan_fetch(L, ch, at);
     ch->take_total++;
     if (ch->puts.first) admit(L, ch, at);
     chan_check(ch);
