@@ -14,7 +14,6 @@
 #ifndef RUNNEL_H
 #define RUNNEL_H
 
-#include <lua.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,8 +28,10 @@
 #endif
 
 #ifdef __cplusplus
-extern "C" {
+extern "C" { /* as is the Lua that the library is linked with */
 #endif
+
+#include <lua.h>
 
 /* ---- codes ---- */
 
@@ -170,8 +171,8 @@ RUNNEL_API int runnel_post_bytes(runnel_port *port, const void *bytes, size_t si
 /* Posts what a function will make of `data`, in the Lua thread when the message's turn has come. `push` leaves one
    value on top of the stack and returns 1, or returns 0 when there is nothing to put; it may raise Lua errors, of
    which on_error hears, and must not wait. If the message is dropped undelivered, because the channel or the state
-   is closed, `drop` is called instead, in the Lua thread, unless it is NULL. Once this returns RUNNEL_OK exactly one
-   of them is called; with any other code neither. Any thread. */
+   is closed, `drop` is called instead, in the Lua thread, unless it is NULL; it must use no lua_State. Once this
+   returns RUNNEL_OK exactly one of them is called; with any other code neither. Any thread. */
 typedef int (*runnel_push)(lua_State *L, void *data);
 typedef void (*runnel_drop)(void *data);
 RUNNEL_API int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop drop, void *data);

@@ -154,6 +154,7 @@ int main(int argc, char **argv) {
   const char *file = argv[1];
   long long end = argc > 2 ? now_ms() + strtoll(argv[2], NULL, 10) : -1;
 
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* each line at once, into a pipe or file too */
   if (pipe(signals) != 0) return EXIT_FAILURE;
   catch_signal(SIGHUP);
   catch_signal(SIGINT);
