@@ -199,6 +199,13 @@ bench-flags: ## what the compiler's options are worth, -O2 to PGO
 	$(SETUP) run
 	$(LUA) bench/flags.lua
 
+.PHONY: bench-io run-bench-io
+bench-io: ## input and output through channels, and without them; IO='--quick echo' for less than all
+	$(SETUP) demo
+	$(THEN) run-bench-io
+run-bench-io: programs
+	$(LUA) bench/io.lua $(IO)
+
 .PHONY: docs run-docs
 docs: ## the reference, from the sources, into docs/reference/
 	$(SETUP) docs

@@ -60,18 +60,19 @@ static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
+bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
   World *w = &S->world;
   S->driver_hears = true;
-  if (S->stop || w->ready.first) return;
+  if (S->stop || w->ready.first) return false;
   Timer *first = heap_first(&w->heap);
   if (first) {
     int64_t left = first->deadline - clock_now(&w->clock);
-    if (left <= 0) return;
+    if (left <= 0) return false;
     if (ns < 0 || left < ns) ns = left;
   }
   if (ns != 0) sleep_ns(L, S, fd, ns);
   driver_check_hook(L);
+  return true;
 }
 
 /* Waits in the driver on top of the stack, which is popped. */

@@ -15,9 +15,9 @@
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
 /* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable or the bell rings,
-   until the next deadline, or until `ns` from now unless negative. Does not wait when there is something to run
-   already. Raises what a hook raises. */
-void driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
+   until the next deadline, or until `ns` from now unless negative. Returns false at once when there is something
+   to run already. Raises what a hook raises. */
+bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
 /* Whether the driver has events that may come, or a port is open. */
 bool driver_alive(lua_State *L);

@@ -82,12 +82,13 @@ static int core_driver(lua_State *L) {
   return 1;
 }
 
-/* wait_readable(fd, ms or nil), for drivers */
+/* wait_readable(fd, ms or nil) -> whether it has waited; for drivers */
 static int core_wait_readable(lua_State *L) {
   lua_Integer fd = luaL_checkinteger(L, 1);
   if (fd < 0 || fd > INT_MAX) return luaL_error(L, "wait_readable: a file descriptor expected");
-  driver_wait_readable(L, sched_self(L), (int)fd, lua_isnoneornil(L, 2) ? -1 : face_check_ms(L, 2, "wait_readable"));
-  return 0;
+  int64_t ns = lua_isnoneornil(L, 2) ? -1 : face_check_ms(L, 2, "wait_readable");
+  lua_pushboolean(L, driver_wait_readable(L, sched_self(L), (int)fd, ns));
+  return 1;
 }
 
 /* ---- simulations ---- */

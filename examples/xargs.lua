@@ -30,6 +30,10 @@ end
 
 local function complain(...) io.stderr:write("xargs: ", table.concat { ... }, "\n") end
 
+-- A page of memory that is touched after a process was started has to be copied first. The collector touches most of
+-- them: so it shall run seldom, and then from beginning to end.
+collectgarbage("incremental", 400, 1000, 20)
+
 -- ---- the command line ----
 
 local n, pipeline, verbose, command = 1, rn.pipeline_async, false, nil
@@ -87,12 +91,13 @@ end
 
 -- Puts what a process has written on `result`, and closes that when the process has ended.
 local function follow(process, result)
-  local output = table.concat(rn.into({}, process.stdout):take() or {})
+  local parts = {}
+  for chunk in process.stdout do parts[#parts + 1] = chunk end
   local exit, err = process.exit:take()
   processes[process] = nil
   running = running - 1
   if not stopped then judge(exit, err) end
-  result:put(output)
+  result:put(table.concat(parts))
   result:close()
 end
 

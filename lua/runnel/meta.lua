@@ -227,10 +227,11 @@ function core.excuse(result, err) end
 ---@param where? string whose error it is
 function core.report(err, traceback, where) end
 
----For a driver over a loop that has a descriptor: waits until that is readable, or a deadline is due; not at all when a
----go block is ready. Ctrl-C ends it, with an error.
+---For a driver over a loop that has a descriptor: waits until that is readable, or a deadline is due; not at all when
+---a go block is ready. Ctrl-C ends it, with an error.
 ---@param fd integer
 ---@param ms? number at most so long
+---@return boolean waited
 function core.wait_readable(fd, ms) end
 
 ---Runs a function under virtual time. For runnel.sim.

@@ -38,8 +38,7 @@ function driver:wait(ms)
   local left = run(self.controller)
   if ms == 0 or not ms and self.controller:empty() then return end -- the last thread may have ended just now
   if left then ms = math.min(left, ms or left) end
-  core.wait_readable(self.controller:pollfd(), ms)
-  run(self.controller)
+  if core.wait_readable(self.controller:pollfd(), ms) then run(self.controller) end
 end
 
 function driver:alive() return not self.controller:empty() end

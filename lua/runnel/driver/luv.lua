@@ -38,8 +38,7 @@ function driver:wait(ms) -- luacheck: ignore self
   local left = run()
   if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may have ended just now
   if left >= 0 then ms = math.min(left, ms or left) end
-  core.wait_readable(uv.backend_fd(), ms)
-  run()
+  if core.wait_readable(uv.backend_fd(), ms) then run() end
 end
 
 function driver:alive() return uv.loop_alive() end -- luacheck: ignore self
