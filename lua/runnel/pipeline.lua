@@ -67,8 +67,8 @@ end
 
 -- ---- ordered ----
 
--- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of the
--- values.
+-- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
+-- the values.
 local function ordered(n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, running = semaphore(window), window > n and semaphore(n) or nil
