@@ -8,7 +8,10 @@
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
 -- Files that are modules for users, and those that are not for them. Each of the rest is a section of `runnel`.
-local MODULES = { xf = true, sim = true, core_async = true }
+local MODULES = { xf = true, sim = true, core_async = true, uv = true }
+-- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
+local PARTS = { uv = { "process", "file", "socket", "resolve", "event", "stream" } }
+local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
 local INTERNAL_FILES = { check = true, ends = true, guard = true }
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }
@@ -184,13 +187,15 @@ local function subject(item)
   local code = item.code
   local method = code:match "^function Channel:([%w_]+)"
   if method then return method, "method" end
+  local class_of, other = code:match "^function ([%w_]+):([%w_]+)"
+  if OBJECTS[class_of] then return OBJECTS[class_of] .. ":" .. other, "function" end
   local name = code:match "^function [%w_]+%.([%w_]+)" or code:match "^[%w_]+%.([%w_]+) ="
     or code:match '^[%w_]+%["(.-)"%] =' or code:match "^local function ([%w_]+)"
   return name, "function"
 end
 
 -- Functions of the core that are for the library's own modules.
-local INTERNAL = { alts_index = true, report = true, simulate = true }
+local INTERNAL = { alts_index = true, offer_lines = true, addresses = true, report = true, simulate = true }
 
 function Writer:items(path, methods)
   local blocks = blocks_of(path)
@@ -256,5 +261,6 @@ for _, name in ipairs(modules) do
   write(name, function(w)
     w:comment(header(path_of(name)), { "@module runnel." .. name })
     if not HEADER_ONLY[name] then w:items(path_of(name), false) end
+    for _, part in ipairs(PARTS[name] or {}) do w:items(path_of(name .. "/" .. part), false) end
   end)
 end

@@ -58,6 +58,7 @@ end
 
 -- ---- files ----
 
+---What has happened to a file.
 ---@class runnel.uv.Change
 ---@field path string what is watched
 ---@field name? string the name of the file, where a directory is watched

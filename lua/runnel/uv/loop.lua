@@ -24,7 +24,8 @@ end
 -- a handle is only ever closed within a turn of the loop, at whose end it is gone: `doomed` are those that wait for it.
 local doomed = {}
 local settled = {} -- channels to close when they are
-local sweeper -- an idle handle, not a timer, of which some run after the turn's end
+-- Not a timer, of which some run after the turn's end. Made now, since finalizers want it when the state closes.
+local sweeper = uv.new_idle()
 
 local function sweep()
   sweeper:stop()
@@ -38,7 +39,7 @@ end
 
 local function in_next_turn()
   if loop.over then return end
-  if not sweeper or sweeper:is_closing() then sweeper = uv.new_idle() end
+  if sweeper:is_closing() then sweeper = uv.new_idle() end
   sweeper:start(sweep)
 end
 

@@ -14,10 +14,12 @@ local GRACE = 2000
 -- Bytes that are kept of an output which nobody has asked for.
 local KEPT = 64 * 1024
 
+---How a process has ended.
 ---@class runnel.uv.Status
 ---@field code integer the exit status; 128 + signal when it was killed, as a shell says
 ---@field signal? integer which one killed it
 
+---A process, as spawn returns it. Of an output that nobody has asked for yet only the last 64 KB are kept.
 ---@class runnel.uv.Process
 ---@field pid? integer nil when it could not be started
 ---@field exit runnel.Channel a promise of its runnel.uv.Status, or closed with the error that kept it from starting
