@@ -24,8 +24,9 @@ LineEnd lines_read(lua_State *L, const char *prompt) {
   for (;;) {
     Waited waited = wait_input(L, -1, flush, NULL);
     if (waited == WAITED_SIGNAL) continue;
-    int byte = waited == WAITED_INPUT ? wait_read_byte() : -1;
-    if (interrupt_pending()) {
+    /* What comes after Ctrl-C belongs to the next line. */
+    int byte = waited == WAITED_INPUT && !interrupt_pending() ? wait_read_byte() : -1;
+    if (byte < 0 && interrupt_pending()) {
       lua_pop(L, 1);
       return LINE_INTERRUPTED;
     }
