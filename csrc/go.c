@@ -206,21 +206,15 @@ static int on_coroutine_closed(lua_State *L) {
   return 0;
 }
 
-void go_resume(lua_State *L, Sched *S, Alt *alt) {
-  Go *go = sched_go(alt);
-  int n;
-  S->current = go;
-  alt->state = ALT_IDLE;
-  int status = lua_resume(alt->co, L, alt->nresults, &n);
-  if (LIKELY(status == LUA_YIELD)) {
-    if (UNLIKELY(alt->state == ALT_IDLE)) yielded(L, S, go, n);
+void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
+  if (status == LUA_YIELD) {
+    yielded(L, S, go, n);
   } else if (status == LUA_OK) {
     ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
   } else {
-    lua_xmove(alt->co, L, 1);
+    lua_xmove(go->alt.co, L, 1);
     ended_badly(L, S, go);
   }
-  S->current = NULL;
 }
 
 void go_open(lua_State *L) {

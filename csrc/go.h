@@ -29,8 +29,21 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
    does not hear of it. */
 bool go_is_cancellation(lua_State *L, int at, int err);
 
-/* Resumes a go block that was ready, and ends it where its function has returned or raised. */
-void go_resume(lua_State *L, Sched *S, Alt *alt);
+/* Ends a go block whose coroutine lua_resume has left with that status and `n` results, other than by waiting. */
+void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
+
+/* Resumes a go block that was ready, and ends it where its function has returned or raised. Inline, since a yield is a
+   longjmp: the processor, which has not seen the calls below it return, mispredicts each return from here on, and one
+   function less is 5 to 10 ns less. */
+static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
+  Go *go = sched_go(alt);
+  int n;
+  S->current = go;
+  alt->state = ALT_IDLE;
+  int status = lua_resume(alt->co, L, alt->nresults, &n);
+  if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);
+  S->current = NULL;
+}
 
 /* Sets up what ends a go block whose coroutine somebody closes; the scheduler's userdata is at SCHED_SELF. */
 void go_open(lua_State *L);
