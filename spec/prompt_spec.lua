@@ -188,14 +188,14 @@ describe("the prompt #slow", function()
     it("while all else runs", function()
       open()
       term:enter "ch = rn.chan()"
-      term:enter "rn.go(function() for i = 1, 3 do rn.sleep(30) print('before', i) end ch:put 'value' end)"
+      term:enter "rn.go(function() rn.sleep(1500) for i = 1, 3 do rn.yield() print('before', i) end ch:put 'value' end)"
       term:enter "ch:take()"
       term:expect '\nbefore +1\nbefore +2\nbefore +3\n"value"\n>$'
     end)
 
     it("until Ctrl-C, which withdraws it and loses nothing", function()
       open()
-      term:enter "ch = rn.chan() rn.go(function() rn.sleep(1000) ch:put 'value' end) print 'started'"
+      term:enter "ch = rn.chan() rn.go(function() rn.sleep(2000) ch:put 'value' end) print 'started'"
       term:expect "\nstarted\n"
       term:enter "ch:take()"
       os.execute "sleep 0.3"
