@@ -405,6 +405,12 @@ describe("the prompt #slow", function()
       term:expect "\nticks <%- { n = %d+ }\nticks <%- { n = %d+ }\n"
       term:press "q"
       term:expect "\n%d+ put and 0 taken meanwhile, %d+ of them shown\n>$"
+      term:enter "d = rn.chan(1):name 'full' d:put 'first'"
+      term:enter "rn.go(function() rn.sleep(900) d:offer 'refused' d:poll() d:offer 'accepted' end)"
+      term:enter ":trace d"
+      assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
+      term:press "q"
+      term:expect "\n1 put and 1 taken meanwhile, 1 of them shown\n>$"
       term:enter ":trace 42"
       term:expect "\n:trace needs a channel, got 42\n>$"
       term:enter ":trace rn.chan("

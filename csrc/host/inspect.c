@@ -29,20 +29,30 @@ static int made(lua_State *L, int which) {
   return n;
 }
 
-static int put(lua_State *L, int which) {
+/* Tells of the value at index 2, if the channel at index 1 is traced and open. */
+static void tell(lua_State *L) {
   const Chan *ch = (const Chan *)lua_touserdata(L, 1);
-  if (ch && ch == traced && !lua_isnoneornil(L, 2)) {
-    lua_getfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
-    lua_pushvalue(L, 2);
-    if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
-  }
+  if (!ch || ch != traced || lua_isnoneornil(L, 2) || ch->flags & CHAN_CLOSED) return;
+  lua_getfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
+  lua_pushvalue(L, 2);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
+/* These two may park, and then do not come back: so the value is told of first. */
+static int put(lua_State *L, int which) {
+  tell(L);
   return original[which](L);
+}
+
+static int offer(lua_State *L) {
+  int n = original[OFFER](L);
+  if (lua_toboolean(L, -1)) tell(L);
+  return n;
 }
 
 static int make_chan(lua_State *L) { return made(L, MAKE_CHAN); }
 static int make_promise(lua_State *L) { return made(L, MAKE_PROMISE); }
 static int put_put(lua_State *L) { return put(L, PUT); }
-static int put_offer(lua_State *L) { return put(L, OFFER); }
 static int put_put_async(lua_State *L) { return put(L, PUT_ASYNC); }
 
 /* Replaces a function in the table on top of L. */
@@ -65,7 +75,7 @@ void inspect_replace(lua_State *L) {
   replace(L, "promise_chan", MAKE_PROMISE, make_promise);
   lua_getfield(L, -1, "methods");
   replace(L, "put", PUT, put_put);
-  replace(L, "offer", OFFER, put_offer);
+  replace(L, "offer", OFFER, offer);
   replace(L, "put_async", PUT_ASYNC, put_put_async);
   lua_pop(L, 1);
 }
