@@ -128,7 +128,9 @@ static int count_taken(lua_State *L) {
 static void *post_slowly(void *arg) {
   const Run *run = (const Run *)arg;
   for (long i = 0; i < run->messages; i++) {
-    (void)runnel_post_integer(run->port, i);
+    int code;
+    while ((code = runnel_post_integer(run->port, i)) == RUNNEL_FULL) continue; /* taken, and not yet told of */
+    if (code != RUNNEL_OK) exit(EXIT_FAILURE);
     while (atomic_load(&taken) <= i) continue;
   }
   (void)runnel_port_release(run->port);
