@@ -176,7 +176,9 @@ describe("the prompt #slow", function()
       term:type(("abcdefghi "):rep(12))
       term:resize(50, 20)
       term:expect "> abcdefghi [a-i ]+\n[a-i ]+\n[a-i ]+$"
+      os.execute "sleep 0.5" -- the terminal wraps the line anew at once, and then it is drawn again
       term:resize(100, 20)
+      os.execute "sleep 0.5"
       term:type "end"
       local screen = term:expect "abcdefghi end$"
       local _, n = screen:gsub("> abc", "")
