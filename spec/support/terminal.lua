@@ -2,8 +2,6 @@
 
 local terminal = {}
 
-local count = 0
-
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 local function capture(command)
@@ -20,10 +18,9 @@ terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 ---@param command string
 ---@param opts? { columns?: integer, rows?: integer }
 function terminal.open(command, opts)
-  count = count + 1
   local columns, rows = opts and opts.columns or 80, opts and opts.rows or 24
-  local server = ("runnel-spec-%d-%s"):format(count, tostring({}):match "0x(%x+)")
-  local tmux = "tmux -u -f /dev/null -L " .. server .. " "
+  local socket = os.tmpname()
+  local tmux = "tmux -u -f /dev/null -S " .. socket .. " "
   local term = {}
 
   local function run(arguments) assert(os.execute(tmux .. arguments .. " 2>/dev/null")) end
@@ -91,7 +88,10 @@ function terminal.open(command, opts)
   end
 
   ---Takes the terminal away.
-  function term.close() os.execute(tmux .. "kill-server 2>/dev/null") end
+  function term.close()
+    os.execute(tmux .. "kill-server 2>/dev/null")
+    os.remove(socket)
+  end
 
   return term
 end
