@@ -436,7 +436,7 @@ void chan_check(const Chan *ch) {
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
   if (ch->buf.kind == BUFFER_POLICY) return; /* its count and room are the policy's to know */
   assert(!(ntakes && ch->buf.count));
-  assert(!(nputs && !buffer_full(&ch->buf)));
+  assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);
   assert(ch->buf.count <= ch->buf.size);
   assert(ch->buf.count <= ch->buf.limit || (ch->flags & CHAN_XFORM));
 }

@@ -49,7 +49,8 @@ typedef enum ChanFlag {
   CHAN_TIMEOUT = 256,    /* a pending timeout: the timer will close it */
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
   CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
-  CHAN_GO = 2048          /* the result channel of a go block, living or not */
+  CHAN_GO = 2048,         /* the result channel of a go block, living or not */
+  CHAN_ADMITTING = 4096   /* a waiting put is being admitted, and others may wait although there is room */
 } ChanFlag;
 
 typedef struct Chan {

@@ -332,10 +332,13 @@ int chan_user_add(lua_State *L) {
 
 /* ---- put and take ---- */
 
-/* Admits the first waiting put, which is `w`. */
+/* Admits the first waiting put, which is `w`. An error of the transducer goes to on_error, whose handler may use the
+   channel: what it puts waits its turn, behind the others that are being admitted. */
 static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   Alt *alt = w->alt;
   int port = w->at, top = lua_gettop(L);
+  uint16_t outer = ch->flags & CHAN_ADMITTING;
+  ch->flags |= CHAN_ADMITTING;
   claim(L, alt);
   lua_pushvalue(alt->co, port + 1);
   lua_xmove(alt->co, L, 1);
@@ -348,6 +351,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   }
   deliver(L, at, alt, port, ok, FALSE_INSTEAD);
   lua_settop(L, top);
+  ch->flags = (uint16_t)((ch->flags & ~CHAN_ADMITTING) | outer);
 }
 
 /* Admits waiting puts while there is room. */
@@ -367,7 +371,7 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
   /* Where a take waits the value goes through, room or not: else the two would wait for each other. */
   bool full = chan_user_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
-  if (full && !ch->ntakes) return PUT_WAIT;
+  if ((full || (ch->flags & CHAN_ADMITTING && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
   if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
   else store(L, ch, at, value, RAISE);
   ch->put_total++;

@@ -476,6 +476,26 @@ describe("a channel with a transducer", function()
       assert.same({ 1, 1, "then" }, drain(ch))
     end))
 
+    it("of a put that waited: what on_error's handler puts waits behind the others", within(function()
+      local ch = rn.chan(1, xforms.map(function(v)
+        if v == "bad" then error "no" end
+        return v
+      end))
+      for _, v in ipairs { "first", "bad", "second", "third" } do rn.go(function() ch:put(v) end) end
+      settle()
+      local offered
+      local previous = rn.on_error(function()
+        offered = ch:offer "offered"
+        ch:put_async "last"
+      end)
+      local taken = { ch:take() }
+      rn.on_error(previous)
+      assert.is_nil(offered)
+      settle()
+      for _ = 1, 3 do taken[#taken + 1] = ch:poll() end
+      assert.same({ "first", "second", "third", "last" }, taken)
+    end))
+
     it("tells on_error of an error in the handler, once", within(function()
       local ch = rn.chan(5, xforms.map(function() error("first", 0) end), function() error("second", 0) end)
       local reports = heard(function() assert.is_true(ch:put(1)) end)
