@@ -129,8 +129,9 @@ local results = pipeline(n, rn.chan(), job, lines, true, options)
 for output in results do
   progress(nil)
   local written, err = io.stdout:write(output)
-  if not written or not io.stdout:flush() then
-    complain("standard output: ", err or "cannot be written")
+  if written then written, err = io.stdout:flush() end
+  if not written then
+    complain("standard output: ", err)
     stop(1)
     for process in pairs(processes) do process:close() end
     break

@@ -33,7 +33,9 @@ int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return EXIT_FAILURE;
   luaL_openlibs(L);
-  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a report of a sanitizer ends the process without flushing */
+  /* A report of a sanitizer ends the process without flushing. By lines would not do: the C library then does not tell the
+     script that a line could not be written. */
+  (void)setvbuf(stdout, NULL, _IONBF, 0);
 
   int status = EXIT_SUCCESS;
   int script = 1;
