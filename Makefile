@@ -30,6 +30,7 @@ LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),-fl
 DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
 WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
 CORE_CFLAGS  = -std=c11 -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
+comma        = ,
 VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/runnel.h)
 ABI          = 0
 ifeq ($(shell uname),Darwin)
@@ -125,9 +126,10 @@ $(HOST_KIND): # built again when libedit has come or gone
 	@rm -f $(@D)/*-editor
 	@touch $@
 
-$(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o
+COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
+$(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+	$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
 
 # The library for C programs, twice. The archive has one object whose only names are those of runnel.h.
 .PHONY: library
@@ -271,7 +273,7 @@ coverage: ## what of csrc/ the specs reach, without the assertions: at least 95 
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
 run-coverage: programs
 	find $(BUILD) -name '*.gcda' -delete
-	$(THEN) run-specs run-api
+	$(THEN) run-specs run-api run-host
 	$(GCOVR) | $(LUA) scripts/coverage.lua docs/coverage.md
 	$(GCOVR) --branches | $(LUA) scripts/coverage.lua docs/coverage.md
 	$(GCOVR) --print-summary --fail-under-line 95 --fail-under-branch 90 --output $(BUILD)/coverage.txt
@@ -317,6 +319,13 @@ check-api: ## the C API: tests/api.c with both compilers' sanitizers, and with g
 	$(THEN) run-api CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 run-api: $(BUILD)/api
 	$(BUILD)/api
+
+.PHONY: check-host run-host
+check-host: ## parts of the executable that specs reach only in passing, with sanitizers: tests/host.c
+	$(SETUP) san
+	$(THEN) run-host BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-host: $(BUILD)/host_parts
+	$(BUILD)/host_parts
 
 # Lua leaves functions by longjmp, and coroutines in the middle: its own record of calls would come to overflow.
 THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
@@ -374,6 +383,11 @@ $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
 
 $(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
 	$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
+
+HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
+$(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
+$(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
+	$(CC) $(CFLAGS) -o $@ $^ -pthread
 
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
 	$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)

@@ -211,3 +211,34 @@ describe("reports", function()
     assert.error_matches(function() core.report() end, "value expected")
   end)
 end)
+
+describe("functions for modules of our own", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("tell of arguments that cannot be", function()
+    local ch = rn.chan(1)
+    for _, fd in ipairs { -1, math.maxinteger } do
+      assert.error_matches(function() core.wait_readable(fd) end, "wait_readable: a file descriptor expected")
+    end
+    assert.error_matches(function() core.offer_lines(ch, "a\n", 0) end, "not a position in the text")
+    assert.error_matches(function() core.offer_lines(ch, "a\n", 4) end, "not a position in the text")
+    assert.equal(0, #ch)
+  end)
+
+  it("put a value on channels up to the first that has to be asked", function()
+    local a, b, full, closed = rn.chan(1), rn.chan(1), rn.chan(1), rn.chan(1)
+    full:put "before"
+    closed:close()
+    assert.equal(3, core.offer_each({ a, b }, "v", 1))
+    assert.same({ "v", "v" }, { a:take(), b:take() })
+    for _, other in ipairs { full, closed, rn.chan(), io.stdout } do
+      assert.equal(2, core.offer_each({ a, other, b }, "w", 1))
+      assert.same({ "w", n = 1 }, table.pack(a:poll()))
+      assert.is_nil(b:poll())
+      assert.equal(4, core.offer_each({ a, other, b }, "w", 3))
+      assert.equal("w", b:take())
+    end
+    assert.equal("before", full:take())
+  end)
+end)

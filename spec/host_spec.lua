@@ -66,6 +66,20 @@ describe("runnel, the executable", function()
       assert.equal(1, bad.status)
     end)
 
+    it("LUA_INIT_5_4, rather than LUA_INIT", function()
+      local result = process.run(dir.path, "LUA_INIT='print(1)' LUA_INIT_5_4='print(2)' " .. runnel .. " -e 'print(3)'")
+      assert.equal("2\n3\n", result.out)
+      local bad = process.run(dir.path, "LUA_INIT_5_4=@nope.lua " .. runnel .. " -e 'print(3)'")
+      assert.matches("cannot open nope.lua", bad.err)
+      assert.equal(1, bad.status)
+    end)
+
+    it("-h and --help", function()
+      assert.matches("^usage: [^\n]*runnel %[options%] %[script %[args%]%]\n", run("-h").out)
+      assert.equal(run("-h").out, run("--help").out)
+      assert.equal(0, run("--help").status)
+    end)
+
     it("- and a pipe, which are a script", function()
       assert.equal("a\n", run("- a", "print(...)").out)
       local result = run("", "print(1)\n1 + 1\n")
@@ -89,6 +103,12 @@ describe("runnel, the executable", function()
       { "letters too many", "-vi", "unrecognized option '%-vi'\nusage: " },
       { "an option without its argument", "-e", "'%-e' needs argument\nusage: " },
       { "a seed that is none", "--seed x", "'%-%-seed' needs an integer\nusage: " },
+      { "a seed that is missing", "--seed", "'%-%-seed' needs an integer\nusage: " },
+      { "no arguments for a script", "-e 'arg = nil' - </dev/null", "'arg' is not a table\n" },
+      { "a __tostring that gives no string", [[-e 'error(setmetatable({}, { __tostring = function() return 1 end }))']],
+        "%(error object is a table value%)\nstack traceback:" },
+      { "an error in a simulation", [[--sim --seed 3 --no-drain -e 'error "oops"']], "%(command line%):1: oops\n" },
+      { "a library that raises", "-l g=nope.lua", "module 'nope.lua' not found:" },
       { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
       { "a module that does not exist", "-l nope", "module 'nope' not found:" },
       { "a chunk that does not compile", "-e 1+1", "%(command line%):1: unexpected symbol near '1'\n$" },

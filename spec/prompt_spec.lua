@@ -143,6 +143,16 @@ describe("the prompt #slow", function()
       assert.equal(1, n)
     end)
 
+    it("while characters are typed that are wide", function()
+      open(nil, { columns = 21 })
+      term:enter "rn.go(function() for i = 1, 4 do rn.sleep(100) print('tick', i) end end)"
+      term:type "x = '日本語日本語日本語日本語😀ä"
+      term:expect "tick +4\n> x = '日"
+      term:enter "'"
+      term:enter "#x"
+      term:expect "\n42\n>$"
+    end)
+
     it("and survives 10 MB that one of them prints", function()
       open()
       term:enter "line = ('y'):rep(99) .. '\\n'"
@@ -395,6 +405,10 @@ describe("the prompt #slow", function()
       assert.equal(1, n)
       term:press "q"
       term:expect "> :watch 50\n>$"
+      term:enter ":watch 50"
+      term:expect "go blocks: 1"
+      term:press "C-c"
+      term:enter("'still'"):expect '"still"\n>$'
       term:enter ":watch x"
       term:expect "\n:watch needs a number of ms, from 10\n>$"
     end)
@@ -538,5 +552,23 @@ describe("a prompt that reads a pipe (-i)", function()
     assert.matches("^stdin:1: unexpected symbol near '='\nstdin:1: oops\nstack traceback:", result.err)
     assert.matches("\nthe input has ended in the middle of a statement\n$", result.err)
     assert.matches("> 1\n", result.out)
+  end)
+
+  it("has commands, too", function()
+    local result = prompt("c = rn.chan(1):name 'jobs'\nrn.go(function() rn.sleep(20) c:put('late') end)\n"
+      .. ":trace c\nq\n:chans\n:watch 10\n")
+    assert.matches("1 +jobs +[01]/1 +fixed", result.out)
+    assert.equal(0, result.status)
+  end)
+
+  it("tells what a driver raises, and goes on", function()
+    local result = prompt("d = { n = 0 }\nfunction d:wait()\nself.n = self.n + 1\n"
+      .. "if self.n == 1 then error 'no luck' end\nif self.n == 2 then error {} end\nend\n"
+      .. "function d:alive() return false end\nrn.driver(d)\nrn.go(function() rn.sleep(30) print 'late' end)\n"
+      .. "'on'\nrn.sleep(50)\n")
+    assert.equal("runnel: error in the scheduler: stdin:3: no luck\n"
+      .. "runnel: error in the scheduler: not a string\n", result.err)
+    assert.matches('> "on"\n.*late\n', result.out)
+    assert.equal(0, result.status)
   end)
 end)
