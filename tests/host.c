@@ -1,5 +1,5 @@
-/* host: parts of the executable that specs reach only in passing: UTF-8, the command line, what is printed while a line is
-   edited. In assertions. */
+/* host: parts of the executable that specs reach only in passing: UTF-8, the command line, what is printed while a line
+   is edited. In assertions. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -140,7 +140,8 @@ static void the_command_line_is_read(void) {
 }
 
 static void a_wrong_command_line_is_told_of(void) {
-  static const char seed[] = "needs an integer", mode[] = "needs one of error, warn and ignore", argument[] = "needs argument";
+  static const char seed[] = "needs an integer", mode[] = "needs one of error, warn and ignore";
+  static const char argument[] = "needs argument";
   CHECK(is_wrong(OPTIONS("--seed"), "--seed", seed));
   CHECK(is_wrong(OPTIONS("--seed="), "--seed", seed));
   CHECK(is_wrong(OPTIONS("--seed", "1x"), "--seed", seed));
@@ -183,7 +184,7 @@ static void resize(unsigned short columns) {
 
 /* Checks what has been written to the terminal. */
 static void shows(const char *expected) {
-  char bytes[1024];
+  char bytes[1024] = "";
   size_t length = strlen(expected), n = 0;
   (void)fflush(stdout);
   while (n < sizeof bytes && poll(&(struct pollfd){.fd = screen, .events = POLLIN}, 1, n < length ? 5000 : 0) > 0) {
