@@ -231,6 +231,8 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
     world->outer->nready++;
   } else {
     alt->state = ALT_IDLE;
+    alt->nresults = 0; /* should somebody resume its coroutine all the same */
+    alt->flags &= (uint8_t)~(ALT_RAISE | ALT_CANCEL);
     anchor_pop(L, S, go);
     lua_pop(L, 1);
   }
