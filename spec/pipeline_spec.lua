@@ -731,6 +731,37 @@ describe("pipeline_async with a window", function()
     end)
   end)
 
+  it("lets far more jobs end at once than may wait on one channel", stage.sim(function()
+    for _, window in ipairs { 2500, 3000 } do
+      local running, peak = 0, 0
+      local list = rn.into({}, rn.pipeline_async(2500, rn.chan(), function(v, result)
+        running = running + 1
+        peak = math.max(peak, running)
+        rn.sleep(10)
+        running = running - 1
+        result:put(v)
+        result:close()
+      end, rn.to_chan(range(6000)), true, { window = window })):take()
+      assert.same(range(6000), list)
+      assert.equal(2500, peak)
+    end
+    assert.same({}, stage.heard())
+  end))
+
+  it("takes a job for running while af is, even past its result", stage.sim(function()
+    local running, peak = 0, 0
+    local list = rn.into({}, rn.pipeline_async(3, rn.chan(), function(v, result)
+      running = running + 1
+      peak = math.max(peak, running)
+      result:put(v)
+      result:close()
+      rn.sleep(v % 4)
+      running = running - 1
+    end, rn.to_chan(range(50)), true, { window = 10 })):take()
+    assert.same(range(50), list)
+    assert.equal(3, peak)
+  end))
+
   it("counts jobs that raise, and those that never end", stage.sim(function()
     local list = rn.into({}, rn.pipeline_async(2, rn.chan(), function(v, result)
       if v % 2 == 0 then error("job", 0) end

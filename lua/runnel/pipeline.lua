@@ -16,7 +16,8 @@ local pipeline = {}
 
 ---What the pipelines of asynchronous jobs take besides.
 ---@class runnel.PipelineOptions
----@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n
+---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n.
+---Where it is more than n, a job lasts until `af` has returned as well
 ---@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is put
 
 -- ---- jobs ----
@@ -48,7 +49,7 @@ local function start(af, value, result, ex_handler)
   result:close()
 end
 
--- A counting semaphore for go blocks of one pipeline: acquire parks while none is free.
+-- A counting semaphore: acquire parks while none is free.
 local function semaphore(n)
   local free, waiting = n, chan()
   return {
@@ -67,38 +68,60 @@ end
 
 -- ---- ordered ----
 
+-- How many go blocks that have started a job may wait to lead again, instead of ending.
+local IDLE = 100
+
 -- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
--- the values.
+-- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
 local function ordered(n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
-  local undelivered, running = semaphore(window), window > n and semaphore(n) or nil
+  local undelivered, wide = semaphore(window), window > n
+  local running = 0 -- jobs, counted where the window is wider
+  local led, idle, next_lead = true, 0, chan() -- whether somebody leads; how many wait for the lead, and where
 
   local take = source(from, to)
-  local lead_free = chan() -- where those wait who have started a job, to lead again
+
+  -- Somebody else goes on before af is called, which may park although it ought to return at once.
+  local function pass_on(lead)
+    if wide and running == n then
+      led = false
+    elseif idle > 0 then
+      idle = idle - 1
+      next_lead:offer(true)
+    else
+      go(lead)
+    end
+  end
+
+  local function wait_for_lead()
+    if not led then
+      led = true
+      return true
+    end
+    if idle == IDLE then return false end
+    idle = idle + 1
+    return next_lead:take()
+  end
 
   local function lead()
     repeat
       undelivered.acquire()
-      if running then running.acquire() end
       local value, err = take()
       if value == nil then
-        lead_free:close()
+        next_lead:close()
         queue:close(err)
         return
       end
       local result = chan(1)
       queue:put(result)
-      if running then
-        local done = result:done()
-        go(function()
-          done:take()
-          running.release()
-        end)
-      end
-      -- Somebody else goes on, since af may park although it ought to return at once.
-      if not lead_free:offer(true) then go(lead) end
+      running = running + 1
+      pass_on(lead)
       start(af, value, result, ex_handler)
-    until not lead_free:take()
+      if wide then
+        result:done():take()
+        running = running - 1
+      end
+    until not wait_for_lead()
   end
 
   go(lead)
