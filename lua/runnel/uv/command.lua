@@ -3,6 +3,8 @@
 local core = require "runnel.core"
 local loop = require "runnel.uv.loop"
 
+local find, math_type = string.find, math.type
+
 local command = {}
 
 local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
@@ -14,10 +16,7 @@ local function describe(value)
   return type(value) == "string" and ("%q"):format(value) or tostring(value)
 end
 
----Whether a value is a file descriptor.
-function command.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
-
-local is_descriptor = command.is_descriptor
+local function is_descriptor(value) return math_type(value) == "integer" and value >= 0 end
 
 local function check_words(options)
   if type(options) ~= "table" then
@@ -29,36 +28,38 @@ local function check_words(options)
   end
   for i = 1, #options do
     local word = options[i]
-    if type(word) ~= "string" and type(word) ~= "number" then
+    local kind = type(word)
+    if kind ~= "string" and kind ~= "number" then
       complain("argument %d: a string expected, got %s", i - 1, describe(word))
     end
-    if type(word) == "string" and word:find("\0", 1, true) then complain("argument %d has a zero byte", i - 1) end
+    if kind == "string" and find(word, "\0", 1, true) then complain("argument %d has a zero byte", i - 1) end
   end
 end
 
-local function check_ends(options)
-  local stdin = options.stdin
-  if stdin ~= nil and type(stdin) ~= "boolean" and not is_descriptor(stdin) and not core.is_chan(stdin) then
+local function check_stdin(value)
+  if value ~= nil and type(value) ~= "boolean" and not is_descriptor(value) and not core.is_chan(value) then
     complain("stdin: a channel, true for a new one, false for none, or a file descriptor expected, got %s",
-      describe(stdin))
+      describe(value))
   end
-  for _, name in ipairs { "stdout", "stderr" } do
-    local value = options[name]
-    local known = value == nil or value == false or value == "lines" or value == "chunks" or is_descriptor(value)
-    if not known and not (name == "stderr" and value == "stdout") then
-      complain('%s: "chunks", "lines", %sfalse for none, or a file descriptor expected, got %s', name,
-        name == "stderr" and '"stdout" for the same, ' or "", describe(value))
-    end
-  end
+end
+
+local function check_output(name, value, same)
+  if value == nil or value == false or value == "lines" or value == "chunks" or value == same then return end
+  if is_descriptor(value) then return end
+  complain('%s: "chunks", "lines", %sfalse for none, or a file descriptor expected, got %s', name,
+    same and '"stdout" for the same, ' or "", describe(value))
 end
 
 local function check_options(options)
+  local n = #options
   for key in pairs(options) do
-    if not OPTIONS[key] and not (math.type(key) == "integer" and key >= 1 and key <= #options) then
+    if not OPTIONS[key] and not (math_type(key) == "integer" and key >= 1 and key <= n) then
       complain("there is no option %s", describe(key))
     end
   end
-  check_ends(options)
+  check_stdin(options.stdin)
+  check_output("stdout", options.stdout)
+  check_output("stderr", options.stderr, "stdout")
   if options.cwd ~= nil and type(options.cwd) ~= "string" then
     complain("cwd: a path expected, got %s", describe(options.cwd))
   end

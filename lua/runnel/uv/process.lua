@@ -2,12 +2,12 @@
 
 local core = require "runnel.core"
 local command = require "runnel.uv.command"
-local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
 local stream = require "runnel.uv.stream"
 
-local uv = loop.uv
-local PRIORITY = { priority = true }
+local uv, math_type = loop.uv, math.type
+local PRIORITY, WEAK = { priority = true }, { __mode = "v" }
+local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
 local GRACE = 2000
@@ -28,32 +28,6 @@ local KEPT = 64 * 1024
 ---@field stderr? runnel.Channel likewise
 local Process = {}
 Process.__name = "runnel.uv.process"
-
--- ---- output ----
-
--- The buffer of an output. Once it has been asked for, it holds one chunk, and then the process has to wait. Until then
--- the process does not wait for somebody who may never come, and the buffer holds the last of what it has written.
-local Output = {}
-Output.__index = Output
-
-function Output:full() return self.wanted and #self > 0 end
-
-function Output:add(chunk)
-  self[#self + 1] = chunk
-  self.size = self.size + #chunk
-  while not self.wanted and self.size - #self[1] >= KEPT do
-    self.dropped = self.dropped + #self[1]
-    self:remove()
-  end
-end
-
-function Output:remove()
-  local chunk = table.remove(self, 1)
-  self.size = self.size - #chunk
-  return chunk
-end
-
-function Output:count() return #self end
 
 -- ---- plumbing ----
 
@@ -76,19 +50,19 @@ local function pipe_for(name, what)
 end
 
 local function wants_channel(option)
-  return option ~= false and option ~= "stdout" and not command.is_descriptor(option)
+  return option ~= false and option ~= "stdout" and math_type(option) ~= "integer"
 end
 
 -- The descriptors of the process, the ends of pipes that it is to have, and an error if there is one.
 local function plumb(self, options, what)
   local stdio, theirs = {}, {}
-  for i, name in ipairs { "stdin", "stdout", "stderr" } do
+  for i, name in ipairs(STANDARD) do
     local option = options[name]
-    if command.is_descriptor(option) then
-      stdio[i] = option
-    elseif option == "stdout" then
+    if option == "stdout" then
       stdio[i] = stdio[2]
-    elseif wants_channel(option) then
+    elseif math_type(option) == "integer" then
+      stdio[i] = option
+    elseif option ~= false then
       local fd, end_ = pipe_for(name, what)
       if not fd then return stdio, theirs, loop.message(end_, what) end
       stdio[i], theirs[#theirs + 1] = fd, fd
@@ -98,24 +72,11 @@ local function plumb(self, options, what)
   return stdio, theirs
 end
 
--- Begins to read an output.
-local function collect(self, name, mode)
-  local end_, output = self.streams[name], setmetatable({ size = 0, dropped = 0, wanted = false }, Output)
-  local chunks = core.chan(output)
-  end_.on_end = function(err)
-    if output.dropped == 0 then return err end
-    return ("%d bytes of %s were dropped, since nobody had asked for it"):format(output.dropped, name)
-  end
-  end_:read(chunks)
-  self.outputs[name] = { chunks = chunks, buffer = output, mode = mode }
-end
-
 -- Somebody asks for an output.
 local function ask_for(self, name)
-  local output = rawget(self, "outputs")[name]
-  if not output then return nil end
-  output.buffer.wanted = true
-  local ch = output.mode == "lines" and lines.of(output.chunks) or output.chunks
+  local end_ = self.streams[name]
+  if not end_ then return nil end
+  local ch = end_.by_lines and end_:lines() or end_:read()
   rawset(self, name, ch)
   return ch
 end
@@ -175,7 +136,7 @@ end
 -- The loop keeps the promise of the exit alive, but not the rest: a process that nobody has any more, and that waits
 -- for somebody to take its output, is to find it closed.
 local function start(self, file, for_luv)
-  local exit, weak = self.exit, setmetatable({ process = self }, { __mode = "v" })
+  local exit, weak = self.exit, setmetatable({ process = self }, WEAK)
   local handle, pid, err
   handle, pid, err = uv.spawn(file, for_luv, function(code, signal)
     loop.close(handle)
@@ -194,7 +155,7 @@ end
 -- Gives it the channels that it would have had, and closes them with the error.
 local function fail(self, options, err)
   local channels = { self.exit }
-  for _, name in ipairs { "stdin", "stdout", "stderr" } do
+  for _, name in ipairs(STANDARD) do
     if wants_channel(options[name]) then
       self[name] = core.is_chan(options[name]) and options[name] or core.chan()
       channels[#channels + 1] = self[name]
@@ -220,7 +181,7 @@ local function spawn(options)
   if not valid then error(for_luv, 2) end
   local file = options[1]
   local self = setmetatable({
-    exit = core.promise_chan(), streams = {}, outputs = {}, grace = options.grace or GRACE, closing = false,
+    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, closing = false,
   }, Process)
   local theirs, err
   for_luv.stdio, theirs, err = plumb(self, options, file)
@@ -233,8 +194,13 @@ local function spawn(options)
   if self.streams.stdin then
     self.stdin = self.streams.stdin:writer(core.is_chan(options.stdin) and options.stdin or nil)
   end
-  for _, name in ipairs { "stdout", "stderr" } do
-    if self.streams[name] then collect(self, name, options[name]) end
+  for i = 2, 3 do
+    local name = STANDARD[i]
+    local end_ = self.streams[name]
+    if end_ then
+      end_.by_lines = options[name] == "lines"
+      end_:hold(KEPT, name)
+    end
   end
   return self
 end

@@ -21,9 +21,11 @@ local PRIORITY = { priority = true }
 ---@field stopped? runnel.Channel closes when nothing can be written any more; made with `output`
 ---@field ended? string why nothing can be written any more
 ---@field reading boolean luv has been told to
----@field on_end? fun(err: string?): string? changes the error with which reading ends
+---@field held? runnel.uv.Held what has been read before anybody asks for it
+---@field lost? string why what is read is not complete, the error with which reading ends
 ---@field standard? boolean it is standard input, output or error, which others use as well
 ---@field one_way? boolean it is closed when reading ends, or writing
+---@field by_lines? boolean who made it wants it read by lines
 local Stream = {}
 Stream.__index = Stream
 Stream.__name = "runnel.uv.stream"
@@ -70,8 +72,7 @@ local function stop_reading(self, slot, err)
   if not self.reading and not slot.paused then return end
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading, slot.paused, slot.stream = false, false, nil
-  if self.on_end then err = self.on_end(err) end
-  self.input:close(err)
+  if self.held then self.held.ended, self.held.err = true, err else self.input:close(self.lost or err) end
   if self.one_way then release(self) end
 end
 
@@ -81,6 +82,35 @@ local function read(self, slot)
   if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
 end
 
+-- Reads on once the chunk, which nobody wants yet, has been taken.
+local function pause(self, slot, chunk)
+  if self.reading then self.handle:read_stop() end
+  slot.stream, slot.paused, self.reading = nil, true, false
+  self.input:put_async(chunk, function()
+    if slot.paused and self.handle then read(self, slot) end
+  end)
+end
+
+---What has been read before anybody asks for it.
+---@class runnel.uv.Held
+---@field slot table of the stream
+---@field what string "stdout", for the error
+---@field limit integer so many bytes are kept, or the last chunk
+---@field size integer so many bytes there are
+---@field dropped integer so many there were besides
+---@field ended? boolean reading has ended
+---@field err? string with this error
+
+-- What comes while nobody has asked: the last of it is kept.
+local function hold(held, chunk)
+  held[#held + 1] = chunk
+  held.size = held.size + #chunk
+  while held.size - #held[1] >= held.limit do
+    local first = table.remove(held, 1)
+    held.size, held.dropped = held.size - #first, held.dropped + #first
+  end
+end
+
 -- What luv calls with each chunk. As long as the stream is paused, it must not keep it alive: hence the slot.
 local function reader()
   local slot = { stream = nil, paused = false }
@@ -88,14 +118,28 @@ local function reader()
     local self = slot.stream
     if not self or loop.over then return end
     if not chunk then return stop_reading(self, slot, err and loop.message(err, self.name)) end
-    if offer(self.input, chunk) ~= nil then return end
-    self.handle:read_stop()
-    slot.stream, slot.paused, self.reading = nil, true, false
-    self.input:put_async(chunk, function()
-      if slot.paused and self.handle then read(self, slot) end
-    end)
+    if self.held then return hold(self.held, chunk) end
+    if offer(self.input, chunk) == nil then pause(self, slot, chunk) end
   end
   return slot
+end
+
+---Begins to read, so that whoever writes need not wait, although nobody has asked for it yet: the last of it is kept.
+---@param limit integer so many bytes
+---@param what string what it is, for the error with which it ends where something is missing
+function Stream:hold(limit, what)
+  self.held = { slot = reader(), what = what, limit = limit, size = 0, dropped = 0 }
+  read(self, self.held.slot)
+end
+
+-- Somebody asks for what is held.
+local function hand_out(self, held)
+  self.held = nil
+  if held.dropped > 0 then
+    self.lost = ("%d bytes of %s were dropped, since nobody had asked for it"):format(held.dropped, held.what)
+  end
+  if held.size > 0 then pause(self, held.slot, table.concat(held)) end
+  if held.ended then self.input:close(self.lost or held.err) end
 end
 
 ---What comes in, as a channel of strings, whichever way the other end has cut them up. It closes at the end, or with an
@@ -105,13 +149,15 @@ end
 function Stream:read(ch)
   if self.input then return self.input end
   self.input = ch or chan()
+  local held = self.held
+  if held then hand_out(self, held) end
   if not self.handle then
     self.input:close(self.ended)
     return self.input
   end
-  local slot = reader()
+  local slot = held and held.slot or reader()
   self.input:done():take_async(function() stop_reading(self, slot) end)
-  read(self, slot)
+  if not held then read(self, slot) end
   return self.input
 end
 
