@@ -17,6 +17,8 @@ local is_terminal = require "luv".guess_handle(2) == "tty"
 
 -- Finished commands whose output may wait for its turn behind that of a slow one.
 local WINDOW = 1000
+-- Outputs that may wait to be written. Without room for some, one would be written for every few commands that start.
+local AHEAD = 100
 
 local function usage()
   io.stderr:write [[
@@ -30,9 +32,9 @@ end
 
 local function complain(...) io.stderr:write("xargs: ", table.concat { ... }, "\n") end
 
--- A page of memory that is touched after a process was started has to be copied first. The collector touches most of
--- them: so it shall run seldom, and then from beginning to end.
-collectgarbage("incremental", 400, 1000, 20)
+-- A page of memory that is touched after a process was started has to be copied first, and starting one takes the
+-- longer the more there are. The collector touches most of them: so it shall run from beginning to end at once.
+collectgarbage("incremental", 200, 1000, 20)
 
 -- ---- the command line ----
 
@@ -89,18 +91,7 @@ local function judge(exit, err)
   end
 end
 
--- Puts what a process has written on `result`, and closes that when the process has ended.
-local function follow(process, result)
-  local parts = {}
-  for chunk in process.stdout do parts[#parts + 1] = chunk end
-  local exit, err = process.exit:take()
-  processes[process] = nil
-  running = running - 1
-  if not stopped then judge(exit, err) end
-  result:put(table.concat(parts))
-  result:close()
-end
-
+-- Runs the command with a line, and puts what it has written on `result`.
 local function job(line, result)
   if stopped then return result:close() end
   local words = table.move(command, 1, #command, 1, { stdin = false, stderr = 2 })
@@ -109,7 +100,14 @@ local function job(line, result)
   processes[process] = true
   started, running = started + 1, running + 1
   peak = math.max(peak, running)
-  rn.go(follow, process, result)
+  local parts = {}
+  for chunk in process.stdout do parts[#parts + 1] = chunk end
+  local exit, err = process.exit:take()
+  processes[process] = nil
+  running = running - 1
+  if not stopped then judge(exit, err) end
+  result:put(table.concat(parts))
+  result:close()
 end
 
 -- The line that a terminal shows, last of all; nil takes it away.
@@ -125,7 +123,7 @@ rn.go(function()
 end)
 
 local options = pipeline == rn.pipeline_async and { window = math.max(n, WINDOW) } or nil
-local results = pipeline(n, rn.chan(), job, lines, true, options)
+local results = pipeline(n, rn.chan(AHEAD), job, lines, true, options)
 for output in results do
   progress(nil)
   local written, err = io.stdout:write(output)
