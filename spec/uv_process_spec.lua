@@ -160,6 +160,20 @@ describe("uv.spawn", function()
     assert.is_not_nil(io.open(path)):close()
   end)
 
+  it("gives what there was before it was closed to whoever asks after that", function()
+    for _, ask_first in ipairs { true, false } do
+      local p = shell "echo said; echo ready >&2; exec sleep 100"
+      local out = ask_first and p.stdout
+      assert.equal("ready\n", p.stderr:take())
+      rn.sleep(5) -- a turn of the loop reads what was written before
+      p:close()
+      out = out or p.stdout
+      assert.equal("said\n", all(out))
+      assert.same({ n = 1 }, table.pack(out:take()))
+      assert.equal(15, p.exit:take().signal)
+    end
+  end)
+
   it("does not wait for output that nobody has asked for, and keeps the end of it", function()
     local p = shell "head -c 3000000 /dev/zero; echo end; echo small >&2"
     assert.same({ code = 0 }, p.exit:take())

@@ -53,12 +53,21 @@ local function release(self)
   loop.close(handle)
 end
 
+-- Nothing more is read.
+local function end_input(self, err)
+  if self.input then
+    self.input:close(self.lost or err)
+  elseif self.held then
+    self.held.ended, self.held.err = true, err
+  end
+end
+
 ---Closes both directions. What has been written is sent; what has been read can be taken.
 ---@param err? any the reason for those who read and write
 function Stream:close(err)
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading = false
-  if self.input then self.input:close(err) end
+  end_input(self, err)
   end_writing(self, err or "it is closed")
   release(self)
 end
@@ -72,7 +81,7 @@ local function stop_reading(self, slot, err)
   if not self.reading and not slot.paused then return end
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading, slot.paused, slot.stream = false, false, nil
-  if self.held then self.held.ended, self.held.err = true, err else self.input:close(self.lost or err) end
+  end_input(self, err)
   if self.one_way then release(self) end
 end
 
