@@ -133,6 +133,15 @@ describe("uv.spawn", function()
     assert.equal(15, p.exit:take().signal)
   end)
 
+  it("leaves nothing behind that rn.run would wait for", function()
+    local before = rn.now()
+    local p = uv.spawn { "sleep", 100, grace = 20000 }
+    p:close()
+    assert.equal(15, p.exit:take().signal)
+    rn.run()
+    assert.is_true(rn.now() - before < 10000)
+  end)
+
   it("stops at the end of a scope", function()
     local exit
     do

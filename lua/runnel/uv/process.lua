@@ -6,11 +6,13 @@ local loop = require "runnel.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv, math_type = loop.uv, math.type
-local PRIORITY, WEAK = { priority = true }, { __mode = "v" }
+local WEAK = { __mode = "v" }
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
 local GRACE = 2000
+-- ms that are never over
+local FAR = 1 << 40
 -- Bytes that are kept of an output which nobody has asked for.
 local KEPT = 64 * 1024
 
@@ -107,10 +109,12 @@ function Process:kill(signal)
   return true
 end
 
--- Waits for the end, but not for ever.
-local function see_off(self, grace)
-  local _, i = core.alts_index({ self.exit, core.timeout(grace) }, PRIORITY)
-  if i == 2 and self.handle then self:kill "kill" end
+-- Waits for the end, but not for ever. A timer of luv's, since it can be taken back: rn.run would wait for a timeout.
+local function see_off(self)
+  self.timer = uv.new_timer()
+  self.timer:start(math.ceil(math.min(self.grace, FAR)), 0, function()
+    if self.handle and not loop.over then self:kill "kill" end
+  end)
 end
 
 ---Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. Does not
@@ -121,7 +125,7 @@ function Process:close()
   for _, end_ in pairs(self.streams) do end_:close() end
   if not self.handle then return end
   self:kill "term"
-  core.go(see_off, self, self.grace)
+  see_off(self)
 end
 
 Process.__close = Process.close
@@ -144,6 +148,7 @@ local function start(self, file, for_luv)
     local process = weak.process
     if process then
       process.handle, process.status = nil, status
+      if process.timer then loop.close(process.timer) end
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
     end
     exit:offer(status)
