@@ -36,6 +36,7 @@ build = {
         "csrc/lua_lines.c",
         "csrc/lua_run.c",
         "csrc/lua_scope.c",
+        "csrc/on_close.c",
         "csrc/port.c",
         "csrc/report.c",
         "csrc/sched.c",

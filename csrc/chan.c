@@ -293,8 +293,10 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     for (; w; w = chan_first(ch, false)) complete_closed(L, w, reason);
     lua_settop(L, top);
   }
-  if ((ch->flags & (CHAN_HAS_EXTRAS | CHAN_TIMEOUT)) == CHAN_HAS_EXTRAS) close_done(L, at);
   chan_check(ch);
+  if ((ch->flags & (CHAN_HAS_EXTRAS | CHAN_TIMEOUT)) != CHAN_HAS_EXTRAS) return;
+  close_done(L, at);
+  chan_call_on_close(L, ch, at);
 }
 
 /* ---- extras ---- */

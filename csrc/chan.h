@@ -157,6 +157,9 @@ static inline void chan_withdraw(Alt *alt) {
 /* Pushes a channel that closes when this one does, whatever this one still holds: the same one at every call. */
 void chan_push_done(lua_State *L, Chan *ch, int at);
 
+/* Calls the function of the extras that wants to be called when the channel, which is closed, closes. Does not raise. */
+void chan_call_on_close(lua_State *L, Chan *ch, int at);
+
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);
 
@@ -168,6 +171,7 @@ typedef enum ChanExtra {
   EXTRA_NAME = 1, /* the name given to it */
   EXTRA_REASON,   /* why it was closed */
   EXTRA_DONE,     /* a channel that closes when it does */
+  EXTRA_ON_CLOSE, /* a function that is called then (on_close.c) */
   EXTRA_GO,       /* the name of the go block whose result channel it is */
   EXTRA_CANCEL    /* what that go block was cancelled with: an error that on_error does not hear of */
 } ChanExtra;

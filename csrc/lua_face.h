@@ -57,5 +57,6 @@ void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
 void lua_scope_open(lua_State *L);
 void lua_lines_open(lua_State *L);
+void on_close_open(lua_State *L);
 
 #endif

@@ -241,4 +241,52 @@ describe("functions for modules of our own", function()
     end
     assert.equal("before", full:take())
   end)
+
+  it("call a function when a channel closes: at once, after its takers, and once", function()
+    local ch, log = rn.chan(), {}
+    local function first() log[#log + 1] = "first" end
+    local function second() log[#log + 1] = ch:closed() and ch:stats().takes end
+    rn.go(function() ch:take() end)
+    rn.go(function()
+      assert.is_nil(core.on_close(ch, first))
+      assert.equal(first, core.on_close(ch, second))
+      ch:close()
+      log[#log + 1] = "closed"
+      ch:close()
+      core.on_close(ch, first)
+    end)
+    rn.run()
+    assert.same({ 0, "closed", "first" }, log)
+  end)
+
+  it("call it even where that has closed the channel whose end it closes, and may close others there", function()
+    local a, b, log = rn.chan(), rn.chan(), {}
+    core.on_close(a, function()
+      b:close "through a"
+      a:close()
+      log[#log + 1] = "a"
+    end)
+    core.on_close(b, function() log[#log + 1] = "b" end)
+    a:close()
+    assert.same({ "b", "a" }, log)
+    assert.same({ nil, "through a" }, { b:take() })
+  end)
+
+  it("call nothing that parks then, or raises", function()
+    for message, f in pairs {
+      ["impossible inside a function that is called on closing"] = function() rn.chan():take() end,
+      ["spec/corners_spec.lua:%d+: no"] = function() error "no" end,
+    } do
+      local ch = rn.chan()
+      core.on_close(ch, f)
+      ch:close()
+      local heard = stage.heard()
+      assert.equal(1, #heard)
+      assert.matches(message, heard[1].err)
+      assert.matches("stack traceback", heard[1].trace)
+      assert.matches("^chan: #", heard[1].name)
+    end
+    assert.error_matches(function() core.on_close(rn.chan(), 1) end, "on_close: a function expected, got number")
+    assert.error_matches(function() core.on_close(1, print) end, "on_close: a channel expected, got number")
+  end)
 end)

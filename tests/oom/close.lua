@@ -1,6 +1,8 @@
--- Closing with and without a reason: takers and putters that wait, values that are left, iteration, <close>.
+-- Closing with and without a reason: takers and putters that wait, values that are left, iteration, <close>, functions
+-- that are called then.
 local t = ...
 local rn = require "runnel"
+local core = require "runnel.core"
 
 local N = 6
 local sent, got = t.ledger(N)
@@ -10,6 +12,7 @@ for i = 1, TAKERS + 1 do ends[i], reasons[i] = false, false end
 local reason = { "why" }
 local a, b, c, p = rn.chan(), rn.chan(20), rn.chan(), rn.promise_chan()
 local scoped
+local watched, called = rn.chan(), { 0, 0 }
 
 local function attempt()
   for i = 1, TAKERS do
@@ -47,6 +50,11 @@ local function attempt()
     scoped = s
     s:offer(1)
   end
+  for i = 1, 2 do
+    core.on_close(watched, function() called[i] = called[i] + 1 end)
+  end
+  watched:close()
+  assert(called[2] == 1 or t.refused() > 0, "not called, although there was memory")
 end
 
 local function check(ok)
@@ -56,6 +64,7 @@ local function check(ok)
     assert(select(2, a:take()) == reason and select(2, c:take()) == reason and select(2, p:take()) == reason)
   end
   if scoped then assert(scoped:closed()) end
+  assert(called[1] + called[2] <= 1, "more than one function was called")
   if a:closed() then
     assert(a:stats().takes == 0, "a closed channel has a taker")
     for i = 1, TAKERS do
