@@ -216,6 +216,22 @@ describe("runnel.uv", function()
       for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
     end)
 
+    it("can be read onto one channel, whose closing ends the reading of both", function()
+      local a1, b1 = pair()
+      local a2, b2 = pair()
+      local ch = rn.chan()
+      assert.equal(ch, b1:read(ch))
+      assert.equal(ch, b2:read(ch))
+      a1:write "one"
+      assert.equal("one", ch:take())
+      a2:write "two"
+      assert.equal("two", ch:take())
+      assert.is_true(b1.reading and b2.reading)
+      ch:close()
+      assert.is_false(b1.reading or b2.reading)
+      for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
+    end)
+
     it("close with a reason", function()
       local a, b = pair()
       local input = a:read()

@@ -18,7 +18,8 @@ end
 
 local function is_descriptor(value) return math_type(value) == "integer" and value >= 0 end
 
-local function check_words(options)
+-- The command's arguments.
+local function words_of(options)
   if type(options) ~= "table" then
     complain('a table with the command and its arguments expected, as in uv.spawn { "ls", "-l" }, got %s',
       describe(options))
@@ -26,14 +27,20 @@ local function check_words(options)
   if type(options[1]) ~= "string" or options[1] == "" then
     complain("the name of a command expected in front, got %s", describe(options[1]))
   end
+  local args = {}
   for i = 1, #options do
     local word = options[i]
     local kind = type(word)
-    if kind ~= "string" and kind ~= "number" then
+    if kind == "number" then
+      word = tostring(word)
+    elseif kind ~= "string" then
       complain("argument %d: a string expected, got %s", i - 1, describe(word))
+    elseif find(word, "\0", 1, true) then
+      complain("argument %d has a zero byte", i - 1)
     end
-    if kind == "string" and find(word, "\0", 1, true) then complain("argument %d has a zero byte", i - 1) end
+    if i > 1 then args[i - 1] = word end
   end
+  return args
 end
 
 local function check_stdin(value)
@@ -50,10 +57,11 @@ local function check_output(name, value, same)
     same and '"stdout" for the same, ' or "", describe(value))
 end
 
-local function check_options(options)
-  local n = #options
-  for key in pairs(options) do
-    if not OPTIONS[key] and not (math_type(key) == "integer" and key >= 1 and key <= n) then
+-- `args` are what follows the command, so that its keys and the number after them are those of the words.
+local function check_options(options, args)
+  local n = #args + 1
+  for key in next, options do
+    if not (OPTIONS[key] or args[key] or key == n) then
       complain("there is no option %s", describe(key))
     end
   end
@@ -93,12 +101,10 @@ end
 ---@param options table
 ---@return table for_luv
 function command.parse(options)
-  check_words(options)
-  check_options(options)
-  local args = {}
-  for i = 2, #options do args[i - 1] = tostring(options[i]) end
+  local args = words_of(options)
+  check_options(options, args)
   return {
-    args = args, cwd = options.cwd, detached = options.detached and true or nil,
+    args = args, stdio = nil, cwd = options.cwd, detached = options.detached and true or nil,
     env = options.env and environment(options.env),
   }
 end

@@ -22,24 +22,31 @@ end
 
 -- luv frees the memory of a handle that is being closed when the Lua state closes, although libuv will still use it. So
 -- a handle is only ever closed within a turn of the loop, at whose end it is gone: `doomed` are those that wait for it.
-local doomed = {}
+local doomed, closing = {}, {} -- closing: those that a turn is at work on, or none
 local settled = {} -- channels to close when they are
+local due = false -- whether the sweeper runs
 -- Not a timer, of which some run after the turn's end. Made now, since finalizers want it when the state closes.
 local sweeper = uv.new_idle()
 
 local function sweep()
   sweeper:stop()
-  local handles, waiting = doomed, settled
-  doomed, settled = {}, {}
-  for _, handle in ipairs(handles) do
+  due = false
+  doomed, closing = closing, doomed
+  for i = 1, #closing do
+    local handle = closing[i]
+    closing[i] = nil
     if not handle:is_closing() then handle:close() end
   end
+  local waiting = settled
+  if #waiting == 0 then return end
+  settled = {}
   for _, ch in ipairs(waiting) do ch:close() end
 end
 
 local function in_next_turn()
   if loop.over then return end
-  if sweeper:is_closing() then sweeper = uv.new_idle() end
+  if sweeper:is_closing() then sweeper = uv.new_idle() elseif due then return end
+  due = true
   sweeper:start(sweep)
 end
 

@@ -6,15 +6,16 @@ local loop = require "runnel.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv, math_type = loop.uv, math.type
-local WEAK = { __mode = "v" }
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
 local GRACE = 2000
 -- ms that are never over
 local FAR = 1 << 40
--- Bytes that are kept of an output which nobody has asked for.
-local KEPT = 64 * 1024
+
+-- Processes that run, by their promises. The loop keeps the promise of the exit alive, but not the rest: a process that
+-- nobody has any more, and that waits for somebody to take its output, is to find it closed.
+local running = setmetatable({}, { __mode = "v" })
 
 ---How a process has ended.
 ---@class runnel.uv.Status
@@ -55,9 +56,9 @@ local function wants_channel(option)
   return option ~= false and option ~= "stdout" and math_type(option) ~= "integer"
 end
 
--- The descriptors of the process, the ends of pipes that it is to have, and an error if there is one.
+-- The descriptors of the process, those of its streams being ends of pipes, and an error if there is one.
 local function plumb(self, options, what)
-  local stdio, theirs = {}, {}
+  local stdio = { nil, nil, nil }
   for i, name in ipairs(STANDARD) do
     local option = options[name]
     if option == "stdout" then
@@ -66,12 +67,11 @@ local function plumb(self, options, what)
       stdio[i] = option
     elseif option ~= false then
       local fd, end_ = pipe_for(name, what)
-      if not fd then return stdio, theirs, loop.message(end_, what) end
-      stdio[i], theirs[#theirs + 1] = fd, fd
-      self.streams[name] = end_
+      if not fd then return stdio, loop.message(end_, what) end
+      stdio[i], self.streams[name] = fd, end_
     end
   end
-  return stdio, theirs
+  return stdio
 end
 
 -- Somebody asks for an output.
@@ -109,8 +109,16 @@ function Process:kill(signal)
   return true
 end
 
+-- The program ends within the grace. With the process itself, each would have a finalizer, and few are closed.
+local Guard = {}
+
+function Guard:__gc()
+  if not self.process.status then uv.kill(self.process.pid, "sigkill") end
+end
+
 -- Waits for the end, but not for ever. A timer of luv's, since it can be taken back: rn.run would wait for a timeout.
 local function see_off(self)
+  self.guard = setmetatable({ process = self }, Guard)
   self.timer = uv.new_timer()
   self.timer:start(math.ceil(math.min(self.grace, FAR)), 0, function()
     if self.handle and not loop.over then self:kill "kill" end
@@ -130,23 +138,18 @@ end
 
 Process.__close = Process.close
 
--- The program ends within the grace.
-function Process:__gc()
-  if self.closing and self.pid and not self.status then uv.kill(self.pid, "sigkill") end
-end
 
 -- ---- the beginning ----
 
--- The loop keeps the promise of the exit alive, but not the rest: a process that nobody has any more, and that waits
--- for somebody to take its output, is to find it closed.
 local function start(self, file, for_luv)
-  local exit, weak = self.exit, setmetatable({ process = self }, WEAK)
+  local exit = self.exit
   local handle, pid, err
   handle, pid, err = uv.spawn(file, for_luv, function(code, signal)
     loop.close(handle)
     local status = { code = signal == 0 and code or 128 + signal, signal = signal ~= 0 and signal or nil }
-    local process = weak.process
+    local process = running[exit]
     if process then
+      running[exit] = nil
       process.handle, process.status = nil, status
       if process.timer then loop.close(process.timer) end
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
@@ -155,6 +158,7 @@ local function start(self, file, for_luv)
   end)
   if not handle then return loop.message(pid, file), err end
   self.handle, self.pid = handle, pid
+  running[exit] = self
 end
 
 -- Gives it the channels that it would have had, and closes them with the error.
@@ -186,12 +190,15 @@ local function spawn(options)
   if not valid then error(for_luv, 2) end
   local file = options[1]
   local self = setmetatable({
-    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, closing = false,
+    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, closing = false, handle = nil, pid = nil,
+    status = nil, stdout = nil, -- room for what is set later
   }, Process)
-  local theirs, err
-  for_luv.stdio, theirs, err = plumb(self, options, file)
+  local stdio, err = plumb(self, options, file)
+  for_luv.stdio = stdio
   if not err then err = start(self, file, for_luv) end
-  for _, fd in ipairs(theirs) do uv.fs_close(fd) end
+  for i = 1, 3 do
+    if self.streams[STANDARD[i]] then uv.fs_close(stdio[i]) end
+  end
   if err then
     fail(self, options, err)
     return self
@@ -203,8 +210,8 @@ local function spawn(options)
     local name = STANDARD[i]
     local end_ = self.streams[name]
     if end_ then
-      end_.by_lines = options[name] == "lines"
-      end_:hold(KEPT, name)
+      if options[name] == "lines" then end_.by_lines = true end
+      end_:hold(name)
     end
   end
   return self

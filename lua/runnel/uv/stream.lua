@@ -8,10 +8,13 @@ local check = require "runnel.check"
 local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
 
-local chan, go, alts_index = core.chan, core.go, core.alts_index
+local chan, go, alts_index, on_close = core.chan, core.go, core.alts_index, core.on_close
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
+
+-- Bytes that are kept of what nobody has asked for.
+local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
 ---@field handle? userdata luv's; nil when it has been closed
@@ -104,7 +107,6 @@ end
 ---@class runnel.uv.Held
 ---@field slot table of the stream
 ---@field what string "stdout", for the error
----@field limit integer so many bytes are kept, or the last chunk
 ---@field size integer so many bytes there are
 ---@field dropped integer so many there were besides
 ---@field ended? boolean reading has ended
@@ -114,7 +116,7 @@ end
 local function hold(held, chunk)
   held[#held + 1] = chunk
   held.size = held.size + #chunk
-  while held.size - #held[1] >= held.limit do
+  while held.size - #held[1] >= KEPT do
     local first = table.remove(held, 1)
     held.size, held.dropped = held.size - #first, held.dropped + #first
   end
@@ -133,11 +135,10 @@ local function reader()
   return slot
 end
 
----Begins to read, so that whoever writes need not wait, although nobody has asked for it yet: the last of it is kept.
----@param limit integer so many bytes
+---Begins to read, so that whoever writes need not wait, although nobody has asked for it yet: the last 64 KB are kept.
 ---@param what string what it is, for the error with which it ends where something is missing
-function Stream:hold(limit, what)
-  self.held = { slot = reader(), what = what, limit = limit, size = 0, dropped = 0 }
+function Stream:hold(what)
+  self.held = { slot = reader(), what = what, size = 0, dropped = 0 }
   read(self, self.held.slot)
 end
 
@@ -149,6 +150,16 @@ local function hand_out(self, held)
   end
   if held.size > 0 then pause(self, held.slot, table.concat(held)) end
   if held.ended then self.input:close(self.lost or held.err) end
+end
+
+-- Calls a function when the channel is closed, onto which others may read as well.
+local function watch(ch, f)
+  local before = on_close(ch, f)
+  if not before then return end
+  on_close(ch, function()
+    before()
+    f()
+  end)
 end
 
 ---What comes in, as a channel of strings, whichever way the other end has cut them up. It closes at the end, or with an
@@ -165,7 +176,7 @@ function Stream:read(ch)
     return self.input
   end
   local slot = held and held.slot or reader()
-  self.input:done():take_async(function() stop_reading(self, slot) end)
+  watch(self.input, function() stop_reading(self, slot) end)
   if not held then read(self, slot) end
   return self.input
 end
@@ -269,7 +280,10 @@ local stream = { Stream = Stream, refuse = refuse }
 ---@return runnel.uv.Stream
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
-  return setmetatable({ handle = handle, name = name, one_way = one_way }, Stream)
+  return setmetatable({
+    handle = handle, name = name, one_way = one_way, reading = false,
+    input = nil, held = nil, output = nil, ended = nil, -- room for what is set later
+  }, Stream)
 end
 
 return stream
