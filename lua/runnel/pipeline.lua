@@ -118,7 +118,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
       pass_on(lead)
       start(af, value, result, ex_handler)
       if wide then
-        result:done():take()
+        if not result:closed() then result:done():take() end
         running = running - 1
       end
     until not wait_for_lead()
