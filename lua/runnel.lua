@@ -25,13 +25,9 @@ for _, name in ipairs {
   runnel[name] = core[name]
 end
 
-for _, name in ipairs {
-  "alt", "collect", "mix", "mult", "pipe", "pipeline", "plumbing", "priority_buffer", "pub", "scope",
-} do
+for _, name in ipairs { "alt", "collect", "pipe", "pipeline" } do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end
-
-runnel.xf = require "runnel.xf"
 
 ---Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
 ---state is, with its finalizers.
@@ -43,4 +39,28 @@ function runnel.exit(code)
   os.exit(code == nil or code, true)
 end
 
-return runnel
+-- What is left is loaded when it is first used, since most programs need none of it: that is half of the time to start,
+-- and half of the memory. In which module each name is; `xf` is a module itself.
+local HOMES = {
+  broadcast = "plumbing", map = "plumbing", multiplex = "plumbing", split = "plumbing", take = "plumbing",
+  mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
+  mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
+  pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
+  priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
+}
+
+local function load(_, name)
+  local home = HOMES[name]
+  if not home then return nil end
+  local module = require("runnel." .. home)
+  runnel[name] = name == "xf" and module or module[name]
+  return runnel[name]
+end
+
+-- Loads all, so that `pairs` sees it.
+local function each()
+  for name in pairs(HOMES) do local _ = runnel[name] end
+  return next, runnel, nil
+end
+
+return setmetatable(runnel, { __index = load, __pairs = each })

@@ -279,6 +279,8 @@ describe("the prompt #slow", function()
       term:expect "> collectgarbage$"
       term:press("C-u"):type("rn.promi"):press "Tab"
       term:expect "> rn.promise_chan$"
+      term:press("C-u"):type("rn.xf.parti"):press "Tab"
+      term:expect "> rn.xf.partition_$"
       term:press("C-u"):enter "ch = rn.chan()"
       term:type("ch:offe"):press "Tab"
       term:expect "> ch:offer$"

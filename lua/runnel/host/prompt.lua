@@ -57,7 +57,9 @@ end
 
 ---@param program string the executable's name
 return function(program)
-  rn = require "runnel" -- luacheck: ignore 111
+  local runnel = require "runnel"
+  for _ in pairs(runnel) do end -- loads all of it, so that Tab finds it
+  rn = runnel -- luacheck: ignore 111
   terminal.edit(program, complete)
   for _, line in ipairs(history.load()) do terminal.remember(line) end
   while true do
