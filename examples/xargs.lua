@@ -110,9 +110,16 @@ local function job(line, result)
   result:close()
 end
 
--- The line that a terminal shows, last of all; nil takes it away.
-local function progress(text)
-  if is_terminal then io.stderr:write("\r\27[K", text or "") end
+-- Takes away the line that a terminal shows.
+local function clear()
+  if is_terminal then io.stderr:write "\r\27[K" end
+end
+
+-- Shows it, last of all.
+local function progress()
+  if not is_terminal then return end
+  clear()
+  io.stderr:write(("%d done, %d of them failed; %d running"):format(ended, failed, running))
 end
 
 local interrupted = uv.signal("int", "term")
@@ -125,7 +132,7 @@ end)
 local options = pipeline == rn.pipeline_async and { window = math.max(n, WINDOW) } or nil
 local results = pipeline(n, rn.chan(AHEAD), job, lines, true, options)
 for output in results do
-  progress(nil)
+  clear()
   local written, err = io.stdout:write(output)
   if written then written, err = io.stdout:flush() end
   if not written then
@@ -135,8 +142,8 @@ for output in results do
     break
   end
   ended = ended + 1
-  progress(("%d done, %d of them failed; %d running"):format(ended, failed, running))
+  progress()
 end
-progress(nil)
+clear()
 if verbose then complain(("%d commands, %d at a time at most"):format(started, peak)) end
 os.exit(status, true)
