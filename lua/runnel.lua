@@ -7,6 +7,9 @@
 ---
 ---Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler
 ---until it completes. The names are core.async's in Lua's spelling.
+---
+---What few programs need is loaded when it is first used. A program that may not be able to read files by then loads
+---all before: `for _ in pairs(rn) do end`.
 
 local core = require "runnel.core"
 
@@ -49,7 +52,7 @@ local HOMES = {
   priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
 }
 
-local function load(_, name)
+local function load_late(_, name)
   local home = HOMES[name]
   if not home then return nil end
   local module = require("runnel." .. home)
@@ -58,9 +61,9 @@ local function load(_, name)
 end
 
 -- Loads all, so that `pairs` sees it.
-local function each()
+local function load_all()
   for name in pairs(HOMES) do local _ = runnel[name] end
   return next, runnel, nil
 end
 
-return setmetatable(runnel, { __index = load, __pairs = each })
+return setmetatable(runnel, { __index = load_late, __pairs = load_all })

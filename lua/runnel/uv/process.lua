@@ -138,7 +138,6 @@ end
 
 Process.__close = Process.close
 
-
 -- ---- the beginning ----
 
 local function start(self, file, for_luv)
