@@ -6,6 +6,7 @@
 local t = t -- luacheck: globals t
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local load = require "tests.load"
 
 local seconds, seed = ...
 seconds, seed = tonumber(seconds), math.tointeger(seed) or os.time()
@@ -269,23 +270,6 @@ end
 
 -- ---- the load ----
 
-local names = {}
-for name in pairs(work) do names[#names + 1] = name end
-table.sort(names)
-
--- One round: some of each, all at once.
-local function round()
-  local running = {}
-  for _ = 1, 24 do
-    local name = names[math.random(#names)]
-    running[#running + 1] = { name, rn.go(work[name]) }
-  end
-  for _, entry in ipairs(running) do
-    local _, err = entry[2]:take()
-    if err ~= nil then error(entry[1] .. ": " .. tostring(err), 0) end
-  end
-end
-
 local function measure()
   rn.run()
   for _ = 1, 3 do collectgarbage() end
@@ -295,26 +279,13 @@ local function measure()
   return t.bytes()
 end
 
-local start = os.time()
-local rounds, first, last, next_measure = 0, nil, 0, 0
-local most = 0
-while os.time() - start < seconds do
+local round, rounds = load.round(work, 24), 0
+local first, most = load.go_on(seconds, function()
   for _ = 1, 10 do
     rn.run(round)
     rounds = rounds + 1
   end
   sim.run(function() for _ = 1, 2 do round() end end, { seed = rounds, shuffle = true })
-  local passed = os.time() - start
-  if passed >= next_measure then
-    next_measure = passed + math.max(seconds // 20, 1)
-    last = measure()
-    if passed >= seconds // 5 then
-      first = first or last
-      most = math.max(most, last)
-      assert(last <= first + 131072, ("memory is not stable: %d bytes, later %d"):format(first, last))
-    end
-  end
-end
-measure()
+end, measure, 131072)
 assert(reports == expected, ("%d errors were reported, %d were raised"):format(reports, expected))
-print(("%d rounds, %d bytes after a fifth of the time, at most %d"):format(rounds, first or last, most))
+print(("%d rounds, %d bytes after a fifth of the time, at most %d"):format(rounds, first, most))

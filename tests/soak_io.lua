@@ -12,6 +12,7 @@ if not has_luv then
 end
 local rn = require "runnel"
 local uv = require "runnel.uv"
+local load = require "tests.load"
 
 local seconds, seed = ...
 seconds, seed = tonumber(seconds), math.tointeger(seed) or os.time()
@@ -172,21 +173,7 @@ end
 
 -- ---- the load ----
 
-local names = {}
-for name in pairs(work) do names[#names + 1] = name end
-table.sort(names)
-
-local function round()
-  local running = {}
-  for _ = 1, 8 do
-    local name = names[math.random(#names)]
-    running[#running + 1] = { name, rn.go(work[name]) }
-  end
-  for _, entry in ipairs(running) do
-    local _, err = entry[2]:take()
-    if err ~= nil then error(entry[1] .. ": " .. tostring(err), 0) end
-  end
-end
+local open -- descriptors after the first round
 
 -- What was abandoned is collected; then nothing is alive.
 local function measure()
@@ -201,27 +188,15 @@ local function measure()
   t.invariants()
   local left = #rn.ps()
   assert(left == 0, ("%d go blocks are left"):format(left))
-  return t.bytes(), descriptors()
+  local now_open = descriptors()
+  open = open or now_open
+  assert(now_open <= open, ("%d descriptors are open, there were %d"):format(now_open, open))
+  return t.bytes()
 end
 
-local start = os.time()
-rn.run(round)
-local _, open = measure()
-local rounds, first, last, next_measure = 1, nil, 0, 0
-while os.time() - start < seconds do
+local round, rounds = load.round(work, 8), 0
+local first = load.go_on(seconds, function()
   rn.run(round)
   rounds = rounds + 1
-  local passed = os.time() - start
-  if passed >= next_measure then
-    next_measure = passed + math.max(seconds // 20, 1)
-    local now_open
-    last, now_open = measure()
-    assert(now_open <= open, ("%d descriptors are open, there were %d"):format(now_open, open))
-    if passed >= seconds // 5 then
-      first = first or last
-      assert(last <= first + 262144, ("memory is not stable: %d bytes, later %d"):format(first, last))
-    end
-  end
-end
-measure()
-print(("%d rounds, %d bytes after a fifth of the time, %d descriptors"):format(rounds, first or last, open))
+end, measure, 262144)
+print(("%d rounds, %d bytes after a fifth of the time, %d descriptors"):format(rounds, first, open))

@@ -1,0 +1,54 @@
+-- What tests/soak.lua and tests/soak_io.lua share: rounds of work at random, for some time, and memory that stays
+-- as it is.
+local rn = require "runnel"
+
+local load = {}
+
+---A function that is one round: some of the work, all at once, until it is done.
+---@param work table<string, fun()> what there is to do, each in a go block
+---@param n integer so many at once
+---@return fun()
+function load.round(work, n)
+  local names = {}
+  for name in pairs(work) do names[#names + 1] = name end
+  table.sort(names)
+  return function()
+    local running = {}
+    for _ = 1, n do
+      local name = names[math.random(#names)]
+      running[#running + 1] = { name, rn.go(work[name]) }
+    end
+    for _, entry in ipairs(running) do
+      local _, err = entry[2]:take()
+      if err ~= nil then error(entry[1] .. ": " .. tostring(err), 0) end
+    end
+  end
+end
+
+---Does something over and over, and measures at times and at the end.
+---@param seconds integer
+---@param f fun()
+---@param measure fun(): integer bytes in use
+---@param slack integer by so many bytes memory may grow after a fifth of the time
+---@return integer first bytes after a fifth of the time
+---@return integer most bytes since
+function load.go_on(seconds, f, measure, slack)
+  local start = os.time()
+  local first, last, most, next_measure = nil, 0, 0, 0
+  while os.time() - start < seconds do
+    f()
+    local passed = os.time() - start
+    if passed >= next_measure then
+      next_measure = passed + math.max(seconds // 20, 1)
+      last = measure()
+      if passed >= seconds // 5 then
+        first, most = first or last, math.max(most, last)
+        assert(last <= first + slack, ("memory is not stable: %d bytes, later %d"):format(first, last))
+      end
+    end
+  end
+  measure()
+  return first or last, most
+end
+
+return load
