@@ -25,6 +25,7 @@
 
 #include "alt.h"
 #include "buffer.h"
+#include "unwind.h"
 
 struct Sched;
 
@@ -203,9 +204,11 @@ void chan_store(lua_State *L, Chan *ch, int at, int value);
 /* Removes the oldest value of the buffer, which must have one, and pushes it. */
 void chan_fetch(lua_State *L, Chan *ch, int at);
 
-/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). */
+/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). Before Lua
+   5.4.4 it has not ceased to wait then, but what its closing calls cannot yield. */
 static inline bool chan_is_active(const Alt *alt) {
-  return LIKELY(lua_status(alt->co) == LUA_YIELD) || alt->flags & ALT_BARE;
+  bool waits = LIKELY(lua_status(alt->co) == LUA_YIELD) && (!BEFORE_LUA_5_4_4 || lua_isyieldable(alt->co));
+  return waits || alt->flags & ALT_BARE;
 }
 
 /* Takes the first waiter out of a queue, because it is not active any more. */

@@ -37,6 +37,7 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
 
 Go *go_spawn(lua_State *L, Sched *S, int nargs) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
+  nargs = unwind_wrap(L, nargs);
   Go *go = new_go(L, S, nargs + 1);
   go->alt.nresults = (uint16_t)nargs;
   sched_ready(S, &go->alt);
@@ -218,6 +219,7 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
 }
 
 void go_open(lua_State *L) {
+  unwind_open(L);
   lua_pushvalue(L, SCHED_SELF);
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, SCHED_SELF);

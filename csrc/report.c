@@ -63,8 +63,14 @@ void report_error(lua_State *L) {
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   anchor_watch(L); /* what killed the block may have kept a finalizer from running */
-  if (lua_toboolean(L, 2)) lua_pushnil(L);
-  else luaL_traceback(L, go->alt.co, NULL, 0);
+  bool is_cancelled = lua_toboolean(L, 2);
+  bool is_unwound = BEFORE_LUA_5_4_3 && !(go->alt.flags & ALT_CALLBACK); /* then its stack has nothing of it any more */
+  if (is_unwound) report_push_traceback(L);
+  else if (!is_cancelled) luaL_traceback(L, go->alt.co, NULL, 0);
+  if (is_cancelled) {
+    lua_settop(L, 2);
+    lua_pushnil(L);
+  }
   report_go_name(L, go, 1);
   return 2;
 }

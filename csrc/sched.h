@@ -39,7 +39,9 @@ enum {
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
-  SCHED_NUSER = SCHED_CARRIERS
+  SCHED_UNWIND,      /* two functions of unwind.c, or nil */
+  SCHED_UNWIND_KEEP,
+  SCHED_NUSER = SCHED_UNWIND_KEEP
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */

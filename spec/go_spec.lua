@@ -1,6 +1,7 @@
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
+local since_5_4_3 = stage.is_5_4_3 and it or pending
 
 describe("go", function()
   before_each(stage.open)
@@ -278,7 +279,7 @@ describe("go", function()
       stage.heard()
     end))
 
-    it("may replace the error by one of their own, which is reported once", stage.sim(function()
+    since_5_4_3("may replace the error by one of their own, which is reported once", stage.sim(function()
       local result = rn.go(function()
         local _ <close> = closing(function() error("second", 0) end)
         error("first", 0)
@@ -305,7 +306,7 @@ describe("go", function()
       assert.equal(1, #stage.heard())
     end))
 
-    it("cannot park while the block dies", stage.sim(function()
+    since_5_4_3("cannot park while the block dies", stage.sim(function()
       local ch = rn.chan()
       local _, err = rn.go(function()
         local _ <close> = closing(function() ch:take() end)
@@ -400,7 +401,7 @@ describe("go", function()
     local function close(co) assert(coroutine.close(co)) end
     local function resume(co)
       assert.is_false((coroutine.resume(co, "meddled")))
-      assert.is_false((coroutine.close(co))) -- resume leaves variables open, of whatever coroutine
+      assert.equal(not stage.is_5_4_3, (coroutine.close(co))) -- resume leaves variables open, of whatever coroutine
     end
 
     for name, park in pairs(parks) do

@@ -5,6 +5,12 @@ local sim = require "runnel.sim"
 
 local stage = {}
 
+-- Whether an error of a `__close` replaces the one for which it is called, `__close` may wait, and coroutine.close
+-- tells of the error that the coroutine has died of: from Lua 5.4.3 on.
+local died = coroutine.create(error)
+coroutine.resume(died)
+stage.is_5_4_3 = not coroutine.close(died)
+
 local heard = {}
 local previous_handler, previous_driver
 
