@@ -93,8 +93,8 @@ function prompt.serve(conn, env)
   local held = "" -- lines that are not complete yet
   write(BANNER)
   write "> "
-  for line in conn:lines() do
-    line = line:gsub("\r$", "")
+  for received in conn:lines() do
+    local line = received:gsub("\r$", "")
     local text = held == "" and line or held .. "\n" .. line
     local f, err, incomplete = compile(text, scope)
     held = ""
