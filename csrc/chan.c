@@ -296,7 +296,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   chan_check(ch);
   if ((ch->flags & (CHAN_HAS_EXTRAS | CHAN_TIMEOUT)) != CHAN_HAS_EXTRAS) return;
   close_done(L, at);
-  chan_call_on_close(L, ch, at);
+  chan_call_on_close(L, at);
 }
 
 /* ---- extras ---- */

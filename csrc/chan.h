@@ -159,7 +159,7 @@ static inline void chan_withdraw(Alt *alt) {
 void chan_push_done(lua_State *L, Chan *ch, int at);
 
 /* Calls the function of the extras that wants to be called when the channel, which is closed, closes. Does not raise. */
-void chan_call_on_close(lua_State *L, Chan *ch, int at);
+void chan_call_on_close(lua_State *L, int at);
 
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);

@@ -107,18 +107,9 @@ static int nested(const Sched *S) {
 
 /* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
 static void call_now(lua_State *L, Chan *ch, int f, int n) {
-  int base = lua_gettop(L) - n + 1;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_pushvalue(L, f);
-  lua_rotate(L, base, 2);
-  const char *outer = ch->sched->inside;
-  ch->sched->inside = A_CALLBACK[nested(ch->sched)];
-  int status = lua_pcall(L, n, 0, base);
-  ch->sched->inside = outer;
-  if (status == LUA_OK) return;
-  report_push_traceback(L);
-  lua_pushvalue(L, 1);
-  report_error(L);
+  lua_insert(L, -n - 1);
+  report_call(L, n, A_CALLBACK[nested(ch->sched)], 1);
 }
 
 static bool is_on_caller(lua_State *L, const Sched *S, int i) {

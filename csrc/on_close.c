@@ -5,7 +5,7 @@
 
 enum { STACK_FOR_CALL = 8 }; /* slots, those of an error's report included */
 
-void chan_call_on_close(lua_State *L, Chan *ch, int at) {
+void chan_call_on_close(lua_State *L, int at) {
   int top = lua_gettop(L);
   chan_extra(L, at, EXTRA_ON_CLOSE);
   if (lua_isnil(L, -1) || !lua_checkstack(L, STACK_FOR_CALL)) {
@@ -14,19 +14,7 @@ void chan_call_on_close(lua_State *L, Chan *ch, int at) {
   }
   lua_pushnil(L);
   chan_set_extra(L, at, EXTRA_ON_CLOSE); /* nothing is added to the table, so nothing is allocated */
-  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
-  lua_insert(L, top + 1);
-  Sched *S = ch->sched;
-  const char *outer = S->inside;
-  S->inside = "a function that is called on closing";
-  int status = lua_pcall(L, 0, 0, top + 1);
-  S->inside = outer;
-  if (status != LUA_OK) {
-    report_push_traceback(L);
-    lua_pushvalue(L, at);
-    report_error(L);
-  }
-  lua_settop(L, top);
+  report_call(L, 0, "a function that is called on closing", at);
 }
 
 /* on_close(ch, f) -> before: calls f(), which must not park, at once when ch closes, or now if it is closed already. There is
@@ -39,7 +27,7 @@ static int core_on_close(lua_State *L) {
   chan_extra(L, 1, EXTRA_ON_CLOSE);
   lua_insert(L, 2);
   chan_set_extra(L, 1, EXTRA_ON_CLOSE);
-  if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, ch, 1);
+  if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }
 

@@ -59,6 +59,23 @@ void report_error(lua_State *L) {
   S->inside = outer;
 }
 
+void report_call(lua_State *L, int nargs, const char *inside, int at) {
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
+  Sched *S = sched_self(L);
+  const char *outer = S->inside;
+  S->inside = inside;
+  int status = lua_pcall(L, nargs, 0, base);
+  S->inside = outer;
+  if (UNLIKELY(status != LUA_OK)) {
+    report_push_traceback(L);
+    lua_pushvalue(L, at);
+    report_error(L);
+  }
+  lua_settop(L, base - 1);
+}
+
 /* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);

@@ -12,6 +12,10 @@ void report_error(lua_State *L);
    that of an earlier error must not pass for that of a later one. */
 void report_push_traceback(lua_State *L);
 
+/* Calls the function and the `nargs` arguments on top of L, which are popped, protected and for no result. Nothing can wait
+   meanwhile: messages say that it is `inside`. An error goes to on_error, as one of the channel at index `at`. */
+void report_call(lua_State *L, int nargs, const char *inside, int at);
+
 /* Pushes the traceback and the name of a go block that has raised and whose stack is still as it was; nil for what there
    is no memory for. Its userdata is at index `at`. One that was cancelled gets no traceback, which takes long to make: what
    its variables raise when they are closed is another error, and comes from elsewhere. */
