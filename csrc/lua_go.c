@@ -1,4 +1,5 @@
 /* lua_go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
+#include "anchor.h"
 #include "go.h"
 #include "lua_face.h"
 #include "report.h"
@@ -61,8 +62,7 @@ static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
   if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
-  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_rawgeti(L, -1, S->current->chan.slot);
+  anchor_push(L, S->current);
   lua_pushvalue(L, 1);
   chan_set_extra(L, lua_gettop(L) - 1, EXTRA_GO);
   return 0;

@@ -11,8 +11,7 @@ enum { LISTED_IN_DEADLOCK = 16 };
 
 /* ---- errors ---- */
 
-/* Message handler: keeps the traceback of the error and passes the error on. */
-static int keep_traceback(lua_State *L) {
+int report_keep_traceback(lua_State *L) {
   luaL_traceback(L, L, NULL, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
   lua_settop(L, 1);
@@ -280,7 +279,7 @@ void report_open(lua_State *L) {
   static const struct {
     int user_value;
     lua_CFunction function;
-  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death}};
+  } functions[] = {{SCHED_MSGH, report_keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death}};
   for (int i = 0; i < 3; i++) {
     lua_pushvalue(L, SCHED_SELF);
     lua_pushcclosure(L, functions[i].function, 1);

@@ -8,7 +8,10 @@
    happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void report_error(lua_State *L);
 
-/* Pushes the traceback that SCHED_MSGH has kept of the last error, and forgets it: where memory runs out none is kept, and
+/* The message handler: keeps the traceback of the error and passes the error on. */
+int report_keep_traceback(lua_State *L);
+
+/* Pushes the traceback that it has kept of the last error, and forgets it: where memory runs out none is kept, and
    that of an earlier error must not pass for that of a later one. */
 void report_push_traceback(lua_State *L);
 

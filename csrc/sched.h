@@ -39,9 +39,8 @@ enum {
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
-  SCHED_UNWIND,      /* two functions of unwind.c, or nil */
-  SCHED_UNWIND_KEEP,
-  SCHED_NUSER = SCHED_UNWIND_KEEP
+  SCHED_UNWIND,      /* what calls the function of a go block (unwind.h), or nil */
+  SCHED_NUSER = SCHED_UNWIND
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */

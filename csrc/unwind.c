@@ -3,23 +3,22 @@
 
 #include <lauxlib.h>
 
+#include "anchor.h"
 #include "report.h"
 #include "sched.h"
 
 #if BEFORE_LUA_5_4_4
 
-/* Message handler: keeps the traceback, and the name that is found by it. */
+/* Message handler: keeps the name of the go block, too, which is found by its stack. */
 static int keep(lua_State *L) {
   const Sched *S = sched_self(L);
-  luaL_traceback(L, L, NULL, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  (void)report_keep_traceback(L);
   if (S->current && S->current->alt.co == L) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-    lua_rawgeti(L, -1, S->current->chan.slot);
-    report_go_name(L, S->current, lua_gettop(L));
-    chan_set_extra(L, lua_gettop(L) - 1, EXTRA_GO);
+    anchor_push(L, S->current);
+    report_go_name(L, S->current, 2);
+    chan_set_extra(L, 2, EXTRA_GO);
+    lua_settop(L, 1);
   }
-  lua_settop(L, 1);
   return 1;
 }
 
@@ -30,9 +29,12 @@ static int after_body(lua_State *L, int status, lua_KContext context) {
   return lua_gettop(L) - 1;
 }
 
+/* The second upvalue of what follows; the first is the scheduler. */
+#define HANDLER lua_upvalueindex(2)
+
 /* The function of a coroutine: (function, arguments...). */
 static int body(lua_State *L) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_UNWIND_KEEP);
+  lua_pushvalue(L, HANDLER);
   lua_insert(L, 1);
   return after_body(L, lua_pcallk(L, lua_gettop(L) - 2, LUA_MULTRET, 1, 0, after_body), 0);
 }
@@ -47,11 +49,10 @@ int unwind_wrap(lua_State *L, int nargs) {
 
 void unwind_open(lua_State *L) {
   lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, body, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_UNWIND);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, keep, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_UNWIND_KEEP);
+  lua_pushcclosure(L, body, 2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_UNWIND);
 }
 
 #else
