@@ -49,23 +49,6 @@ local function start(af, value, result, ex_handler)
   result:close()
 end
 
--- A counting semaphore: acquire parks while none is free.
-local function semaphore(n)
-  local free, waiting = n, chan()
-  return {
-    acquire = function()
-      if free > 0 then
-        free = free - 1
-      else
-        waiting:take()
-      end
-    end,
-    release = function()
-      if not waiting:offer(true) then free = free + 1 end
-    end,
-  }
-end
-
 -- ---- ordered ----
 
 -- How many go blocks that have started a job may wait to lead again, instead of ending.
@@ -75,7 +58,7 @@ local IDLE = 100
 -- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
 local function ordered(n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
-  local undelivered, wide = semaphore(window), window > n
+  local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
   local led, idle, next_lead = true, 0, chan() -- whether somebody leads; how many wait for the lead, and where
 
@@ -105,7 +88,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
 
   local function lead()
     repeat
-      undelivered.acquire()
+      undelivered:put(true)
       local value, err = take()
       if value == nil then
         next_lead:close()
@@ -135,7 +118,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
         return
       end
       deliver(result, put)
-      undelivered.release()
+      undelivered:poll()
     end
   end)
   return to
