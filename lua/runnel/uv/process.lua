@@ -61,14 +61,14 @@ local function plumb(self, options, what)
   local stdio = { nil, nil, nil }
   for i, name in ipairs(STANDARD) do
     local option = options[name]
-    if option == "stdout" then
-      stdio[i] = stdio[2]
-    elseif math_type(option) == "integer" then
-      stdio[i] = option
-    elseif option ~= false then
+    if wants_channel(option) then
       local fd, end_ = pipe_for(name, what)
       if not fd then return stdio, loop.message(end_, what) end
       stdio[i], self.streams[name] = fd, end_
+    elseif option == "stdout" then
+      stdio[i] = stdio[2]
+    elseif option then
+      stdio[i] = option
     end
   end
   return stdio
