@@ -303,6 +303,15 @@ run-gc: $(BUILD)/runner
 	$(BUILD)/runner tests/gc.lua $(if $(LONG),10000000,300000)
 	$(if $(LONG),for seed in $$(seq 2 30); do $(BUILD)/runner tests/gc.lua 100000 $$seed || exit; done)
 
+# Each of these is a program of its own: runner FILE ROUNDS [SEED].
+ADVERSARIES ?= $(sort $(wildcard tests/adversary/*.lua))
+.PHONY: check-adversary run-adversary
+check-adversary: ## tests/adversary/*.lua: programs that do what nobody should; SEED=n for one seed, which a failure prints
+	$(SETUP) san
+	$(THEN) run-adversary BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+run-adversary: $(BUILD)/runner
+	for file in $(ADVERSARIES); do $(BUILD)/runner $$file $(if $(LONG),1000,10) $(SEED) || exit; done
+
 .PHONY: check-soak run-soak
 check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, invariants, stable memory
 	$(SETUP) san
