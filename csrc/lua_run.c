@@ -7,6 +7,21 @@
 #include "lua_face.h"
 #include "report.h"
 
+/* Protected: () raises the text about a deadlock of a simulation. */
+static int raise_deadlock(lua_State *L) { return report_deadlock(L, "sim.run"); }
+
+/* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's wait
+   ends outside a simulation. False when it does not wait. `at`: its userdata. */
+static bool tell_deadlock(lua_State *L, Sched *S, Go *root, int at) {
+  if (root->alt.state != ALT_PARKED || !root->alt.count) return false;
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, raise_deadlock, 1);
+  (void)lua_pcall(L, 0, 0, 0);
+  bool told = go_cancel(L, S, root, at, lua_gettop(L));
+  lua_pop(L, 1);
+  return told;
+}
+
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results and
    returns how many they are, or raises its error. */
 static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
@@ -15,6 +30,7 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   lua_State *co = go->alt.co;
   lua_getiuservalue(L, base + 1, CHAN_VALUES); /* holds the coroutine, on which the results will be */
   bool ended = sched_run(L, S, go);
+  while (!ended && S->world.clock.is_virtual && tell_deadlock(L, S, go, base + 1)) ended = sched_run(L, S, go);
   if (!ended) {
     chan_push_name(L, &go->chan, base + 1);
     lua_settop(L, base + 1);
@@ -47,6 +63,11 @@ static int core_run(lua_State *L) {
 /* step(max) -> ms to the next deadline, 0 when more is ready, nil when idle */
 static int core_step(lua_State *L) {
   Sched *S = sched_self(L);
+  if (S->running && !S->current && !S->inside) {
+    /* A callback of the driver's, in a loop that runs go blocks with step: the scheduler does that now. */
+    lua_pushnumber(L, (lua_Number)HUGE_VAL);
+    return 1;
+  }
   sched_check_outside(L, S, "step");
   lua_Integer max = LUA_MAXINTEGER;
   if (!lua_isnoneornil(L, 1)) {
@@ -63,7 +84,8 @@ static int core_step(lua_State *L) {
 
 /* driver(d or nil) -> the previous one */
 static int core_driver(lua_State *L) {
-  sched_check_outside(L, sched_self(L), "driver");
+  Sched *S = sched_self(L);
+  if (!S->current || S->inside) sched_check_outside(L, S, "driver"); /* while a go block runs, nobody waits in the driver */
   lua_settop(L, 1);
   if (!lua_isnil(L, 1)) {
     static const char *const methods[] = {"wait", "alive"};
@@ -75,7 +97,7 @@ static int core_driver(lua_State *L) {
       lua_pop(L, 1);
     }
   }
-  sched_self(L)->driver_hears = false;
+  S->driver_hears = false;
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVER);
@@ -132,6 +154,33 @@ static int core_simulate(lua_State *L) {
   return lua_gettop(L) - 3;
 }
 
+/* is_simulation() -> whether the clock is virtual */
+static int core_is_simulation(lua_State *L) {
+  lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
+  return 1;
+}
+
+/* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has loaded
+   it, which must not be a go block's, parked by then or gone. */
+static int core_require(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_getglobal(L, "require");
+  lua_insert(L, 1);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *main_thread = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  if (main_thread == L) {
+    lua_call(L, 1, 1);
+    return 1;
+  }
+  if (!lua_checkstack(main_thread, LUA_MINSTACK)) return luaL_error(L, "require: stack overflow of the main thread");
+  lua_xmove(L, main_thread, 2);
+  int status = lua_pcall(main_thread, 1, 1, 0);
+  lua_xmove(main_thread, L, 1);
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"run", core_run},
@@ -139,6 +188,8 @@ void lua_run_open(lua_State *L) {
       {"driver", core_driver},
       {"wait_readable", core_wait_readable},
       {"simulate", core_simulate},
+      {"is_simulation", core_is_simulation},
+      {"require", core_require},
       {NULL, NULL},
   };
   face_register(L, functions);

@@ -195,7 +195,10 @@ local function subject(item)
 end
 
 -- Functions of the core that are for the library's own modules.
-local INTERNAL = { alts_index = true, offer_lines = true, addresses = true, report = true, simulate = true }
+local INTERNAL = {
+  alts_index = true, offer_lines = true, addresses = true, report = true, simulate = true, is_simulation = true,
+  require = true,
+}
 
 function Writer:items(path, methods)
   local blocks = blocks_of(path)

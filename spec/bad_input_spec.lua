@@ -201,7 +201,6 @@ describe("bad input", function()
     "^run: cannot be called inside a go block, where the scheduler is running already$", function() rn.run() end,
     "^run: cannot be called inside a go block", function() rn.run(print) end,
     "^step: cannot be called inside a go block", function() rn.step() end,
-    "^driver: cannot be called inside a go block", function() rn.driver() end,
     "^sim.run: cannot be called inside a go block", function() sim.run(print) end,
   })
 

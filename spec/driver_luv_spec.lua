@@ -157,6 +157,22 @@ describe("runnel.driver.luv", function()
     assert.equal("HELLO 9", got[10])
   end)
 
+  it("leaves the loop alone while the program runs it", function()
+    local log = {}
+    rn.go(function() log[#log + 1] = "stepped" end)
+    local timer = uv.new_timer()
+    timer:start(1, 1, function()
+      local ms = rn.step() -- which looks at the driver
+      log[#log + 1] = ms
+      log[#log + 1] = select(2, pcall(function() rn.chan():take() end))
+      timer:close()
+    end)
+    uv.run()
+    assert.equal("stepped", log[1])
+    assert.is_true(log[2] > 0)
+    assert.matches("^the program is running luv's loop", log[3])
+  end)
+
   it("and a busy go block: neither starves the other #slow", function()
     starving(ticker(1))
   end)

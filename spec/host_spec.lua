@@ -330,6 +330,22 @@ describe("runnel, the executable", function()
     end)
   end)
 
+  it("--sim test goes on after a spec that would wait for ever", function()
+    dir:write("some_spec.lua", [[
+      local rn = require "runnel"
+      describe("specs", function()
+        after_each(function() rn.sleep(1000) end)
+        it("hang", function() rn.chan():name("jobs"):take() end)
+        it("hang in a go block", function() rn.go(function() rn.chan():take() end):take() end)
+        it("pass", function() rn.sleep(3600e3) assert.is_true(rn.now() >= 3600e3) end)
+      end)
+    ]])
+    local result = run "--sim test --output=plainTerminal some_spec.lua"
+    assert.matches("1 success / 0 failures / 2 errors / 0 pending", result.out)
+    assert.matches("some_spec.lua:4: deadlock: .*take on chan: jobs at some_spec.lua:4", result.out)
+    assert.equal(1, result.status)
+  end)
+
   it("--seed makes what is random the same each time", function()
     local text = [[
       local rn = require "runnel"
@@ -401,6 +417,59 @@ describe("runnel, the executable", function()
         end)
       ]]
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("lets a program run luv's loop itself", function()
+      local result = script [[
+        local uv = require "luv"
+        uv.new_timer():start(5, 0, function() print "a timer" end)
+        print(uv.run())
+      ]]
+      assert.same({ out = "a timer\nfalse\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("lets a program's loop run go blocks with rn.step, and waits for others again after it", function()
+      local result = script [[
+        local rn, uv = require "runnel", require "luv"
+        local before, alarm, idle = uv.new_prepare(), uv.new_timer(), uv.new_idle()
+        before:start(function()
+          local ms = rn.step(10)
+          alarm:stop()
+          idle:stop()
+          if ms == 0 then idle:start(function() end) end
+          if ms and ms > 0 and ms < math.huge then alarm:start(math.ceil(ms), 0, function() end) end
+        end)
+        before:unref()
+        local ch = rn.chan()
+        rn.go(function()
+          for i = 1, 3 do
+            rn.sleep(1)
+            ch:put(i)
+          end
+          ch:close()
+        end)
+        rn.go(function() for i in ch do print(i) end end)
+        local timer = uv.new_timer()
+        timer:start(50, 0, function() timer:close() print(pcall(rn.sleep, 5)) end)
+        uv.run()
+        uv.new_timer():start(5, 0, function() ch = nil end)
+        rn.sleep(20)
+        print(ch)
+      ]]
+      assert.equal("", result.err)
+      assert.matches("^1\n2\n3\nfalse\t[^\n]*the program is running luv's loop %(uv.run%), and nothing can wait in a "
+        .. "callback of it: use put_async[^\n]*\nnil\n$", result.out)
+      assert.equal(0, result.status)
+    end)
+
+    it_with_luv("runs examples/guest.lua", function()
+      local pipe = io.popen "pwd"
+      local guest = pipe:read "l" .. "/examples/guest.lua 50"
+      pipe:close()
+      local result = run(guest)
+      assert.equal("", result.err)
+      assert.matches("^%d+ turns of a busy go block, %d+ sleeps of 1 ms, %d+ ticks of luv's 1 ms timer\n$", result.out)
+      assert.equal(0, result.status)
     end)
 
     it_with_luv("has one driver over it, whichever is required first", function()

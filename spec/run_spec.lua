@@ -466,7 +466,7 @@ describe("run", function()
         wait = function()
           for name, wait in pairs(waits) do errors[name] = select(2, pcall(wait)) end
           errors.run = select(2, pcall(rn.run))
-          errors.step = select(2, pcall(rn.step))
+          errors.driver = select(2, pcall(rn.driver))
         end,
         alive = function() return false end,
       }
@@ -475,26 +475,58 @@ describe("run", function()
         assert.matches(name .. " would have to wait, which is impossible inside a callback", errors[name])
       end
       assert.matches("run: cannot be called inside a callback", errors.run)
-      assert.matches("step: cannot be called inside a callback", errors.step)
+      assert.matches("driver: cannot be called inside a callback", errors.driver)
       rn.driver(nil)
+    end)
+
+    it("step has nothing to do in a callback of the driver: the scheduler is running", function()
+      local log, results = {}, {}
+      rn.driver {
+        wait = function()
+          rn.go(function() log[#log + 1] = "ran" end)
+          results[#results + 1] = rn.step()
+          assert.same({}, log)
+        end,
+        alive = function() return false end,
+      }
+      rn.step(0)
+      rn.driver(nil)
+      assert.same({ math.huge }, results)
+      rn.run()
+      assert.same({ "ran" }, log)
     end)
   end)
 
   describe("inside a go block", function()
-    it("run, step and driver are refused", function()
+    it("run and step are refused", function()
       local errors = {}
       rn.go(function()
-        for _, name in ipairs { "run", "step", "driver" } do errors[name] = select(2, pcall(rn[name])) end
+        for _, name in ipairs { "run", "step" } do errors[name] = select(2, pcall(rn[name])) end
         errors.f = select(2, pcall(rn.run, print))
         errors.co = coroutine.wrap(function() return select(2, pcall(rn.run)) end)()
       end)
       rn.run()
-      for _, name in ipairs { "run", "step", "driver" } do
+      for _, name in ipairs { "run", "step" } do
         assert.equal(
           name .. ": cannot be called inside a go block, where the scheduler is running already", errors[name])
       end
       assert.matches("run: cannot be called inside a go block", errors.f)
       assert.matches("run: cannot be called inside a go block", errors.co)
+    end)
+
+    it("driver sets the driver from the next wait on", function()
+      local waits, previous = 0, "unset"
+      local driver = {
+        wait = function() waits = waits + 1 end,
+        alive = function() return false end,
+      }
+      rn.run(function()
+        previous = rn.driver(driver)
+        rn.sleep(1)
+      end)
+      assert.is_nil(previous)
+      assert.is_true(waits > 0)
+      assert.equal(driver, rn.driver(nil))
     end)
 
     it("run is refused in transducers and callbacks outside", function()

@@ -366,6 +366,30 @@ describe("sim", function()
       assert.equal(1, sim.run(function() return 1 end))
     end)
 
+    it("a deadlock is an error where f waits, which may catch it, as often as it comes", function()
+      local log = {}
+      local function closing(name) return setmetatable({}, { __close = function() log[#log + 1] = name end }) end
+      local result = sim.run(function()
+        for i = 1, 3 do
+          rn.sleep(1)
+          local ok, err = pcall(function()
+            local _ <close> = closing("closed " .. i)
+            rn.chan():name("nobody"):take()
+          end)
+          assert.is_false(ok)
+          assert.matches("^deadlock: sim.run would wait for ever.*take on chan: nobody at .*sim_spec.lua", err)
+        end
+        local ok, err = pcall(rn.alts, { rn.chan(), { rn.chan(), 1 } })
+        assert.matches("false deadlock: sim.run", tostring(ok) .. " " .. err)
+        ok, err = pcall(rn.scope, function(s) s:go(function() rn.chan():take() end) end)
+        assert.matches("false .*deadlock: sim.run", tostring(ok) .. " " .. err)
+        assert.equal(3, rn.now())
+        return "went on"
+      end)
+      assert.equal("went on", result)
+      assert.same({ "closed 1", "closed 2", "closed 3" }, log)
+    end)
+
     it("on_error hears of errors in it", function()
       sim.run(function() rn.go(error, "bad"):take() end)
       assert.equal("bad", stage.heard()[1].err)

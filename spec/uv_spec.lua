@@ -1,6 +1,7 @@
 -- runnel.uv as a module: the driver, luv, and what the README says of it.
 
 local rn = require "runnel"
+local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 describe("runnel.uv", function()
@@ -46,6 +47,55 @@ describe("runnel.uv", function()
       print(rn.driver(nil) == driver)
     ]]
     assert.matches("^false.*a driver is set that does not run luv's loop.*\ntrue\n$", output)
+  end)
+
+  it("can be required in a go block, which may end before it calls back", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      local process = rn.go(function()
+        local uv = require "runnel.uv"
+        return uv.spawn { "echo", "hello", stdout = "lines" }
+      end):take()
+      collectgarbage()
+      print(process.stdout:take(), process.exit:take().code)
+      print(rn.driver(nil) == require "runnel.driver.luv")
+    ]]
+    assert.same({ "hello\t0\ntrue\n", 0 }, { output, status })
+    assert.equal("127.0.0.1\n", (stage.script [[
+      local rn = require "runnel"
+      rn.run(function()
+        rn.driver(require "runnel.driver.luv")
+        rn.sleep(1)
+        print(require("runnel.uv").resolve("127.0.0.1"):take())
+      end)
+    ]]))
+  end)
+
+  it("says in a simulation that it needs real time, but for what only passes time", function()
+    local ch = rn.chan()
+    local values
+    sim.run(function()
+      for name, f in pairs {
+        spawn = function() uv.spawn { "true" } end,
+        read = function() uv.read "/dev/null" end,
+        lines = function() uv.lines "/dev/null" end,
+        stdin = function() uv.stdin() end,
+        write = function() uv.write("/dev/null", ch) end,
+        connect = function() uv.connect("127.0.0.1", 1) end,
+        listen = function() uv.listen("127.0.0.1", 0) end,
+        resolve = function() uv.resolve "localhost" end,
+        signal = function() uv.signal "int" end,
+        watch = function() uv.watch "/" end,
+      } do
+        local ok, err = pcall(f)
+        assert.is_false(ok)
+        assert.matches("^spec/uv_spec.lua:%d+: " .. name .. ": it needs real time, and a simulation has none: call it "
+          .. "outside sim.run, and without %-%-sim, or let channels of your own stand for it", err)
+      end
+      values = { uv.ticker(60000):take(), rn.now() }
+    end)
+    assert.same({ 1, 60000 }, values)
+    assert.is_false(ch:closed())
   end)
 
   it("does not crash when the program ends with handles in every state", function()

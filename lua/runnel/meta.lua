@@ -244,6 +244,16 @@ function core.wait_readable(fd, ms) end
 ---@return any ...
 function core.simulate(seed, shuffle, f, ...) end
 
+---Whether a simulation is running. For runnel.uv.
+---@return boolean
+function core.is_simulation() end
+
+---Requires a module on the main thread: a library such as luv calls back on the coroutine that has loaded it, which
+---must not be a go block's.
+---@param name string
+---@return any
+function core.require(name) end
+
 -- ---- reduced ----
 
 ---Wraps a value, so that a reduction ends with it. Source: Clojure's reduced.

@@ -1,11 +1,13 @@
 ---Loads a library that runnel can do without, for the modules that cannot.
 
+local core = require "runnel.core"
+
 ---@param library string the name to require
 ---@param packages string what to install, for who lacks it
 ---@return any library
 ---An error is that of the line that requires the module which needs the library.
 local function need(library, packages)
-  local ok, found = pcall(require, library)
+  local ok, found = pcall(core.require, library)
   if ok then return found end
   -- 1 is this function, 2 the module, 3 require, 4 the line.
   local why = tostring(found)

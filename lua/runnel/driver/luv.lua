@@ -7,7 +7,10 @@
 ---    for _ in ticks do print "tick" end
 ---
 ---Callbacks of luv must not park; put_async, take_async, offer, poll and rn.go are for them. An error in one ends the
----program, as it does with luv alone. Never call uv.run while this is the driver.
+---program, as it does with luv alone.
+---
+---A program that runs luv's loop itself, with uv.run, lets go blocks run by calling rn.step in it (examples/guest.lua).
+---Meanwhile the driver leaves the loop alone.
 
 local core = require "runnel.core"
 local need = require "runnel.need"
@@ -18,6 +21,7 @@ local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = { luv = true }
 
 local FAR = 1 << 40 -- ms
+local loop_mode = uv.loop_mode or function() end -- old ones of luv lack it
 local keeper -- a timer, active in run only
 local function nothing() end
 
@@ -35,6 +39,11 @@ end
 -- The waiting is not libuv's: it would go on when a signal comes that is not one of its own, such as Ctrl-C, and its
 -- timers count whole milliseconds. Running first tells the kernel what to watch.
 function driver:wait(ms) -- luacheck: ignore self
+  if loop_mode() then -- the program runs it, and we are in one of its callbacks
+    if ms == 0 then return end
+    error("the program is running luv's loop (uv.run), and nothing can wait in a callback of it: use put_async, "
+      .. "take_async, offer or poll there, or start a go block with rn.go", 0)
+  end
   local left = run()
   if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may have ended just now
   if left >= 0 then ms = math.min(left, ms or left) end

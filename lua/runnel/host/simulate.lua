@@ -18,18 +18,16 @@ end
 ---@param ... any the script's arguments
 ---@return string|true result the message of an error, or true
 return function(chunk, seed, drain, ...)
-  local arguments, ended, failure = table.pack(...), false, nil
+  local arguments, failure = table.pack(...), nil
   local never = core.chan()
   local ok, err = pcall(sim.run, function()
     core.rename "the script"
     local well, message = xpcall(chunk, describe, table.unpack(arguments, 1, arguments.n))
     if not well then failure = message end
-    ended = true
-    -- Nobody wakes this go block, so that the simulation is over when nothing else is left to do.
-    if well and drain then never:take() end
+    -- A take that nobody serves ends, as a deadlock, when nothing else is left to do.
+    if well and drain then pcall(never.take, never) end
   end, { seed = seed })
   never:close() -- only the others count as parked for ever
   if failure then return failure end
-  if not ok and not ended then return tostring(err) end
-  return true
+  return ok or tostring(err)
 end

@@ -46,6 +46,7 @@ function event.signal(...)
     if not full then error("signal: " .. problem, 2) end
     wanted[i] = { name = name, full = full }
   end
+  loop.check_time "signal"
   local ch = chan(SIGNALS)
   for _, signal in ipairs(wanted) do
     local handle = uv.new_signal()
@@ -109,6 +110,7 @@ function event.watch(path)
   if type(path) ~= "string" then
     error("watch: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
   end
+  loop.check_time "watch"
   local ch, handle = chan(), uv.new_fs_event()
   close_with(ch, handle)
   local add = queue(ch, path)

@@ -96,6 +96,7 @@ local file = {}
 ---@return runnel.Channel chunks closes at the end, or with an error
 function file.read(where)
   check_place(where, "read")
+  loop.check_time "read"
   local out = core.chan()
   core.go(read_into, out, where, false)
   return out
@@ -106,6 +107,7 @@ end
 ---@return runnel.Channel lines
 function file.lines(where)
   check_place(where, "lines")
+  loop.check_time "lines"
   local out = lines.chan()
   core.go(read_into, out, where, true)
   return out
@@ -113,7 +115,10 @@ end
 
 ---Standard input, as a channel of strings: read(0). For lines of it there is lines(0).
 ---@return runnel.Channel chunks
-function file.stdin() return file.read(0) end
+function file.stdin()
+  loop.check_time "stdin"
+  return file.read(0)
+end
 
 -- ---- writing ----
 
@@ -201,6 +206,7 @@ function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")
   check.options(opts, { append = true, lines = true }, "write")
+  loop.check_time "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
   core.go(write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)

@@ -18,6 +18,15 @@ if previous then
   end
 end
 
+---Raises, at the line that called the function which calls this, in a simulation: no event of the loop comes there.
+---@param what string the function
+function loop.check_time(what)
+  if core.is_simulation() then
+    error(what .. ": it needs real time, and a simulation has none: call it outside sim.run, and without --sim, or let "
+      .. "channels of your own stand for it", 3)
+  end
+end
+
 -- ---- closing handles ----
 
 -- luv frees the memory of a handle that is being closed when the Lua state closes, although libuv will still use it. So

@@ -187,6 +187,7 @@ end
 local function spawn(options)
   local valid, for_luv = pcall(command.parse, options)
   if not valid then error(for_luv, 2) end
+  loop.check_time "spawn"
   local file = options[1]
   local self = setmetatable({
     exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, closing = false, handle = nil, pid = nil,

@@ -41,6 +41,7 @@ function resolve.resolve(host)
   if type(host) ~= "string" then
     error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)
   end
+  loop.check_time "resolve"
   local out = core.chan()
   core.go(resolve_into, out, host)
   return out

@@ -146,6 +146,7 @@ function socket.connect(host, port, opts)
   if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
+  loop.check_time "connect"
   local late = ms and core.timeout(ms) or chan()
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
@@ -256,6 +257,7 @@ function socket.listen(host, port, opts)
   check.options(opts, { mode = true }, "listen")
   local mode = opts and opts.mode
   if mode ~= nil then check.integer(mode, 0, "listen: mode") end
+  loop.check_time "listen"
   loop.settle() -- one that has just been closed may have had the address
   local ch, where, err
   if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
