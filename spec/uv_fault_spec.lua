@@ -70,6 +70,50 @@ describe("runnel.uv", function()
       ]]):gsub("\t", " "))
     end)
 
+    it("runs no process to its end, and follows no file", function()
+      assert.equal([[
+EMFILE	nil
+EMFILE
+0
+a line
+another
+]], with_few_descriptors(HOARD .. [[
+        local path = os.tmpname()
+        local function append(text)
+          local file <close> = assert(io.open(path, "a"))
+          file:write(text)
+        end
+        append "a line\n"
+        local function name(_, err, result) return err:match "EMFILE", result end
+        for n = 0, 6 do
+          hoard()
+          free(n)
+          local a, b = name(uv.run { "true", stdin = "x", timeout = 1000 })
+          if n == 6 then print(a, b) end
+        end
+        hoard()
+        print((name(uv.follow(path):take())))
+        free()
+        for _ = 1, 40 do
+          hoard()
+          free(40)
+          assert(uv.run({ "true", stdin = "x", timeout = 1000 }).code == 0)
+        end
+        free()
+        print(uv.run({ "true" }).code)
+        local lines = uv.follow(path)
+        print(lines:take())
+        hoard() -- what it has is enough to go on
+        rn.sleep(10)
+        free(1)
+        append "another\n"
+        print(lines:take())
+        lines:close()
+        rn.run()
+        os.remove(path)
+      ]]))
+    end)
+
     it("opens no file, and no connection", function()
       assert.equal([[
 no-such-place: EMFILE: too many open files

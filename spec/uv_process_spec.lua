@@ -158,6 +158,101 @@ describe("uv.spawn", function()
     assert.equal(9, p.exit:take().signal)
   end)
 
+  describe("of a detached process", function()
+    -- Whether a process is gone, or only waits for its parent to ask.
+    local function is_gone(pid)
+      local stat = io.open(("/proc/%s/stat"):format(pid))
+      if not stat then return true end
+      local text = stat:read "a"
+      stat:close()
+      return text:find "%) Z" ~= nil
+    end
+
+    local function assert_gone(pid)
+      local before = rn.now()
+      while not is_gone(pid) do
+        if rn.now() - before > 5000 then error(("process %s is still there"):format(pid), 2) end
+        rn.sleep(1)
+      end
+    end
+
+    local groups = {}
+    after_each(function()
+      for _, pid in ipairs(groups) do os.execute(("kill -9 -%d 2>/dev/null"):format(pid)) end
+      groups = {}
+    end)
+
+    -- A shell that has started another one, and that one's number, which it tells between the two parts of its script.
+    -- Their errors go nowhere: a shell says there that a command was killed, and would die of a pipe that is closed.
+    local function family(setup, rest, parent, options)
+      options = options or {}
+      options.detached, options.stdout, options.stderr = true, "lines", false
+      local p = shell(("sh -c '%s echo $$; %s' & %s"):format(setup, rest, parent), options)
+      groups[#groups + 1] = p.pid
+      return p, p.stdout:take()
+    end
+
+    it("kill signals all that it has started", function()
+      local p, child = family("", "exec sleep 100", "wait")
+      assert.is_false(is_gone(child))
+      assert.is_true(p:kill "term")
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+    end)
+
+    it("close signals all that it has started", function()
+      local p, child = family("", "exec sleep 100", "sleep 100; true")
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+    end)
+
+    it("close kills what does not stop in time, though the process itself has", function()
+      local p, child = family('trap "" TERM;', "while :; do sleep 0.01; done", "exec sleep 100", { grace = 100 })
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert.is_false(is_gone(child))
+      rn.run() -- which waits for the grace
+      assert_gone(child)
+    end)
+
+    it("close lets the others end in their time", function()
+      local path = uv_stage.path()
+      local setup = ('trap "sleep 0.05; echo cleaned up >%s; exit" TERM;'):format(path)
+      local p, child = family(setup, "while :; do sleep 0.01; done", "exec sleep 100", { grace = 2000 })
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+      assert.equal("cleaned up\n", uv_stage.contents(path))
+    end)
+
+    it("nothing outlives the program once it is closed", function()
+      local output = stage.script [[
+        local uv = require "runnel.uv"
+        local p = uv.spawn { "sh", "-c", "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done'",
+          detached = true, stdout = "lines" }
+        print(p.stdout:take())
+        p:close()
+      ]]
+      assert_gone(output:match "%d+")
+    end)
+
+    it("others than it are not signalled, nor any once it has ended", function()
+      local p = shell("sleep 100 & echo $!; wait", { stdout = "lines" })
+      local child = p.stdout:take()
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert.is_false(is_gone(child))
+      os.execute("kill " .. child)
+      p, child = family("", "exec sleep 100 >/dev/null 2>&1", "true")
+      assert.same({ code = 0 }, p.exit:take())
+      assert.same({ false, "it has ended" }, { p:kill() })
+      p:close()
+      rn.sleep(5)
+      assert.is_false(is_gone(child))
+    end)
+  end)
+
   it("waits while nobody takes its output", function()
     local path = uv_stage.path()
     local p = shell("head -c 1000000 /dev/zero; touch " .. path)
@@ -307,6 +402,7 @@ describe("uv.spawn", function()
       { { { "ls", env = { "A=b" } } }, "env: the name of a variable expected, got 1" },
       { { { "ls", env = { A = true } } }, "env: A: a string expected, or false to leave it out, got true" },
       { { { "ls", grace = -1 } }, "grace: a number of ms expected, got %-1" },
+      { { { "ls", detached = 1 } }, "detached: true or false expected, got 1" },
     } do
       local here = stage.here(1)
       local ok, err = pcall(function() return uv.spawn(case[1][1]), "no tail call" end)

@@ -8,10 +8,11 @@
 ---
 ---Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv).
 
----@class runnel.uv: runnel.uv.event, runnel.uv.file, runnel.uv.process, runnel.uv.socket
+---@class runnel.uv: runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.process, runnel.uv.run,
+---runnel.uv.socket
 local uv = {}
 
-for _, name in ipairs { "event", "file", "process", "socket" } do
+for _, name in ipairs { "event", "file", "follow", "process", "run", "socket" } do
   for key, value in pairs(require("runnel.uv." .. name)) do uv[key] = value end
 end
 

@@ -33,9 +33,40 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
----For after_each: waits until nothing is alive, and fails if a descriptor was left open.
+-- ms that a test may leave something alive, at most.
+local PATIENCE = 20000
+
+-- Runs until nothing is alive; false if that takes too long.
+local function settle()
+  local driver, give_up = require "runnel.driver.luv", rn.now() + PATIENCE
+  while true do
+    local ms = rn.step()
+    if not ms then return true end
+    if rn.now() > give_up then return false end
+    driver:wait(math.min(ms, 100))
+  end
+end
+
+-- Lets go of all that is alive: a test that has failed halfway must not hold up the others for ever. Returns what that
+-- was.
+local function let_go()
+  local names = {}
+  for _, entry in ipairs(rn.ps()) do
+    rn.cancel(entry.result)
+    names[#names + 1] = "a go block at " .. tostring(entry.where)
+  end
+  require("luv").walk(function(handle)
+    if handle:is_closing() or not handle:is_active() or not handle:has_ref() then return end
+    names[#names + 1] = tostring(handle)
+    handle:unref() -- whoever has it may still close it
+  end)
+  settle()
+  return table.concat(names, ", ")
+end
+
+---For after_each: waits until nothing is alive, and fails if that takes too long, or a descriptor was left open.
 function uv_stage.close()
-  rn.run()
+  local alive = not settle() and let_go()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 5 do
@@ -45,6 +76,7 @@ function uv_stage.close()
     left = count_descriptors() - descriptors
   end
   stage.close()
+  if alive then error("still alive after the test: " .. alive, 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end
 end
 

@@ -9,7 +9,7 @@ local command = {}
 
 local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
 
-local function complain(text, ...) error("spawn: " .. text:format(...), 0) end
+local function complain(text, ...) error(text:format(...), 0) end
 
 local function describe(value)
   if value == nil then return "nothing" end
@@ -74,6 +74,9 @@ local function check_options(options, args)
   if options.env ~= nil and type(options.env) ~= "table" then
     complain("env: a table of names and values expected, got %s", describe(options.env))
   end
+  if options.detached ~= nil and type(options.detached) ~= "boolean" then
+    complain("detached: true or false expected, got %s", describe(options.detached))
+  end
   local grace = options.grace
   if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
     complain("grace: a number of ms expected, got %s", describe(grace))
@@ -97,7 +100,7 @@ local function environment(changes)
   return list
 end
 
----Checks all that uv.spawn is given. Raises without a position.
+---Checks all that uv.spawn is given. Raises without a position, and without the function's name.
 ---@param options table
 ---@return table for_luv
 function command.parse(options)

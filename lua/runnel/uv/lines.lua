@@ -4,7 +4,8 @@ local core = require "runnel.core"
 local ends = require "runnel.ends"
 
 local find, sub, concat = string.find, string.sub, table.concat
-local put, offer_lines = core.methods.put, core.offer_lines
+local alts_index, offer_lines = core.alts_index, core.offer_lines
+local PRIORITY = { priority = true }
 
 local lines = {}
 
@@ -15,20 +16,32 @@ local AHEAD = 128
 ---@return runnel.Channel
 function lines.chan() return core.chan(AHEAD) end
 
+-- A function that puts a line, and gives false once the channel is closed, even while it waits: nobody may ever take
+-- again, and no go block nor descriptor is to stay behind.
+local function putter(out)
+  local put = { out }
+  local ops = { out:done(), put }
+  return function(line)
+    put[2] = line
+    return alts_index(ops, PRIORITY) or false
+  end
+end
+
 ---A function that puts the lines of chunks on a channel, without their newlines. Called with nil it puts what is left,
 ---a last line without one. It parks, and returns false once the channel is closed.
 ---@param out runnel.Channel
 ---@return fun(chunk: string?): boolean
 function lines.splitter(out)
+  local put = putter(out)
   local parts, n = {}, 0 -- of a line that goes on in the next chunk
   return function(chunk)
-    if chunk == nil then return n == 0 or put(out, concat(parts, "", 1, n)) end
+    if chunk == nil then return n == 0 or put(concat(parts, "", 1, n)) end
     local from, to = 1, find(chunk, "\n", 1, true)
     if to and n > 0 then
       parts[n + 1] = sub(chunk, 1, to - 1)
       local line = concat(parts, "", 1, n + 1)
       parts, n = {}, 0
-      if not put(out, line) then return false end
+      if not put(line) then return false end
       from = to + 1
     end
     local state
@@ -36,7 +49,7 @@ function lines.splitter(out)
       from, state = offer_lines(out, chunk, from)
       if state == nil then
         to = find(chunk, "\n", from, true)
-        state = put(out, sub(chunk, from, to - 1)) and state
+        state = put(sub(chunk, from, to - 1)) and state
         from = to + 1
       end
       if state == false then return false end

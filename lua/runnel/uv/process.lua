@@ -10,6 +10,8 @@ local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
 local GRACE = 2000
+-- ms between two looks whether a process group that was told to end has done so
+local LOOK = 10
 -- ms that are never over
 local FAR = 1 << 40
 
@@ -19,12 +21,12 @@ local running = setmetatable({}, { __mode = "v" })
 
 ---How a process has ended.
 ---@class runnel.uv.Status
----@field code integer the exit status; 128 + signal when it was killed, as a shell says
----@field signal? integer which one killed it
+---@field code integer the exit status, 0 to 255; where a signal has killed it, 128 + the signal's number, as in a shell
+---@field signal? integer the number of the signal that has killed it; nil where it has ended by itself
 
 ---A process, as spawn returns it. Of an output that nobody has asked for yet only the last 64 KB are kept.
 ---@class runnel.uv.Process
----@field pid? integer nil when it could not be started
+---@field pid? integer nil when it could not be started; of a detached one also the number of its process group
 ---@field exit runnel.Channel a promise of its runnel.uv.Status, or closed with the error that kept it from starting
 ---@field stdin? runnel.Channel what it reads; close it to end that
 ---@field stdout? runnel.Channel what it writes, chunks or lines; closes when it has ended
@@ -90,7 +92,11 @@ end
 
 -- ---- the end ----
 
----Sends a signal.
+-- Sends a signal to the process, or to all of its group where it has one of its own. That may be a while after the
+-- process itself has ended: while anybody is left in the group, the system gives its number to nobody else.
+local function signal_to(self, signal) return uv.kill(self.detached and -self.pid or self.pid, signal) end
+
+---Sends a signal; to a detached process and all that it has started, unless they have left its process group.
 ---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
 ---@return boolean ok false when it has ended already
 ---@return string? err
@@ -104,7 +110,7 @@ function Process:kill(signal)
     error("kill: the name or number of a signal expected, got a " .. type(signal), 2)
   end
   if not self.handle then return false, "it has ended" end
-  local ok, err = uv.process_kill(self.handle, signal)
+  local ok, err = signal_to(self, signal)
   if not ok then return false, err end
   return true
 end
@@ -113,20 +119,39 @@ end
 local Guard = {}
 
 function Guard:__gc()
-  if not self.process.status then uv.kill(self.process.pid, "sigkill") end
+  if self.process.timer then signal_to(self.process, "sigkill") end
 end
 
 -- Waits for the end, but not for ever. A timer of luv's, since it can be taken back: rn.run would wait for a timeout.
 local function see_off(self)
+  local grace = math.ceil(math.min(self.grace, FAR))
   self.guard = setmetatable({ process = self }, Guard)
+  self.deadline = core.now() + grace
   self.timer = uv.new_timer()
-  self.timer:start(math.ceil(math.min(self.grace, FAR)), 0, function()
-    if self.handle and not loop.over then self:kill "kill" end
+  self.timer:start(grace, 0, function()
+    if not loop.over then signal_to(self, "sigkill") end
   end)
 end
 
----Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. Does not
----wait; take from `exit` for that.
+local function is_seen_off(self)
+  loop.close(self.timer)
+  self.timer = nil
+end
+
+-- The process that is seen off has ended. Others of its group may still be at it, and have the rest of the grace.
+local function see_off_group(self)
+  if not self.detached then return is_seen_off(self) end
+  self.timer:stop()
+  self.timer:start(0, LOOK, function()
+    if loop.over then return end
+    local late = core.now() >= self.deadline
+    if not signal_to(self, late and "sigkill" or 0) or late then is_seen_off(self) end
+  end)
+end
+
+---Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace; both also to
+---what a detached process has started. Does not wait; take from `exit` for that. One that has ended gets no signal, nor
+---does what it has left behind.
 function Process:close()
   if self.closing then return end
   self.closing = true
@@ -149,8 +174,8 @@ local function start(self, file, for_luv)
     local process = running[exit]
     if process then
       running[exit] = nil
-      process.handle, process.status = nil, status
-      if process.timer then loop.close(process.timer) end
+      process.handle = nil
+      if process.timer then see_off_group(process) end
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
     end
     exit:offer(status)
@@ -180,18 +205,19 @@ end
 ---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
 ---descriptor; `stderr = "stdout"`: where stdout goes. `cwd`: its directory. `env`: changes to the environment, false to
----leave a variable out. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: whether it
----gets a session of its own.
+---leave a variable out. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true for a
+---session and process group of its own. Then `kill` and `close` signal the process and all that it has started, but
+---Ctrl-C in a terminal, which goes to the program's own group, does not reach it. Otherwise they signal it alone.
 ---@return runnel.uv.Process
 ---Where it cannot be started, `exit` and the other channels are closed with the error.
 local function spawn(options)
   local valid, for_luv = pcall(command.parse, options)
-  if not valid then error(for_luv, 2) end
+  if not valid then error("spawn: " .. tostring(for_luv), 2) end
   loop.check_time "spawn"
   local file = options[1]
   local self = setmetatable({
-    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, closing = false, handle = nil, pid = nil,
-    status = nil, stdout = nil, -- room for what is set later
+    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, detached = options.detached,
+    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for what is set later
   }, Process)
   local stdio, err = plumb(self, options, file)
   for_luv.stdio = stdio

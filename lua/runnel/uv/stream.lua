@@ -23,6 +23,7 @@ local KEPT = 64 * 1024
 ---@field output? runnel.Channel what is to be written
 ---@field stopped? runnel.Channel closes when nothing can be written any more; made with `output`
 ---@field ended? string why nothing can be written any more
+---@field source_error? any the error with which `output` closed, or what was wrong with a value on it
 ---@field reading boolean luv has been told to
 ---@field held? runnel.uv.Held what has been read before anybody asks for it
 ---@field lost? string why what is read is not complete, the error with which reading ends
@@ -247,12 +248,13 @@ local function write_all(self, ch)
     local value, i, err = alts_index(stop, PRIORITY)
     if i == 1 then return refuse(ch, self.ended) end
     if value == nil then
+      self.source_error = err
       if err ~= nil then return self:close(err) end
       return self:shutdown()
     end
     if type(value) ~= "string" and type(value) ~= "number" then
-      local message = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
-      return self:close(message)
+      self.source_error = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
+      return self:close(self.source_error)
     end
     self:write(value)
   end
@@ -282,7 +284,7 @@ function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   return setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false,
-    input = nil, held = nil, output = nil, ended = nil, -- room for what is set later
+    input = nil, held = nil, output = nil, ended = nil, source_error = nil, -- room for what is set later
   }, Stream)
 end
 

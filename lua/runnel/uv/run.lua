@@ -1,0 +1,158 @@
+---Processes from beginning to end: started, fed, read and waited for in one call.
+
+local core = require "runnel.core"
+local loop = require "runnel.uv.loop"
+local spawn = require("runnel.uv.process").spawn
+
+local alts_index = core.alts_index
+local PRIORITY = { priority = true }
+
+-- Options that spawn does not have.
+local OWN = { timeout = true, limit = true }
+
+---What a process has written, and how it has ended.
+---@class runnel.uv.Result
+---@field stdout? string what it has written; nil where `stdout` went elsewhere
+---@field stderr? string likewise
+---@field code integer the exit status, 0 to 255; where a signal has killed it, 128 + the signal's number, as in a shell
+---@field signal? integer the number of the signal that has killed it; nil where it has ended by itself
+
+-- ---- options ----
+
+local function describe(value) return type(value) == "string" and ("%q"):format(value) or tostring(value) end
+
+local function check_number(value, name, what)
+  if value == nil or type(value) == "number" and value >= 0 then return end
+  error(("%s: %s expected, got %s"):format(name, what, describe(value)), 0)
+end
+
+local function is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+
+local function check_stdin(value)
+  if not value or type(value) == "string" or is_descriptor(value) or core.is_chan(value) then return end
+  error("stdin: a string, a channel, false for none (the default), or a file descriptor expected, got "
+    .. describe(value), 0)
+end
+
+local function check_output(value, name, same)
+  if not value or value == same or is_descriptor(value) then return end
+  error(("%s: %sfalse for none, or a file descriptor expected, got %s"):format(name,
+    same and '"stdout" for the same, ' or "", describe(value)), 0)
+end
+
+-- A channel of one string.
+local function fed_with(text)
+  local ch = core.chan(1)
+  ch:offer(text)
+  ch:close()
+  return ch
+end
+
+-- The options for spawn, which checks the rest. Raises without a position.
+local function options_for_spawn(options)
+  if type(options) ~= "table" then return options end
+  check_number(options.timeout, "timeout", "a number of ms")
+  check_number(options.limit, "limit", "a number of bytes")
+  local rest = {}
+  for key, value in next, options do
+    if not OWN[key] then rest[key] = value end
+  end
+  check_stdin(options.stdin)
+  check_output(options.stdout, "stdout")
+  check_output(options.stderr, "stderr", "stdout")
+  rest.stdin = options.stdin or false
+  if type(rest.stdin) == "string" then rest.stdin = fed_with(rest.stdin) end
+  return rest
+end
+
+local function start(options) return spawn(options_for_spawn(options)) end
+
+-- ---- the time limit ----
+
+local Alarm = { __close = function(self)
+  self.timer:stop()
+  loop.close(self.timer)
+end }
+
+-- A channel that gets a value after so many ms, and what is to be closed. A timer of luv's, since it can be taken back:
+-- rn.run would wait for a timeout.
+local function set_alarm(ms)
+  local ch = core.chan(1)
+  if not ms or ms == math.huge then return ch, nil end
+  local timer = loop.uv.new_timer()
+  timer:start(math.ceil(math.min(ms, 1 << 40)), 0, function() ch:offer(true) end)
+  return ch, setmetatable({ timer = timer }, Alarm)
+end
+
+-- ---- until the end ----
+
+-- The program ends while the process runs.
+local Leash = { __gc = function(self) self.process:kill() end }
+
+-- Takes all that the process writes, until it has ended. Returns its runnel.uv.Status, the texts by name, and what went
+-- wrong.
+local function gather(p, late, options)
+  local limit, file = options.limit or math.huge, tostring(options[1])
+  local texts, sizes, problem, status = {}, {}, nil, nil
+  local names, ops = { "late" }, { late }
+  local function listen(name, ch)
+    names[#names + 1], ops[#ops + 1] = name, ch
+  end
+  for _, name in ipairs { "stdout", "stderr" } do
+    local ch = p[name]
+    if ch then
+      texts[name], sizes[name] = {}, 0
+      listen(name, ch)
+    end
+  end
+  listen("exit", p.exit)
+  local function fail(message)
+    problem = problem or message
+    p:close()
+  end
+  while #ops > 1 do
+    local value, i, err = alts_index(ops, PRIORITY)
+    local name = names[i]
+    if name == "late" then
+      fail(("%s: it has not ended within %s ms"):format(file, options.timeout))
+    elseif texts[name] and value ~= nil then
+      local text = texts[name]
+      text[#text + 1] = value:sub(1, math.max(0, math.min(#value, limit - sizes[name])) // 1)
+      sizes[name] = sizes[name] + #value
+      if sizes[name] > limit then fail(("%s: more than %s bytes of %s"):format(file, limit, name)) end
+    else
+      if name == "exit" then status = value end
+      problem = problem or err
+      table.remove(names, i)
+      table.remove(ops, i)
+    end
+  end
+  return status, texts, problem
+end
+
+---Runs a process and waits until it has ended and its output is closed; parks.
+---@param options table the command and its arguments, and by name those of spawn, but:
+---`stdin`: a string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none
+---or a file descriptor; by default the result has them; `stderr = "stdout"`: where stdout goes. `timeout`: ms after
+---which the process is stopped. `limit`: bytes of each output; a process that writes more is stopped.
+---@return runnel.uv.Result? result whatever its exit status
+---@return any err why it could not be started, or was stopped; or the error with which the channel for stdin closed
+---@return runnel.uv.Result? result where there is an error, of a process that had been started
+---To cancel the go block that waits, or to end the program, stops the process.
+local function run(options)
+  local ok, process = pcall(start, options)
+  if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
+  local p <close> = process
+  p.leash = setmetatable({ process = p }, Leash)
+  local late, alarm = set_alarm(options.timeout)
+  local _ <close> = alarm
+  local status, texts, problem = gather(p, late, options)
+  if not status then return nil, problem end
+  local result = { code = status.code, signal = status.signal }
+  for name, text in pairs(texts) do result[name] = table.concat(text) end
+  if problem == nil and p.streams.stdin then problem = p.streams.stdin.source_error end
+  if problem ~= nil then return nil, problem, result end
+  return result
+end
+
+return { run = run }
