@@ -10,7 +10,7 @@ local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 -- Files that are modules for users, and those that are not for them. Each of the rest is a section of `runnel`.
 local MODULES = { xf = true, sim = true, core_async = true, uv = true }
 -- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
-local PARTS = { uv = { "process", "file", "socket", "resolve", "event", "stream" } }
+local PARTS = { uv = { "run", "process", "file", "follow", "socket", "resolve", "event", "stream" } }
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
 local INTERNAL_FILES = { check = true, ends = true, guard = true }
 -- The order of the sections; others follow.

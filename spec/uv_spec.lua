@@ -86,11 +86,13 @@ describe("runnel.uv", function()
         resolve = function() uv.resolve "localhost" end,
         signal = function() uv.signal "int" end,
         watch = function() uv.watch "/" end,
+        follow = function() uv.follow "/etc/passwd" end,
+        run = function() uv.run { "true" } end,
       } do
         local ok, err = pcall(f)
         assert.is_false(ok)
-        assert.matches("^spec/uv_spec.lua:%d+: " .. name .. ": it needs real time, and a simulation has none: call it "
-          .. "outside sim.run, and without %-%-sim, or let channels of your own stand for it", err)
+        assert.matches("^spec/uv_spec.lua:%d+: " .. name .. ": real I/O needs real time, and this is a simulation "
+          .. "%(sim.run, runnel %-%-sim%): call it outside one, or use channels of your own in its place$", err)
       end
       values = { uv.ticker(60000):take(), rn.now() }
     end)
@@ -115,6 +117,9 @@ describe("runnel.uv", function()
       [[uv.signal "int" uv.watch "/tmp" uv.ticker(1) rn.sleep(3)]],
       [[uv.signal("int"):close() uv.watch("/tmp"):close() uv.ticker(1):close()]],
       [[uv.resolve "localhost" rn.yield()]],
+      [[uv.follow "/etc/passwd" uv.follow "/no/such" rn.sleep(5)]],
+      [[uv.follow("/etc/passwd"):close() rn.go(uv.run, { "sleep", 100 }) rn.yield()]],
+      [[uv.spawn({ "sh", "-c", "sleep 100", detached = true }):close()]],
     } do
       local output, status = stage.script([[local rn, uv = require "runnel", require "runnel.uv" ]] .. script
         .. [[ print "end"]])

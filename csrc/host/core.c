@@ -50,8 +50,8 @@ static int open_core(lua_State *L) {
   return 1;
 }
 
-/* Makes what is on top of the stack the driver, unless there is one; popped. Unlike rn.driver it may be called in a go
-   block, too: whoever requires luv there has its events handled from the next wait on. */
+/* Makes what is on top of the stack the driver, unless there is one; popped. Unlike rn.driver it may be called anywhere:
+   whoever requires luv has its events handled from the next wait on. */
 static void drive_by(lua_State *L) {
   core_push_sched(L);
   if (lua_getiuservalue(L, -1, SCHED_DRIVER) == LUA_TNIL) {

@@ -152,7 +152,8 @@ function core.run(f, ...) end
 
 ---Runs go blocks that are ready, for a program with a main loop of its own.
 ---@param max? integer at most so many; default: all that are ready
----@return number? ms to the next deadline, 0 when more is ready, nil when idle
+---@return number? ms to the next deadline, 0 when more is ready, nil when idle. In a callback of the driver's it does
+---nothing, since the scheduler is running already, and returns math.huge
 function core.step(max) end
 
 ---Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.

@@ -1,4 +1,4 @@
----What uv.spawn is given: a command, its arguments and options, checked.
+---What uv.spawn and uv.run are given: a command, its arguments and options, checked.
 
 local core = require "runnel.core"
 local loop = require "runnel.uv.loop"
@@ -11,12 +11,18 @@ local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = 
 
 local function complain(text, ...) error(text:format(...), 0) end
 
-local function describe(value)
+---A value that was given instead of what was expected, for a message.
+---@return string
+function command.describe(value)
   if value == nil then return "nothing" end
   return type(value) == "string" and ("%q"):format(value) or tostring(value)
 end
 
-local function is_descriptor(value) return math_type(value) == "integer" and value >= 0 end
+---Whether a value may be a file descriptor.
+---@return boolean
+function command.is_descriptor(value) return math_type(value) == "integer" and value >= 0 end
+
+local describe, is_descriptor = command.describe, command.is_descriptor
 
 -- The command's arguments.
 local function words_of(options)

@@ -22,8 +22,8 @@ end
 ---@param what string the function
 function loop.check_time(what)
   if core.is_simulation() then
-    error(what .. ": it needs real time, and a simulation has none: call it outside sim.run, and without --sim, or let "
-      .. "channels of your own stand for it", 3)
+    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, or "
+      .. "use channels of your own in its place", 3)
   end
 end
 

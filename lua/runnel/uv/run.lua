@@ -1,10 +1,12 @@
 ---Processes from beginning to end: started, fed, read and waited for in one call.
 
 local core = require "runnel.core"
+local command = require "runnel.uv.command"
 local loop = require "runnel.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
 local alts_index = core.alts_index
+local describe, is_descriptor = command.describe, command.is_descriptor
 local PRIORITY = { priority = true }
 
 -- Options that spawn does not have.
@@ -19,14 +21,10 @@ local OWN = { timeout = true, limit = true }
 
 -- ---- options ----
 
-local function describe(value) return type(value) == "string" and ("%q"):format(value) or tostring(value) end
-
 local function check_number(value, name, what)
   if value == nil or type(value) == "number" and value >= 0 then return end
   error(("%s: %s expected, got %s"):format(name, what, describe(value)), 0)
 end
-
-local function is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
 
 local function check_stdin(value)
   if not value or type(value) == "string" or is_descriptor(value) or core.is_chan(value) then return end
