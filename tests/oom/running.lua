@@ -1,4 +1,4 @@
--- run with results and errors, step, yield, a driver, simulations.
+-- run with results and errors, step, yield, a driver, simulations and their deadlocks, require on the main thread.
 local t = ...
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -40,6 +40,14 @@ local function attempt()
     return sim.elapsed()
   end, { seed = 3, shuffle = true })
   assert(elapsed == 20000)
+  sim.run(function()
+    for _ = 1, 2 do
+      local waited, reason = pcall(function() rn.chan():take() end)
+      assert(not waited)
+      if not tostring(reason):find "^deadlock" then error(reason, 0) end
+    end
+  end)
+  assert(rn.run(require "runnel.core".require, "string") == string)
   previous = rn.driver {
     wait = function()
       waits = waits + 1

@@ -22,8 +22,8 @@ end
 ---@param what string the function
 function loop.check_time(what)
   if core.is_simulation() then
-    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, or "
-      .. "use channels of your own in its place", 3)
+    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
+      .. "or use channels of your own in its place", 3)
   end
 end
 

@@ -134,6 +134,7 @@ local function see_off(self)
 end
 
 local function is_seen_off(self)
+  self.timer:stop() -- it is closed only after the next timers have run
   loop.close(self.timer)
   self.timer = nil
 end
