@@ -144,6 +144,22 @@ describe("uv.run", function()
     assert.is_false(is_running(path))
   end)
 
+  it("starts nothing where it cannot wait", function()
+    local path, here, errors = uv_stage.path(), nil, {}
+    local ch = rn.chan()
+    rn.go(function() ch:put(1) end)
+    ch:take_async(function()
+      here = stage.here(1)
+      errors[1] = select(2, pcall(function() return uv.run { "touch", path }, "no tail call" end))
+    end)
+    rn.sleep(1)
+    assert.matches(":%d+: run would have to wait, which is impossible inside a callback: ", errors[1])
+    assert.equal(here, errors[1]:match "^[^:]+:%d+")
+    rn.cancel(rn.go(function() uv.run { "touch", path } end), "early")
+    rn.sleep(50)
+    assert.is_nil(io.open(path))
+  end)
+
   describe("leaves no process behind", function()
     -- Runs a script in which job() runs a process, and started() tells when it does; the process is to end with it.
     local function assert_ends_with(rest)

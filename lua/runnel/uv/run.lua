@@ -84,6 +84,14 @@ end
 
 -- ---- until the end ----
 
+-- Raises, at the line that called run, where nothing can wait: before a process has been started.
+local function check_wait()
+  local ok, err = pcall(core.yield)
+  if ok then return end
+  if type(err) == "string" and err:find "^yield would" then error("run" .. err:sub(6), 3) end
+  error(err, 0) -- the go block has been cancelled
+end
+
 -- The program ends while the process runs.
 local Leash = { __gc = function(self) self.process:kill() end }
 
@@ -138,6 +146,7 @@ end
 ---@return runnel.uv.Result? result where there is an error, of a process that had been started
 ---To cancel the go block that waits, or to end the program, stops the process.
 local function run(options)
+  check_wait()
   local ok, process = pcall(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
   local p <close> = process
