@@ -9,6 +9,8 @@ describe("runnel.uv", function()
   if not has_luv then return pending "luv is not installed" end
   local uv = require "runnel.uv"
 
+  local has_localhost = luv.getaddrinfo "localhost" ~= nil -- it has none without /etc/hosts
+
   before_each(uv_stage.open)
   after_each(uv_stage.close)
 
@@ -59,6 +61,7 @@ describe("runnel.uv", function()
     end)
 
     it("can be had by name", function()
+      if not has_localhost then return pending "localhost has no address on this machine" end
       local conns, port = server(echo)
       local conn <close> = assert(uv.connect("localhost", port, { timeout = 5000 }))
       assert.is_true(conn:write "x")
@@ -440,6 +443,7 @@ describe("runnel.uv", function()
   end)
 
   it("resolves names", function()
+    if not has_localhost then return pending "localhost has no address on this machine" end
     local addresses = stage.drain(uv.resolve "localhost")
     assert.is_true(#addresses >= 1)
     for _, address in ipairs(addresses) do assert.matches("^[%d.:a-f]+$", address) end

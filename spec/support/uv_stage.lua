@@ -33,18 +33,39 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
----For after_each: waits until nothing is alive, and fails if a descriptor was left open.
+-- Runs until nothing is alive. A test that failed half way may have left a server open, which is alive for ever: nobody
+-- waits for what is alive after 5 s. Returns what that is, as a list of names.
+local function settle()
+  local luv = require "luv"
+  local deadline = luv.hrtime() + 5e9
+  while rn.step() do
+    if luv.hrtime() > deadline then break end
+    luv.sleep(1)
+  end
+  local left = {}
+  luv.walk(function(handle)
+    if handle:is_active() and handle:has_ref() and not handle:is_closing() then
+      left[#left + 1] = luv.handle_get_type(handle)
+      handle:unref()
+    end
+  end)
+  return left
+end
+
+---For after_each: waits until nothing is alive, and fails if that does not come, or if a descriptor was left open.
 function uv_stage.close()
-  rn.run()
+  local alive = settle()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 5 do
     if not left or left <= 0 then break end
     collectgarbage() -- what a test has abandoned is closed once it is collected
-    rn.run()
+    settle()
+    require("luv").sleep(20)
     left = count_descriptors() - descriptors
   end
   stage.close()
+  if #alive > 0 then error("still open after 5 s: " .. table.concat(alive, ", "), 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end
 end
 
