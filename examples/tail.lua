@@ -17,11 +17,17 @@ local BLOCK = 64 * 1024
 -- ms after which a file is looked at without having been told to: no system tells of everything.
 local AT_LEAST = 1000
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/tail.lua [-n LINES] FILE...
   LINES: with how many lines of each file to begin, a whole number from 0; 10 by default
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 
