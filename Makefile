@@ -1,7 +1,8 @@
-# runnel: every command a person types. `make help` lists them; `make demo` and `make test` need nothing but a C compiler,
-# since they install what else is missing (scripts/setup).
+# runnel: every command a person types. `make help` lists them. `make demo` and `make test` install what is missing
+# (scripts/setup), so they need only make and a package manager.
 #
-# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. To run some of the specs only: SPEC and BUSTED_FLAGS, for example
+# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC and
+# BUSTED_FLAGS, for example
 #   make test SPEC=spec/chan_spec.lua BUSTED_FLAGS=--filter=close
 
 LUA    ?= lua5.4
@@ -62,7 +63,7 @@ all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
 HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm -ldl
 EDIT_PARTS      = edit bsd md tinfo
-EDIT           := $(shell echo '\#include <histedit.h>' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+EDIT           := $(shell $(CC) -E -include histedit.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
@@ -78,46 +79,61 @@ RUNNEL    := $(abspath $(BUILD))/bin/runnel
 export LUA LUA_PATH LUA_CPATH RUNNEL
 unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the two above
 
-# Each of the commands below first asks the set-up for what it needs, then starts make again, so that what was just
-# installed is seen.
+# Each of the commands below first installs what it needs, then starts make again, so that make sees what was just
+# installed. That make runs as many jobs as there are processors, unless the caller has chosen (make -j).
 SETUP = @CC='$(CC)' scripts/setup
-THEN  = @$(MAKE) --no-print-directory
+JOBS  = $(shell nproc 2>/dev/null || echo 2)
+THEN  = @$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+
+# Stops a build that cannot succeed.
+FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
+          $(LUA) -v >/dev/null 2>&1 && echo yes))$(FOUND)
+NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its headers. `scripts/setup run` installs them; \
+          where they have other names, set CC, LUA and LUA_CFLAGS))
+
+# Hides a command, unless V is set. BUILDING says that there is something to build, since nothing else would.
+Q        = $(if $(V),,@)
+BUILDING = @$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
 
 ## Building and running
 
 .PHONY: all
 all: programs library ## build the module, the executable and the library into build/
+	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
+	$(if $(EDIT),,@echo "$(NO_EDITOR)")
+NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
+install them and run make again
 
 .PHONY: programs
 programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(NEEDS)$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -c -o $@ $<
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -c -o $@ $<
 
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
 CONTRACT = $(BUILD)/runnel.host.contract.lua
 $(CONTRACT): scripts/contract.lua README.md
 	@mkdir -p $(@D)
-	$(LUA) scripts/contract.lua README.md > $@.new
+	$(Q)$(LUA) scripts/contract.lua README.md > $@.new
 	@mv $@.new $@
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
 	@mkdir -p $(@D)
-	$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -129,25 +145,28 @@ $(HOST_KIND): # built again when libedit has come or gone
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
 
 # The library for C programs, twice. The archive has one object whose only names are those of runnel.h.
 .PHONY: library
 library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
 
 $(BUILD)/$(LIBRARY): $(LIB_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(LIBRARY_FLAGS) -o $@ $(LIB_OBJECTS) $(LIBS)
 
 $(BUILD)/librunnel.a: $(LIB_OBJECTS)
-	$(CC) $(CFLAGS) $(if $(LTO),-flinker-output=nolto-rel) -r -o $(BUILD)/librunnel.o $(LIB_OBJECTS)
-	! command -v objcopy >/dev/null || objcopy --localize-hidden $(BUILD)/librunnel.o
-	rm -f $@
-	$(AR) rcs $@ $(BUILD)/librunnel.o
+	$(Q)$(CC) $(CFLAGS) $(if $(LTO),-flinker-output=nolto-rel) -r -o $(BUILD)/librunnel.o $(LIB_OBJECTS)
+	$(Q)if command -v objcopy >/dev/null; then objcopy --localize-hidden $(BUILD)/librunnel.o; fi
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $(BUILD)/librunnel.o
 
+# A program finds the library where it was installed, without ldconfig or LD_LIBRARY_PATH; below /usr it needs no help.
+RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
 $(BUILD)/runnel.pc: csrc/runnel.pc.in csrc/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
-	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' $< > $@
+	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
+	  -e 's|@RPATH@|$(RPATH)|' $< > $@
 .FORCE: # its prefix may be another one than last time
 
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
@@ -158,24 +177,20 @@ env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 .PHONY: demo run-demo
-demo: ## set up, build, count the words of real text, run the table of pipelines and, with luv, processes
+demo: ## set up, build, and run three programs on real input: words, pipelines, processes
 	$(SETUP) demo
+	$(BUILDING)
 	$(THEN) run-demo
 run-demo: programs
-	$(LUA) examples/wordcount.lua
-	$(LUA) examples/pipeline.lua
-	@if $(LUA) -e 'require "luv"' 2>/dev/null; then $(DEMO_XARGS); else echo "without luv, no processes"; fi
-
-# The largest programs, eight at a time; what it says in the end is how many there were.
-DEMO_XARGS = ls -S /usr/bin/* | head -n 40 | $(LUA) examples/xargs.lua -P 8 -v $(SHA256)
-SHA256     = $(shell command -v sha256sum || echo shasum -a 256)
+	@scripts/demo
 
 .PHONY: test run-specs
 test: ## set up, build and run the specs
 	$(SETUP) test
+	$(BUILDING)
 	$(THEN) run-specs
 run-specs: programs
-	$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
+	$(Q)$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
 
 .PHONY: debug
 debug: ## the same with the core's invariants asserted, in build/debug/
@@ -214,11 +229,12 @@ docs: ## the reference, from the sources, into docs/reference/
 	$(THEN) run-docs
 # Debian's ldoc asks for an older Lua, which need not be here, and runs with this one. LuaRocks' is a shell script.
 run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
-run-docs:
-	rm -rf $(BUILD)/ldoc docs/reference
-	mkdir -p $(BUILD)/ldoc
-	$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
-	$(LDOC) --fatalwarnings --testing .
+run-docs: programs
+	$(Q)rm -rf $(BUILD)/ldoc docs/reference
+	$(Q)mkdir -p $(BUILD)/ldoc
+	$(Q)$(LUA) scripts/ldoc_input.lua $(BUILD)/ldoc $(sort $(wildcard lua/runnel/*.lua))
+	$(Q)$(LDOC) --quiet --fatalwarnings .
+	@echo 'written: docs/reference/index.html'
 
 ## Checks
 
@@ -245,7 +261,7 @@ run-san: $(BUILD)/lua
 
 $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
+	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
 
 .PHONY: check-valgrind
 check-valgrind: export RUNNEL_MODEL_SEEDS = 50
@@ -360,7 +376,7 @@ run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
 
 $(BUILD)/host: bench/host.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
+	$(Q)$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
 
 .PHONY: bench-port run-bench-port
 bench-port: ## messages a second from another thread through a port
@@ -370,7 +386,7 @@ run-bench-port: $(BUILD)/port
 	$(BUILD)/port
 
 $(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
-	$(CC) $(CORE_CFLAGS) $(CFLAGS) -iquote csrc -o $@ $< $(LIB_OBJECTS) $(LIBS)
+	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -iquote csrc -o $@ $< $(LIB_OBJECTS) $(LIBS)
 
 .PHONY: check-threads run-threads
 check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
@@ -380,42 +396,52 @@ run-threads: $(BUILD)/threads
 	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
-	$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
 
 HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
-	$(CC) $(CFLAGS) -o $@ $^ -pthread
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
-	$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -MMD -MP -c -o $@ $<
 
 -include $(TEST_OBJECTS:.o=.d)
+
+.PHONY: check-long
+check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
+	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed
 
 .PHONY: check-install
 check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
 	$(SETUP) rock
 	@scripts/check_install
 
-.PHONY: lint lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
+# What installed packages hide, only a machine that has none shows. SUITE names other releases of Debian: bookworm trixie.
+.PHONY: check-fresh
+check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
+	$(SETUP) fresh
+	@scripts/check_fresh $(SUITE)
+
+.PHONY: lint lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
 lint: ## everything that tools can say about the sources
 	$(SETUP) lint
-	$(THEN) --keep-going lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree
+	$(THEN) --keep-going --output-sync=target lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
 
 C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
@@ -437,36 +463,54 @@ lint-cppcheck:
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
 lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
-	$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
-	@! grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.go' '\t|\s$$' .
-	@! grep -rnIP --include='*.go' '\s$$' bench
+	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.go' \
+	  '\t|\s$$' .; test $$? -eq 1 # 2 is an error of grep's own
+	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
+
+lint-shell:
+	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
+
+# The annotations, where lua-language-server is there to read them: of lua/, of the examples, and of the README's snippets.
+lint-annotations: programs
+	@$(LUA) scripts/snippets.lua README.md $(BUILD)/annotations/snippets
+	@if command -v lua-language-server >/dev/null; then \
+	  cp -R lua examples .luarc.json $(BUILD)/annotations/ && \
+	  lua-language-server --check=$(abspath $(BUILD))/annotations --checklevel=Warning --logpath=$(abspath $(BUILD))/annotations/log; \
+	else echo 'lint-annotations: there is no lua-language-server, so nobody has read the annotations'; fi
 
 ## Installing
 
 .PHONY: install
-install: all install-library ## install under $(DESTDIR)$(PREFIX), by default /usr/local
-	install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
-	install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
-	for file in $(MODULES); do \
+install: all install-library ## install below $(DESTDIR)$(PREFIX), by default /usr/local
+	$(Q)install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
+	$(Q)install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
+	$(Q)for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
-	install -m 755 $(BUILD)/bin/runnel "$(ROOT)/bin/runnel"
-	install -m 644 docs/runnel.1 "$(ROOT)/share/man/man1/runnel.1"
+	$(Q)install -m 755 $(BUILD)/bin/runnel "$(ROOT)/bin/runnel"
+	$(Q)install -m 644 docs/runnel.1 "$(ROOT)/share/man/man1/runnel.1"
+	@echo 'installed below $(ROOT)'
+	$(if $(filter-out /usr /usr/local,$(PREFIX)),@echo "$(ELSEWHERE)")
+ELSEWHERE = $(LUA) does not look there by itself: \
+export LUA_PATH='$(PREFIX)/share/lua/5.4/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/5.4/?.so;;'
 
 .PHONY: install-library
 install-library: library
-	install -d "$(ROOT)/include" "$(ROOT)/lib/pkgconfig"
-	install -m 644 csrc/runnel.h "$(ROOT)/include/runnel.h"
-	install -m 644 $(BUILD)/librunnel.a "$(ROOT)/lib/librunnel.a"
-	install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/lib/$(LIBRARY)"
-	ln -sf $(LIBRARY) "$(ROOT)/lib/$(LIBRARY_LINK)"
-	install -m 644 $(BUILD)/runnel.pc "$(ROOT)/lib/pkgconfig/runnel.pc"
+	$(Q)install -d "$(ROOT)/include" "$(ROOT)/lib/pkgconfig"
+	$(Q)install -m 644 csrc/runnel.h "$(ROOT)/include/runnel.h"
+	$(Q)install -m 644 $(BUILD)/librunnel.a "$(ROOT)/lib/librunnel.a"
+	$(Q)install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/lib/$(LIBRARY)"
+	$(Q)ln -sf $(LIBRARY) "$(ROOT)/lib/$(LIBRARY_LINK)"
+	$(Q)install -m 644 $(BUILD)/runnel.pc "$(ROOT)/lib/pkgconfig/runnel.pc"
 
 .PHONY: uninstall
 uninstall: ## remove what install put there
-	rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" "$(ROOT)/share/man/man1/runnel.1" \
-	  "$(ROOT)/include/runnel.h" $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
-	for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
+	$(Q)rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
+	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
+	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
+	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
+	@echo 'uninstalled from $(ROOT)'
 
 .PHONY: clean
 clean: ## remove all that was built

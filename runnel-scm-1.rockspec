@@ -7,7 +7,8 @@ description = {
   summary = "core.async's channels for Lua: go blocks, alts and pipelines on a C core",
   detailed = [[
     Go blocks that are plain coroutines, rendezvous and buffered channels, alts, timeouts, transducers, and pipelines
-    with exact parallelism, for Lua 5.4. The C core needs Lua and POSIX only.
+    with exact parallelism, for Lua 5.4. The C core needs Lua and POSIX only. The rock has the Lua module; the
+    executable with its prompt, and the library for C programs, come with `make install`.
   ]],
   license = "MIT",
 }

@@ -335,7 +335,7 @@ local function usage()
   io.stderr:write "usage: lua5.4 bench/bench.lua [--quick] [NAME...]\nnames:"
   for _, workload in ipairs(WORKLOADS) do io.stderr:write(" ", workload.name) end
   io.stderr:write "\n"
-  os.exit(1)
+  os.exit(2)
 end
 
 local by_name, chosen = {}, {}

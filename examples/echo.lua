@@ -9,11 +9,17 @@
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
+local USAGE = "usage: lua5.4 examples/echo.lua [HOST] PORT\n  PORT: a whole number from 0 to 65535\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local host, port = arg[1], arg[2]
 if not port then host, port = "127.0.0.1", host end
 port = math.tointeger(tonumber(port))
 if not port or port < 0 or port > 65535 or arg[3] then
-  io.stderr:write "usage: lua5.4 examples/echo.lua [HOST] PORT\n  PORT: a whole number from 0 to 65535\n"
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

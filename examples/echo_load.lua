@@ -10,11 +10,17 @@
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/echo_load.lua [-c CLIENTS] [-n MESSAGES] [-s BYTES] [HOST] PORT
   CLIENTS, MESSAGES of each, BYTES of a message: whole numbers from 1; 100 by default
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

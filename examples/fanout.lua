@@ -12,9 +12,15 @@ local rn = require "runnel"
 
 local SLOWNESS = 10 -- a slow consumer takes so many times the meter's interval for a value
 
+local USAGE = "usage: lua5.4 examples/fanout.lua [VALUES [MS]]\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local function usage()
-  io.stderr:write "usage: lua5.4 examples/fanout.lua [VALUES [MS]]\n"
-  os.exit(1)
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 local values, ms = tonumber(arg[1] or 100), tonumber(arg[2] or 2)

@@ -8,6 +8,12 @@
 local rn = require "runnel"
 local uv = require "runnel.need"("luv", "Debian's lua-luv, LuaRocks' luv")
 
+local USAGE = "usage: lua5.4 examples/guest.lua [MS]\n  MS: for how long, a whole number from 1\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local AT_ONCE = 100 -- go blocks that run before the loop gets its turn
 
 local function nothing() end
@@ -32,7 +38,7 @@ end
 
 local ms = math.tointeger(tonumber(arg[1] or 500))
 if not ms or ms < 1 or arg[2] then
-  io.stderr:write "usage: lua5.4 examples/guest.lua [MS]\n  MS: for how long, a whole number from 1\n"
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

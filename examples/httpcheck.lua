@@ -13,14 +13,20 @@ local uv = require "runnel.uv"
 
 local BACKOFF = 100 -- ms before the first retry, which doubles
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
   N: pages at a time, a whole number from 1; 10 by default
   MS: how long an attempt may take, 5000 by default
   RETRIES: attempts after the first, a whole number from 0; 2 by default
   URL: as in http://host[:port]/path; without any they are read from standard input
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

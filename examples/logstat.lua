@@ -21,8 +21,20 @@ local function fail(...)
   os.exit(1)
 end
 
+local USAGE = [[
+usage: lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [FILE]
+  --by: what to count requests and bytes by; status by default
+  PREFIX: count only requests whose status begins with it
+  N: how many entries to print, a whole number from 1; 10 by default
+]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local function usage()
-  fail "usage: lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [FILE]"
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 -- ---- the stream ----

@@ -56,13 +56,19 @@ end
 
 local ms, variants, ns = 100, {}, {}
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
   MS: how long a job takes, in milliseconds; 100 by default
   N: how many jobs run at a time, a whole number from 1; 1 to 8 by default
 ]]
-  os.exit(1)
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 local i = 1

@@ -17,11 +17,17 @@ local rn = require "runnel"
 local prompt = require "runnel.prompt"
 local uv = require "runnel.uv"
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/prompt_server.lua PATH
        lua5.4 examples/prompt_server.lua --port PORT
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

@@ -16,6 +16,17 @@ local function fail(...)
   os.exit(1)
 end
 
+local USAGE = "usage: lua5.4 examples/pubsub.lua TOPIC=FILE... < LINES\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
+  os.exit(2)
+end
+
 local function topic_of(line) return line:match "%S+" or "" end
 
 -- Writes all lines of a channel to a file; returns how many there were.
@@ -34,12 +45,12 @@ end
 local subscriptions = {}
 for i, argument in ipairs(arg) do
   local topic, name = argument:match "^([^%s=]+)=(.+)$"
-  if not topic then fail "usage: lua5.4 examples/pubsub.lua TOPIC=FILE... < LINES" end
+  if not topic then usage() end
   local file, err = io.stdout, nil
   if name ~= "-" then file, err = io.open(name, "w") end
   subscriptions[i] = { topic = topic, name = name, file = file or fail(err) }
 end
-if #subscriptions == 0 then fail "usage: lua5.4 examples/pubsub.lua TOPIC=FILE... < LINES" end
+if #subscriptions == 0 then usage() end
 
 local lines = rn.chan()
 local topics = rn.pub(lines, topic_of, function() return BUFFER end)

@@ -10,13 +10,19 @@
 
 local rn = require "runnel"
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/ratelimit.lua RATE [BURST] < LINES
   RATE: lines a second, a number above 0
   BURST: lines at once, a whole number from 1; 1 by default
 ]]
-  os.exit(1)
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 -- A channel with a token for every `interval` ms, of which it keeps `burst`; full at the beginning.

@@ -67,12 +67,18 @@ end
 
 -- ---- the command line ----
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/scope.lua [--delay MS] [--limit MS] [ADDRESS=MS | ADDRESS=refused]...
   --delay MS: how long one address is waited for before the next is tried, too; --limit MS: how long for all
 ]]
-  os.exit(1)
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 local function milliseconds(text)
@@ -108,5 +114,5 @@ if ok and sock then
   print(("connected to %s after %.0f ms"):format(sock.address, rn.now() - start))
 else
   print(ok and "no address answers" or "gave up: " .. tostring(sock))
-  os.exit(2)
+  os.exit(1)
 end

@@ -5,6 +5,12 @@
 
 local rn = require "runnel"
 
+local USAGE = "usage: lua5.4 examples/search.lua [--ms MS] [QUERY...]\n  MS: how long to wait, in milliseconds\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local KINDS = { "web", "image", "video" }
 local REPLICAS = 3
 
@@ -41,8 +47,8 @@ if words[1] == "--ms" then
   words = { table.unpack(words, 3) }
 end
 if not ms or ms < 0 or ms ~= ms or (words[1] or ""):find "^%-" then
-  io.stderr:write "usage: lua5.4 examples/search.lua [--ms MS] [QUERY...]\n  MS: how long to wait, in milliseconds\n"
-  os.exit(1)
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 local query = #words > 0 and table.concat(words, " ") or "communicating sequential processes"
 

@@ -4,6 +4,12 @@
 
 local rn = require "runnel"
 
+local USAGE = "usage: lua5.4 examples/sieve.lua [N]\n  N: how many primes, a whole number from 1\n"
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 -- 2, 3, 4, ... for ever.
 local function numbers()
   local out = rn.chan()
@@ -27,8 +33,8 @@ end
 
 local n = math.tointeger(tonumber(arg[1] or 25))
 if not n or n < 1 or arg[2] then
-  io.stderr:write "usage: lua5.4 examples/sieve.lua [N]\n  N: how many primes, a whole number from 1\n"
-  os.exit(1)
+  io.stderr:write(USAGE)
+  os.exit(2)
 end
 
 local sieve = numbers()

@@ -10,11 +10,17 @@
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/tail.lua [-n LINES] FILE...
   LINES: with how many lines of each file to begin, a whole number from 0; 10 by default
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 
@@ -30,7 +36,7 @@ end
 if not last or last < 0 or #paths == 0 or paths[1]:find "^%-" then usage() end
 
 local lines = rn.chan(100)
-local followed = {}
+local followed, status = {}, 0
 for i, path in ipairs(paths) do
   local file <close> = io.open(path)
   if not file then complain(path .. ": is not there yet") end
@@ -39,6 +45,7 @@ for i, path in ipairs(paths) do
     local added = uv.follow(path, { last = last })
     for line in added do lines:put(label .. line) end
     complain(select(2, added:take())) -- nothing else ends it
+    status = 1
   end)
 end
 rn.go(function()
@@ -52,4 +59,4 @@ while true do
   if port == interrupted or not line or not io.stdout:write(line, "\n") then break end
   if #lines == 0 then io.stdout:flush() end
 end
-os.exit(0, true)
+os.exit(status, true)

@@ -62,6 +62,16 @@ end
 
 -- ---- the command line ----
 
+local USAGE = [[
+usage: lua5.4 examples/wordcount.lua [--top N] [--counters N] [FILE...]
+  --top N: how many words to print, a whole number from 1; 20 by default
+  --counters N: how many go blocks count, a whole number from 1; 4 by default
+]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
 local options, files = { top = 20, counters = 4 }, {}
 local i = 1
 while arg[i] do
@@ -70,7 +80,8 @@ while arg[i] do
     i = i + 1
     local n = math.tointeger(tonumber(arg[i]))
     if not options[name] or not n or n < 1 then
-      fail("usage: lua5.4 examples/wordcount.lua [--top N] [--counters N] [FILE...]\n  N: a whole number from 1")
+      io.stderr:write(USAGE)
+      os.exit(2)
     end
     options[name] = n
   else

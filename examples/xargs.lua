@@ -20,13 +20,19 @@ local WINDOW = 1000
 -- Outputs that may wait to be written. Without room for some, one would be written for every few commands that start.
 local AHEAD = 100
 
-local function usage()
-  io.stderr:write [[
+local USAGE = [[
 usage: lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
   -P N: so many commands at a time, a whole number from 1; 1 by default
   -u: output in the order in which commands end, not in that of the lines
   -v: say in the end how many commands ran, and how many at a time
 ]]
+if arg[1] == "--help" then
+  io.write(USAGE)
+  os.exit()
+end
+
+local function usage()
+  io.stderr:write(USAGE)
   os.exit(2)
 end
 

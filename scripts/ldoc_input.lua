@@ -7,12 +7,11 @@
 
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
--- Files that are modules for users, and those that are not for them. Each of the rest is a section of `runnel`.
-local MODULES = { xf = true, sim = true, core_async = true, uv = true }
+-- Files that are modules of their own. Each of the rest is a section of `runnel`, with the functions that are on `rn`.
+local MODULES = { xf = true, sim = true, core_async = true, uv = true, prompt = true }
 -- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
 local PARTS = { uv = { "run", "process", "file", "follow", "socket", "resolve", "event", "stream" } }
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
-local INTERNAL_FILES = { check = true, ends = true, guard = true }
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- the names there are not Lua's, and what they do is told elsewhere
@@ -194,24 +193,21 @@ local function subject(item)
   return name, "function"
 end
 
--- Functions of the core that are for the library's own modules.
-local INTERNAL = {
-  alts_index = true, offer_lines = true, addresses = true, report = true, simulate = true, is_simulation = true,
-  require = true,
-}
-
-function Writer:items(path, methods)
+-- Writes what a file documents and `wanted(name, kind)` accepts; returns whether there was anything.
+function Writer:items(path, wanted)
+  local any = false
   local blocks = blocks_of(path)
   for i = 2, #blocks do
     local item = parse(blocks[i])
     local name, kind = subject(item)
-    local wanted = (kind == "method") == methods and #item.text > 0 and not INTERNAL[name] and name ~= "Channel"
-    if name and wanted then
+    if name and #item.text > 0 and wanted(name, kind) then
+      any = true
       local tags = tags_of(item)
       table.insert(tags, 1, ("@%s %s"):format(kind == "table" and "table" or "function", name))
       self:comment(item.text, tags)
     end
   end
+  return any
 end
 
 local function header(path)
@@ -225,6 +221,21 @@ local function write(name, f)
   f(setmetatable({ file = file }, Writer))
 end
 
+local rn = require "runnel"
+local documented = { xf = true } -- a module
+-- Whether users get what this file documents from `rn`: a predicate for items.
+local function public_in(file)
+  local module = (file == "meta" or file == "runnel") and rn or require("runnel." .. file)
+  return function(name, kind)
+    if kind == "table" then return name ~= "Channel" and name ~= "core" end
+    local is_public = kind == "function" and type(module) == "table" and rn[name] ~= nil and rn[name] == module[name]
+    documented[name] = documented[name] or is_public
+    return is_public
+  end
+end
+local function is_method(_, kind) return kind == "method" end
+local function is_function(_, kind) return kind ~= "method" end
+
 local sections, modules = {}, {}
 local rank = {}
 for i, name in ipairs(ORDER) do rank[name] = i end
@@ -232,7 +243,7 @@ for i = 2, #arg do
   local name = arg[i]:match "([^/]+)%.lua$"
   if MODULES[name] then
     modules[#modules + 1] = name
-  elseif not INTERNAL_FILES[name] then
+  else
     sections[#sections + 1] = name
     rank[name] = rank[name] or #ORDER + i
   end
@@ -242,13 +253,22 @@ table.sort(sections, function(a, b) return rank[a] < rank[b] end)
 write("runnel", function(w)
   w:comment(header "lua/runnel.lua", { "@module runnel" })
   for _, name in ipairs(sections) do
-    local text = header(path_of(name))
-    if TITLES[name] then text = { TITLES[name] .. "." } end
+    local text = TITLES[name] and { TITLES[name] .. "." } or header(path_of(name))
     text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- of which LDoc makes the title
-    w:comment(text, { "@section " .. name })
-    w:items(path_of(name), false)
+    local items = setmetatable({ file = { text = {} } }, Writer)
+    function items.file:write(...) table.move({ ... }, 1, select("#", ...), #self.text + 1, self.text) end
+    local any = items:items(path_of(name), public_in(name))
+    if name == "meta" then any = items:items("lua/runnel.lua", public_in "runnel") or any end
+    if any then
+      w:comment(text, { "@section " .. name })
+      w.file:write(table.concat(items.file.text))
+    end
   end
 end)
+
+for name in pairs(rn) do
+  if not documented[name] then error(("rn.%s has no documentation comment"):format(name), 0) end
+end
 
 write("channel", function(w)
   for _, block in ipairs(blocks_of(path_of "meta")) do
@@ -257,13 +277,13 @@ write("channel", function(w)
       w:comment(item.text, { "@classmod runnel.Channel" })
     end
   end
-  w:items(path_of "meta", true)
+  w:items(path_of "meta", is_method)
 end)
 
 for _, name in ipairs(modules) do
   write(name, function(w)
     w:comment(header(path_of(name)), { "@module runnel." .. name })
-    if not HEADER_ONLY[name] then w:items(path_of(name), false) end
-    for _, part in ipairs(PARTS[name] or {}) do w:items(path_of(name .. "/" .. part), false) end
+    if not HEADER_ONLY[name] then w:items(path_of(name), is_function) end
+    for _, part in ipairs(PARTS[name] or {}) do w:items(path_of(name .. "/" .. part), is_function) end
   end)
 end

@@ -25,7 +25,7 @@ local function assert_usage(command)
   local output, errors, status = shell(command)
   assert.are.equal("", output)
   assert.is_truthy(errors:find("usage: lua5.4 examples/", 1, true), errors)
-  assert.are.equal(1, status)
+  assert.are.equal(2, status)
 end
 
 describe("examples/pubsub.lua", function()

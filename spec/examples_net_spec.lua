@@ -386,6 +386,12 @@ describe("examples/tail.lua", function()
     assert.equal(0, interrupt(process))
   end))
 
+  it("says what cannot be followed, and fails when nothing is left to follow", within(function()
+    local process = start("tail", "/")
+    assert.equal("tail: /: only a file can be followed, and it is a directory", process.stderr:take())
+    assert.equal(1, process.exit:take().code)
+  end))
+
   it("begins with 10 lines, or as many as there are, or none", within(function()
     local lines = {}
     for i = 1, 20000 do lines[i] = ("line %d"):format(i) end

@@ -80,6 +80,13 @@ describe("runnel, the executable", function()
       assert.equal(0, run("--help").status)
     end)
 
+    it("--version, which does nothing else", function()
+      local result = run("--version -e 'print(1)' nope.lua")
+      assert.matches("^runnel %d+%.%d+%.%d+ on Lua 5%.%d[^\n]*\n$", result.out)
+      assert.equal("", result.err)
+      assert.equal(0, result.status)
+    end)
+
     it("- and a pipe, which are a script", function()
       assert.equal("a\n", run("- a", "print(...)").out)
       local result = run("", "print(1)\n1 + 1\n")
@@ -124,7 +131,7 @@ describe("runnel, the executable", function()
         local result = run(case[2])
         assert.matches("^[^\n]*runnel: " .. case[3], result.err)
         assert.equal("", result.out)
-        assert.equal(1, result.status)
+        assert.equal(case[3]:find "usage: $" and 2 or 1, result.status)
       end)
     end
 

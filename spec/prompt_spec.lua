@@ -410,6 +410,7 @@ describe("the prompt #slow", function()
       term:enter ":watch 50"
       term:expect "go blocks: 1"
       term:press "C-c"
+      term:expect ":watch 50\n> :watch 50\n>$"
       term:enter("'still'"):expect '"still"\n>$'
       term:enter ":watch x"
       term:expect "\n:watch needs a number of ms, from 10\n>$"

@@ -39,6 +39,17 @@ describe("README.md", function()
     for name in pairs(require("runnel.core").methods) do assert.is_true(methods[name], "ch:" .. name) end
   end)
 
+  it("says of the prompt's commands what the manual page says", function()
+    local page = contents("docs/runnel.1"):gsub("\\", "")
+    local commands = 0
+    for name, text in contents(README):gmatch "\n| `(:%l+)[^`]*` | ([^\n]*) |" do
+      local words = page:match("\n%.BI? " .. name .. "%f[^%l][^\n]*\n([^\n]*)\n")
+      assert.equal(text:gsub("`", ""), words, name)
+      commands = commands + 1
+    end
+    assert.is_true(commands >= 10)
+  end)
+
   it("names the commands that make has", function()
     local makefile = contents "Makefile"
     for text in contents(README):gmatch "%f[%w]make (%l+)" do

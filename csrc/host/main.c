@@ -18,6 +18,9 @@
 #include "runnel.h"
 #include "script.h"
 
+/* Exit status for a command line that makes no sense, as most programs have it; lua5.4 has 1. */
+enum { WRONG_USAGE = 2 };
+
 typedef struct Command {
   int argc;
   char **argv;
@@ -111,11 +114,15 @@ int main(int argc, char **argv) {
     options_usage(stdout, o->program);
     return EXIT_SUCCESS;
   }
+  if (o->version_only) {
+    print_version();
+    return EXIT_SUCCESS;
+  }
   if (o->wrong) {
     if (o->reason) (void)fprintf(stderr, "%s: '%s' %s\n", o->program, o->wrong, o->reason);
     else (void)fprintf(stderr, "%s: unrecognized option '%s'\n", o->program, o->wrong);
     options_usage(stderr, o->program);
-    return EXIT_FAILURE;
+    return WRONG_USAGE;
   }
   lua_State *L = luaL_newstate();
   if (!L) {

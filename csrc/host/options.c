@@ -44,6 +44,7 @@ static bool read_seed(Options *o, const char *value) {
 static bool read_long(Options *o, char **argv, int *i) {
   const char *word = argv[*i];
   if (strcmp(word, "--help") == 0) return o->help = true;
+  if (strcmp(word, "--version") == 0) return o->version_only = true;
   if (strcmp(word, "--no-drain") == 0) return o->no_drain = true;
   if (strcmp(word, "--time") == 0) return o->timed = true;
   if (strcmp(word, "--sim") == 0) return o->simulated = true;
@@ -116,12 +117,14 @@ void options_usage(FILE *to, const char *program) {
                 "  --               stop handling options\n"
                 "  -                stop handling options and execute stdin\n"
                 "The host's own:\n"
-                "  -h, --help       this list\n"
-                "  --no-drain       end with the script, whatever its go blocks still have to do\n"
-                "  --deadlock=MODE  go blocks that the script leaves parked for ever: warn (the default), error or ignore\n"
+                "  -h, --help       show this list and exit\n"
+                "  --version        show the version and exit\n"
+                "  --no-drain       exit when the script ends; do not wait for its go blocks\n"
+                "  --deadlock=MODE  if the script ends and leaves go blocks parked for ever: warn (the default), error or\n"
+                "                   ignore\n"
                 "  --sim            run in virtual time, which jumps from one deadline to the next\n"
-                "  --seed N         let all that is random come from the seed N\n"
-                "  --time           tell in the end how long it took\n"
+                "  --seed N         seed everything that is random with N\n"
+                "  --time           print at the end how long it took\n"
                 "  test FILE...     run specs with busted\n",
                 program, program);
 }

@@ -15,6 +15,7 @@ typedef struct Options {
   const char *reason;  /* what is wrong with it; NULL: nobody knows it */
   bool help;           /* -h, --help */
   bool version;        /* -v */
+  bool version_only;   /* --version */
   bool interactive;    /* -i */
   bool executes;       /* there is an -e */
   bool no_environment; /* -E */

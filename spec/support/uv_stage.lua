@@ -33,50 +33,39 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
--- ms that a test may leave something alive, at most.
-local PATIENCE = 20000
-
--- Runs until nothing is alive; false if that takes too long.
+-- Runs until nothing is alive. A test that failed half way may have left a server open, which is alive for ever: nobody
+-- waits for what is alive after 5 s. Returns what that is, as a list of names.
 local function settle()
-  local driver, give_up = require "runnel.driver.luv", rn.now() + PATIENCE
-  while true do
-    local ms = rn.step()
-    if not ms then return true end
-    if rn.now() > give_up then return false end
-    driver:wait(math.min(ms, 100))
+  local luv = require "luv"
+  local deadline = luv.hrtime() + 5e9
+  while rn.step() do
+    if luv.hrtime() > deadline then break end
+    luv.sleep(1)
   end
-end
-
--- Lets go of all that is alive: a test that has failed halfway must not hold up the others for ever. Returns what that
--- was.
-local function let_go()
-  local names = {}
-  for _, entry in ipairs(rn.ps()) do
-    rn.cancel(entry.result)
-    names[#names + 1] = "a go block at " .. tostring(entry.where)
-  end
-  require("luv").walk(function(handle)
-    if handle:is_closing() or not handle:is_active() or not handle:has_ref() then return end
-    names[#names + 1] = tostring(handle)
-    handle:unref() -- whoever has it may still close it
+  local left = {}
+  luv.walk(function(handle)
+    if handle:is_active() and handle:has_ref() and not handle:is_closing() then
+      left[#left + 1] = luv.handle_get_type(handle)
+      handle:unref()
+    end
   end)
-  settle()
-  return table.concat(names, ", ")
+  return left
 end
 
----For after_each: waits until nothing is alive, and fails if that takes too long, or a descriptor was left open.
+---For after_each: waits until nothing is alive, and fails if that does not come, or if a descriptor was left open.
 function uv_stage.close()
-  local alive = not settle() and let_go()
+  local alive = settle()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 5 do
     if not left or left <= 0 then break end
     collectgarbage() -- what a test has abandoned is closed once it is collected
-    rn.run()
+    settle()
+    require("luv").sleep(20)
     left = count_descriptors() - descriptors
   end
   stage.close()
-  if alive then error("still alive after the test: " .. alive, 0) end
+  if #alive > 0 then error("still open after 5 s: " .. table.concat(alive, ", "), 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end
 end
 
