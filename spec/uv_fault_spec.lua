@@ -72,7 +72,7 @@ describe("runnel.uv", function()
 
     it("runs no process to its end, and follows no file", function()
       assert.equal([[
-EMFILE	nil
+EMFILE nil
 EMFILE
 0
 a line
@@ -89,7 +89,7 @@ another
           hoard()
           free(n)
           local a, b = name(uv.run { "true", stdin = "x", timeout = 1000 })
-          if n == 6 then print(a, b) end
+          if n == 6 then print(("%s %s"):format(a, b)) end
         end
         hoard()
         print((name(uv.follow(path):take())))
