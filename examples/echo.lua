@@ -50,5 +50,5 @@ while true do
 end
 clients:close()
 for conn in pairs(open) do conn:close() end
-io.stderr:write(served, " clients were served\n")
+io.stderr:write("served ", served, " clients\n")
 os.exit(0, true)

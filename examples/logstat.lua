@@ -151,4 +151,4 @@ for rank, entry in ipairs(ranking(stats)) do
   if rank > options.top then break end
   print(("%-32s %8d %12d"):format(entry.key, entry.requests, entry.bytes))
 end
-io.stderr:write(("%d requests; %d lines were none\n"):format(total, skipped.n))
+io.stderr:write(("%d requests; %d lines skipped\n"):format(total, skipped.n))

@@ -55,4 +55,4 @@ local query = #words > 0 and table.concat(words, " ") or "communicating sequenti
 local start = rn.now()
 local found = search(query, ms)
 for _, kind in ipairs(KINDS) do print(found[kind] or ("no %s result within %g ms"):format(kind, ms)) end
-print(("all after %.0f ms"):format(rn.now() - start))
+print(("done after %.0f ms"):format(rn.now() - start))

@@ -107,4 +107,4 @@ table.sort(words, function(a, b)
   return a > b
 end)
 for k = 1, math.min(options.top, #words) do print(("%7d %s"):format(counts[words[k]], words[k])) end
-io.stderr:write(("%d words, %d of them different, in %d file(s)\n"):format(total, #words, #files))
+io.stderr:write(("%d words, %d different ones, in %d files\n"):format(total, #words, #files))

@@ -151,5 +151,5 @@ for output in results do
   progress()
 end
 clear()
-if verbose then complain(("%d commands, %d at a time at most"):format(started, peak)) end
+if verbose then complain(("%d commands, at most %d at a time"):format(started, peak)) end
 os.exit(status, true)

@@ -106,7 +106,7 @@ describe("examples/logstat.lua", function()
 
   local function statistics(arguments)
     local output, errors, status = shell("lua examples/logstat.lua " .. arguments)
-    assert.are.same({ "198 requests; 2 lines were none\n", 0 }, { errors, status })
+    assert.are.same({ "198 requests; 2 lines skipped\n", 0 }, { errors, status })
     return (output:gsub("^[^\n]*\n", ""):gsub(" +(%d+) +%d+\n", " %1\n"))
   end
 
@@ -127,7 +127,7 @@ describe("examples/logstat.lua", function()
   it("tells every second how far it has got #slow", function()
     local _, errors = shell [[
       { head -n 50 examples/access.log; sleep 1.2; cat examples/access.log; } | lua examples/logstat.lua]]
-    assert.is_truthy(errors:find "^%d+ requests so far\n%d+ requests; 2 lines were none\n$", errors)
+    assert.is_truthy(errors:find "^%d+ requests so far\n%d+ requests; 2 lines skipped\n$", errors)
   end)
 
   it("says how to use it, and what it cannot read", function()

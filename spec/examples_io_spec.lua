@@ -54,7 +54,7 @@ describe("examples/xargs.lua", function()
         touch $0/$1; ls $0 | wc -l; if [ $1 = 1 ]; then sleep 0.5; else sleep 0.02; fi; rm $0/$1' $d
       rmdir $d]])
     assert.equal(0, status)
-    assert.equal("xargs: 30 commands, 5 at a time at most\n", errors)
+    assert.equal("xargs: 30 commands, at most 5 at a time\n", errors)
     local peak, n = 0, 0
     for count in output:gmatch "%d+" do
       peak, n = math.max(peak, tonumber(count)), n + 1
