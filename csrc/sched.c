@@ -126,6 +126,7 @@ static void look(lua_State *L, Sched *S) {
   fire_due(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
+    anchor_tend(L, S);
     driver_wait(L, S, 0);
   }
 }
@@ -135,6 +136,7 @@ static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
   w->looked = now;
+  anchor_tend(L, S);
   driver_check_hook(L);
   fire_due(L, S, now);
   if (S->stop || w->ready.first) return true;
