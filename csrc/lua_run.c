@@ -44,17 +44,21 @@ static int core_run(lua_State *L) {
   return run_root(L, S, lua_gettop(L) - 1, "run");
 }
 
+/* For how long a step without a maximum runs go blocks, in ns. */
+static const int64_t STEP = CLOCK_MS;
+
 /* step(max) -> ms to the next deadline, 0 when more is ready, nil when idle */
 static int core_step(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "step");
   lua_Integer max = LUA_MAXINTEGER;
-  if (!lua_isnoneornil(L, 1)) {
+  bool is_limited = !lua_isnoneornil(L, 1);
+  if (is_limited) {
     int is_int;
     max = lua_tointegerx(L, 1, &is_int);
     if (!is_int || max < 0) return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
   }
-  int64_t ns = sched_step(L, S, max, INT64_MAX);
+  int64_t ns = sched_step(L, S, max, is_limited ? INT64_MAX : STEP);
   if (ns < 0) lua_pushnil(L);
   else if (ns == INT64_MAX) lua_pushnumber(L, (lua_Number)HUGE_VAL);
   else face_push_ms(L, ns);

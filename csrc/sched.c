@@ -167,17 +167,17 @@ int64_t sched_next(lua_State *L, Sched *S) {
   return left > 0 ? left : 0;
 }
 
-/* One round of resumes; see sched_step. Only where time is limited does the clock matter. */
+/* See sched_step. */
 static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), until = ns < INT64_MAX - now ? now + ns : INT64_MAX;
   w->looked = w->polled = now;
+  anchor_tend(L, S);
   fire_due(L, S, now);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(S));
-    if (until == INT64_MAX) continue;
-    if (clock_now(&w->clock) >= until) break;
+    if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
   return sched_next(L, S);

@@ -177,7 +177,7 @@ void sched_sleep(Sched *S, Alt *alt, int64_t deadline);
 bool sched_run(lua_State *L, Sched *S, Go *root);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
-   passed. Returns what sched_next would then. */
+   passed. Meanwhile timers and the driver get their turn as they do in sched_run. Returns what sched_next would then. */
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
 
 /* ns to the next deadline, 0 when something is ready, -1 when idle, INT64_MAX when only the driver has something alive. May

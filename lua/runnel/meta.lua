@@ -150,9 +150,10 @@ function core.offer_lines(ch, text, from) end
 ---@return any ...
 function core.run(f, ...) end
 
----Runs go blocks that are ready, for a program with a main loop of its own.
----@param max? integer at most so many; default: all that are ready
----@return number? ms to the next deadline, 0 when more is ready, nil when idle
+---Fires due timers, polls the driver and runs ready go blocks, for a program with a main loop of its own. Does not wait.
+---@param max? integer run at most so many go blocks; default: run them until none is ready or 1 ms has passed
+---@return number? ms to the next deadline, 0 when more is ready, nil when idle, `math.huge` when only the driver has
+---something
 function core.step(max) end
 
 ---Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.
