@@ -150,7 +150,7 @@ function core.offer_lines(ch, text, from) end
 ---@return any ...
 function core.run(f, ...) end
 
----Fires due timers, polls the driver and runs ready go blocks, for a program with a main loop of its own. Does not wait.
+---Fires due timers, polls the driver and runs ready go blocks, and does not wait: for a program with a loop of its own.
 ---@param max? integer run at most so many go blocks; default: run them until none is ready or 1 ms has passed
 ---@return number? ms to the next deadline, 0 when more is ready, nil when idle, `math.huge` when only the driver has
 ---something
