@@ -97,8 +97,13 @@ static int core_wait_readable(lua_State *L) {
 
 /* ---- simulations ---- */
 
-/* Runs the root of a simulation: (f, ...). */
-static int simulate(lua_State *L) { return run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run"); }
+/* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too late
+   to raise. */
+static int simulate(lua_State *L) {
+  int n = run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  return n;
+}
 
 /* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
 static int core_simulate(lua_State *L) {
@@ -123,6 +128,7 @@ static int core_simulate(lua_State *L) {
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
+  (void)lua_checkstack(L, LUA_MINSTACK); /* there is room, but Lua does not count on it until it is asked for */
   int64_t elapsed = S->world.clock.virtual_ns;
   sched_end_world(L, S);
   lua_pushvalue(L, 3);

@@ -170,7 +170,7 @@ int64_t sched_next(lua_State *L, Sched *S) {
 /* See sched_step. */
 static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   World *w = &S->world;
-  int64_t now = clock_now(&w->clock), until = ns < INT64_MAX - now ? now + ns : INT64_MAX;
+  int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
   w->looked = w->polled = now;
   anchor_tend(L, S);
   fire_due(L, S, now);
