@@ -261,8 +261,9 @@ void sched_end_world(lua_State *L, Sched *S) {
 
 void sched_check_outside(lua_State *L, Sched *S, const char *what) {
   if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
-  if (S->current) luaL_error(L, "%s: cannot be called inside a go block, where the scheduler is running already", what);
-  if (S->running) luaL_error(L, "%s: cannot be called inside a callback, where the scheduler is running already", what);
+  if (!S->current && !S->running) return;
+  const char *where = S->current && !(S->current->alt.flags & ALT_CALLBACK) ? "a go block" : "a callback";
+  luaL_error(L, "%s: cannot be called inside %s, where the scheduler is running already", what, where);
 }
 
 /* Raises that the operation `what` cannot wait where it was called. */

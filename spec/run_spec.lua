@@ -543,6 +543,22 @@ describe("run", function()
       assert.matches("run: cannot be called inside a go block", errors.co)
     end)
 
+    it("run, step and driver are refused in a callback that is called later", function()
+      local errors = {}
+      rn.run(function()
+        local ch = rn.chan()
+        ch:take_async(function()
+          for _, name in ipairs { "run", "step", "driver" } do errors[name] = select(2, pcall(rn[name])) end
+        end, false)
+        ch:put(1)
+        rn.yield()
+      end)
+      for _, name in ipairs { "run", "step", "driver" } do
+        assert.equal(
+          name .. ": cannot be called inside a callback, where the scheduler is running already", errors[name])
+      end
+    end)
+
     it("run is refused in transducers and callbacks outside", function()
       local err
       local ch = rn.chan(1, function(rf)
