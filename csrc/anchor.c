@@ -1,22 +1,32 @@
 /* anchor.c: see anchor.h.
 
-   A slot of SCHED_ANCHORS holds the userdata of a held go block, false for one that was handed over (SCHED_AWAY then has
-   it, weakly), or, when free, the number of the next free slot. */
+   A slot of SCHED_ANCHORS holds
+     the userdata of a go block that the scheduler holds;
+     false for one that was handed over: SCHED_AWAY has it, weakly, until it is collected;
+     a number where the slot is free: twice the next free slot, plus the parity of the lap that linked it.
+
+   A lap visits every slot once, from the last to the first, a few at a time. It hands over what waits on channels, and links
+   the free slots anew, so that the lowest are used first and those at the end are forgotten. When a lap begins, the list of
+   free slots is empty: what the lap before has linked, which its parity tells, is not in the list any more. */
 #include "anchor.h"
 
 #include <lauxlib.h>
 
-enum { HAND_OVER_AT_LEAST = 1024 };
+enum {
+  CHUNK = 512,          /* slots that are visited at a time, which takes 0.2 ms where all are handed over */
+  CHUNK_EVERY = 128,    /* a chunk for so many more idle blocks */
+  IDLE_AT_LEAST = 1024, /* with fewer of them only the collector's cycle visits slots */
+  CYCLE_SHARE = 8,      /* a cycle of the collector visits one slot in so many */
+  CYCLE_LEAST = 16384   /* and so many at least: with fewer slots, what is abandoned is collected in the next cycle */
+};
 
 /* How many go blocks are held that may be parked: those in the run queue are not. */
 static uint32_t idle(const Sched *S) {
   return S->anchors.held > S->world.nready ? S->anchors.held - S->world.nready : 0;
 }
 
-static void set_limit(Sched *S) {
-  uint32_t more = S->anchors.size / 4;
-  S->anchors.limit = idle(S) + (more > HAND_OVER_AT_LEAST ? more : HAND_OVER_AT_LEAST);
-}
+/* What a free slot holds that is put in front of the list. */
+static lua_Integer link_to_free(const Anchors *a) { return (lua_Integer)a->free << 1 | a->lap; }
 
 /* Gives a block, whose userdata is at index `at`, a slot. May raise. */
 static void take_slot(lua_State *L, Anchors *a, Go *go, int at) {
@@ -24,27 +34,24 @@ static void take_slot(lua_State *L, Anchors *a, Go *go, int at) {
   uint32_t slot = a->free;
   if (slot) {
     lua_rawgeti(L, -1, slot);
-    uint32_t next = (uint32_t)lua_tointeger(L, -1);
+    uint32_t next = (uint32_t)(lua_tointeger(L, -1) >> 1);
     lua_pop(L, 1);
     lua_pushvalue(L, at);
     lua_rawseti(L, -2, slot);
     a->free = next;
   } else {
+    lua_Integer last = (lua_Integer)a->size + 1;
+    lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+    lua_pushboolean(L, 0); /* makes room, in order: laps go backwards, and would make it a hash table */
+    lua_rawseti(L, -2, last);
+    lua_pop(L, 1);
     lua_pushvalue(L, at);
-    lua_rawseti(L, -2, (lua_Integer)a->size + 1); /* may raise: nothing has changed */
+    lua_rawseti(L, -2, last); /* may raise, as before: nothing has changed */
     slot = ++a->size;
   }
   go->chan.slot = slot;
   a->held++;
   lua_pop(L, 1);
-}
-
-void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
-  if (idle(S) >= S->anchors.limit) {
-    anchor_watch(L);
-    anchor_hand_over(L);
-  }
-  take_slot(L, &S->anchors, go, at);
 }
 
 void anchor_push(lua_State *L, const Go *go) {
@@ -56,7 +63,7 @@ void anchor_push(lua_State *L, const Go *go) {
 void anchor_pop(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   lua_rawgeti(L, -1, go->chan.slot);
-  lua_pushinteger(L, S->anchors.free);
+  lua_pushinteger(L, link_to_free(&S->anchors));
   lua_rawseti(L, -3, go->chan.slot);
   lua_replace(L, -2);
   S->anchors.free = go->chan.slot;
@@ -176,64 +183,68 @@ static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
   S->anchors.held--;
 }
 
-/* Hands over, slot by slot; may raise out of memory. */
-static int hand_over_all(lua_State *L) {
+/* Visits a slot: see above. May raise out of memory. */
+static void visit(lua_State *L, Sched *S, uint32_t slot, int anchors, int away) {
+  Anchors *a = &S->anchors;
+  int type = lua_rawgeti(L, anchors, slot);
+  if (type == LUA_TUSERDATA) {
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (may_be_abandoned(go)) hand_over(L, S, go, anchors, away);
+    lua_pop(L, 1);
+    return;
+  }
+  bool is_free = type == LUA_TNUMBER && (lua_tointeger(L, -1) & 1) != a->lap;
+  if (type == LUA_TBOOLEAN) {
+    is_free = lua_rawgeti(L, away, slot) == LUA_TNIL;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  if (!is_free) return;
+  if (slot == a->size) {
+    lua_pushnil(L);
+    a->size--;
+  } else {
+    lua_pushinteger(L, link_to_free(a));
+    a->free = slot;
+  }
+  lua_rawseti(L, anchors, slot);
+}
+
+/* Protected: (how many slots to visit, of each at most once). */
+static int visit_some(lua_State *L) {
   Sched *S = sched_self(L);
+  Anchors *a = &S->anchors;
+  lua_Integer n = lua_tointeger(L, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  int anchors = lua_gettop(L) - 1, away = anchors + 1;
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    if (lua_rawgeti(L, anchors, slot) == LUA_TUSERDATA) {
-      Go *go = (Go *)lua_touserdata(L, -1);
-      if (may_be_abandoned(go)) hand_over(L, S, go, anchors, away);
+  for (n = n < a->size ? n : a->size; n > 0; n--) {
+    if (a->next == 0) {
+      a->next = a->size;
+      a->lap ^= 1;
+      a->free = 0;
     }
-    lua_pop(L, 1);
+    visit(L, S, a->next--, 2, 3);
   }
   return 0;
 }
 
-/* Links the free slots anew, lowest first, those of collected blocks among them, and forgets the free ones at the end. */
-static void sweep_slots(lua_State *L, Anchors *a) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  bool at_end = true;
-  uint32_t size = a->size;
-  a->free = 0;
-  for (uint32_t slot = size; slot > 0; slot--) {
-    int type = lua_rawgeti(L, -2, slot);
-    lua_pop(L, 1);
-    bool is_free = type == LUA_TNUMBER;
-    if (type == LUA_TBOOLEAN) {
-      is_free = lua_rawgeti(L, -1, slot) == LUA_TNIL;
-      lua_pop(L, 1);
-    }
-    if (!is_free) {
-      at_end = false;
-    } else if (at_end) {
-      lua_pushnil(L);
-      lua_rawseti(L, -3, slot);
-      a->size = slot - 1;
-    } else {
-      lua_pushinteger(L, a->free);
-      lua_rawseti(L, -3, slot);
-      a->free = slot;
-    }
-  }
-  lua_pop(L, 2);
+/* Goes on with the lap by `n` slots. Where memory runs out the rest stays as it was. Does not raise. */
+static void go_on(lua_State *L, Sched *S, uint32_t n) {
+  Anchors *a = &S->anchors;
+  if (a->visiting) return; /* it allocates: this is a finalizer within it */
+  a->visiting = true;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_VISIT);
+  lua_pushinteger(L, n);
+  a->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
+  if (a->failed) lua_pop(L, 1);
+  a->visiting = false;
+  uint32_t limit = idle(S) + CHUNK_EVERY;
+  a->limit = limit > IDLE_AT_LEAST ? limit : IDLE_AT_LEAST;
 }
 
-void anchor_hand_over(lua_State *L) {
-  Sched *S = sched_self(L);
-  Anchors *a = &S->anchors;
-  if (a->passing) return; /* it allocates: this is the finalizer of the sentinel, within a pass */
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, hand_over_all, 1);
-  a->passing = true;
-  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1); /* out of memory: the rest stays held */
-  a->passing = false;
-  sweep_slots(L, a);
-  set_limit(S);
+void anchor_hold(lua_State *L, Sched *S, Go *go, int at) {
+  if (UNLIKELY(idle(S) >= S->anchors.limit)) go_on(L, S, CHUNK);
+  take_slot(L, &S->anchors, go, at);
 }
 
 void anchor_push_slot(lua_State *L, uint32_t slot) {
@@ -253,34 +264,61 @@ void anchor_push_slot(lua_State *L, uint32_t slot) {
 
 /* ---- the sentinel ----
 
-   A userdata that nobody holds: its finalizer runs once a cycle and makes the next one. Where the finalizer cannot run, on
-   a stack that is full or without memory, the chain breaks; anchor_watch mends it. SCHED_AWAY has the sentinel, weakly. */
+   A userdata that nobody holds: its finalizer runs once a cycle and makes the next one. SCHED_AWAY has the sentinel, weakly.
+   Where the finalizer cannot be called, on a stack that is full or without memory, the chain breaks, and anchor_tend mends
+   it.
+
+   Where memory is short the visits end in a full collection. That must not find the next sentinel dead: the collector calls
+   finalizers until there are no more to call, and would so never return. So the finalizer holds it meanwhile. And since
+   such a collection may give other finalizers their turn, which end in one as well, it visits nothing at the first cycle after
+   visits have failed. */
 
 enum { SENTINEL = 0 };
 
+/* Protected: makes the sentinel, if there is none, and returns it. Its metatable is the second upvalue. */
+static int make_sentinel(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
+  if (lua_rawgeti(L, 1, SENTINEL) == LUA_TNIL) {
+    lua_newuserdatauv(L, 0, 0);
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, 1, SENTINEL);
+  }
+  return 1;
+}
+
+/* __gc of the sentinel. */
 static int on_cycle(lua_State *L) {
-  lua_settop(L, 0);
-  anchor_watch(L);
-  anchor_hand_over(L);
+  Sched *S = sched_self(L);
+  Anchors *a = &S->anchors;
+  lua_settop(L, 1);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  bool made = lua_pcall(L, 0, 1, 0) == LUA_OK;
+  uint32_t share = a->size / CYCLE_SHARE;
+  if (a->failed) a->failed = false;
+  else go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+  if (!made) { /* this one serves again, which takes no memory */
+    lua_getmetatable(L, 1);
+    lua_setmetatable(L, 1);
+  }
   return 0;
 }
 
-void anchor_watch(lua_State *L) {
+void anchor_tend(lua_State *L, Sched *S) {
+  S->anchors.failed = false;
   lua_getiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  int away = lua_gettop(L);
-  if (lua_rawgeti(L, away, SENTINEL) == LUA_TNIL) {
-    lua_newuserdatauv(L, 0, 0);
-    lua_createtable(L, 0, 1);
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushcclosure(L, on_cycle, 1);
-    lua_setfield(L, -2, "__gc");
-    lua_setmetatable(L, -2);
-    lua_rawseti(L, away, SENTINEL);
-  }
-  lua_settop(L, away - 1);
+  bool is_there = lua_rawgeti(L, -1, SENTINEL) != LUA_TNIL;
+  lua_pop(L, 2);
+  if (LIKELY(is_there)) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  lua_pcall(L, 0, 1, 0);
+  lua_pop(L, 1); /* the sentinel, or that there is no memory for one yet */
 }
 
 void anchor_open(lua_State *L) {
+  Sched *S = sched_self(L);
+  S->anchors.limit = IDLE_AT_LEAST;
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_ANCHORS);
   lua_newtable(L);
@@ -289,6 +327,15 @@ void anchor_open(lua_State *L) {
   lua_setfield(L, -2, "__mode");
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_AWAY);
-  set_limit(sched_self(L));
-  anchor_watch(L);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, visit_some, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_VISIT);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_cycle, 1);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcclosure(L, make_sentinel, 2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  anchor_tend(L, S);
 }

@@ -60,7 +60,7 @@ typedef struct Chan {
   List puts;           /* waiting puts, first come first served */
   List takes;          /* waiting takes */
   uint32_t ntakes;     /* how many takes wait */
-  uint16_t nputs;      /* how many puts wait */
+  uint32_t nputs;      /* how many puts wait: those of ports may be any number */
   uint16_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
   uint32_t slot;       /* of a go block's result channel: its place in SCHED_ANCHORS, 0 once it has ended */

@@ -98,8 +98,7 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
 
 void chan_user_prepare(lua_State *L) { luaL_checkstack(L, LUA_MINSTACK, NULL); }
 
-/* Before an operation: raises where the channel is busy. */
-static void check_busy(lua_State *L, Chan *ch, int at) {
+void chan_user_check_busy(lua_State *L, const Chan *ch, int at) {
   /* Twice what closing needs: a policy that is asked may close its channel, and then it is too late to raise. */
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (!(ch->flags & CHAN_BUSY)) return;
@@ -111,7 +110,7 @@ static void check_busy(lua_State *L, Chan *ch, int at) {
 
 bool chan_user_full(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
-  check_busy(L, ch, at);
+  chan_user_check_busy(L, ch, at);
   ask(L, ch, at, FULL, 0, RAISE);
   bool full = lua_toboolean(L, -1);
   lua_pop(L, 1);
@@ -132,7 +131,7 @@ static bool has_room(lua_State *L, Chan *ch, int at) {
 
 lua_Integer chan_user_count(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
-  check_busy(L, ch, at);
+  chan_user_check_busy(L, ch, at);
   ask(L, ch, at, COUNT, 0, RAISE);
   lua_Integer n = lua_tointeger(L, -1);
   lua_pop(L, 1);
@@ -367,7 +366,7 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
   if (ch->flags & CHAN_RESULT) {
     luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; make a channel for more values");
   }
-  check_busy(L, ch, at);
+  chan_user_check_busy(L, ch, at);
   /* Where a take waits the value goes through, room or not: else the two would wait for each other. */
   bool full = chan_user_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
@@ -381,7 +380,7 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
 }
 
 int chan_user_take(lua_State *L, Chan *ch, int at) {
-  check_busy(L, ch, at);
+  chan_user_check_busy(L, ch, at);
   Waiter *w;
   lua_Integer n = chan_user_count(L, ch, at);
   /* Puts that wait although nothing is buffered: a policy that was full when empty, or a transducer that drops. */

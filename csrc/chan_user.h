@@ -17,6 +17,9 @@ int chan_user_take(lua_State *L, Chan *ch, int at);
 lua_Integer chan_user_count(lua_State *L, Chan *ch, int at);
 bool chan_user_full(lua_State *L, Chan *ch, int at);
 
+/* Raises where the channel is busy; also makes room on the stack for any operation on it. */
+void chan_user_check_busy(lua_State *L, const Chan *ch, int at);
+
 /* Makes room on the stack for all that an operation may come to, closing included: once begun there is no stopping half
    way. May raise. */
 void chan_user_prepare(lua_State *L);

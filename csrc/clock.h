@@ -19,6 +19,9 @@ int64_t clock_now(const Clock *clock);
 /* Moves virtual time forward to `ns`; never back. */
 void clock_jump(Clock *clock, int64_t ns);
 
+/* The time `ns` (0 or more) after `now`: at most INT64_MAX, which is after all others. */
+static inline int64_t clock_after(int64_t now, int64_t ns) { return ns < INT64_MAX - now ? now + ns : INT64_MAX; }
+
 /* The smallest step in which deadlines of shared timeouts are told apart, in ns. A real clock advances between any two
    calls, so that without a grain no two requests would ever share; virtual time needs none. */
 int64_t clock_grain(const Clock *clock);

@@ -10,6 +10,7 @@
    policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
 #include <stdlib.h>
 
+#include "chan_user.h"
 #include "lua_face.h"
 #include "report.h"
 
@@ -245,6 +246,9 @@ static int alts(lua_State *L, uint8_t flags) {
       if (LIKELY(results)) return results;
       ops[chosen].passed = ops[chosen].ch->buf.kind == BUFFER_POLICY;
       continue;
+    }
+    if (UNLIKELY(S->inside)) { /* a transducer or a policy, perhaps of one of them: as in any other operation on it */
+      for (int i = 0; i < n; i++) chan_user_check_busy(L, ops[i].ch, channel_at(i));
     }
     if (options.has_default) {
       if (options.default_at) lua_pushvalue(L, options.default_at);

@@ -47,7 +47,7 @@ static int core_sleep(lua_State *L) {
   int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
   sched_reserve_timer(L, S);
   Alt *alt = sched_waiter(L, S, "sleep");
-  sched_sleep(S, alt, ns < INT64_MAX - now ? now + ns : INT64_MAX);
+  sched_sleep(S, alt, clock_after(now, ns));
   return sched_wait(L, S, alt, "sleep", NULL);
 }
 

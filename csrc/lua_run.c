@@ -60,6 +60,9 @@ static int core_run(lua_State *L) {
   return run_root(L, S, lua_gettop(L) - 1, "run");
 }
 
+/* For how long a step without a maximum runs go blocks, in ns. */
+static const int64_t STEP = CLOCK_MS;
+
 /* step(max) -> ms to the next deadline, 0 when more is ready, nil when idle */
 static int core_step(lua_State *L) {
   Sched *S = sched_self(L);
@@ -70,12 +73,13 @@ static int core_step(lua_State *L) {
   }
   sched_check_outside(L, S, "step");
   lua_Integer max = LUA_MAXINTEGER;
-  if (!lua_isnoneornil(L, 1)) {
+  bool is_limited = !lua_isnoneornil(L, 1);
+  if (is_limited) {
     int is_int;
     max = lua_tointegerx(L, 1, &is_int);
     if (!is_int || max < 0) return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
   }
-  int64_t ns = sched_step(L, S, max, INT64_MAX);
+  int64_t ns = sched_step(L, S, max, is_limited ? INT64_MAX : STEP);
   if (ns < 0) lua_pushnil(L);
   else if (ns == INT64_MAX) lua_pushnumber(L, (lua_Number)HUGE_VAL);
   else face_push_ms(L, ns);
@@ -115,8 +119,13 @@ static int core_wait_readable(lua_State *L) {
 
 /* ---- simulations ---- */
 
-/* Runs the root of a simulation: (f, ...). */
-static int simulate(lua_State *L) { return run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run"); }
+/* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too late
+   to raise. */
+static int simulate(lua_State *L) {
+  int n = run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  return n;
+}
 
 /* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
 static int core_simulate(lua_State *L) {
@@ -141,6 +150,7 @@ static int core_simulate(lua_State *L) {
   lua_pushvalue(L, 5);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
+  (void)lua_checkstack(L, LUA_MINSTACK); /* there is room, but Lua does not count on it until it is asked for */
   int64_t elapsed = S->world.clock.virtual_ns;
   sched_end_world(L, S);
   lua_pushvalue(L, 3);

@@ -78,7 +78,6 @@ void report_call(lua_State *L, int nargs, const char *inside, int at) {
 /* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
-  anchor_watch(L); /* what killed the block may have kept a finalizer from running */
   bool is_cancelled = lua_toboolean(L, 2);
   bool is_unwound = BEFORE_LUA_5_4_3 && !(go->alt.flags & ALT_CALLBACK); /* then its stack has nothing of it any more */
   if (is_unwound) report_push_traceback(L);

@@ -73,8 +73,8 @@ RUNNEL_API int runnel_open(lua_State *L);
 typedef struct runnel_chan runnel_chan;
 RUNNEL_API int runnel_go(lua_State *L, int nargs, runnel_chan **result);
 
-/* Fires due timers, polls the driver, wakes what waits for ports, and resumes at most `resumes` ready go blocks.
-   RUNNEL_OK or RUNNEL_IDLE; *next_us, unless `next_us` is NULL, is then as runnel_next tells it. Lua thread. */
+/* Fires due timers, polls the driver, wakes what waits for ports, and resumes at most `resumes` ready go blocks; where
+   that takes long, timers and the driver get their turn about every millisecond. RUNNEL_OK or RUNNEL_IDLE; *next_us, unless `next_us` is NULL, is then as runnel_next tells it. Lua thread. */
 RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
 
 /* The same until `us` microseconds have passed: no go block is resumed after that. One that computes for longer than

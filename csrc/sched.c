@@ -126,6 +126,7 @@ static void look(lua_State *L, Sched *S) {
   fire_due(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
+    anchor_tend(L, S);
     driver_wait(L, S, 0);
   }
 }
@@ -135,6 +136,7 @@ static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
   w->looked = now;
+  anchor_tend(L, S);
   driver_check_hook(L);
   fire_due(L, S, now);
   if (S->stop || w->ready.first) return true;
@@ -165,17 +167,17 @@ int64_t sched_next(lua_State *L, Sched *S) {
   return left > 0 ? left : 0;
 }
 
-/* One round of resumes; see sched_step. Only where time is limited does the clock matter. */
+/* See sched_step. */
 static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   World *w = &S->world;
-  int64_t now = clock_now(&w->clock), until = ns < INT64_MAX - now ? now + ns : INT64_MAX;
+  int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
   w->looked = w->polled = now;
+  anchor_tend(L, S);
   fire_due(L, S, now);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(S));
-    if (until == INT64_MAX) continue;
-    if (clock_now(&w->clock) >= until) break;
+    if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
   return sched_next(L, S);
@@ -259,8 +261,9 @@ void sched_end_world(lua_State *L, Sched *S) {
 
 void sched_check_outside(lua_State *L, Sched *S, const char *what) {
   if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
-  if (S->current) luaL_error(L, "%s: cannot be called inside a go block, where the scheduler is running already", what);
-  if (S->running) luaL_error(L, "%s: cannot be called inside a callback, where the scheduler is running already", what);
+  if (!S->current && !S->running) return;
+  const char *where = S->current && !(S->current->alt.flags & ALT_CALLBACK) ? "a go block" : "a callback";
+  luaL_error(L, "%s: cannot be called inside %s, where the scheduler is running already", what, where);
 }
 
 /* Raises that the operation `what` cannot wait where it was called. */

@@ -20,6 +20,8 @@
 enum {
   SCHED_ANCHORS = 1, /* table: slot -> what holds a go block (anchor.h) */
   SCHED_AWAY,        /* weak table: slot -> go block that its channels keep alive */
+  SCHED_VISIT,       /* visits slots, and the next makes the sentinel: C functions of anchor.c */
+  SCHED_WATCH,
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timeout.h) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -70,10 +72,13 @@ typedef struct World {
 
 typedef struct Anchors {
   uint32_t size;  /* slots in use or free */
-  uint32_t free;  /* first of the free ones, each naming the next; 0: none */
+  uint32_t free;  /* first of the free ones that are linked, each naming the next; 0: none */
   uint32_t held;  /* go blocks that the scheduler keeps alive */
-  uint32_t limit; /* hand over when so many of them are not in the run queue */
-  bool passing;   /* a pass is under way */
+  uint32_t limit; /* visit slots when so many of them are not in the run queue */
+  uint32_t next;  /* the slot to visit next; 0: a new lap */
+  uint8_t lap;    /* parity of the number of laps */
+  bool visiting;  /* slots are being visited */
+  bool failed;    /* for want of memory the last visits ended early */
 } Anchors;
 
 typedef struct Sched {
@@ -172,7 +177,7 @@ void sched_sleep(Sched *S, Alt *alt, int64_t deadline);
 bool sched_run(lua_State *L, Sched *S, Go *root);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
-   passed. Returns what sched_next would then. */
+   passed. Meanwhile timers and the driver get their turn as they do in sched_run. Returns what sched_next would then. */
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
 
 /* ns to the next deadline, 0 when something is ready, -1 when idle, INT64_MAX when only the driver has something alive. May

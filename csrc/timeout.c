@@ -29,7 +29,7 @@ static bool push_shared(lua_State *L, int table, int64_t deadline) {
     lua_pop(L, 1);
     earliest = look_up(L, table, key + 2);
   }
-  if (earliest && earliest->timer.deadline < deadline + WINDOW) return true;
+  if (earliest && earliest->timer.deadline - deadline < WINDOW) return true;
   lua_pop(L, 1);
   return false;
 }
@@ -53,8 +53,7 @@ static void enter(lua_State *L, int table, lua_Integer key) {
 
 void timeout_push(lua_State *L, Sched *S, int64_t ns) {
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
-  int64_t deadline = (now + grain - 1) / grain * grain;
-  deadline = ns > INT64_MAX / 2 ? INT64_MAX / 2 : deadline + ns;
+  int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
   if (!push_shared(L, table, deadline)) {

@@ -14,15 +14,13 @@ if arg[1] == "--help" then
   os.exit()
 end
 
-local AT_ONCE = 100 -- go blocks that run before the loop gets its turn
-
 local function nothing() end
 
 -- Makes luv's loop run go blocks.
 local function host_go_blocks()
   local before, alarm, no_wait = uv.new_prepare(), uv.new_timer(), uv.new_idle()
   before:start(function()
-    local ms = rn.step(AT_ONCE)
+    local ms = rn.step() -- for a millisecond at most
     alarm:stop()
     no_wait:stop()
     if ms == 0 then

@@ -60,7 +60,7 @@ end
 
 for line in io.lines() do
   lines:put(line)
-  rn.step() -- all that can be done, before waiting for the next line
+  repeat until rn.step() ~= 0 -- all that can be done, before waiting for the next line
 end
 lines:close()
 

@@ -186,15 +186,61 @@ describe("run", function()
       assert.same({ 1, 2, 3, 4, 5 }, log)
     end)
 
-    it("runs all that become ready without a limit", function()
+    it("runs all that become ready without a limit, a millisecond at a time", function()
       local n = 0
       local function nest()
         n = n + 1
         if n < 1000 then rn.go(nest) end
       end
       rn.go(nest)
-      assert.is_nil(rn.step())
+      local left
+      repeat left = rn.step() until left ~= 0
+      assert.is_nil(left)
       assert.equal(1000, n)
+    end)
+
+    -- A go block that is always ready, computing for 0.1 ms at a time.
+    local function busy()
+      local stop = false
+      rn.go(function()
+        while not stop do
+          local start = rn.now()
+          repeat until rn.now() - start >= 0.1
+          rn.yield()
+        end
+      end)
+      return function()
+        stop = true
+        rn.run()
+      end
+    end
+
+    it("returns after about a millisecond without a limit, although go blocks are always ready", function()
+      local stop = busy()
+      local shortest = math.huge
+      for _ = 1, 10 do -- the machine may be busy with something else
+        local start = rn.now()
+        assert.equal(0, rn.step())
+        shortest = math.min(shortest, rn.now() - start)
+      end
+      stop()
+      assert.is_true(shortest >= 1 and shortest < 5, shortest)
+    end)
+
+    it("gives timers and the driver their turn about every millisecond", function()
+      local stop, polls, ticks, over = busy(), 0, 0, false
+      local previous = rn.driver { alive = function() return false end, wait = function() polls = polls + 1 end }
+      rn.go(function()
+        while not over do
+          rn.sleep(1)
+          ticks = ticks + 1
+        end
+      end)
+      assert.equal(0, rn.step(400))
+      rn.driver(previous)
+      over = true
+      stop()
+      assert.is_true(ticks >= 10 and polls >= 10, ticks .. " ticks, " .. polls .. " polls")
     end)
 
     it("tells how long to the next deadline", function()
@@ -527,6 +573,22 @@ describe("run", function()
       assert.is_nil(previous)
       assert.is_true(waits > 0)
       assert.equal(driver, rn.driver(nil))
+    end)
+
+    it("run and step are refused in a callback that is called later", function()
+      local errors = {}
+      rn.run(function()
+        local ch = rn.chan()
+        ch:take_async(function()
+          for _, name in ipairs { "run", "step" } do errors[name] = select(2, pcall(rn[name])) end
+        end, false)
+        ch:put(1)
+        rn.yield()
+      end)
+      for _, name in ipairs { "run", "step" } do
+        assert.equal(
+          name .. ": cannot be called inside a callback, where the scheduler is running already", errors[name])
+      end
     end)
 
     it("run is refused in transducers and callbacks outside", function()

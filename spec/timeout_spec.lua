@@ -353,6 +353,18 @@ describe("timeout", function()
       assert.equal(0, late)
     end))
 
+    it("do not come before their time at the end of all time", function()
+      for _, wait in ipairs { rn.sleep, function(ms) rn.timeout(ms):take() end } do
+        sim.run(function()
+          wait(4.5e12)
+          wait(4.5e12)
+          assert.equal(9e12, rn.now())
+          wait(4.5e12) -- later than the clock can tell: at the last moment that it can
+          assert.is_true(rn.now() > 9.2e12)
+        end)
+      end
+    end)
+
     it("are forgotten with their simulation", function()
       sim.run(function() for i = 1, 1000 do rn.timeout(i * 20) end end)
       sim.run(function()

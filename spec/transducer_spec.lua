@@ -581,6 +581,22 @@ describe("a channel with a transducer", function()
       end
     end))
 
+    it("uses its own channel while that is empty gets the same error", within(function()
+      local operations = {
+        function(ch) ch:take() end, function(ch) ch:poll() end, function(ch) rn.alts { ch } end,
+        function(ch) rn.alts { rn.chan(), ch } end, function(ch) rn.alts({ ch }, { default = 0 }) end,
+      }
+      for _, operation in ipairs(operations) do
+        local ch
+        ch = rn.chan(1, xforms.map(function() operation(ch) end)):name "jobs"
+        local reports = heard(function() assert.is_true(ch:put(1)) end)
+        assert.equal(1, #reports)
+        assert.matches("chan: jobs: a transducer or buffer policy must not use the channel that it runs for",
+          reports[1].err)
+        world.assert_no_waiters(ch)
+      end
+    end))
+
     it("may look at its own channel", within(function()
       local ch, text
       ch = rn.chan(5, xforms.map(function(v)

@@ -137,11 +137,40 @@ do
     end)
   end
   rn.run()
-  collect()
-  collect()
+  -- A collection hands an eighth of them over, and one that waits for another goes after that one.
+  for _ = 1, 16 do collect() end
   assert(#rn.ps() == 0)
   t.invariants()
 end
+
+-- ---- collections without memory ----
+
+-- What is handed over takes memory, and where there is none a full collection comes first. One collection must not lead
+-- to the next for ever.
+for _, mode in ipairs { "generational", "incremental" } do
+  for bytes = 0, 20000, 1000 do
+    collectgarbage(mode)
+    collectgarbage()
+    collectgarbage "stop"
+    local chs = {}
+    for i = 1, 900 do
+      chs[i] = rn.chan()
+      rn.go(chs[i].take, chs[i])
+    end
+    rn.run()
+    collectgarbage "restart"
+    t.limit(10)
+    t.memory(bytes)
+    collectgarbage()
+    t.memory()
+    t.limit(0)
+    t.invariants()
+    chs = nil -- luacheck: ignore 311
+    collect()
+    assert(#rn.ps() == 0, "go blocks are left that nobody can reach")
+  end
+end
+collectgarbage "incremental"
 
 -- ---- finalizers that use channels ----
 

@@ -105,7 +105,7 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
   for (uint32_t slot = 1; slot <= a->size; slot++) {
     int type = lua_rawgeti(L, at + 1, slot);
     if (type == LUA_TNUMBER) {
-      unused++;
+      unused += (lua_tointeger(L, -1) & 1) == a->lap; /* else this lap has yet to link it */
     } else if (type == LUA_TUSERDATA) {
       held++;
       const Go *go = (const Go *)lua_touserdata(L, -1);
@@ -133,9 +133,11 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
     MUST(slot <= a->size, "a free slot is out of bounds");
     MUST(linked < unused, "more slots are linked as free than are free");
     MUST(lua_rawgeti(L, at + 1, slot) == LUA_TNUMBER, "a slot in use is linked as free");
-    slot = (uint32_t)lua_tointeger(L, -1);
+    MUST((lua_tointeger(L, -1) & 1) == a->lap, "a free slot that an earlier lap has linked is linked");
+    slot = (uint32_t)(lua_tointeger(L, -1) >> 1);
     lua_pop(L, 1);
   }
+  MUST(a->next <= a->size, "the next slot to visit is out of bounds");
   MUST(linked == unused, "a free slot is not linked");
   lua_settop(L, at);
   return NULL;

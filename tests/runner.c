@@ -2,13 +2,20 @@
 
      runner SCRIPT [ARGUMENT...]
 
-   The script's global `t` has invariants(), which raises what is broken in the scheduler; bytes(), what the state
-   holds now; tracked(f), a value whose finalizer calls f, if it is given; and limit(s), which ends the process unless
-   it is called again within so many seconds. When the script has ended, the state is closed with whatever is still
-   parked in it; then every tracked value must have been finalized, once, and no byte be left. */
+   The script's global `t` has
+     invariants()    raises what is broken in the scheduler;
+     bytes()         what the state holds now;
+     tracked(f)      a value whose finalizer calls f, if it is given;
+     limit(s)        ends the process unless it is called again within so many seconds;
+     memory(n)       refuses the state more than n bytes beyond what it holds now, or without n lifts that limit;
+     fail(k, seed)   makes one allocation in k fail, at random, or without k none.
+   When the script has ended, the state is closed with whatever is still parked in it; then every tracked value must have
+   been finalized, once, and no byte be left. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +28,29 @@ int luaopen_runnel_core(lua_State *L);
 /* What has become of the state's memory, and of the tracked values, by number. */
 typedef struct Track {
   size_t used;        /* bytes in use */
+  size_t limit;       /* most bytes in use, or 0 for any number */
+  uint32_t odds;      /* one allocation in so many fails, or 0 for none */
+  bool again;         /* the last one failed by chance: so does its repetition, after a collection */
+  uint64_t random;    /* state of the random numbers for `odds` */
   unsigned char *ran; /* how often each finalizer ran, at most 255 times */
   size_t count;       /* tracked values so far */
   size_t capacity;    /* of `ran` */
 } Track;
+
+/* Whether a block must not grow by so many bytes. */
+static bool is_refused(Track *track, size_t more) {
+  if (track->limit && track->used + more > track->limit) return true;
+  if (!track->odds) return false;
+  if (track->again) {
+    track->again = false;
+    return true;
+  }
+  track->random ^= track->random << 13;
+  track->random ^= track->random >> 7;
+  track->random ^= track->random << 17;
+  track->again = track->random % track->odds == 0;
+  return track->again;
+}
 
 static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   Track *track = (Track *)ud;
@@ -34,6 +60,7 @@ static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
     track->used -= old_size;
     return NULL;
   }
+  if (new_size > old_size && is_refused(track, new_size - old_size)) return NULL;
   void *moved = realloc(block, new_size);
   if (moved) track->used += new_size - old_size;
   return moved;
@@ -54,6 +81,22 @@ static int t_bytes(lua_State *L) {
 /* limit(seconds) */
 static int t_limit(lua_State *L) {
   (void)alarm((unsigned)luaL_checkinteger(L, 1));
+  return 0;
+}
+
+/* memory(bytes or nil) */
+static int t_memory(lua_State *L) {
+  Track *track = track_of(L);
+  track->limit = lua_isnoneornil(L, 1) ? 0 : track->used + (size_t)luaL_checkinteger(L, 1);
+  return 0;
+}
+
+/* fail(k or nil, seed) */
+static int t_fail(lua_State *L) {
+  Track *track = track_of(L);
+  track->odds = (uint32_t)luaL_optinteger(L, 1, 0);
+  track->random = (uint64_t)luaL_optinteger(L, 2, 1) * UINT64_C(0x9E3779B97F4A7C15) | 1;
+  track->again = false;
   return 0;
 }
 
@@ -100,7 +143,8 @@ static void open_all(lua_State *L) {
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
   static const luaL_Reg functions[] = {
-      {"bytes", t_bytes}, {"invariants", invariants_check}, {"limit", t_limit}, {NULL, NULL}};
+      {"bytes", t_bytes}, {"fail", t_fail},     {"invariants", invariants_check},
+      {"limit", t_limit}, {"memory", t_memory}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, finalized);

@@ -88,6 +88,7 @@ static int term_more(lua_State *L) {
 static int term_run(lua_State *L) {
   luaL_checkany(L, 1);
   int status = script_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  luaL_checkstack(L, 1, "too many results");
   if (interrupt_came() && isatty(STDIN_FILENO)) (void)fputs("\n", stdout); /* after the terminal's ^C */
   lua_pushboolean(L, status == LUA_OK);
   lua_insert(L, 1);

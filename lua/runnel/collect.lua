@@ -120,7 +120,8 @@ local function onto(ch, next_value, close) return go(close == false and copy or 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
 ---@param ch runnel.Channel the channel
 ---@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
----@param close? boolean whether to close `ch` afterwards, with its error if an iterator raises one; default true
+---@param close? boolean false: leave `ch` open afterwards; true or nil: close it, with the error of
+---an iterator that raises one
 ---@return runnel.Channel ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")

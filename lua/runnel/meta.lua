@@ -150,10 +150,10 @@ function core.offer_lines(ch, text, from) end
 ---@return any ...
 function core.run(f, ...) end
 
----Runs go blocks that are ready, for a program with a main loop of its own.
----@param max? integer at most so many; default: all that are ready
----@return number? ms to the next deadline, 0 when more is ready, nil when idle. In a callback of the driver's it does
----nothing, since the scheduler is running already, and returns math.huge
+---Fires due timers, polls the driver and runs ready go blocks, and does not wait: for a program with a loop of its own.
+---@param max? integer run at most so many go blocks; default: run them until none is ready or 1 ms has passed
+---@return number? ms to the next deadline, 0 when more is ready, nil when idle, `math.huge` when only the driver has
+---something; also in a callback of the driver's, where it does nothing, since the scheduler is running already
 function core.step(max) end
 
 ---Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.

@@ -183,7 +183,7 @@ end
 ---a value comes, and tapping a mult whose source has closed closes the channel.
 ---@param m runnel.Mult
 ---@param ch runnel.Channel the channel
----@param close? boolean whether to close it when the source closes; default true
+---@param close? boolean false: leave it open when the source closes; true or nil: close it
 ---@return runnel.Channel ch
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")

@@ -29,7 +29,8 @@ end
 ---soon as `to` is closed, so that nothing is taken and lost.
 ---@param from runnel.Channel the channel to take from
 ---@param to runnel.Channel the channel to put on
----@param close? boolean whether to close `to` when `from` closes, with its error if it has one; default true
+---@param close? boolean false: leave `to` open when `from` closes; true or nil: close it, with the error of `from`
+---if it has one
 ---@return runnel.Channel to
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")

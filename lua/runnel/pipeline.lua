@@ -199,7 +199,8 @@ local OPTIONS = { window = true, ex_handler = true }
 ---@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
 ---`result` and closes it
 ---@param from runnel.Channel the channel of values
----@param close? boolean whether to close `to` when all is done, with the error of `from` if it has one; default true
+---@param close? boolean false: leave `to` open when all is done; true or nil: close it, with the error of `from` if it
+---has one
 ---@param opts? runnel.PipelineOptions
 ---@return runnel.Channel to
 function pipeline.pipeline_async(n, to, af, from, close, opts)
@@ -238,7 +239,7 @@ end
 ---@param to runnel.Channel the channel for the results
 ---@param xf runnel.Transducer the transducer; it must not park
 ---@param from runnel.Channel the channel of values
----@param close? boolean whether to close `to` at the end; default true
+---@param close? boolean false: leave `to` open at the end; true or nil: close it
 ---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
 ---@return runnel.Channel to
 function pipeline.pipeline(n, to, xf, from, close, ex_handler)

@@ -103,7 +103,7 @@ end
 ---@param p runnel.Pub
 ---@param topic any not nil; what `topic_fn` gives is compared as keys of a table are
 ---@param ch runnel.Channel the channel
----@param close? boolean whether to close it when the source closes; default true
+---@param close? boolean false: leave it open when the source closes; true or nil: close it
 ---@return runnel.Channel ch
 function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
