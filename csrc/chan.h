@@ -25,9 +25,11 @@
 
 #include "alt.h"
 #include "buffer.h"
-#include "unwind.h"
 
 struct Sched;
+
+/* Whether this is Lua 5.4.0 to 5.4.3, for all of which that number is the same. */
+#define BEFORE_LUA_5_4_4 (LUA_VERSION_RELEASE_NUM < 50404)
 
 /* Pending puts, and pending takes, that one channel accepts (core.async's limit). */
 #define CHAN_MAX_PENDING 1024
@@ -51,7 +53,9 @@ typedef enum ChanFlag {
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
   CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
-  CHAN_ADMITTING = 4096   /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384     /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
 } ChanFlag;
 
 typedef struct Chan {
@@ -174,7 +178,8 @@ typedef enum ChanExtra {
   EXTRA_DONE,     /* a channel that closes when it does */
   EXTRA_ON_CLOSE, /* a function that is called then (on_close.c) */
   EXTRA_GO,       /* the name of the go block whose result channel it is */
-  EXTRA_CANCEL    /* what that go block was cancelled with: an error that on_error does not hear of */
+  EXTRA_CANCEL,   /* what that go block was cancelled with: an error that on_error does not hear of */
+  EXTRA_CANCEL_2  /* the same, of one that was cancelled again while its variables were being closed */
 } ChanExtra;
 
 /* Pushes the table of extras, made when it is missing. */

@@ -274,7 +274,9 @@ static int cannot_wait(lua_State *L, const char *what, const char *where) {
 static int raise_cancelled(lua_State *L, Go *go) {
   go->alt.flags &= (uint8_t)~ALT_CANCEL;
   anchor_push(L, go);
-  chan_extra(L, lua_gettop(L), EXTRA_CANCEL);
+  int at = lua_gettop(L);
+  chan_extra(L, at, EXTRA_CANCEL_2);
+  if (lua_isnil(L, -1)) chan_extra(L, at, EXTRA_CANCEL);
   return lua_error(L);
 }
 
@@ -310,12 +312,7 @@ static void raise_what_is_to_be(lua_State *L, Alt *alt) {
 
 int sched_resumed(lua_State *L, Alt *alt) {
   if (UNLIKELY(alt->state != ALT_IDLE)) {
-    Go *go = sched_go(alt);
-    Sched *S = go->chan.sched;
-    if (alt->flags & ALT_AWAY) anchor_bring_back(L, S, go);
-    anchor_push(L, go);
-    go_bury(L, S, go);
-    return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
+    return go_kill(L, sched_go(alt));
   }
   alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
   if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_what_is_to_be(L, alt);

@@ -465,6 +465,67 @@ describe("cancel", function()
     end))
   end)
 
+  describe("of a go block with variables to be closed", function()
+    local since_5_4_3 = stage.is_5_4_3 and it or pending
+
+    since_5_4_3("lets them say goodbye, although that takes time", stage.sim(function()
+      local line, reason = rn.chan(), {}
+      local result = rn.go(function()
+        local _ <close> = closing(function(_, err)
+          assert(line:put "goodbye")
+          assert(line:take() == "farewell")
+          rn.sleep(10)
+          assert(rawequal(err, reason))
+        end)
+        rn.chan():take()
+      end)
+      rn.yield()
+      assert.is_true(rn.cancel(result, reason))
+      assert.equal("goodbye", line:take())
+      assert.is_false(result:closed())
+      line:put "farewell"
+      local _, err = result:take()
+      assert.is_true(rawequal(reason, err))
+      assert.equal(10, rn.now())
+    end))
+
+    since_5_4_3("is ended by a second one, which they get where they wait", stage.sim(function()
+      for _, catches in ipairs { false, true } do
+        local log = {}
+        local result = rn.go(function()
+          local _ <close> = closing(function(_, err) log[#log + 1] = "outer " .. err end)
+          local _ <close> = closing(function()
+            local ok, err = pcall(rn.sleep, 1000)
+            log[#log + 1] = ("inner %s %s"):format(ok, err)
+            if not catches then error(err, 0) end
+          end)
+          rn.chan():take()
+        end)
+        rn.yield()
+        rn.cancel(result, "first")
+        rn.yield()
+        assert.is_true(rn.cancel(result, "second"))
+        local _, err = result:take()
+        assert.equal(catches and "first" or "second", err)
+        assert.same({ "inner false second", "outer " .. err }, log)
+        assert.is_false(rn.cancel(result, "third"))
+      end
+    end))
+
+    since_5_4_3("that comes while they are closed after an error is raised there", stage.sim(function()
+      local seen
+      local result = rn.go(function()
+        local _ <close> = closing(function() seen = select(2, pcall(rn.sleep, 1000)) end)
+        error("oops", 0)
+      end)
+      rn.yield()
+      assert.is_true(rn.cancel(result, "enough"))
+      assert.same({ nil, "oops" }, { result:take() })
+      assert.equal("enough", seen)
+      assert.equal("oops", stage.heard()[1].err)
+    end))
+  end)
+
   describe("and errors", function()
     it("are not told of: it was asked for", stage.sim(function()
       local result = rn.go(rn.sleep, FOREVER)
