@@ -152,7 +152,7 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
     /* It could not be resumed, since somebody else has resumed it, and it is running now. */
     lua_pop(go->alt.co, 1);
-    go_bury_unstarted(L, S, go);
+    go_bury_unfit(L, S, go);
     return;
   }
   while (status != LUA_OK) {
@@ -191,7 +191,7 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, at);
 }
 
-void go_bury_unstarted(lua_State *L, Sched *S, Go *go) {
+void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L);
   anchor_push(L, go);
   go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
@@ -229,8 +229,22 @@ static bool is_cancellable(const Go *go) {
   return !(alt->flags & ALT_CALLBACK);
 }
 
+/* Whether a go block waits, but somebody has closed its coroutine with a hook that kept us from noticing. */
+static bool is_defunct(const Go *go) {
+  const Alt *alt = &go->alt;
+  lua_Debug ar;
+  if (!go->chan.slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
+  return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
+}
+
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
+  if (UNLIKELY(is_defunct(go))) {
+    lua_pushvalue(L, at);
+    go_bury(L, S, go);
+    lua_pop(L, 1);
+    return true;
+  }
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   chan_extras(L, at);

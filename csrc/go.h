@@ -30,13 +30,15 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
    does not hear of it. */
 bool go_is_cancellation(lua_State *L, int at, int err);
 
-/* Ends a go block that was to begin, but whose coroutine somebody else has resumed before. That is left as it is. */
-void go_bury_unstarted(lua_State *L, Sched *S, Go *go);
+/* Ends a go block that has had its turn, but whose coroutine somebody else has resumed before it began, or has closed with a
+   hook that kept us from noticing. The coroutine is left as it is. */
+void go_bury_unfit(lua_State *L, Sched *S, Go *go);
 
-/* Whether a go block that is to begin is as it was made. */
+/* Whether a go block that is not suspended in an operation is to begin, and is as it was made. */
 static inline bool go_can_begin(Go *go) {
+  bool is_new = go->alt.flags & ALT_BARE;
   if (!(go->alt.flags & ALT_CALLBACK)) go->alt.flags &= (uint8_t)~ALT_BARE;
-  return LIKELY(lua_status(go->alt.co) == LUA_OK && lua_gettop(go->alt.co) > go->alt.nresults + 1);
+  return LIKELY(is_new && lua_status(go->alt.co) == LUA_OK && lua_gettop(go->alt.co) > go->alt.nresults + 1);
 }
 
 /* Ends a go block whose coroutine lua_resume has left with that status and `n` results, other than by waiting. Does not
@@ -52,8 +54,8 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
 static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
   Go *go = sched_go(alt);
   int n;
-  if (UNLIKELY(alt->flags & ALT_BARE) && !go_can_begin(go)) {
-    go_bury_unstarted(L, S, go);
+  if (UNLIKELY(lua_status(alt->co) != LUA_YIELD || alt->flags & ALT_BARE) && !go_can_begin(go)) {
+    go_bury_unfit(L, S, go);
     return;
   }
   S->current = go;

@@ -466,8 +466,6 @@ describe("cancel", function()
   end)
 
   describe("of a go block with variables to be closed", function()
-    local since_5_4_3 = stage.is_5_4_3 and it or pending
-
     since_5_4_3("lets them say goodbye, although that takes time", stage.sim(function()
       local line, reason = rn.chan(), {}
       local result = rn.go(function()

@@ -533,7 +533,9 @@ describe("go", function()
     end
 
     for name, park in pairs(parks) do
-      local ways = { ["closed by others"] = close, ["resumed by others"] = resume, ["resumed and closed by others"] = wrong }
+      local ways = {
+        ["closed by others"] = close, ["resumed by others"] = resume, ["resumed and closed by others"] = wrong,
+      }
       for how, meddle in pairs(ways) do
         it(("%s in %s end the block and nothing else"):format(how, name), stage.sim(function()
           local ch = rn.chan()
@@ -632,6 +634,26 @@ describe("go", function()
       assert.matches("by somebody else", err)
       assert.equal(err, said)
       assert.equal(1, #stage.heard())
+    end))
+
+    it("closed by others while their hook raises can be cancelled, or end when they are woken", stage.sim(function()
+      local ch = rn.chan()
+      for _, wait in ipairs { function() return ch:take() end, function() return rn.alts { ch, rn.chan() } end } do
+        for _, is_woken in ipairs { false, true } do
+          local co
+          local result = rn.go(function()
+            co = coroutine.running()
+            wait()
+          end)
+          rn.yield()
+          debug.sethook(co, function() error("hook", 0) end, "c")
+          if is_woken then ch:offer "taken" end
+          coroutine.close(co)
+          assert.is_true(rn.cancel(result))
+          assert.matches("by somebody else", (select(2, result:take())))
+        end
+      end
+      assert.same({}, stage.others())
     end))
 
     it("whose variables are being closed may be closed or resumed, too", stage.sim(function()
