@@ -34,8 +34,14 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *
 }
 
 void chan_drop_first(Chan *ch, bool is_put) {
-  Link *first = is_put ? ch->puts.first : ch->takes.first;
-  chan_leave(CONTAINER_OF(first, Waiter, link));
+  Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
+  Alt *alt = w->alt;
+  if (alt->flags & ALT_AWAY) {
+    chan_leave(w);
+    return;
+  }
+  sched_withdraw(ch->sched, alt);
+  sched_wake(ch->sched, alt, 0);
 }
 
 /* ---- completing what waits ---- */

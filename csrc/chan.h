@@ -216,7 +216,8 @@ static inline bool chan_is_active(const Alt *alt) {
   return waits || alt->flags & ALT_BARE;
 }
 
-/* Takes the first waiter out of a queue, because it is not active any more. */
+/* Takes the first waiter out of a queue, because it is not active any more. Its go block ends at the latest when it gets its
+   turn. */
 void chan_drop_first(Chan *ch, bool is_put);
 
 /* The first waiting put, or take, or NULL. */

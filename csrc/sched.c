@@ -66,7 +66,7 @@ static bool leave_world(World *w, Alt *alt) {
 }
 
 void sched_withdraw(Sched *S, Alt *alt) {
-  /* One that was not active any more may have been dropped from a queue. */
+  /* One that its channels keep alive, and that was not active any more, may have been dropped from a queue. */
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].link.next) chan_leave(&alt->waiters[i]);
   }
