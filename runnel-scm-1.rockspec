@@ -29,6 +29,7 @@ build = {
         "csrc/driver.c",
         "csrc/go.c",
         "csrc/heap.c",
+        "csrc/keep.c",
         "csrc/lua_alts.c",
         "csrc/lua_buffer.c",
         "csrc/lua_chan.c",

@@ -6,6 +6,8 @@
 
 #include <lauxlib.h>
 
+#include "keep.h"
+
 enum { HAND_OVER_AT_LEAST = 1024 };
 
 /* How many go blocks are held that may be parked: those in the run queue are not. */
@@ -119,6 +121,8 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
     lua_rawset(L, -3);
     lua_pop(L, 2);
   }
+  lua_pushnil(L);
+  lua_setiuservalue(L, -2, GO_WAITS);
   lua_pop(L, 1);
 }
 
@@ -154,12 +158,40 @@ static bool have_extras(lua_State *L, const Alt *alt) {
   return have;
 }
 
+/* How many elements the table has that keeps alive what a parked alts waits on. */
+static uint32_t size_of_waits(const Alt *alt) { return alt->flags & ALT_SELECT ? alt->count + 1 : 0; }
+
+/* Sets what the block on top of the stack but one keeps alive, in GO_WAITS: its channel; or the table on top, which has room
+   for that, of the channels and the block of waiters of an alts. Pops the table. */
+static void set_waits(lua_State *L, const Alt *alt) {
+  if (alt->flags & ALT_SELECT) {
+    lua_pushvalue(alt->co, CHAN_FIRST_OP - 1);
+    lua_xmove(alt->co, L, 1);
+    lua_rawseti(L, -2, alt->count + 1);
+    for (uint32_t i = 0; i < alt->count; i++) {
+      push_channel(L, &alt->waiters[i]);
+      lua_rawseti(L, -2, i + 1);
+    }
+  } else if (alt->count) {
+    lua_pop(L, 1);
+    push_channel(L, &alt->waiters[0]);
+  }
+  lua_setiuservalue(L, -2, GO_WAITS);
+}
+
 /* Hands the block on top of the stack over. May raise, half way: what the channels then hold in vain does no harm. */
 static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
   Alt *alt = &go->alt;
   make_extras(L, alt);
+  uint32_t size = size_of_waits(alt);
+  if (size) lua_createtable(L, (int)size, 0);
+  else lua_pushnil(L);
   /* That has allocated, and so a finalizer may have woken the block, or even had it run and park elsewhere. */
-  if (!may_be_abandoned(go) || !have_extras(L, alt)) return;
+  if (!may_be_abandoned(go) || !have_extras(L, alt) || size_of_waits(alt) > size) {
+    lua_pop(L, 1);
+    return;
+  }
+  set_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
     push_channel(L, &alt->waiters[i]);
     chan_has_extras(L, lua_gettop(L));
@@ -232,6 +264,7 @@ void anchor_hand_over(lua_State *L) {
   a->passing = true;
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1); /* out of memory: the rest stays held */
   a->passing = false;
+  keep_trim(S);
   sweep_slots(L, a);
   set_limit(S);
 }

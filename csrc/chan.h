@@ -37,6 +37,10 @@ struct Sched;
 /* User values of a channel. */
 enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
 
+/* User value of a go block's result channel, which has its extras elsewhere: what it waits on while its channels keep it
+   alive (keep.h). */
+enum { GO_WAITS = CHAN_EXTRAS };
+
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
 
@@ -55,7 +59,8 @@ typedef enum ChanFlag {
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
   CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
   CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
-  CHAN_KILLED = 16384     /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
+  CHAN_KILLED = 16384,    /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
 } ChanFlag;
 
 typedef struct Chan {

@@ -16,7 +16,7 @@ enum {
    the guard (closing.h). The callers are functions that Lua calls, and have pushed no more than a few values: there is room
    on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n) {
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), GO_WAITS);
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
@@ -179,10 +179,11 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
 
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
-  /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on: to allocate
-     before it has left them might free them. */
+  /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on. */
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   sched_withdraw(S, &go->alt);
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, GO_WAITS);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   bool is_root = go == S->root;
   end(L, S, go, 0, at + 1);

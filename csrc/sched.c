@@ -6,6 +6,7 @@
 #include "anchor.h"
 #include "driver.h"
 #include "go.h"
+#include "keep.h"
 #include "report.h"
 #include "timeout.h"
 
@@ -383,5 +384,6 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_pushcclosure(L, drive, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVE);
   report_open(L);
+  keep_open(L);
   anchor_open(L);
 }

@@ -42,7 +42,8 @@ enum {
   SCHED_GUARD,       /* what is below everything else on the stack of a go block's coroutine; these are of closing.c */
   SCHED_CLOSER,      /* the function of a coroutine that closes the variables of a go block that has died */
   SCHED_MAKE_CLOSER, /* makes that coroutine */
-  SCHED_NUSER = SCHED_MAKE_CLOSER
+  SCHED_KEPT,        /* thread: the list of what go blocks wait on (keep.h) */
+  SCHED_NUSER = SCHED_KEPT
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -85,6 +86,8 @@ typedef struct Sched {
   Alt outside;        /* the operation that waits outside any go block; its results go to the mailbox */
   bool running;       /* the loop is running, further down on the C stack */
   bool stop;          /* what the loop waits for has come */
+  lua_State *kept;    /* the thread of SCHED_KEPT */
+  int kept_limit;     /* trim that list when it has so many entries */
   lua_State *closer;  /* the coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
