@@ -25,6 +25,7 @@ typedef struct Waiter {
   Alt *alt;          /* the decision that it belongs to */
   int at;            /* index in alt->co of the channel; the value of a put is at the next one */
   bool is_put;       /* in the queue of puts, or of takes */
+  bool is_kept;      /* of the first one of a block: it is in the scheduler's list (keep.h) */
 } Waiter;
 
 typedef enum AltState {

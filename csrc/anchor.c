@@ -12,6 +12,8 @@
 
 #include <lauxlib.h>
 
+#include "keep.h"
+
 enum {
   CHUNK = 512,          /* slots that are visited at a time, which takes 0.2 ms where all are handed over */
   CHUNK_EVERY = 128,    /* a chunk for so many more idle blocks */
@@ -126,6 +128,8 @@ void anchor_bring_back(lua_State *L, Sched *S, Go *go) {
     lua_rawset(L, -3);
     lua_pop(L, 2);
   }
+  lua_pushnil(L);
+  lua_setiuservalue(L, -2, GO_WAITS);
   lua_pop(L, 1);
 }
 
@@ -161,21 +165,44 @@ static bool have_extras(lua_State *L, const Alt *alt) {
   return have;
 }
 
+/* How many elements the table has that keeps alive what a parked alts waits on; 0 for a single operation. */
+static uint32_t size_of_waits(const Alt *alt) { return alt->flags & ALT_SELECT ? alt->count + 1 : 0; }
+
+/* Puts the channels and the block of waiters of an alts into the table on top of the stack, which has room for them. */
+static void fill_waits(lua_State *L, const Alt *alt) {
+  lua_pushvalue(alt->co, CHAN_FIRST_OP - 1);
+  lua_xmove(alt->co, L, 1);
+  lua_rawseti(L, -2, alt->count + 1);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
 /* Hands the block on top of the stack over. May raise, half way: what the channels then hold in vain does no harm. */
 static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
   Alt *alt = &go->alt;
+  int at = lua_gettop(L);
   make_extras(L, alt);
+  uint32_t size = size_of_waits(alt);
+  if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated, and so a finalizer may have woken the block, or even had it run and park elsewhere. */
-  if (!may_be_abandoned(go) || !have_extras(L, alt)) return;
+  if (!may_be_abandoned(go) || !have_extras(L, alt) || size_of_waits(alt) > size) {
+    lua_settop(L, at);
+    return;
+  }
+  if (size_of_waits(alt)) fill_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
     push_channel(L, &alt->waiters[i]);
     chan_has_extras(L, lua_gettop(L));
-    lua_pushvalue(L, -3);
+    lua_pushvalue(L, at);
     lua_pushboolean(L, 1);
     lua_rawset(L, -3);
-    lua_pop(L, 2);
+    lua_pop(L, size_of_waits(alt) ? 2 : 1);
   }
-  lua_pushvalue(L, -1);
+  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel */
+  lua_settop(L, at);
+  lua_pushvalue(L, at);
   lua_rawseti(L, away, go->chan.slot);
   lua_pushboolean(L, 0);
   lua_rawseti(L, anchors, go->chan.slot);
@@ -298,6 +325,7 @@ static int on_cycle(lua_State *L) {
   uint32_t share = a->size / CYCLE_SHARE;
   if (a->failed) a->failed = false;
   else go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+  keep_tend(L, S); /* after the visits: what waits of go blocks that were handed over is not needed any more */
   if (!made) { /* this one serves again, which takes no memory */
     lua_getmetatable(L, 1);
     lua_setmetatable(L, 1);

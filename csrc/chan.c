@@ -34,8 +34,14 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *
 }
 
 void chan_drop_first(Chan *ch, bool is_put) {
-  Link *first = is_put ? ch->puts.first : ch->takes.first;
-  chan_leave(CONTAINER_OF(first, Waiter, link));
+  Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
+  Alt *alt = w->alt;
+  if (alt->flags & ALT_AWAY) {
+    chan_leave(w);
+    return;
+  }
+  sched_withdraw(ch->sched, alt);
+  sched_wake(ch->sched, alt, 0);
 }
 
 /* ---- completing what waits ---- */
@@ -307,8 +313,9 @@ bool chan_has_extras(lua_State *L, int at) {
     lua_pushnil(L);
     return false;
   }
-  if (lua_getiuservalue(L, at, CHAN_EXTRAS) == LUA_TNONE) {
-    lua_pop(L, 1);
+  if (!(ch->flags & CHAN_GO)) {
+    lua_getiuservalue(L, at, CHAN_EXTRAS);
+  } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
     lua_pushvalue(L, at);
     lua_rawget(L, -2);
@@ -326,15 +333,18 @@ void chan_extras(lua_State *L, int at) {
     return;
   }
   lua_pop(L, 1);
+  Chan *ch = (Chan *)lua_touserdata(L, at);
   lua_pushvalue(L, -1);
-  if (!lua_setiuservalue(L, at, CHAN_EXTRAS)) {
+  if (!(ch->flags & CHAN_GO)) {
+    lua_setiuservalue(L, at, CHAN_EXTRAS);
+  } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_EXTRAS);
     lua_pushvalue(L, at);
     lua_pushvalue(L, -3);
     lua_rawset(L, -3);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
   }
-  ((Chan *)lua_touserdata(L, at))->flags |= CHAN_HAS_EXTRAS;
+  ch->flags |= CHAN_HAS_EXTRAS;
 }
 
 void chan_extra(lua_State *L, int at, ChanExtra key) {

@@ -25,15 +25,21 @@
 
 #include "alt.h"
 #include "buffer.h"
-#include "unwind.h"
 
 struct Sched;
+
+/* Whether this is Lua 5.4.0 to 5.4.3, for all of which that number is the same. */
+#define BEFORE_LUA_5_4_4 (LUA_VERSION_RELEASE_NUM < 50404)
 
 /* Pending puts, and pending takes, that one channel accepts (core.async's limit). */
 #define CHAN_MAX_PENDING 1024
 
 /* User values of a channel. */
 enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
+
+/* User value of a go block's result channel, which has its extras elsewhere: what it waits on while its channels keep it
+   alive (keep.h). */
+enum { GO_WAITS = CHAN_EXTRAS };
 
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
@@ -51,7 +57,10 @@ typedef enum ChanFlag {
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
   CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
-  CHAN_ADMITTING = 4096   /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384,    /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
 } ChanFlag;
 
 typedef struct Chan {
@@ -61,7 +70,7 @@ typedef struct Chan {
   List takes;          /* waiting takes */
   uint32_t ntakes;     /* how many takes wait */
   uint32_t nputs;      /* how many puts wait: those of ports may be any number */
-  uint16_t flags;      /* of ChanFlag */
+  uint32_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
   uint32_t slot;       /* of a go block's result channel: its place in SCHED_ANCHORS, 0 once it has ended */
   uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
@@ -174,7 +183,8 @@ typedef enum ChanExtra {
   EXTRA_DONE,     /* a channel that closes when it does */
   EXTRA_ON_CLOSE, /* a function that is called then (on_close.c) */
   EXTRA_GO,       /* the name of the go block whose result channel it is */
-  EXTRA_CANCEL    /* what that go block was cancelled with: an error that on_error does not hear of */
+  EXTRA_CANCEL,   /* what that go block was cancelled with: an error that on_error does not hear of */
+  EXTRA_CANCEL_2  /* the same, of one that was cancelled again while its variables were being closed */
 } ChanExtra;
 
 /* Pushes the table of extras, made when it is missing. */
@@ -211,7 +221,8 @@ static inline bool chan_is_active(const Alt *alt) {
   return waits || alt->flags & ALT_BARE;
 }
 
-/* Takes the first waiter out of a queue, because it is not active any more. */
+/* Takes the first waiter out of a queue, because it is not active any more. Its go block ends at the latest when it gets its
+   turn. */
 void chan_drop_first(Chan *ch, bool is_put);
 
 /* The first waiting put, or take, or NULL. */

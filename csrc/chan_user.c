@@ -26,11 +26,11 @@ static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *wha
   S->inside = what;
   ch->flags |= CHAN_BUSY;
   int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
-  ch->flags &= (uint16_t)~CHAN_BUSY;
+  ch->flags &= ~(uint32_t)CHAN_BUSY;
   S->inside = outer;
   lua_replace(L, base);
   if (UNLIKELY(ch->flags & CHAN_CLOSE_LATER)) {
-    ch->flags &= (uint16_t)~CHAN_CLOSE_LATER;
+    ch->flags &= ~(uint32_t)CHAN_CLOSE_LATER;
     chan_close(L, ch, at, 0);
   }
   return status == LUA_OK;
@@ -350,7 +350,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   }
   deliver(L, at, alt, port, ok, FALSE_INSTEAD);
   lua_settop(L, top);
-  ch->flags = (uint16_t)((ch->flags & ~CHAN_ADMITTING) | outer);
+  ch->flags = (ch->flags & ~(uint32_t)CHAN_ADMITTING) | outer;
 }
 
 /* Admits waiting puts while there is room. */

@@ -4,18 +4,19 @@
 #include <lauxlib.h>
 
 #include "anchor.h"
+#include "closing.h"
 #include "report.h"
 
-/* Arguments of a go block's function, at most: Alt.nresults counts them. */
-enum { MAX_ARGUMENTS = 65000 };
+enum {
+  MAX_ARGUMENTS = 65000,             /* of a go block's function, at most: Alt.nresults counts them */
+  FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
+};
 
-/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
-
-   Below them its stack has the scheduler, to be closed: where somebody closes the coroutine behind our back, its __close
-   (on_coroutine_closed) ends the go block properly. */
+/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine, above
+   the guard (closing.h). The callers are functions that Lua calls, and have pushed no more than a few values: there is room
+   on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n) {
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), GO_WAITS);
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
@@ -23,12 +24,10 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
-  go->alt = (Alt){.co = co, .state = ALT_NEW};
+  go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   lua_setiuservalue(L, at, CHAN_VALUES);
-  if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
-  lua_pushvalue(L, SCHED_SELF);
-  lua_xmove(L, co, 1);
-  lua_toclose(co, 1);
+  if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) luaL_error(L, "too many arguments for a go block");
+  closing_guard(L, co);
   anchor_hold(L, S, go, at); /* the last that may raise */
   lua_insert(L, at - n);
   lua_xmove(L, co, n);
@@ -37,7 +36,6 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
 
 Go *go_spawn(lua_State *L, Sched *S, int nargs) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
-  nargs = unwind_wrap(L, nargs);
   Go *go = new_go(L, S, nargs + 1);
   go->alt.nresults = (uint16_t)nargs;
   sched_ready(S, &go->alt);
@@ -46,15 +44,8 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs) {
 
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   Go *go = new_go(L, S, n);
-  go->alt.flags = ALT_CALLBACK | ALT_BARE;
+  go->alt.flags |= ALT_CALLBACK;
   return go;
-}
-
-void go_empty(Sched *S, Go *go, lua_State *co) {
-  go->alt.co = co;
-  S->current = go;
-  lua_settop(co, 0);
-  S->current = NULL;
 }
 
 /* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
@@ -64,7 +55,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;
-  go->chan.flags &= (uint16_t)~CHAN_RESULT;
+  go->chan.flags &= ~(uint32_t)CHAN_RESULT;
   lua_pushnil(L);
   lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
@@ -78,55 +69,61 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   int top = lua_gettop(L), result = 0;
   if (LIKELY(go != S->root)) {
     if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
-      lua_settop(co, -n); /* the first result is on top */
+      if (n > 1) lua_settop(co, -n); /* the first result is on top */
       lua_xmove(co, L, 1);
       result = top + 1;
     }
-    go_empty(S, go, co);
+    closing_finish(S, go, co);
   } /* else they are all wanted: sched_run's caller takes them from the coroutine, which it holds */
   end(L, S, go, result, 0);
   lua_settop(L, top);
 }
 
 bool go_is_cancellation(lua_State *L, int at, int err) {
-  chan_extra(L, at, EXTRA_CANCEL);
-  bool is = !lua_isnil(L, -1) && lua_rawequal(L, -1, err);
-  lua_pop(L, 1);
+  bool is = false;
+  for (ChanExtra key = EXTRA_CANCEL; key <= EXTRA_CANCEL_2 && !is; key++) {
+    chan_extra(L, at, key);
+    is = !lua_isnil(L, -1) && lua_rawequal(L, -1, err);
+    lua_pop(L, 1);
+  }
   return is;
 }
 
-/* A go block has raised the error on top of L, which is popped. Its own stack may have no room for one value more. */
+/* Makes the error on top of L, which is popped, that of the root: whoever runs it raises it. */
+static void fail_root(lua_State *L, Sched *S, Go *root) {
+  root->alt.flags |= ALT_RAISE;
+  lua_settop(S->outside.co, 0);
+  lua_xmove(L, S->outside.co, 1);
+}
+
+/* A go block has died, and all its variables are closed. On top of L, and popped: the error, the traceback, the name. */
 static void ended_badly(lua_State *L, Sched *S, Go *go) {
-  lua_State *co = go->alt.co;
-  int top = lua_gettop(L) - 1;
-  anchor_push(L, go);
-  report_death(L, top + 2, go_is_cancellation(L, top + 2, top + 1));
-  lua_remove(L, top + 2); /* error, traceback, name */
-  /* Runs the __close of its variables, which may replace the error. They belong to the go block, but cannot park. */
-#if LUA_VERSION_RELEASE_NUM >= 50406
-  int status = lua_closethread(co, L);
-#else
-  int status = lua_resetthread(co);
-#endif
-  S->current = NULL;
-  if (status != LUA_OK) {
-    lua_xmove(co, L, 1);
-    lua_replace(L, top + 1);
-  }
+  int top = lua_gettop(L) - 3;
   bool is_root = go == S->root;
+  S->current = NULL;
   end(L, S, go, 0, top + 1);
   bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
   lua_settop(L, top + 3);
-  if (is_root) {
-    /* Whoever runs it raises the error. */
-    go->alt.flags |= ALT_RAISE;
-    lua_settop(L, top + 1);
-    lua_xmove(L, co, 1);
-  } else if (is_asked_for) {
-    lua_settop(L, top);
-  } else {
+  if (!is_root && !is_asked_for) {
     report_error(L);
+    return;
   }
+  lua_settop(L, top + 1);
+  if (is_root) fail_root(L, S, go);
+  lua_settop(L, top);
+}
+
+/* A go block dies of the error on top of L, which is popped. Its own stack may have no room for one value more. Returns how
+   many values its closer is to be resumed with, or 0 when there is nothing left to close, and it has ended. */
+static int dies(lua_State *L, Sched *S, Go *go) {
+  int err = lua_gettop(L);
+  anchor_push(L, go);
+  report_death(L, err + 1, go_is_cancellation(L, err + 1, err));
+  lua_remove(L, err + 1); /* error, traceback, name */
+  go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
+  int n = closing_start(L, S, go);
+  if (n == 0) ended_badly(L, S, go);
+  return n;
 }
 
 /* Protected: there may be no memory for the message, and then it is that which the go block dies of. */
@@ -135,25 +132,93 @@ static int raise_yielded(lua_State *L) {
                        "or call the code that yields in a coroutine of its own");
 }
 
-/* A go block's coroutine has yielded, but not by an operation of ours. */
-static void yielded(lua_State *L, Sched *S, Go *go, int n) {
+/* A go block's coroutine has yielded `n` values, but not by an operation of ours: it dies, as of dies(). */
+static int yielded(lua_State *L, Sched *S, Go *go, int n) {
+  uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
   lua_pop(go->alt.co, n);
   go->alt.flags |= ALT_CALLBACK; /* a finalizer may resume it before it is closed; it cannot park any more */
-  lua_pushcfunction(L, raise_yielded);
-  lua_pcall(L, 0, 0, 0);
-  ended_badly(L, S, go);
+  if (go->chan.flags & CHAN_KILLED) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  } else {
+    lua_pushcfunction(L, raise_yielded);
+    lua_pcall(L, 0, 0, 0);
+  }
+  n = dies(L, S, go);
+  go->alt.flags = (uint8_t)((go->alt.flags & ~ALT_CALLBACK) | is_callback);
+  return n;
+}
+
+void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
+  if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
+    /* It could not be resumed, since somebody else has resumed it, and it is running now. */
+    lua_pop(go->alt.co, 1);
+    go_bury_unfit(L, S, go);
+    return;
+  }
+  while (status != LUA_OK) {
+    if (status == LUA_YIELD) {
+      if (go->alt.state != ALT_IDLE) return; /* a variable that is being closed waits */
+      n = yielded(L, S, go, n);
+    } else {
+      lua_xmove(go->alt.co, L, 1);
+      n = dies(L, S, go);
+    }
+    if (n == 0) return;
+    S->current = go;
+    status = lua_resume(go->alt.co, NULL, n, &n);
+  }
+  if (go->chan.flags & CHAN_DYING) {
+    lua_State *co = go->alt.co;
+    lua_xmove(co, L, 3);
+    closing_finish(S, go, co);
+    ended_badly(L, S, go);
+  } else {
+    ended_well(L, S, go, n - 1); /* Lua counts the guard among them */
+  }
 }
 
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
-  /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on: to allocate
-     before it has left them might free them. */
+  /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on. */
   if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
   sched_withdraw(S, &go->alt);
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, GO_WAITS);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
-  if (go == S->root) go->alt.flags |= ALT_RAISE | ALT_BARE; /* its coroutine has neither results nor the error */
+  bool is_root = go == S->root;
   end(L, S, go, 0, at + 1);
+  lua_settop(L, at + 1);
+  if (is_root) fail_root(L, S, go);
   lua_settop(L, at);
+}
+
+void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
+  int top = lua_gettop(L);
+  anchor_push(L, go);
+  go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
+  S->current = NULL;
+  go_bury(L, S, go);
+  lua_settop(L, top);
+}
+
+/* What a go block does that was killed, whoever resumes it. */
+static int stay_killed(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_settop(L, 0);
+  return lua_yieldk(L, 0, 0, stay_killed);
+}
+
+int go_kill(lua_State *L, Go *go) {
+  Sched *S = go->chan.sched;
+  if (go->alt.flags & ALT_AWAY) anchor_bring_back(L, S, go);
+  if (go->alt.state != ALT_READY) {
+    sched_withdraw(S, &go->alt);
+    sched_ready(S, &go->alt);
+  }
+  go->alt.nresults = 0;
+  go->chan.flags |= CHAN_KILLED;
+  return stay_killed(L, LUA_YIELD, 0);
 }
 
 /* Whether there is something left to cancel. Not in a go block that has ended, or was left behind by a simulation; nor where
@@ -165,8 +230,22 @@ static bool is_cancellable(const Go *go) {
   return !(alt->flags & ALT_CALLBACK);
 }
 
+/* Whether a go block waits, but somebody has closed its coroutine with a hook that kept us from noticing. */
+static bool is_defunct(const Go *go) {
+  const Alt *alt = &go->alt;
+  lua_Debug ar;
+  if (!go->chan.slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
+  return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
+}
+
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
+  if (UNLIKELY(is_defunct(go))) {
+    lua_pushvalue(L, at);
+    go_bury(L, S, go);
+    lua_pop(L, 1);
+    return true;
+  }
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   chan_extras(L, at);
@@ -174,7 +253,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   lua_pushvalue(L, reason);
-  lua_rawseti(L, -2, EXTRA_CANCEL);
+  lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? EXTRA_CANCEL_2 : EXTRA_CANCEL);
   lua_pop(L, 1);
   /* Parked but in no queue: committed, and what completes it has called code of the user's. */
   bool is_parked = alt->state == ALT_PARKED && alt->count;
@@ -191,42 +270,8 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   return true;
 }
 
-/* __close of the scheduler, at the bottom of every go block's coroutine: (scheduler, error). */
-static int on_coroutine_closed(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->current && S->current->alt.co == L) return 0; /* it has ended, and this is us */
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    lua_settop(L, 0);
-    anchor_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go && go->alt.co == L) {
-      go_bury(L, S, go);
-      break;
-    }
-  }
-  return 0;
-}
-
-void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
-  if (status == LUA_YIELD) {
-    yielded(L, S, go, n);
-  } else if (status == LUA_OK) {
-    ended_well(L, S, go, n - 1); /* Lua counts what the stack began with among them */
-  } else {
-    lua_xmove(go->alt.co, L, 1);
-    ended_badly(L, S, go);
-  }
-}
-
 void go_open(lua_State *L) {
-  unwind_open(L);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_coroutine_closed, 1);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
-  lua_pop(L, 1);
   lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
   lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  closing_open(L);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "chan_user.h"
+#include "keep.h"
 #include "lua_face.h"
 #include "report.h"
 
@@ -174,8 +175,9 @@ static Waiter *pooled_block(lua_State *L, Sched *S, int n) {
 
 /* Puts a new one there. */
 static Waiter *new_block(lua_State *L, int n) {
-  int pool = pool_for(n);
-  Waiter *block = (Waiter *)lua_newuserdatauv(L, (size_t)(pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n) * sizeof(Waiter), 0);
+  int pool = pool_for(n), size = pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n;
+  Waiter *block = (Waiter *)lua_newuserdatauv(L, (size_t)size * sizeof(Waiter), 0);
+  for (int i = 0; i < size; i++) block[i] = (Waiter){.link = {NULL, NULL}};
   lua_replace(L, BLOCK);
   return block;
 }
@@ -268,6 +270,8 @@ static int alts(lua_State *L, uint8_t flags) {
     waiters = new_block(L, n);
   }
   Alt *alt = sched_waiter(L, S, name_of(flags));
+  keep_block(L, S, waiters, BLOCK);
+  for (int i = 0; i < n; i++) keep_channel(L, ops[i].ch, channel_at(i));
   queue_all(L, alt, waiters, ops, n, flags);
   int results = sched_wait(L, S, alt, name_of(flags), alts_resumed);
   put_block(L, S, n); /* only outside a go block does it get here */

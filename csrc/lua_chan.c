@@ -1,6 +1,7 @@
 /* lua_chan.c: channels as Lua sees them: their constructor and methods. */
 #include "chan_user.h"
 #include "go.h"
+#include "keep.h"
 #include "lua_face.h"
 #include "report.h"
 #include "timeout.h"
@@ -24,6 +25,7 @@ static void check_value(lua_State *L, int i, const char *what) {
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
   if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
+  keep_channel(L, ch, 1);
   alt->state = ALT_PARKED;
   alt->waiters = &alt->own.waiter;
   alt->count = 1;

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <math.h>
 
+#include "closing.h"
 #include "driver.h"
 #include "go.h"
 #include "lua_face.h"
@@ -37,14 +38,13 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
     return report_deadlock(L, what);
   }
   if (go->alt.flags & ALT_RAISE) {
-    if (go->alt.flags & ALT_BARE) lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
-    else lua_xmove(co, L, 1);
+    lua_xmove(S->outside.co, L, 1);
     return lua_error(L);
   }
-  int n = lua_gettop(co) - 1; /* below them is the scheduler, with which every go block's stack begins */
+  int n = lua_gettop(co) - 1; /* below them is the guard */
   luaL_checkstack(L, n, NULL);
   lua_xmove(co, L, n);
-  go_empty(S, go, co);
+  closing_finish(S, go, co);
   return n;
 }
 

@@ -1,6 +1,7 @@
 /* lua_scope.c: what scopes (lua/runnel/scope.lua) need of the core: to learn of every end of a go block, and to wait. */
 #include "anchor.h"
 #include "go.h"
+#include "keep.h"
 #include "lua_face.h"
 
 /* The function has returned what lies above the guard. */
@@ -43,6 +44,7 @@ static int core_join(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
   Alt *alt = sched_waiter(L, ch->sched, "a scope");
+  keep_channel(L, ch, 1);
   alt->state = ALT_PARKED;
   alt->waiters = &alt->own.waiter;
   alt->count = 1;

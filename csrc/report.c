@@ -79,14 +79,12 @@ void report_call(lua_State *L, int nargs, const char *inside, int at) {
 static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
-  bool is_unwound = BEFORE_LUA_5_4_3 && !(go->alt.flags & ALT_CALLBACK); /* then its stack has nothing of it any more */
-  if (is_unwound) report_push_traceback(L);
-  else if (!is_cancelled) luaL_traceback(L, go->alt.co, NULL, 0);
-  if (is_cancelled) {
-    lua_settop(L, 2);
-    lua_pushnil(L);
-  }
+  if (is_cancelled) lua_pushnil(L);
+  else luaL_traceback(L, go->alt.co, NULL, 0);
   report_go_name(L, go, 1);
+  /* It keeps its name while its variables are being closed. */
+  lua_pushvalue(L, -1);
+  chan_set_extra(L, 1, EXTRA_GO);
   return 2;
 }
 
@@ -147,6 +145,11 @@ void report_go_name(lua_State *L, Go *go, int at) {
       return;
     }
     push_function(co, go->alt.nresults);
+    if (!lua_isfunction(co, -1)) { /* something else that can be called */
+      lua_pop(co, 1);
+      lua_pushliteral(L, "[C]");
+      return;
+    }
     lua_getinfo(co, ">S", &ar);
   }
   if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);

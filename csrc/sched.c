@@ -6,6 +6,7 @@
 #include "anchor.h"
 #include "driver.h"
 #include "go.h"
+#include "keep.h"
 #include "report.h"
 #include "timeout.h"
 
@@ -66,7 +67,7 @@ static bool leave_world(World *w, Alt *alt) {
 }
 
 void sched_withdraw(Sched *S, Alt *alt) {
-  /* One that was not active any more may have been dropped from a queue. */
+  /* One that its channels keep alive, and that was not active any more, may have been dropped from a queue. */
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].link.next) chan_leave(&alt->waiters[i]);
   }
@@ -247,7 +248,7 @@ void sched_end_world(lua_State *L, Sched *S) {
   Timer *timer;
   while ((timer = heap_first(&world->heap)) != NULL) {
     heap_remove(&world->heap, timer);
-    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= (uint16_t)~CHAN_TIMEOUT;
+    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
   S->world = *world->outer;
@@ -277,7 +278,9 @@ static int cannot_wait(lua_State *L, const char *what, const char *where) {
 static int raise_cancelled(lua_State *L, Go *go) {
   go->alt.flags &= (uint8_t)~ALT_CANCEL;
   anchor_push(L, go);
-  chan_extra(L, lua_gettop(L), EXTRA_CANCEL);
+  int at = lua_gettop(L);
+  chan_extra(L, at, EXTRA_CANCEL_2);
+  if (lua_isnil(L, -1)) chan_extra(L, at, EXTRA_CANCEL);
   return lua_error(L);
 }
 
@@ -313,12 +316,7 @@ static void raise_what_is_to_be(lua_State *L, Alt *alt) {
 
 int sched_resumed(lua_State *L, Alt *alt) {
   if (UNLIKELY(alt->state != ALT_IDLE)) {
-    Go *go = sched_go(alt);
-    Sched *S = go->chan.sched;
-    if (alt->flags & ALT_AWAY) anchor_bring_back(L, S, go);
-    anchor_push(L, go);
-    go_bury(L, S, go);
-    return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
+    return go_kill(L, sched_go(alt));
   }
   alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
   if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_what_is_to_be(L, alt);
@@ -389,5 +387,6 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_pushcclosure(L, drive, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVE);
   report_open(L);
+  keep_open(L);
   anchor_open(L);
 }

@@ -41,8 +41,11 @@ enum {
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
-  SCHED_UNWIND,      /* what calls the function of a go block (unwind.h), or nil */
-  SCHED_NUSER = SCHED_UNWIND
+  SCHED_GUARD,       /* what is below everything else on the stack of a go block's coroutine; these are of closing.c */
+  SCHED_CLOSER,      /* the function of a coroutine that closes the variables of a go block that has died */
+  SCHED_MAKE_CLOSER, /* makes that coroutine */
+  SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
+  SCHED_NUSER = SCHED_KEPT
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -81,6 +84,12 @@ typedef struct Anchors {
   bool failed;    /* for want of memory the last visits ended early */
 } Anchors;
 
+typedef struct Kept {
+  uint32_t size; /* entries, and the gap among them */
+  uint32_t next; /* entries that the lap has looked at */
+  uint32_t to;   /* those of them that are needed, which come first; then there is the gap */
+} Kept;
+
 typedef struct Sched {
   World world;        /* time and the run queue */
   Go *current;        /* the go block that is running, or NULL */
@@ -88,6 +97,8 @@ typedef struct Sched {
   Alt outside;        /* the operation that waits outside any go block; its results go to the mailbox */
   bool running;       /* the loop is running, further down on the C stack */
   bool stop;          /* what the loop waits for has come */
+  Kept kept;          /* bookkeeping of SCHED_KEPT */
+  lua_State *closer;  /* the coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
@@ -173,7 +184,8 @@ void sched_reserve_timer(lua_State *L, Sched *S);
 void sched_sleep(Sched *S, Alt *alt, int64_t deadline);
 
 /* Runs until `root` has ended, or with NULL until nothing is ready, timed or alive. Returns false when that came before
-   root had ended. The results of root, or its error, are then on top of its coroutine, which the caller must hold. */
+   root had ended. The results of root are then on top of its coroutine, which the caller must hold; or its error is on the
+   mailbox, and root has ALT_RAISE. */
 bool sched_run(lua_State *L, Sched *S, Go *root);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have

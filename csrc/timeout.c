@@ -87,6 +87,6 @@ void timeout_fire(lua_State *L, Timer *timer) {
     }
   }
   chan_close(L, &t->chan, 0, 0);
-  t->chan.flags &= (uint16_t)~CHAN_TIMEOUT;
+  t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
   lua_settop(L, table - 1);
 }

@@ -3,6 +3,8 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local since_5_4_3 = stage.is_5_4_3 and it or pending
 
+local function closing(f) return setmetatable({}, { __close = f }) end
+
 describe("go", function()
   before_each(stage.open)
   after_each(stage.close)
@@ -244,8 +246,6 @@ describe("go", function()
   end)
 
   describe("variables to be closed", function()
-    local function closing(f) return setmetatable({}, { __close = f }) end
-
     it("are closed when the block ends", stage.sim(function()
       local log = {}
       rn.go(function()
@@ -306,16 +306,141 @@ describe("go", function()
       assert.equal(1, #stage.heard())
     end))
 
-    since_5_4_3("cannot park while the block dies", stage.sim(function()
-      local ch = rn.chan()
-      local _, err = rn.go(function()
-        local _ <close> = closing(function() ch:take() end)
-        error("first", 0)
-      end):take()
-      assert.matches("take would have to wait, which is impossible", err)
-      assert.equal(0, ch:stats().takes)
-      assert.equal(1, #stage.heard())
-    end))
+    describe("while the block dies of an error", function()
+      -- Ways to wait for half a second.
+      local waits = {
+        put = function(ch) assert.is_true(ch:put "from a dying block") end,
+        take = function(ch)
+          rn.go(function()
+            rn.sleep(500)
+            ch:put "to a dying block"
+          end)
+          assert.equal("to a dying block", ch:take())
+        end,
+        alts = function() assert.is_nil((rn.alts { rn.chan(), rn.timeout(500) })) end,
+        sleep = function() rn.sleep(500) end,
+        ["take from a go block"] = function()
+          assert.equal("slept", rn.go(function()
+            rn.sleep(500)
+            return "slept"
+          end):take())
+        end,
+      }
+      for name, wait in pairs(waits) do
+        since_5_4_3(("can wait in %s, each in its turn"):format(name), stage.sim(function()
+          local log, ch = {}, rn.chan()
+          local result = rn.go(function()
+            local _ <close> = closing(function(_, err) log[#log + 1] = "first " .. err end)
+            local _ <close> = closing(function(_, err)
+              wait(ch)
+              log[#log + 1] = "second " .. err
+            end)
+            local _ <close> = closing(function(_, err)
+              rn.yield()
+              log[#log + 1] = "third " .. err
+            end)
+            rn.sleep(1)
+            error("oops", 0)
+          end)
+          rn.sleep(400)
+          assert.same({ "third oops" }, log)
+          assert.is_false(result:closed())
+          if name == "put" then assert.equal("from a dying block", ch:take()) end
+          assert.same({ nil, "oops" }, { result:take() })
+          assert.same({ "third oops", "second oops", "first oops" }, log)
+          local heard = stage.heard()
+          assert.equal(1, #heard)
+          assert.equal("oops", heard[1].err)
+          assert.matches("in function 'error'", heard[1].trace)
+          assert.same({}, stage.others())
+        end))
+      end
+
+      since_5_4_3("can replace the error after they have waited", stage.sim(function()
+        local seen
+        local result = rn.go(function()
+          local _ <close> = closing(function(_, err) seen = err end)
+          local _ <close> = closing(function()
+            rn.sleep(1)
+            error("second", 0)
+          end)
+          error("first", 0)
+        end)
+        assert.same({ nil, "second" }, { result:take() })
+        assert.equal("second", seen)
+        assert.equal("second", stage.heard()[1].err)
+      end))
+
+      since_5_4_3("are closed, the rest of them, when one leaves by coroutine.yield", stage.sim(function()
+        local log = {}
+        local result = rn.go(function()
+          for i = 1, 3 do
+            rn.go(function() log[#log + 1] = i end)
+          end
+          local _ <close> = closing(function(_, err) log[#log + 1] = err end)
+          local _ <close> = closing(coroutine.yield)
+          local _ <close> = closing(coroutine.yield)
+          error("first", 0)
+        end)
+        local _, err = result:take()
+        assert.matches("was left by coroutine.yield", err)
+        assert.equal(4, #log)
+        assert.equal(1, #stage.heard())
+      end))
+
+      it("are closed with whatever can be called as their __close", stage.sim(function()
+        local log = {}
+        local callable = setmetatable({}, { __call = function(_, _, err) log[#log + 1] = "callable " .. err end })
+        local kinds = {
+          function() log[#log + 1] = "no parameters" end,
+          function(...) log[#log + 1] = ("variable %d %s"):format(select("#", ...), (select(2, ...))) end,
+          function(value, ...) log[#log + 1] = ("both %s %s"):format(type(value), (...)) end,
+          callable,
+        }
+        local result = rn.go(function()
+          local _ <close> = setmetatable({}, { __close = kinds[1] })
+          local _ <close> = setmetatable({}, { __close = kinds[2] })
+          local _ <close> = setmetatable({}, { __close = kinds[3] })
+          local _ <close> = setmetatable({}, { __close = kinds[4] })
+          local ch <close> = rn.chan()
+          log[1] = ch
+          for _ in pairs {} do error "never" end
+          error("oops", 0)
+        end)
+        result:take()
+        local ch = table.remove(log, 1)
+        assert.same({ nil, "oops" }, { ch:take() })
+        assert.same({ "callable oops", "both table oops", "variable 2 oops", "no parameters" }, log)
+        assert.equal(1, #stage.heard())
+      end))
+
+      it("are closed with many of them, at any depth", stage.sim(function()
+        local n = 0
+        local function nest(depth)
+          local _ <close> = closing(function() n = n + 1 end)
+          if depth == 0 then error("oops", 0) end
+          nest(depth - 1)
+        end
+        assert.same({ nil, "oops" }, { rn.go(nest, 999):take() })
+        assert.equal(1000, n)
+        assert.equal(1, #stage.heard())
+      end))
+
+      since_5_4_3("keep the block's name and place in rn.ps while they wait", stage.sim(function()
+        local result = rn.go(function()
+          rn.rename "worker"
+          local _ <close> = closing(function() rn.sleep(10) end)
+          error("oops", 0)
+        end)
+        rn.sleep(1)
+        local entry = stage.entry(result)
+        assert.equal("worker", entry.name)
+        assert.equal("sleeping", entry.state)
+        assert.matches("go_spec", entry.where)
+        result:take()
+        stage.heard()
+      end))
+    end)
 
     it("may park when the block ends well", stage.sim(function()
       local ch = rn.chan()
@@ -400,12 +525,18 @@ describe("go", function()
     }
     local function close(co) assert(coroutine.close(co)) end
     local function resume(co)
-      assert.is_false((coroutine.resume(co, "meddled")))
-      assert.equal(not stage.is_5_4_3, (coroutine.close(co))) -- resume leaves variables open, of whatever coroutine
+      for _ = 1, 2 do assert.same({ true }, { coroutine.resume(co, "meddled") }) end
+    end
+    local function wrong(co)
+      resume(co)
+      close(co)
     end
 
     for name, park in pairs(parks) do
-      for how, meddle in pairs { ["closed by others"] = close, ["resumed by others"] = resume } do
+      local ways = {
+        ["closed by others"] = close, ["resumed by others"] = resume, ["resumed and closed by others"] = wrong,
+      }
+      for how, meddle in pairs(ways) do
         it(("%s in %s end the block and nothing else"):format(how, name), stage.sim(function()
           local ch = rn.chan()
           local value, err, ended = meddled(function() return park(ch) end, meddle)
@@ -444,6 +575,7 @@ describe("go", function()
         coroutine.resume(co)
       end)
       assert.matches("by somebody else", err)
+      assert.equal(1, #stage.heard())
       assert.equal(0, ch:stats().takes)
       rn.go(function() ch:put "next" end)
       assert.equal("next", ch:take())
@@ -464,19 +596,84 @@ describe("go", function()
       assert.same({}, stage.others())
     end))
 
-    it("resumed by others catch the error where they wait, and are ended all the same", stage.sim(function()
+    it("resumed by others do not run on, although they wait inside a pcall", stage.sim(function()
       local ch = rn.chan()
-      local after
-      local value, err = meddled(function()
-        local ok, why = pcall(ch.take, ch)
-        after = { ok, why, pcall(ch.take, ch) }
+      local has_run_on, old
+      local value, err, ended, co = meddled(function()
+        old = coroutine.running()
+        pcall(ch.take, ch)
+        has_run_on = true
         return "result"
-      end, function(co) coroutine.resume(co) end)
+      end, resume)
       assert.is_nil(value)
       assert.matches("by somebody else", err)
-      assert.is_false(after[1])
-      assert.is_false(after[3])
+      assert.is_true(ended)
+      assert.is_nil(has_run_on)
       assert.equal(0, ch:stats().takes)
+      assert.equal(co, old)
+      assert.equal("dead", coroutine.status(co))
+      assert.is_true(coroutine.close(co))
+      assert.is_false((coroutine.resume(co)))
+      stage.heard()
+    end))
+
+    since_5_4_3("resumed by others close their variables, which may wait", stage.sim(function()
+      local said
+      local co
+      local result = rn.go(function()
+        co = coroutine.running()
+        local _ <close> = closing(function(_, err)
+          rn.sleep(1)
+          said = err
+        end)
+        rn.sleep(1000)
+      end)
+      rn.yield()
+      resume(co)
+      local _, err = result:take()
+      assert.matches("by somebody else", err)
+      assert.equal(err, said)
+      assert.equal(1, #stage.heard())
+    end))
+
+    it("closed by others while their hook raises can be cancelled, or end when they are woken", stage.sim(function()
+      local ch = rn.chan()
+      for _, wait in ipairs { function() return ch:take() end, function() return rn.alts { ch, rn.chan() } end } do
+        for _, is_woken in ipairs { false, true } do
+          local co
+          local result = rn.go(function()
+            co = coroutine.running()
+            wait()
+          end)
+          rn.yield()
+          debug.sethook(co, function() error("hook", 0) end, "c")
+          if is_woken then ch:offer "taken" end
+          coroutine.close(co)
+          assert.is_true(rn.cancel(result))
+          assert.matches("by somebody else", (select(2, result:take())))
+        end
+      end
+      assert.same({}, stage.others())
+    end))
+
+    it("whose variables are being closed may be closed or resumed, too", stage.sim(function()
+      for _, meddle in pairs { close, resume, wrong } do
+        local co, n = nil, 0
+        local result = rn.go(function()
+          local _ <close> = closing(function() n = n + 1 end)
+          local _ <close> = closing(function()
+            co = coroutine.running()
+            pcall(rn.sleep, 1000)
+          end)
+          error("oops", 0)
+        end)
+        rn.sleep(1)
+        if stage.is_5_4_3 then meddle(co) end
+        result:take()
+        assert.equal(1, n)
+        stage.heard()
+        assert.same({}, stage.others())
+      end
     end))
 
     it("cannot be resumed or closed from within", stage.sim(function()
@@ -746,6 +943,114 @@ describe("go", function()
       assert.equal("ready", stage.entry(result).state)
       rn.run()
       assert.is_nil(stage.entry(result))
+    end)
+  end)
+
+  describe("the end of a go block", function()
+    -- An innocent go block still runs, nothing is left, and the scheduler can be used.
+    local function assert_sound()
+      assert.equal("innocent", rn.run(function() return rn.go(function()
+        rn.yield()
+        return "innocent"
+      end):take() end))
+      assert.same({}, stage.others())
+    end
+
+    it("comes at any depth of nested C calls", function()
+      local ended, refused = 0, 0
+      local function nest(depth)
+        if depth < 250 then pcall(nest, depth + 1) end
+        local ok, value = pcall(rn.run, function()
+          local _ <close> = closing(function() ended = ended + 1 end)
+          return depth
+        end)
+        if ok then assert.equal(depth, value) else refused = refused + 1 end
+      end
+      pcall(nest, 1)
+      assert.is_true(ended > 100)
+      assert.is_true(refused > 0)
+      assert_sound()
+    end)
+
+    it("has as many levels of nested C calls for a go block as anywhere else", function()
+      local function depth(n)
+        local ok, deeper = pcall(depth, n + 1)
+        return ok and deeper or n
+      end
+      local function run_at(n) return n == 0 and rn.run(depth, 1) or select(2, pcall(run_at, n - 1)) end
+      local shallow = run_at(0)
+      assert.is_true(shallow > 100)
+      assert.equal(shallow, run_at(100))
+    end)
+
+    for _, event in ipairs { "c", "r", "l", "crl", "count" } do
+      it(("closes its result although its hook for %s raises"):format(event), function()
+        for _, f in pairs {
+          function() return "result" end,
+          function()
+            local _ <close> = closing(function() rn.yield() end)
+            rn.yield()
+            return "result"
+          end,
+          function() error("oops", 0) end,
+          function()
+            local _ <close> = closing(function() end)
+            rn.chan():take()
+          end,
+        } do
+          for at = 1, 12 do
+            local n = 0
+            local result = rn.go(function()
+              debug.sethook(function()
+                n = n + 1
+                if n >= at then error("hook", 0) end
+              end, event == "count" and "" or event, event == "count" and 1 or 0)
+              return f()
+            end)
+            rn.step()
+            rn.step()
+            rn.step()
+            local alive = rn.ps()[1]
+            if alive then assert.is_true(rn.cancel(result)) end
+            assert.equal(1, select("#", pcall(rn.run)))
+            assert.is_true(result:closed())
+            local value, err = result:poll()
+            assert.is_true(value == "result" or err ~= nil)
+            assert_sound()
+          end
+        end
+        stage.heard()
+      end)
+    end
+
+    it("comes where the stack has overflowed", function()
+      local function endless() return 1 + endless() end
+      local closed
+      local result = rn.go(function()
+        local _ <close> = closing(function() closed = true end)
+        endless()
+      end)
+      rn.run()
+      assert.matches("stack overflow", (select(2, result:poll())))
+      assert.is_true(closed)
+      assert.equal(1, #stage.heard())
+      assert_sound()
+    end)
+
+    it("is listed by a hook that looks at it", function()
+      local n = 0
+      rn.go(function()
+        debug.sethook(function()
+          for _, entry in ipairs(rn.ps()) do
+            assert.is_string(entry.name)
+            n = n + 1
+          end
+        end, "crl")
+        rn.yield()
+      end)
+      rn.run()
+      assert.is_true(n > 0)
+      assert_sound()
     end)
   end)
 

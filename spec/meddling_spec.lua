@@ -36,6 +36,36 @@ describe("a go block whose coroutine is closed from without", function()
     assert.same({}, stage.others())
   end)
 
+  it("may run a collection, in its variables, that would free what it waits on", function()
+    local kept = rn.chan()
+    local parks = {
+      function() rn.chan():take() end,
+      function() rn.chan():put "lost" end,
+      function() rn.alts { rn.chan(), kept, { rn.chan(), 1 } } end,
+      function() rn.go(function() rn.chan():take() end):take() end,
+      function() rn.alts { kept, rn.timeout(60000) } end,
+    }
+    for _, park in ipairs(parks) do
+      for _, is_handed_over in ipairs { false, true } do
+        local function park_with_variables()
+          local _ <close> = setmetatable({}, { __close = function() for _ = 1, 3 do collectgarbage() end end })
+          park()
+        end
+        local co, result = parked(park_with_variables)
+        local other = parked(park_with_variables)
+        if is_handed_over then for _ = 1, 2 do collectgarbage() end end
+        coroutine.close(other)
+        coroutine.close(co)
+        assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+        assert.equal(0, kept:stats().takes)
+        rn.go(function() kept:put "kept" end)
+        assert.equal("kept", kept:take())
+      end
+    end
+    for _ = 1, 4 do collectgarbage() end
+    assert.same({}, stage.others())
+  end)
+
   it("while its put goes through a transducer is done with, and the take goes on", function()
     local co, result
     local ch = rn.chan(1, xforms.map(function(v)

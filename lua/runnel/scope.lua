@@ -14,8 +14,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 
 -- What the scope raises where the guard is told of no error. on_error is told what there is to tell.
-local NO_ERROR =
-  "a go block of the scope has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
+local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed its coroutine"
 
 local UNTOLD = "not enough memory: a go block has ended, and could not tell its scope"
 
