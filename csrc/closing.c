@@ -6,7 +6,7 @@
 #include "anchor.h"
 #include "go.h"
 
-/* Lua 5.4.6 has a new name for it. None of its calls of ours count as nested in the caller's: see go_resume. */
+/* Closes all variables of a coroutine, protected. Lua 5.4.6 has a new name for it; nobody resumes it there: see go_resume. */
 static int close_coroutine(lua_State *co) {
 #if LUA_VERSION_RELEASE_NUM >= 50406
   return lua_closethread(co, NULL);
@@ -38,8 +38,8 @@ void closing_finish(Sched *S, Go *go, lua_State *co) {
   go->alt.co = co;
   S->current = go;
   if (UNLIKELY(lua_gethookmask(co))) lua_sethook(co, NULL, 0, 0);
-  /* With room for the call on its stack, nothing in it can fail. */
-  if (UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
+  /* With room for the call on its stack nothing in it can fail, but for too many nested C calls before Lua 5.4.4. */
+  if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
   lua_settop(co, 0);
   S->current = NULL;
 }

@@ -165,7 +165,7 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
     }
     if (n == 0) return;
     S->current = go;
-    status = lua_resume(go->alt.co, NULL, n, &n);
+    status = lua_resume(go->alt.co, go_resumer(L), n, &n);
   }
   if (go->chan.flags & CHAN_DYING) {
     lua_State *co = go->alt.co;

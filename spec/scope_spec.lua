@@ -332,6 +332,24 @@ describe("scope", function()
       assert.matches("after 10 ms", err)
     end))
 
+    since_5_4_3("ends variables that wait while they are closed", stage.sim(function()
+      local seen
+      local ok, err = pcall(rn.scope, function(s)
+        s:go(function()
+          local _ <close> = closing(function() seen = select(2, pcall(rn.sleep, FOREVER)) end)
+          rn.sleep(1)
+          error("oops", 0)
+        end)
+        rn.sleep(FOREVER)
+      end, { timeout = 10 })
+      assert.is_false(ok)
+      assert.matches("after 10 ms", err)
+      assert.equal(err, seen)
+      assert.equal(10, rn.now())
+      assert.equal("oops", stage.heard()[1].err) -- whose go block had not ended when the time was up
+      assert_none_left()
+    end))
+
     it("is forgotten when all have ended before", stage.sim(function()
       for _ = 1, 3 do
         assert.equal("result", rn.scope(function(s)
