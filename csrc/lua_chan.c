@@ -24,10 +24,7 @@ static void check_value(lua_State *L, int i, const char *what) {
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
   if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, is_put);
+  chan_wait_alone(ch, alt, 1, is_put);
   return sched_wait(L, ch->sched, alt, what, NULL);
 }
 
@@ -67,7 +64,7 @@ static int chan_lua_offer(lua_State *L) {
 static int core_offer_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   check_value(L, 2, "offer_each");
-  lua_Integer i = luaL_checkinteger(L, 3);
+  lua_Integer i = luaL_checkinteger(L, 3), first = i;
   lua_settop(L, 3);
   for (;; i++) {
     lua_rawgeti(L, 1, i);
@@ -75,6 +72,7 @@ static int core_offer_each(lua_State *L) {
     if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
     lua_settop(L, 3);
   }
+  sched_self(L)->world.moves += (uint32_t)(i - first) + 1; /* see lua_moving.c */
   lua_pushinteger(L, i);
   return 1;
 }
@@ -122,10 +120,7 @@ enum { CALLBACK_CHAN = 2 };
 /* Queues an operation whose callback will run in `go`. */
 static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
   sched_claim(L, ch->sched, &go->alt);
-  go->alt.state = ALT_PARKED;
-  go->alt.waiters = &go->alt.own.waiter;
-  go->alt.count = 1;
-  chan_wait(ch, &go->alt.own.waiter, &go->alt, CALLBACK_CHAN, is_put);
+  chan_wait_alone(ch, &go->alt, CALLBACK_CHAN, is_put);
   chan_check(ch);
 }
 
