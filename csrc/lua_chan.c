@@ -64,15 +64,16 @@ static int chan_lua_offer(lua_State *L) {
 static int core_offer_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   check_value(L, 2, "offer_each");
-  lua_Integer i = luaL_checkinteger(L, 3), first = i;
+  lua_Integer i = luaL_checkinteger(L, 3);
   lua_settop(L, 3);
   for (;; i++) {
     lua_rawgeti(L, 1, i);
     Chan *ch = face_to_chan(L, 4);
-    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
+    if (!ch) break;
+    ch->sched->world.moves++; /* see lua_moving.c */
+    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
     lua_settop(L, 3);
   }
-  sched_self(L)->world.moves += (uint32_t)(i - first) + 1; /* see lua_moving.c */
   lua_pushinteger(L, i);
   return 1;
 }

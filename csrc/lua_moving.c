@@ -14,8 +14,7 @@ enum { MOVES = 256 };
 static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
 
 /* Lets the other ready go blocks run; then `k` does the operation. */
-static int let_others_run(lua_State *L, const char *what, lua_KFunction k) {
-  Sched *S = sched_self(L);
+static int let_others_run(lua_State *L, Sched *S, const char *what, lua_KFunction k) {
   Alt *alt = sched_waiter(L, S, what);
   S->world.moves = 0;
   alt->nresults = 0;
@@ -34,8 +33,7 @@ static int park(lua_State *L, Chan *ch, const char *what, bool is_put) {
 
 /* ---- take ---- */
 
-static int take(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "take(ch)");
+static inline int take(lua_State *L, Chan *ch) {
   int n = chan_take(L, ch, 1);
   if (n == TAKE_WAIT) return park(L, ch, "take", false);
   ch->sched->world.moves++;
@@ -45,23 +43,20 @@ static int take(lua_State *L) {
 static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   sched_resumed(L, (Alt *)alt);
-  return take(L);
+  return take(L, (Chan *)lua_touserdata(L, 1));
 }
 
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
-  const Sched *S = sched_self(L);
-  lua_settop(L, 1);
-  return is_turn_over(S) ? let_others_run(L, "take", take_in_turn) : take(L);
+  Chan *ch = face_check_chan(L, 1, "take", "take(ch)");
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "take", take_in_turn) : take(L, ch);
 }
 
 /* ---- poll ---- */
 
-static int poll(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
-  const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
+static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
   int n = TAKE_WAIT;
-  if (!(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) n = chan_take(L, ch, 1);
+  if (LIKELY(!(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)))) n = chan_take(L, ch, 1);
   ch->sched->world.moves++;
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);
@@ -71,21 +66,20 @@ static int poll(lua_State *L) {
 static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   sched_resumed(L, (Alt *)alt);
-  return poll(L);
+  return poll(L, (Chan *)lua_touserdata(L, 1), (const Chan *)lua_touserdata(L, 2));
 }
 
 /* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let others run first. nil once `to`, which the value
    is meant for, is closed: then nothing is taken. */
 static int moving_poll(lua_State *L) {
-  const Sched *S = sched_self(L);
-  lua_settop(L, 2);
-  return is_turn_over(S) ? let_others_run(L, "poll", poll_in_turn) : poll(L);
+  Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
+  const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "poll", poll_in_turn) : poll(L, ch, to);
 }
 
 /* ---- put ---- */
 
-static int put(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put", "put(ch, v)");
+static inline int put(lua_State *L, Chan *ch) {
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) return park(L, ch, "put", true);
   ch->sched->world.moves++;
@@ -96,15 +90,14 @@ static int put(lua_State *L) {
 static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   sched_resumed(L, (Alt *)alt);
-  return put(L);
+  return put(L, (Chan *)lua_touserdata(L, 1));
 }
 
 /* put(ch, v) -> true | false */
 static int moving_put(lua_State *L) {
-  const Sched *S = sched_self(L);
-  lua_settop(L, 2);
-  luaL_checkany(L, 2);
-  return is_turn_over(S) ? let_others_run(L, "put", put_in_turn) : put(L);
+  Chan *ch = face_check_chan(L, 1, "put", "put(ch, v)");
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "put", put_in_turn) : put(L, ch);
 }
 
 /* ---- turns ---- */
@@ -116,7 +109,10 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
 
 /* turn(): lets the others run where it is time. For who moves values by alts: there others must not run in between, since
    several go blocks may use the same table of operations. */
-static int moving_turn(lua_State *L) { return is_turn_over(sched_self(L)) ? let_others_run(L, "yield", in_turn) : 0; }
+static int moving_turn(lua_State *L) {
+  Sched *S = sched_self(L);
+  return is_turn_over(S) ? let_others_run(L, S, "yield", in_turn) : 0;
+}
 
 /* ---- starting ---- */
 

@@ -9,10 +9,12 @@ local guard = {}
 
 -- ---- starting ----
 
----Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody cancels it
----(`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then what it was to feed would wait for
----ever; so `give_up(fed, reason, block)` is called, in which nothing can wait.
----@type fun(give_up: fun(fed: any, reason: any, block: runnel.Channel), fed: any, f: function, ...: any): runnel.Channel
+---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel)
+
+---Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody cancels
+---it (`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then what it was to feed would wait
+---for ever; so `give_up(fed, reason, block)` is called, in which nothing can wait.
+---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel
 guard.go = core.moving.go
 
 ---The usual `give_up`: closes a channel with the reason, or without one where there is no memory for that.

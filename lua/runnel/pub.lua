@@ -12,7 +12,7 @@ local check = require "runnel.check"
 local guard = require "runnel.guard"
 local mult = require "runnel.mult"
 
-local go = core.go
+local take, put = core.moving.take, core.moving.put
 
 ---@class runnel.Pub
 ---@field source runnel.Channel the channel
@@ -59,20 +59,25 @@ end
 
 local function publish(self)
   while true do
-    local value, err = self.source:take()
+    local value, err = take(self.source)
     if value == nil then return err end
     local ok, name = guard.call("the topic function of a pub", topic_of, self, value)
     local topic = ok and self.topics[name]
     -- A topic that goes while this waits takes what is put, and drops it.
-    if topic then guard.call("a topic of a pub", topic.ch.put, topic.ch, value) end
+    if topic then guard.call("a topic of a pub", put, topic.ch, value) end
   end
+end
+
+-- The source has closed, with that error if there is one, or the go block has died of it.
+local function finish(self, reason)
+  self.ended, self.reason = true, reason
+  for _, topic in ipairs(all_topics(self)) do guard.close(topic.ch, reason) end
 end
 
 -- The go block of a pub.
 local function run(self)
   local _, reason = guard.call("the source of a pub", publish, self)
-  self.ended, self.reason = true, reason
-  for _, topic in ipairs(all_topics(self)) do topic.ch:close(reason) end
+  finish(self, reason)
 end
 
 -- ---- the public functions ----
@@ -94,7 +99,7 @@ function pub.pub(ch, topic_fn, buf_fn)
   local self = setmetatable({
     source = ch, topic_fn = topic_fn, buf_fn = buf_fn, topics = {}, count = 0, ended = false,
   }, Pub)
-  go(run, self)
+  guard.go(finish, self, run, self)
   return self
 end
 
