@@ -72,16 +72,17 @@ void go_empty(Sched *S, Go *go, lua_State *co) {
   S->current = NULL;
 }
 
-/* Calls what wants to know that a go block, whose userdata is on top of L, has died for the reason at that index. Does not
-   raise: an error in it goes to on_error. */
-static void give_up(lua_State *L, int reason) {
+/* Calls what wants to know that a go block, whose userdata is on top of L, has died for the reason at that index; tells it
+   whether on_error hears of that. Does not raise: an error in it goes to on_error. */
+static void give_up(lua_State *L, int reason, bool is_reported) {
   int at = lua_gettop(L);
-  if (!lua_checkstack(L, STACK_TO_GIVE_UP)) return;
+  if (LIKELY(!(((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
   lua_getiuservalue(L, at, GO_GIVE_UP);
   lua_getiuservalue(L, at, GO_FED);
   lua_pushvalue(L, reason);
   lua_pushvalue(L, at);
-  report_call(L, 3, "a function that is called when a go block dies", at);
+  lua_pushboolean(L, is_reported);
+  report_call(L, 4, "a function that is called when a go block dies", at);
 }
 
 /* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
@@ -96,7 +97,6 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   lua_setiuservalue(L, at, CHAN_VALUES); /* lets go of the coroutine */
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
   chan_close(L, &go->chan, at, reason);
-  if (UNLIKELY(reason && go->chan.flags & CHAN_FEEDS)) give_up(L, reason);
   if (go == S->root) S->stop = true;
 }
 
@@ -143,6 +143,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   }
   bool is_root = go == S->root;
   end(L, S, go, 0, top + 1);
+  give_up(L, top + 1, !is_root && !go_is_cancellation(L, lua_gettop(L), top + 1));
   bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
   lua_settop(L, top + 3);
   if (is_root) {
@@ -181,6 +182,7 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   if (go == S->root) go->alt.flags |= ALT_RAISE | ALT_BARE; /* its coroutine has neither results nor the error */
   end(L, S, go, 0, at + 1);
+  give_up(L, at + 1, false);
   lua_settop(L, at);
 }
 

@@ -116,8 +116,8 @@ static int moving_turn(lua_State *L) {
 
 /* ---- starting ---- */
 
-/* go(give_up, fed, f, ...) -> result channel. If the go block dies give_up(fed, reason, its result channel) is called; it
-   must not wait. */
+/* go(give_up, fed, f, ...) -> result channel. If the go block dies give_up(fed, reason, its result channel, is_reported) is
+   called; it must not wait. */
 static int moving_go(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   face_check_callable(L, 3, "go");

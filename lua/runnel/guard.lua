@@ -9,11 +9,12 @@ local guard = {}
 
 -- ---- starting ----
 
----@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel)
+---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel, is_reported: boolean)
 
----Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody cancels
----it (`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then what it was to feed would wait
----for ever; so `give_up(fed, reason, block)` is called, in which nothing can wait.
+---Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody
+---cancels it (`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then who takes from what it
+---was to feed would wait for ever; so `give_up(fed, reason, block, is_reported)` is called, in which nothing can wait.
+---`is_reported`: the error handler (rn.on_error) is about to hear the reason, unless `core.excuse` keeps it from that.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel
 guard.go = core.moving.go
 

@@ -264,7 +264,7 @@ function core.is_reduced(v) end
 core.moving = {}
 
 ---Starts a go block. If it dies, by an error or in any other way, `give_up` is called; it must not wait.
----@param give_up fun(fed: any, reason: any, block: runnel.Channel)
+---@param give_up runnel.GiveUp
 ---@param fed any its first argument
 ---@param f function
 ---@param ... any

@@ -70,11 +70,11 @@ local function start(af, value, result, ex_handler)
   end
 end
 
--- The go block that has called af is dying of something that is no error of af: the job ends with that. Its death is
--- reported after this, but for one that was cancelled; the ex_handler is to get the error instead of on_error.
-local function job_died(result, reason, block, ex_handler)
+-- The go block that has called af is dying of something that is no error of af: the job ends with that. Either the
+-- handler of errors hears of it or who delivers the results tells of it.
+local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
-  if not result:closed() and (ex_handler or core.is_cancellation(block, reason)) then
+  if not result:closed() and (ex_handler or not is_reported) then
     core.excuse(block, reason)
     guard.close(result, reason)
   end
@@ -161,9 +161,9 @@ local function ordered(n, to, af, from, close, window, ex_handler)
     until not wait_for_lead(self)
   end
 
-  function lead_died(self, reason)
+  function lead_died(self, reason, block, is_reported)
     if self.result then
-      job_died(self.result, reason, self.block, ex_handler)
+      job_died(self.result, reason, block, is_reported, ex_handler)
       running = running - 1
       if not leader and not over then new_lead() end
     elseif self.idle then
@@ -233,8 +233,8 @@ local function unordered(n, to, af, from, close, ex_handler)
     if running == 0 and close ~= false then guard.close(to, reason) end
   end
 
-  local function starter_died(self, why, block)
-    if self.starter == block then job_died(self.result, why, block, ex_handler) end
+  local function starter_died(self, why, block, is_reported)
+    if self.starter == block then job_died(self.result, why, block, is_reported, ex_handler) end
   end
 
   function work(self)
@@ -259,10 +259,10 @@ local function unordered(n, to, af, from, close, ex_handler)
     end
   end
 
-  function worker_died(self, why, block)
+  function worker_died(self, why, _, is_reported)
     if self.result then
-      -- Its job finds the channel closed. Nobody else would tell of one that was cancelled.
-      if core.is_cancellation(block, why) then core.report(why, nil, A_JOB) end
+      -- Its job finds the channel closed.
+      if not is_reported then core.report(why, nil, A_JOB) end
       guard.close(self.result, why)
       running = running - 1
       if not led and not over then new_worker() end
