@@ -110,14 +110,16 @@ describe("the library's go blocks", function()
 
     it("they do not count: others may wait until there are 1024 of those", stage.sim(function()
       local ch = rn.chan()
-      for i = 1, N do rn.pipe(rn.to_chan { i }, ch, false) end
+      for i = 1, N // 2 do rn.pipe(rn.to_chan { i }, ch, false) end
+      for i = N // 2 + 1, N do rn.onto_chan(ch, { i }, false) end
       for _ = 1, 3 do rn.yield() end
       for _ = 1, 1024 do ch:put_async(0) end
       assert.error_matches(function() ch:put_async(0) end, "1024 puts wait already")
       for _ = 1, N + 1024 do ch:take() end
       assert.is_nil(ch:poll())
       local from = rn.chan()
-      for _ = 1, N do rn.pipe(from, rn.chan()) end
+      for _ = 1, N // 2 do rn.pipe(from, rn.chan()) end
+      for _ = N // 2 + 1, N do rn.into({}, from) end
       rn.yield()
       for _ = 1, 1024 do from:take_async(same) end
       assert.error_matches(function() from:take() end, "1024 takes wait already")

@@ -75,8 +75,8 @@ end
 local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
   if not result:closed() and (ex_handler or not is_reported) then
-    core.excuse(block, reason)
     guard.close(result, reason)
+    pcall(core.excuse, block, reason) -- it may fail for want of memory
   end
   result:close()
 end
@@ -137,8 +137,9 @@ local function ordered(n, to, af, from, close, window, ex_handler)
       return true
     end
     if nidle == IDLE then return false end
-    nidle = nidle + 1
-    idle[nidle], self.idle, self.turn = self, true, self.turn or chan()
+    self.turn = self.turn or chan()
+    idle[nidle + 1] = self -- what may fail for want of memory comes first
+    nidle, self.idle = nidle + 1, true
     return self.turn:take()
   end
 
@@ -165,13 +166,14 @@ local function ordered(n, to, af, from, close, window, ex_handler)
     if self.result then
       job_died(self.result, reason, block, is_reported, ex_handler)
       running = running - 1
+      if leader == self then leader = nil end -- it could not pass the lead on, for want of memory
       if not leader and not over then new_lead() end
     elseif self.idle then
       local i = 1
       while idle[i] ~= self do i = i + 1 end
       table.remove(idle, i)
       nidle = nidle - 1
-    else
+    elseif leader == self then
       finish(reason)
     end
   end
@@ -224,9 +226,9 @@ local function unordered(n, to, af, from, close, ex_handler)
   local work, worker_died
 
   local function new_worker()
-    led = true
     local self = { result = nil, starter = nil }
     guard.go(worker_died, self, work, self)
+    led = true
   end
 
   local function finish_if_last()
@@ -261,9 +263,8 @@ local function unordered(n, to, af, from, close, ex_handler)
 
   function worker_died(self, why, _, is_reported)
     if self.result then
-      -- Its job finds the channel closed.
+      guard.close(self.result, why) -- its job finds the channel closed
       if not is_reported then core.report(why, nil, A_JOB) end
-      guard.close(self.result, why)
       running = running - 1
       if not led and not over then new_worker() end
     else
