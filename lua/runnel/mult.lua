@@ -213,7 +213,11 @@ function mult.tap(m, ch, close)
     m.taps[ch].close = close
   elseif not ch:closed() then
     local tap = add(m, ch, close)
-    guard.go(lose, tap, attend, m, tap)
+    local ok, err = pcall(guard.go, lose, tap, attend, m, tap)
+    if not ok then
+      remove(m, tap) -- no memory; without its go block the mult would wait for it
+      error(err, 0)
+    end
   end
   return ch
 end
