@@ -104,6 +104,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   local next_value = source(from, to)
   local lead, lead_died
 
+  -- No further job is started: `from` has closed, with that error if there is one, or something has died of it.
   local function finish(err)
     over = true
     for i = 1, nidle do idle[i].turn:close() end
@@ -196,7 +197,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
 
   -- Nothing can be delivered any more: no further job starts, and those that run find their channels closed.
   local function deliverer_died(_, reason)
-    over = true
+    finish(reason)
     if close ~= false then guard.close(to, reason) end
     for result in function() return delivering or queue:poll() end do
       delivering = nil
