@@ -26,6 +26,7 @@ typedef struct Waiter {
   int at;            /* index in alt->co of the channel; the value of a put is at the next one */
   bool is_put;       /* in the queue of puts, or of takes */
   bool is_kept;      /* of the first one of a block: it is in the scheduler's list (keep.h) */
+  bool is_free;      /* the library's: does not count against the limit of those that may wait */
 } Waiter;
 
 typedef enum AltState {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "go.h"
+#include "keep.h"
 #include "report.h"
 
 /* Messages that a carrier delivers before it lets others run. */
@@ -140,10 +141,10 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
    a limit of its own. */
 static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
   Alt *alt = sched_waiter(L, S, "a port");
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait((Chan *)lua_touserdata(L, at), &alt->own.waiter, alt, at, is_put);
+  Chan *ch = (Chan *)lua_touserdata(L, at);
+  keep_channel(L, ch, at);
+  chan_wait_alone(ch, alt, at, is_put);
+  alt->own.waiter.is_free = true;
   return sched_wait(L, S, alt, "a port", k);
 }
 

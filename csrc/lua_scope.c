@@ -45,10 +45,7 @@ static int core_join(lua_State *L) {
   if (ch->flags & CHAN_CLOSED) return 0;
   Alt *alt = sched_waiter(L, ch->sched, "a scope");
   keep_channel(L, ch, 1);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, false);
+  chan_wait_alone(ch, alt, 1, false);
   return sched_wait(L, ch->sched, alt, "a scope", NULL);
 }
 

@@ -13,7 +13,7 @@ local check = require "runnel.check"
 local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
-local chan, go, alts_index = core.chan, core.go, core.alts_index
+local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean take its values and drop them
@@ -82,12 +82,14 @@ end
 local function mix_inputs(self)
   local put = ends.sink(self.out, "a mix")
   local ops, through
-  while not self.out:closed() do
+  while true do
+    turn()
+    if self.out:closed() then return end
     if self.changed then
       self.changed = false
       ops, through = plan(self)
     end
-    local value, i = alts_index(ops)
+    local value, i = alts(ops)
     if i > 2 then
       if value == nil then
         remove(self, ops[i])
@@ -110,8 +112,8 @@ end
 local mix = {}
 
 ---Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does
----not close the channel; it ends when that is closed, and takes nothing any more. Source: core.async's mix, which goes
----on taking, and loses values, until it has one to put.
+---not close the channel, unless it fails itself; it ends when that is closed, and takes nothing any more. Source:
+---core.async's mix, which goes on taking, and loses values, until it has one to put.
 ---@param out runnel.Channel the channel
 ---@return runnel.Mix
 function mix.mix(out)
@@ -119,7 +121,7 @@ function mix.mix(out)
   local self = setmetatable({
     out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
   }, Mix)
-  go(run, self)
+  guard.go(guard.close, out, run, self)
   return self
 end
 

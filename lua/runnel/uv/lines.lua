@@ -2,9 +2,10 @@
 
 local core = require "runnel.core"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
 local find, sub, concat = string.find, string.sub, table.concat
-local alts_index, offer_lines = core.alts_index, core.offer_lines
+local alts, offer_lines = core.moving.alts, core.offer_lines
 local PRIORITY = { priority = true }
 
 local lines = {}
@@ -23,7 +24,7 @@ local function putter(out)
   local ops = { out:done(), put }
   return function(line)
     put[2] = line
-    return alts_index(ops, PRIORITY) or false
+    return alts(ops, PRIORITY) or false
   end
 end
 
@@ -75,12 +76,17 @@ function lines.split(chunks, out)
   chunks:close()
 end
 
+local function close_both(pair, reason)
+  guard.close(pair[2], reason)
+  guard.close(pair[1])
+end
+
 ---The lines of a channel of chunks. Closing the one closes the other.
 ---@param chunks runnel.Channel
 ---@return runnel.Channel
 function lines.of(chunks)
   local out = lines.chan()
-  core.go(lines.split, chunks, out)
+  guard.go(close_both, { chunks, out }, lines.split, chunks, out)
   return out
 end
 
