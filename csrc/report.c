@@ -89,6 +89,9 @@ static int describe_death(lua_State *L) {
 }
 
 void report_death(lua_State *L, int at, bool is_cancelled) {
+  /* A finalizer could close the coroutine, by coroutine.close, while Lua describes its calls, and free them. */
+  bool collects = !is_cancelled && lua_gc(L, LUA_GCISRUNNING) == 1;
+  if (collects) lua_gc(L, LUA_GCSTOP);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_cancelled);
@@ -97,6 +100,7 @@ void report_death(lua_State *L, int at, bool is_cancelled) {
     lua_pushnil(L);
     lua_pushnil(L);
   }
+  if (collects) lua_gc(L, LUA_GCRESTART);
 }
 
 /* ---- names and places ---- */
