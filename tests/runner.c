@@ -8,7 +8,8 @@
      tracked(f)      a value whose finalizer calls f, if it is given;
      limit(s)        ends the process unless it is called again within so many seconds;
      memory(n)       refuses the state more than n bytes beyond what it holds now, or without n lifts that limit;
-     fail(k, seed)   makes one allocation in k fail, at random, or without k none.
+     fail(k, seed)   makes one allocation in k fail, at random, or without k none;
+     command         the shell command that runs the script without arguments.
    When the script has ended, the state is closed with whatever is still parked in it; then every tracked value must have
    been finalized, once, and no byte be left. */
 #include <lauxlib.h>
@@ -137,7 +138,7 @@ static int with_traceback(lua_State *L) {
 }
 
 /* Opens the libraries, the core and t. */
-static void open_all(lua_State *L) {
+static void open_all(lua_State *L, char **argv) {
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_runnel_core);
@@ -151,6 +152,8 @@ static void open_all(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushcclosure(L, t_tracked, 1);
   lua_setfield(L, -2, "tracked");
+  lua_pushfstring(L, "'%s' '%s'", argv[0], argv[1]);
+  lua_setfield(L, -2, "command");
   lua_setglobal(L, "t");
   lua_settop(L, 0);
 }
@@ -177,7 +180,7 @@ int main(int argc, char **argv) {
   lua_State *L = lua_newstate(allocate, &track);
   if (!L) return EXIT_FAILURE;
   (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-  open_all(L);
+  open_all(L, argv);
   int status = run(L, argc - 1, argv + 1);
   lua_close(L);
   for (size_t i = 0; i < track.count && status == EXIT_SUCCESS; i++) {
