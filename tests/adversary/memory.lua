@@ -65,9 +65,9 @@ local function step()
   local n = random(16)
   local channel, other = random(0, CHANNELS), random(0, CHANNELS) -- 0: one that nobody else can reach
   if n <= 4 then
-    -- Without memory each allocation is a full collection, so there must not be too many.
-    local body, times = one_of(BODIES), one_of { 1, 10, 30, 150 }
-    if body == "many" then times = 1 end
+    -- Without memory, or with a restless collector, an allocation may be a full collection: not too many of them.
+    local body, times = one_of(BODIES), one_of { 1, 10, 30, 100 }
+    if body == "many" then times = 1 elseif body == "pipeline" or body == "scope" then times = math.min(times, 10) end
     return { "go", body, channel = channel, other = other, times = times }
   end
   if n <= 6 then return { "deed", one_of(DEEDS), channel = channel, times = one_of { 1, 10, 50 } } end
