@@ -295,10 +295,10 @@ void anchor_push_slot(lua_State *L, uint32_t slot) {
    Where the finalizer cannot be called, on a stack that is full or without memory, the chain breaks, and anchor_tend mends
    it.
 
-   Where memory is short the visits end in a full collection. That must not find the next sentinel dead: the collector calls
-   finalizers until there are no more to call, and would so never return. So the finalizer holds it meanwhile. And since
-   such a collection may give other finalizers their turn, which end in one as well, it visits nothing at the first cycle after
-   visits have failed. */
+   Where memory is short an allocation ends in a full collection. That must not find the next sentinel dead: the collector
+   calls finalizers until there are no more to call, and would so never return. So the finalizer holds it meanwhile. Such a
+   collection may also give other finalizers their turn, which end in one as well. So the first finalizer after one that has
+   failed allocates nothing: its sentinel serves again. */
 
 enum { SENTINEL = 0 };
 
@@ -320,13 +320,18 @@ static int on_cycle(lua_State *L) {
   Sched *S = sched_self(L);
   Anchors *a = &S->anchors;
   lua_settop(L, 1);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
-  bool made = lua_pcall(L, 0, 1, 0) == LUA_OK;
-  uint32_t share = a->size / CYCLE_SHARE;
-  if (a->failed) a->failed = false;
-  else go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+  bool is_made = false;
+  if (a->failed) {
+    a->failed = false;
+  } else {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+    is_made = lua_pcall(L, 0, 1, 0) == LUA_OK;
+    uint32_t share = a->size / CYCLE_SHARE;
+    if (is_made) go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+    else a->failed = true;
+  }
   keep_tend(L, S); /* after the visits: what waits of go blocks that were handed over is not needed any more */
-  if (!made) { /* this one serves again, which takes no memory */
+  if (!is_made) { /* makes Lua call this finalizer again */
     lua_getmetatable(L, 1);
     lua_setmetatable(L, 1);
   }

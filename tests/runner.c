@@ -8,8 +8,8 @@
      tracked(f)      a value whose finalizer calls f, if it is given;
      limit(s)        ends the process unless it is called again within so many seconds;
      memory(n)       refuses the state more than n bytes beyond what it holds now, or without n lifts that limit;
-     command         the shell command that runs the script without arguments;
-     fail(k, seed)   makes one allocation in k fail, at random, or without k none.
+     fail(k, seed)   makes one allocation in k fail, at random, or without k none;
+     command         the shell command that runs the script without arguments.
    When the script has ended, the state is closed with whatever is still parked in it; then every tracked value must have
    been finalized, once, and no byte be left. */
 #include <lauxlib.h>
