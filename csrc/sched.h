@@ -85,6 +85,7 @@ typedef struct Sched {
   bool stop;          /* what the loop waits for has come */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
+  const void *checked; /* the last list of operations that an alts has looked through (lua_alts.c); only compared */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
   struct Bell *bell;  /* how other threads wake it, or NULL while nobody would */
   bool driver_hears;  /* the driver waits in a way that the bell ends */

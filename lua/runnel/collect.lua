@@ -124,6 +124,7 @@ local function onto(ch, next_value, close) return go(close == false and copy or 
 ---@return runnel.Channel ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
+  check.close(close, "onto_chan")
   return onto(ch, values_of(source, "onto_chan"), close)
 end
 

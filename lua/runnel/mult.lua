@@ -188,6 +188,7 @@ end
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
+  check.close(close, "tap")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
     if close ~= false then ch:close(m.reason) end

@@ -34,6 +34,7 @@ end
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
+  check.close(close, "pipe")
   go(forward, from, to, close)
   return to
 end

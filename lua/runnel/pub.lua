@@ -109,6 +109,7 @@ function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
   check.key(topic, "sub: topic")
   check.chan(ch, "sub: channel")
+  check.close(close, "sub")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
     if close ~= false then ch:close(p.reason) end
