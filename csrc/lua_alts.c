@@ -93,7 +93,8 @@ _Noreturn static void bad_field(lua_State *L, uint8_t flags) {
 }
 
 /* Raises for ops with a key other than 1 to n: whoever writes `{ c, default = x }` would wait for ever. To be called before
-   waiting only, since a call of lua_next is 2 % of an alts; and for ops that were looked at last time, not again. */
+   waiting only, since a call of lua_next is 2 % of an alts; and for ops that were looked at last time, not again. The table
+   must have no metamethods, and its n-th element. */
 static void check_fields(lua_State *L, Sched *S, int n, uint8_t flags) {
   const void *ops = lua_topointer(L, OPS);
   if (ops == S->checked) return;
@@ -291,7 +292,7 @@ static int alts(lua_State *L, uint8_t flags) {
       lua_pushliteral(L, "default");
       return 2;
     }
-    check_fields(L, S, n, flags);
+    if (LIKELY(plain) && !waiters) check_fields(L, S, n, flags);
     if (n == 0) {
       lua_pushliteral(L, "no operations: it would wait for ever");
       return raise(L, flags);
