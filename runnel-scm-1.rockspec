@@ -41,6 +41,7 @@ build = {
         "csrc/report.c",
         "csrc/sched.c",
         "csrc/timeout.c",
+        "csrc/unheard.c",
         "csrc/unwind.c",
       },
       defines = { "_POSIX_C_SOURCE=200809L" },

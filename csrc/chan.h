@@ -51,7 +51,8 @@ typedef enum ChanFlag {
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
   CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
-  CHAN_ADMITTING = 4096   /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_HEARD = 16384      /* somebody has taken the error with which it was closed (unheard.h) */
 } ChanFlag;
 
 typedef struct Chan {
@@ -194,6 +195,13 @@ void chan_push_name(lua_State *L, const Chan *ch, int at);
 
 /* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
 int chan_push_reason(lua_State *L, const Chan *ch, int at);
+
+/* The same for whoever takes from it, and so has heard of it from here on. */
+static inline int chan_give_reason(lua_State *L, Chan *ch, int at) {
+  if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
+  ch->flags |= CHAN_HEARD;
+  return chan_push_reason(L, ch, at);
+}
 
 /* Makes sure of a slot for one more value, for a transducer's sake even over the limit. */
 void chan_reserve(lua_State *L, Chan *ch, int at);

@@ -5,6 +5,7 @@
 
 #include "anchor.h"
 #include "report.h"
+#include "unheard.h"
 
 /* Arguments of a go block's function, at most: Alt.nresults counts them. */
 enum { MAX_ARGUMENTS = 65000 };
@@ -115,18 +116,18 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   }
   bool is_root = go == S->root;
   end(L, S, go, 0, top + 1);
-  bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
-  lua_settop(L, top + 3);
+  lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_root) {
     /* Whoever runs it raises the error. */
     go->alt.flags |= ALT_RAISE;
-    lua_settop(L, top + 1);
+    lua_settop(L, top + 2);
     lua_xmove(L, co, 1);
-  } else if (is_asked_for) {
-    lua_settop(L, top);
-  } else {
-    report_error(L);
+  } else if (!go_is_cancellation(L, top + 1, top + 2)) {
+    bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
+    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or see that it is one */
+    else unheard_add(L, S, top + 1);
   }
+  lua_settop(L, top);
 }
 
 /* Protected: there may be no memory for the message, and then it is that which the go block dies of. */

@@ -110,9 +110,21 @@ static void check_fields(lua_State *L, Sched *S, int n, uint8_t flags) {
 /* Raises that there is no option by the name of the key on top of the stack. */
 _Noreturn static void bad_option(lua_State *L, uint8_t flags) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "there is no option '%s'; there are priority and default", key);
+  lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
   raise(L, flags);
   abort();
+}
+
+/* Reads those of a table with a metatable, whose fields may be elsewhere. */
+static Options ask_for_options(lua_State *L, Options o) {
+  lua_getfield(L, OPTS, "priority");
+  o.priority = lua_toboolean(L, -1);
+  lua_getfield(L, OPTS, "nowait");
+  o.has_default = lua_toboolean(L, -1);
+  lua_pop(L, 2);
+  if (lua_getfield(L, OPTS, "default") != LUA_TNIL) o.has_default = true;
+  lua_replace(L, o.default_at);
+  return o;
 }
 
 /* Reads the options. One look at each field is cheaper than asking for each that there may be. */
@@ -122,6 +134,10 @@ static Options read_options(lua_State *L, uint8_t flags) {
   if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
   lua_pushnil(L);
   o.default_at = lua_gettop(L);
+  if (UNLIKELY(lua_getmetatable(L, OPTS))) {
+    lua_pop(L, 1);
+    return ask_for_options(L, o);
+  }
   lua_pushnil(L);
   while (lua_next(L, OPTS)) {
     const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
@@ -131,7 +147,7 @@ static Options read_options(lua_State *L, uint8_t flags) {
       o.has_default = true;
       lua_pushvalue(L, -1);
       lua_replace(L, o.default_at);
-    } else if (flags & ALT_INDEX && strcmp(key, "nowait") == 0) {
+    } else if (strcmp(key, "nowait") == 0) {
       o.has_default |= lua_toboolean(L, -1);
     } else {
       lua_pop(L, 1);

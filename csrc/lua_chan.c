@@ -20,14 +20,19 @@ static void check_value(lua_State *L, int i, const char *what) {
   }
 }
 
-/* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
-static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
-  Alt *alt = sched_waiter(L, ch->sched, what);
-  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
+/* Queues a single operation on the channel at index 1 for an alt, which is parked from here on. */
+static inline void queue_single(lua_State *L, Chan *ch, Alt *alt, const char *what, bool is_put) {
+  if (UNLIKELY(!chan_has_room(ch, is_put))) chan_no_room(L, ch, 1, is_put, what);
   alt->state = ALT_PARKED;
   alt->waiters = &alt->own.waiter;
   alt->count = 1;
   chan_wait(ch, &alt->own.waiter, alt, 1, is_put);
+}
+
+/* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
+static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
+  Alt *alt = sched_waiter(L, ch->sched, what);
+  queue_single(L, ch, alt, what, is_put);
   return sched_wait(L, ch->sched, alt, what, NULL);
 }
 
@@ -37,6 +42,19 @@ static int chan_lua_take(lua_State *L) {
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return wait_single(L, ch, "take", false);
+}
+
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so nobody has heard of it. */
+static int chan_lua_next(lua_State *L) {
+  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  uint16_t heard = ch->flags & CHAN_HEARD;
+  int n = chan_take(L, ch, 1);
+  if (n == 2 && !heard) ch->flags &= (uint16_t)~CHAN_HEARD;
+  if (n != TAKE_WAIT) return n;
+  Alt *alt = sched_waiter(L, ch->sched, "take");
+  queue_single(L, ch, alt, "take", false);
+  alt->flags |= ALT_LOOP;
+  return sched_wait(L, ch->sched, alt, "take", NULL);
 }
 
 /* ch:put(v) -> true | false */
@@ -452,7 +470,7 @@ void lua_chan_open(lua_State *L) {
       {NULL, NULL},
   };
   static const luaL_Reg metamethods[] = {
-      {"__call", chan_lua_take}, /* for v in ch do */
+      {"__call", chan_lua_next}, /* for v in ch do */
       {"__close", chan_lua_close},
       {"__len", chan_meta_len},
       {"__tostring", chan_meta_tostring},

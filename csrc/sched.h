@@ -40,7 +40,9 @@ enum {
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
   SCHED_UNWIND,      /* what calls the function of a go block (unwind.h), or nil */
-  SCHED_NUSER = SCHED_UNWIND
+  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h), and what adds to it */
+  SCHED_KEEP_UNHEARD,
+  SCHED_NUSER = SCHED_KEEP_UNHEARD
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -66,6 +68,9 @@ typedef struct World {
   int64_t looked;    /* when the loop last looked at the clock, in ns */
   int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */
+  uint32_t unheard;       /* errors that nobody has taken yet */
+  uint32_t unheard_first; /* number of the first of them in SCHED_UNHEARD */
+  int64_t unheard_due;    /* when that is to be reported */
 } World;
 
 typedef struct Anchors {
@@ -91,6 +96,9 @@ typedef struct Sched {
   bool driver_hears;  /* the driver waits in a way that the bell ends */
   List carriers;      /* ports that are not shut (carry.h) */
   uint64_t next_id;   /* for the next channel or go block */
+  int64_t grace;      /* how long an error may wait to be taken, in ns */
+  uint64_t printed;   /* errors that were written to stderr, since there was no handler */
+  bool errors_pass;   /* these do not change the exit status (rn.exit) */
 } Sched;
 
 /* The go block of an alt that is not the outside one. */

@@ -2,6 +2,8 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
 local chan, go, is_reduced = core.chan, core.go, core.is_reduced
 ---@class runnel.collect
@@ -12,10 +14,14 @@ local collect = {}
 local function answer(f, ...)
   local out = chan(1)
   go(function(...)
-    local out <close> = out -- luacheck: ignore 431 (closes with the error if f raises)
-    local value, err = f(...)
+    local out <close> = out -- luacheck: ignore 431 (where this go block is cancelled)
+    local ok, value, err = guard.try(f, ...)
+    if not ok then
+      core.owe(value, err, "a reducing function", out)
+      return out:close(value)
+    end
     if value ~= nil then out:put(value) end
-    out:close(err)
+    ends.close(out, err)
   end, ...)
   return out
 end

@@ -135,7 +135,7 @@ end
 
 core_async["promise-chan"] = function(xf, ex_handler) return core.promise_chan(xf, xf and ex_handler) end
 
-local ALTS_OPTIONS = { priority = true, default = true }
+local ALTS_OPTIONS = { priority = true, default = true, nowait = true }
 
 ---Does one of several operations.
 ---@param ports table[] channels to take from, and `[channel value]` to put

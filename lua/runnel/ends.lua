@@ -4,7 +4,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.guard"
 
-local alts = core.alts
+local alts, pass_on = core.alts, core.pass_on
 local PRIORITY = { priority = true }
 
 local ends = {}
@@ -54,6 +54,15 @@ function ends.sink(to, what)
     local ok, accepted = guard.call(what, put_on, to, ops, put, value)
     return not ok or accepted
   end
+end
+
+---Closes a channel with the error that has just been taken from another one, if there is one: whoever takes it from
+---there has heard of it. One that goes no further is reported.
+---@param to runnel.Channel|nil|false nothing is closed without one
+---@param err any
+function ends.close(to, err)
+  if err ~= nil then pass_on(err, to or nil) end
+  if to then to:close(err) end
 end
 
 return ends

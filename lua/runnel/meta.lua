@@ -155,7 +155,8 @@ function core.run(f, ...) end
 ---@return number? ms to the next deadline, 0 when more is ready, nil when idle
 function core.step(max) end
 
----Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.
+---Sets who hears of errors that nobody catches: of go blocks, if nobody takes them within 5 s or before the program
+---ends; of callbacks and transducers at once. By default they go to stderr. `f` must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
 ---@return function? previous
 function core.on_error(f) end
@@ -220,6 +221,37 @@ function core.is_cancellation(result, err) end
 ---@param result runnel.Channel
 ---@param err any
 function core.excuse(result, err) end
+
+---Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it: it
+---is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
+---@param err any
+---@param ch? runnel.Channel nil: it goes no further, and is reported
+function core.pass_on(err, ch) end
+
+---Says that code of the user's has raised an error with which a channel is about to be closed: it is reported unless
+---somebody takes it from there.
+---@param err any
+---@param traceback? string
+---@param what string whose error it is
+---@param ch runnel.Channel
+function core.owe(err, traceback, what, ch) end
+
+---Reports all errors of go blocks that nobody has taken.
+function core.tell_unheard() end
+
+---Sets for how long an error of a go block may wait to be taken before it is reported.
+---@param ms number
+---@return number ms before
+function core.grace(ms) end
+
+---Whether the program may exit with status 0: no error was written to stderr for want of a handler.
+---@return boolean
+function core.is_well() end
+
+---How an error is written: what tostring gives, or the message and the other fields of a table.
+---@param err any
+---@return string
+function core.error_text(err) end
 
 ---Tells the error handler of an error that was caught.
 ---@param err any

@@ -87,10 +87,11 @@ local function mix_inputs(self)
       self.changed = false
       ops, through = plan(self)
     end
-    local value, i = alts_index(ops)
+    local value, i, err = alts_index(ops)
     if i > 2 then
       if value == nil then
         remove(self, ops[i])
+        ends.close(nil, err)
       elseif through[i] then
         put(value)
       end

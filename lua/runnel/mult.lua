@@ -8,6 +8,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
 local chan, go, alts_index, yield, offer_each = core.chan, core.go, core.alts_index, core.yield, core.offer_each
@@ -152,12 +153,16 @@ local function run(self)
   until ended
 
   self.ended, self.reason = true, reason
-  local tap = self.first
+  local tap, passed_on = self.first, false
   while tap do
     remove(self, tap)
-    if tap.close ~= false then tap.ch:close(reason) end
+    if tap.close ~= false then
+      if passed_on then tap.ch:close(reason) else ends.close(tap.ch, reason) end
+      passed_on = true -- it is enough that who takes from the first one hears of the error
+    end
     tap = tap.next
   end
+  if not passed_on then ends.close(nil, reason) end
 end
 
 -- ---- the public functions ----

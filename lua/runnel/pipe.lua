@@ -18,7 +18,7 @@ local function forward(from, to, close)
   while true do
     local value, err = take()
     if value == nil then
-      if close ~= false then to:close(err) end
+      ends.close(close ~= false and to, err)
       return
     end
     if not put(value) then return end
@@ -71,6 +71,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
+        if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         turn = 2

@@ -92,7 +92,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
       local value, err = take()
       if value == nil then
         next_lead:close()
-        queue:close(err)
+        ends.close(queue, err)
         return
       end
       local result = chan(1)
@@ -114,7 +114,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
     while true do
       local result, err = queue:take()
       if result == nil then
-        if close ~= false then to:close(err) end
+        ends.close(close ~= false and to, err)
         return
       end
       deliver(result, put)
@@ -164,6 +164,7 @@ local function unordered(n, to, af, from, close, ex_handler)
       led = false
       if value == nil then
         ended, reason = true, err
+        if err ~= nil then core.pass_on(err, close ~= false and to or nil) end
       else
         running = running + 1
         if running < n then

@@ -26,7 +26,7 @@ local function divide(pred, ch, yes, no)
       table.remove(ops, i) -- one of the two is closed
       if #ops == 1 then return end
     elseif value == nil then
-      closing_yes:close(err)
+      ends.close(closing_yes, err)
       closing_no:close(err)
       return
     else
@@ -97,7 +97,7 @@ local function map_values(f, chs, out)
   while #chs > 0 and not out:closed() do
     local complete, err = take_each(chs, values, out, ops, places)
     if not complete then
-      closing:close(err)
+      ends.close(closing, err)
       return
     end
     local ok, result = guard.call("the function of a map", apply, f, chs, values)
@@ -127,7 +127,7 @@ local function take_values(n, ch, out)
   for _ = 1, n do
     local value, err = take()
     if value == nil then
-      closing:close(err)
+      ends.close(closing, err)
       return
     end
     put(value)

@@ -9,6 +9,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 local mult = require "runnel.mult"
 
@@ -72,7 +73,9 @@ end
 local function run(self)
   local _, reason = guard.call("the source of a pub", publish, self)
   self.ended, self.reason = true, reason
-  for _, topic in ipairs(all_topics(self)) do topic.ch:close(reason) end
+  local topics = all_topics(self)
+  ends.close(topics[1] and topics[1].ch, reason)
+  for i = 2, #topics do topics[i].ch:close(reason) end
 end
 
 -- ---- the public functions ----
