@@ -34,6 +34,7 @@ build = {
         "csrc/lua_core.c",
         "csrc/lua_go.c",
         "csrc/lua_lines.c",
+        "csrc/lua_moving.c",
         "csrc/lua_run.c",
         "csrc/lua_scope.c",
         "csrc/on_close.c",

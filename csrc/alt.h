@@ -25,6 +25,7 @@ typedef struct Waiter {
   Alt *alt;          /* the decision that it belongs to */
   int at;            /* index in alt->co of the channel; the value of a put is at the next one */
   bool is_put;       /* in the queue of puts, or of takes */
+  bool is_free;      /* the library's: does not count against the limit of those that may wait */
 } Waiter;
 
 typedef enum AltState {

@@ -18,6 +18,16 @@ void chan_init(Chan *ch, struct Sched *S) {
   *ch = (Chan){.tag = &chan_tag, .sched = S, .id = S->next_id++};
 }
 
+bool chan_few_count(const List *queue) {
+  uint32_t n = 0;
+  const Link *link = queue->first;
+  do {
+    if (!CONTAINER_OF(link, const Waiter, link)->is_free && ++n == CHAN_MAX_PENDING) return false;
+    link = link->next;
+  } while (link != queue->first);
+  return true;
+}
+
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what) {
   chan_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);

@@ -255,27 +255,30 @@ static int alts_resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises. */
-static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, int n, uint8_t flags) {
+/* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises; or they count for nothing
+   where `is_free`. */
+static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, int n, uint8_t flags, bool is_free) {
   alt->state = ALT_PARKED;
   alt->flags |= flags;
   alt->waiters = waiters;
   for (int i = 0; i < n; i++) {
-    if (UNLIKELY(!chan_has_room(ops[i].ch, ops[i].is_put))) {
+    if (UNLIKELY(!is_free && !chan_has_room(ops[i].ch, ops[i].is_put))) {
       chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
       chan_no_room(L, ops[i].ch, channel_at(i), ops[i].is_put, name_of(flags));
     }
     chan_wait(ops[i].ch, &waiters[i], alt, channel_at(i), ops[i].is_put);
+    waiters[i].is_free = is_free;
     alt->count++;
   }
 }
 
 /* ---- alts ---- */
 
-/* Both functions; `flags` are the alt's. */
-static int alts(lua_State *L, uint8_t flags) {
+/* All of these functions; `flags` are the alt's. The library's own one has waiters that are free, and is counted where it moves
+   a value without waiting. */
+static inline int alts(lua_State *L, uint8_t flags, bool is_free) {
   Sched *S = sched_self(L);
   lua_settop(L, OPTS);
   lua_pushnil(L); /* BLOCK */
@@ -299,6 +302,7 @@ static int alts(lua_State *L, uint8_t flags) {
     int chosen = choose(L, S, ops, n, options.priority, &asked);
     if (chosen >= 0) {
       int results = do_at_once(L, ops[chosen], channel_at(chosen), flags);
+      if (is_free) S->world.moves++;
       if (LIKELY(results)) return results;
       ops[chosen].passed = ops[chosen].ch->buf.kind == BUFFER_POLICY;
       continue;
@@ -321,17 +325,20 @@ static int alts(lua_State *L, uint8_t flags) {
     waiters = new_block(L, n);
   }
   Alt *alt = sched_waiter(L, S, name_of(flags));
-  queue_all(L, alt, waiters, ops, n, flags);
+  queue_all(L, alt, waiters, ops, n, flags, is_free);
+  if (is_free) S->world.moves = 0;
   int results = sched_wait(L, S, alt, name_of(flags), alts_resumed);
   put_block(L, S, n); /* only outside a go block does it get here */
   return results;
 }
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
-static int core_alts(lua_State *L) { return alts(L, ALT_SELECT); }
+static int core_alts(lua_State *L) { return alts(L, ALT_SELECT, false); }
 
 /* The same with the number of the operation instead of its port. */
-static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX); }
+static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, false); }
+
+int face_moving_alts(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, true); }
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {"alts_index", core_alts_index}, {NULL, NULL}};

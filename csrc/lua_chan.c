@@ -20,19 +20,11 @@ static void check_value(lua_State *L, int i, const char *what) {
   }
 }
 
-/* Queues a single operation on the channel at index 1 for an alt, which is parked from here on. */
-static inline void queue_single(lua_State *L, Chan *ch, Alt *alt, const char *what, bool is_put) {
-  if (UNLIKELY(!chan_has_room(ch, is_put))) chan_no_room(L, ch, 1, is_put, what);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, is_put);
-}
-
 /* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
-  queue_single(L, ch, alt, what, is_put);
+  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
+  chan_wait_alone(ch, alt, 1, is_put);
   return sched_wait(L, ch->sched, alt, what, NULL);
 }
 
@@ -52,7 +44,8 @@ static int chan_lua_next(lua_State *L) {
   if (n == 2 && !heard) ch->flags &= (uint16_t)~CHAN_HEARD;
   if (n != TAKE_WAIT) return n;
   Alt *alt = sched_waiter(L, ch->sched, "take");
-  queue_single(L, ch, alt, "take", false);
+  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
+  chan_wait_alone(ch, alt, 1, false);
   alt->flags |= ALT_LOOP;
   return sched_wait(L, ch->sched, alt, "take", NULL);
 }
@@ -90,7 +83,9 @@ static int core_offer_each(lua_State *L) {
   for (;; i++) {
     lua_rawgeti(L, 1, i);
     Chan *ch = face_to_chan(L, 4);
-    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
+    if (!ch) break;
+    ch->sched->world.moves++; /* see lua_moving.c */
+    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
     lua_settop(L, 3);
   }
   lua_pushinteger(L, i);
@@ -140,10 +135,7 @@ enum { CALLBACK_CHAN = 2 };
 /* Queues an operation whose callback will run in `go`. */
 static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
   sched_claim(L, ch->sched, &go->alt);
-  go->alt.state = ALT_PARKED;
-  go->alt.waiters = &go->alt.own.waiter;
-  go->alt.count = 1;
-  chan_wait(ch, &go->alt.own.waiter, &go->alt, CALLBACK_CHAN, is_put);
+  chan_wait_alone(ch, &go->alt, CALLBACK_CHAN, is_put);
   chan_check(ch);
 }
 

@@ -66,6 +66,7 @@ static int fill(lua_State *L) {
   lua_run_open(L);
   lua_scope_open(L);
   lua_lines_open(L);
+  lua_moving_open(L);
   on_close_open(L);
   unheard_open(L);
   return 1;

@@ -61,13 +61,30 @@ static bool pop(lua_State *L, Sched *S) {
   return true;
 }
 
+/* Pushes the channel from which the error at index `error` of the go block at index `at` is to be taken: for one of the
+   library's, which has closed with it what it fed, that. */
+static void push_where_to_take(lua_State *L, int at, int error) {
+  if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
+    lua_getiuservalue(L, at, GO_FED);
+    const Chan *fed = face_to_chan(L, -1);
+    bool is_there = fed && chan_push_reason(L, fed, lua_gettop(L));
+    if (is_there) {
+      is_there = lua_rawequal(L, -1, error);
+      lua_pop(L, 1);
+    }
+    if (is_there) return;
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, at);
+}
+
 void unheard_add(lua_State *L, Sched *S, int at) {
   int64_t now = clock_now(&S->world.clock);
   int error = lua_gettop(L) - 2;
   if (lua_checkstack(L, STACK_FOR_REPORT)) {
     lua_getiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHEARD);
     for (int i = 0; i < 3; i++) lua_pushvalue(L, error + i);
-    lua_pushvalue(L, at);
+    push_where_to_take(L, at, error);
     lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
     if (lua_pcall(L, DEADLINE, 0, 0) == LUA_OK) {
       lua_settop(L, error - 1);
@@ -120,18 +137,6 @@ static int core_pass_on(lua_State *L) {
   return 0;
 }
 
-/* owe(err, traceback, what, ch): code of the user's that the library has called for `what` has raised err, and ch, which is open,
-   is about to be closed with it. */
-static int core_owe(lua_State *L) {
-  (void)face_check_chan(L, 4, "owe", "owe(err, traceback, what, ch)");
-  lua_settop(L, 4);
-  lua_pushvalue(L, 4);
-  lua_insert(L, 1);
-  lua_settop(L, 4);
-  unheard_add(L, sched_self(L), 1);
-  return 0;
-}
-
 /* tell_unheard(): reports all errors that nobody has taken. */
 static int core_tell_unheard(lua_State *L) {
   unheard_report(L, sched_self(L), INT64_MAX);
@@ -162,9 +167,8 @@ static int core_is_well(lua_State *L) {
 
 void unheard_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"pass_on", core_pass_on}, {"owe", core_owe},         {"tell_unheard", core_tell_unheard},
-      {"grace", core_grace},     {"is_well", core_is_well},
-      {"error_text", core_error_text}, {NULL, NULL},
+      {"pass_on", core_pass_on}, {"tell_unheard", core_tell_unheard}, {"grace", core_grace},
+      {"is_well", core_is_well}, {"error_text", core_error_text},     {NULL, NULL},
   };
   face_register(L, functions);
   lua_newtable(L);

@@ -14,6 +14,7 @@ if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 local rn = require "runnel"
 local core = require "runnel.core"
 local check = require "runnel.check"
+local guard = require "runnel.guard"
 
 local methods = core.methods
 
@@ -192,6 +193,8 @@ local function closing(i, f)
   end
 end
 
+local take, put = core.moving.take, core.moving.put
+
 -- Starts what moves values to `to`. Returns a channel that closes when it has ended.
 local function ending(to, close, start)
   if close ~= false then
@@ -200,9 +203,9 @@ local function ending(to, close, start)
   end
   local between = core.chan()
   start(between)
-  return core.go(function()
-    for value in between do
-      if not to:put(value) then return between:close() end
+  return guard.go(guard.close, between, function()
+    for value in take, between do
+      if not put(to, value) then return between:close() end
     end
   end)
 end

@@ -222,19 +222,11 @@ function core.is_cancellation(result, err) end
 ---@param err any
 function core.excuse(result, err) end
 
----Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it: it
----is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
+---Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it:
+---it is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
 ---@param err any
 ---@param ch? runnel.Channel nil: it goes no further, and is reported
 function core.pass_on(err, ch) end
-
----Says that code of the user's has raised an error with which a channel is about to be closed: it is reported unless
----somebody takes it from there.
----@param err any
----@param traceback? string
----@param what string whose error it is
----@param ch runnel.Channel
-function core.owe(err, traceback, what, ch) end
 
 ---Reports all errors of go blocks that nobody has taken.
 function core.tell_unheard() end
@@ -287,6 +279,56 @@ function core.reduced(v) end
 ---@param v any
 ---@return boolean
 function core.is_reduced(v) end
+
+-- ---- what the library's own go blocks use ----
+
+---Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
+---take, poll, put and turn let the other go blocks run once 256 values have been moved since the last wait.
+---@class runnel.moving
+core.moving = {}
+
+---Starts a go block. If it dies, by an error or in any other way, `give_up` is called; it must not wait.
+---@param give_up runnel.GiveUp
+---@param fed any its first argument
+---@param f function
+---@param ... any
+---@return runnel.Channel result
+function core.moving.go(give_up, fed, f, ...) end
+
+---Takes a value; waits until there is one.
+---@param ch runnel.Channel
+---@return any v
+---@return any err
+function core.moving.take(ch) end
+
+---Takes a value if there is one now and `to` is open.
+---@param ch runnel.Channel
+---@param to runnel.Channel what the value is meant for
+---@return any v
+---@return any err
+function core.moving.poll(ch, to) end
+
+---Puts a value; waits until it is accepted.
+---@param ch runnel.Channel
+---@param v any
+---@return boolean done
+function core.moving.put(ch, v) end
+
+---Lets the others run, where it is time.
+function core.moving.turn() end
+
+---alts that gives the number of the operation; never lets others run where one is ready.
+---@param ops table[]|runnel.Channel[]
+---@param opts? { priority?: boolean, nowait?: boolean }
+---@return any value
+---@return integer|string operation
+---@return any err
+function core.moving.alts(ops, opts) end
+
+---Whether an error is what the running go block was cancelled with.
+---@param err any
+---@return boolean
+function core.moving.is_cancelled(err) end
 
 -- ---- channels ----
 

@@ -1,5 +1,5 @@
----`runnel test FILE...`: busted in this executable, where operations of a spec that wait run the scheduler. A test whose
----go block raised an error that nobody took fails.
+---`runnel test FILE...`: busted in this executable, where operations of a spec that wait run the scheduler. A test in
+---which a go block raised an error that nobody took fails.
 
 local core = require "runnel.core"
 
