@@ -4,6 +4,7 @@
 local process = require "spec.support.process"
 
 local LUA = os.getenv "LUA" or "lua5.4"
+if LUA:find "^[^/].*/" then LUA = os.getenv "PWD" .. "/" .. LUA end -- the programs run in a directory of their own
 local HEAD = 'local rn = require "runnel"\n' -- so the first line of each program is number 2
 
 local MISTAKES = {
