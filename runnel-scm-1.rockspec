@@ -26,6 +26,7 @@ build = {
         "csrc/chan_user.c",
         "csrc/clock.c",
         "csrc/driver.c",
+        "csrc/error_text.c",
         "csrc/go.c",
         "csrc/heap.c",
         "csrc/lua_alts.c",

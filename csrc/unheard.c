@@ -4,6 +4,7 @@
    deadline }. The first is number unheard_first, and there are `unheard` of them; a simulation has a list of its own. */
 #include "unheard.h"
 
+#include "error_text.h"
 #include "lua_face.h"
 #include "report.h"
 
@@ -25,7 +26,7 @@ static int keep(lua_State *L) {
   World *w = &S->world; /* what the collector has called may have changed it */
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHEARD);
   lua_insert(L, -2);
-  lua_rawseti(L, -2, (lua_Integer)(w->unheard_first + w->unheard));
+  lua_rawseti(L, -2, (lua_Integer)w->unheard_first + w->unheard);
   if (w->unheard++ == 0) w->unheard_due = lua_tointeger(L, DEADLINE);
   return 0;
 }
@@ -154,7 +155,7 @@ static int core_grace(lua_State *L) {
 /* error_text(err) -> how an error is written */
 static int core_error_text(lua_State *L) {
   lua_settop(L, 1);
-  report_push_text(L, 1);
+  error_text_push(L, 1);
   return 1;
 }
 

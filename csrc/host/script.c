@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "error_text.h"
 #include "interrupt.h"
 
 /* Pushes what requiring a module gives. */
@@ -28,7 +29,10 @@ static int describe(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (!message) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-    message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
+    if (!is_plain || !error_text_push(L, 1)) /* what is in it; lua5.4 does not say */
+      lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    message = lua_tostring(L, -1);
   }
   luaL_traceback(L, L, message, 1);
   if (!interrupt_came() || !core_sched()) return 1;
