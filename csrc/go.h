@@ -10,7 +10,7 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
 /* The same of a function that feeds something: if it dies, by an error, a cancel or in whatever way, the function below it on
    the stack is called: give_up(fed, reason, its result channel, whether on_error hears of it). On top of L: give_up, fed, the function and its arguments;
-   they, too, are replaced. What is called must not wait. */
+   they, too, are replaced. What is called must not wait; without memory it may not be called. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the

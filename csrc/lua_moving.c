@@ -8,7 +8,7 @@
 #include "lua_face.h"
 
 /* Values that are moved before others run: a few tens of microseconds. */
-enum { MOVES = 256 };
+enum { MOVES = 128 };
 
 /* Whether the others are to run before the next operation. Outside any go block there is nobody to let run. */
 static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }

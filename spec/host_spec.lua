@@ -315,6 +315,18 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
+    it("while a pipe leads from a channel to itself", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        local ch = rn.chan(1)
+        ch:put(1)
+        rn.pipe(ch, ch)
+        print "ready" io.stdout:flush()
+      ]]
+      assert.matches("runnel: interrupted!\nstack traceback:\n.*\ngo blocks:\n.*ready at ", result.err)
+      assert.equal(130, result.status)
+    end)
+
     it("in a go block that never parks", function()
       local result = interrupted [[
         local rn = require "runnel"

@@ -287,6 +287,40 @@ describe("runnel.uv", function()
     assert.error_matches(function() offer_lines("a", "a", 1) end, "offer_lines")
   end)
 
+  describe("whose go block is cancelled", function()
+    local function kill_all()
+      for _, entry in ipairs(rn.ps()) do
+        if entry.state ~= "running" then rn.cancel(entry.result, "killed") end
+      end
+    end
+
+    it("closes what it reads into, with the reason", function()
+      rn.run(function()
+        local big = uv_stage.path(("line\n"):rep(100000))
+        for _, open in ipairs { uv.read, uv.lines } do
+          local ch = open(big)
+          assert(ch:take())
+          rn.sleep(5)
+          kill_all()
+          assert.equal("killed", select(2, outcome(ch)))
+        end
+      end)
+    end)
+
+    it("closes what it writes from, and its result", function()
+      rn.run(function()
+        local ch = rn.chan()
+        local result = uv.write(uv_stage.path(), ch)
+        ch:put "x"
+        rn.sleep(5)
+        kill_all()
+        rn.yield()
+        assert.is_false(ch:put "y")
+        assert.same({ nil, "killed" }, { result:take() })
+      end)
+    end)
+  end)
+
   it("wants places and channels", function()
     for message, f in pairs {
       ["read: a path or a file descriptor expected, got nothing"] = function() uv.read() end,

@@ -50,6 +50,21 @@ describe("uv.spawn", function()
     assert.equal(0, p.exit:take().code)
   end)
 
+  it("closes stdin, and lines of output, where the go block that moves them is cancelled", function()
+    rn.run(function()
+      local p = uv.spawn { "cat", stdout = "lines" }
+      p.stdin:put "a\n"
+      assert.equal("a", p.stdout:take())
+      for _, entry in ipairs(rn.ps()) do
+        if entry.state ~= "running" then rn.cancel(entry.result, "killed") end
+      end
+      rn.yield()
+      assert.is_false(p.stdin:put "b\n")
+      assert.same({ nil, "killed" }, { p.stdout:take() })
+      assert.equal(0, p.exit:take().code)
+    end)
+  end)
+
   it("feeds a channel", function()
     local p = uv.spawn { "sort", stdin = rn.to_chan { "b\n", "c\n", "a\n" }, stdout = "lines" }
     assert.same({ "a", "b", "c" }, stage.drain(p.stdout))

@@ -7,9 +7,9 @@
 ---    runner tests/adversary/NAME.lua program FILE
 ---        plays a program from a file: what a failure has printed
 ---
----A program is a list of steps. A step is a table without cycles, of strings, numbers, booleans and tables; where one of
----its fields is a list of tables, that is taken for a list of steps, too. What fails, crashes or hangs is made smaller: steps
----are left out for as long as it still fails. Each attempt runs in a process of its own.
+---A program is a list of steps. A step is a table without cycles, of strings, numbers, booleans and tables; where one
+---of its fields is a list of tables, that is taken for a list of steps, too. What fails, crashes or hangs is made
+---smaller: steps are left out for as long as it still fails. Each attempt runs in a process of its own.
 ---
 ---A file in tests/adversary ends like this:
 ---
@@ -138,8 +138,8 @@ local function play(test, program)
   t.invariants()
 end
 
--- Runs the script with these arguments in a process of its own. Returns whether it ended well, what it said, and the last
--- seed that it began with.
+-- Runs the script with these arguments in a process of its own. Returns whether it ended well, what it said, and the
+-- last seed that it began with.
 local function run_apart(...)
   local pipe = assert(io.popen(table.concat({ t.command, ... }, " ") .. " 2>&1"))
   local said, seed = {}, nil

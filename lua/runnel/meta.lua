@@ -294,7 +294,7 @@ function core.is_reduced(v) end
 -- ---- what the library's own go blocks use ----
 
 ---Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
----take, poll, put and turn let the other go blocks run once 256 values have been moved since the last wait.
+---take, poll, put and turn let the other go blocks run once 128 values have been moved since the last wait.
 ---@class runnel.moving
 core.moving = {}
 

@@ -113,8 +113,8 @@ end
 local mix = {}
 
 ---Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does
----not close the channel; it ends when that is closed, and takes nothing any more. Source: core.async's mix, which goes
----on taking, and loses values, until it has one to put.
+---not close the channel, unless it fails itself; it ends when that is closed, and takes nothing any more. Source:
+---core.async's mix, which goes on taking, and loses values, until it has one to put.
 ---@param out runnel.Channel the channel
 ---@return runnel.Mix
 function mix.mix(out)

@@ -219,7 +219,12 @@ function mult.tap(m, ch, close)
     m.taps[ch].close = close
   elseif not ch:closed() then
     local tap = add(m, ch, close)
-    guard.started(guard.go(lose, tap, attend, m, tap), "tap")
+    local ok, block = pcall(guard.go, lose, tap, attend, m, tap)
+    if not ok then
+      remove(m, tap) -- no memory; without its go block the mult would wait for it
+      error(block, 0)
+    end
+    guard.started(block, "tap")
   end
   return ch
 end

@@ -58,9 +58,10 @@ local function gather(ops, out)
 
   local function move_values()
     local offer, poll = offer, poll -- luacheck: ignore 431
+    local n = #ops
     local turn = 2 -- the channel that is looked at first: each in turn, so that none is kept waiting by the others
     -- Nothing is taken once `out` is closed, which can only happen while this waits, or others run within poll.
-    while #ops > 1 do
+    while n > 1 do
       local value, i, err = poll(ops[turn], out), turn, nil
       if value == nil then
         if out:closed() then return end
@@ -70,14 +71,14 @@ local function gather(ops, out)
         putting = true
         if not offer(out, value) and not wait_and_put(value) then return end
         putting = false
-        turn = i < #ops and i + 1 or 2
+        turn = i < n and i + 1 or 2
       elseif i == 1 then
         return
       else
         if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
-        turn = 2
+        n, turn = n - 1, 2
       end
     end
     return reason

@@ -79,8 +79,8 @@ end
 local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
   if not result:closed() and (ex_handler or not is_reported) then
-    core.excuse(block, reason)
     guard.close(result, reason)
+    pcall(core.excuse, block, reason) -- it may fail for want of memory
   end
   result:close()
 end
@@ -109,6 +109,7 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
   local next_value = source(from, to)
   local lead, lead_died
 
+  -- No further job is started: `from` has closed, with that error if there is one, or something has died of it.
   local function finish(err)
     over = true
     for i = 1, nidle do idle[i].turn:close() end
@@ -142,8 +143,9 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
       return true
     end
     if nidle == IDLE then return false end
-    nidle = nidle + 1
-    idle[nidle], self.idle, self.turn = self, true, self.turn or chan()
+    self.turn = self.turn or chan()
+    idle[nidle + 1] = self -- what may fail for want of memory comes first
+    nidle, self.idle = nidle + 1, true
     return self.turn:take()
   end
 
@@ -170,13 +172,14 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
     if self.result then
       job_died(self.result, reason, block, is_reported, ex_handler)
       running = running - 1
+      if leader == self then leader = nil end -- it could not pass the lead on, for want of memory
       if not leader and not over then new_lead() end
     elseif self.idle then
       local i = 1
       while idle[i] ~= self do i = i + 1 end
       table.remove(idle, i)
       nidle = nidle - 1
-    else
+    elseif leader == self then
       finish(reason)
     end
   end
@@ -199,7 +202,7 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
 
   -- Nothing can be delivered any more: no further job starts, and those that run find their channels closed.
   local function deliverer_died(_, reason)
-    over = true
+    finish(reason)
     if close ~= false then guard.close(to, reason) end
     for result in function() return delivering or queue:poll() end do
       delivering = nil
@@ -230,9 +233,10 @@ local function unordered(what, n, to, af, from, close, ex_handler)
   local work, worker_died
 
   local function new_worker()
-    led = true
     local self = { to = to, result = nil, starter = nil }
-    return guard.go(worker_died, self, work, self)
+    local block = guard.go(worker_died, self, work, self)
+    led = true
+    return block
   end
 
   local function finish_if_last()
@@ -268,9 +272,8 @@ local function unordered(what, n, to, af, from, close, ex_handler)
 
   function worker_died(self, why, _, is_reported)
     if self.result then
-      -- Its job finds the channel closed.
+      guard.close(self.result, why) -- its job finds the channel closed
       if not is_reported then core.report(why, nil, A_JOB) end
-      guard.close(self.result, why)
       running = running - 1
       if not led and not over then new_worker() end
     else
@@ -292,7 +295,7 @@ local OPTIONS = { window = true, ex_handler = true }
 ---@param n integer jobs at a time, from 1
 ---@param to runnel.Channel the channel for the results
 ---@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
----`result` and closes it
+---`result` and closes it, with an error if the job has failed. An error that it raises ends the job, too
 ---@param from runnel.Channel the channel of values
 ---@param close? boolean whether to close `to` when all is done, with the error of `from` if it has one; default true
 ---@param opts? runnel.PipelineOptions

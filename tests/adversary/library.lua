@@ -358,8 +358,8 @@ end
 function endless.pipeline_async(from) return rn.pipeline_async(3, sliding(), quick_job, from) end
 function endless.pipeline_unordered(from) return rn.pipeline_async_unordered(3, sliding(), quick_job, from) end
 
--- Values from one turn to the next. Each go block moves 256 at most; some loops have several.
-local MOST = 1100
+-- Values from one turn to the next. Each go block moves 128 at most; some loops have several.
+local MOST = 550
 
 -- The ticker runs in turn with the library's go blocks, and looks how many values have left the source meanwhile.
 local function check_loop(name, loop)
