@@ -77,6 +77,7 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
   lua_pushnil(alt->co);
   int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   if (reason) {
+    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_HEARD;
     lua_pushvalue(L, reason);
     lua_xmove(L, alt->co, 1);
     n++;
@@ -249,7 +250,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
   if (UNLIKELY(chan_user_unfinished(ch))) return chan_user_take(L, ch, at);
   lua_pushnil(L);
-  return 1 + chan_push_reason(L, ch, at);
+  return 1 + chan_give_reason(L, ch, at);
 }
 
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {

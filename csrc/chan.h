@@ -65,7 +65,8 @@ typedef enum ChanFlag {
   CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
   CHAN_KILLED = 16384,    /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FEEDS = 65536      /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_HEARD = 131072     /* somebody has taken the error with which it was closed (unheard.h) */
 } ChanFlag;
 
 typedef struct Chan {
@@ -222,6 +223,13 @@ void chan_push_name(lua_State *L, const Chan *ch, int at);
 
 /* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
 int chan_push_reason(lua_State *L, const Chan *ch, int at);
+
+/* The same for whoever takes from it, and so has heard of it from here on. */
+static inline int chan_give_reason(lua_State *L, Chan *ch, int at) {
+  if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
+  ch->flags |= CHAN_HEARD;
+  return chan_push_reason(L, ch, at);
+}
 
 /* Makes sure of a slot for one more value, for a transducer's sake even over the limit. */
 void chan_reserve(lua_State *L, Chan *ch, int at);

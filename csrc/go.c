@@ -6,6 +6,7 @@
 #include "anchor.h"
 #include "closing.h"
 #include "report.h"
+#include "unheard.h"
 
 enum {
   MAX_ARGUMENTS = 65000,             /* of a go block's function, at most: Alt.nresults counts them */
@@ -28,6 +29,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
+  go->origin = S->current ? S->current->origin : 0;
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) luaL_error(L, "too many arguments for a go block");
   closing_guard(L, co);
@@ -131,14 +133,15 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   S->current = NULL;
   end(L, S, go, 0, top + 1);
   give_up(L, top + 1, !is_root && !go_is_cancellation(L, lua_gettop(L), top + 1));
-  bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
-  lua_settop(L, top + 3);
-  if (!is_root && !is_asked_for) {
-    report_error(L);
-    return;
+  lua_insert(L, top + 1); /* result channel, error, traceback, name */
+  if (is_root) {
+    lua_settop(L, top + 2);
+    fail_root(L, S, go);
+  } else if (!go_is_cancellation(L, top + 1, top + 2)) {
+    bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
+    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or see that it is one */
+    else unheard_add(L, S, top + 1);
   }
-  lua_settop(L, top + 1);
-  if (is_root) fail_root(L, S, go);
   lua_settop(L, top);
 }
 

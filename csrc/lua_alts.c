@@ -9,6 +9,7 @@
    or queues a waiter for each and parks. Between the two no code of the user's may run, or it is looked again: a buffer
    policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "chan_user.h"
 #include "keep.h"
@@ -31,8 +32,8 @@ typedef struct Op {
 
 typedef struct Options {
   bool priority;    /* try in the order given */
-  bool has_default; /* do not wait: give the default, which is on the stack, */
-  int default_at;   /* here, or nil where this is 0 */
+  bool has_default; /* do not wait: give the default, or nil, which is on the stack */
+  int default_at;   /* here; 0 without any options */
 } Options;
 
 static int channel_at(int op) { return FIRST_OP + 2 * op; }
@@ -84,20 +85,76 @@ static int count_ops(lua_State *L, bool *plain) {
   return (int)n;
 }
 
-/* Reads the options; a default is pushed. */
-static Options read_options(lua_State *L) {
-  Options o = {false, false, 0};
-  if (lua_isnil(L, OPTS)) return o;
-  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+/* Raises that the ops have a field besides the operations, whose key is on top of the stack. */
+_Noreturn static void bad_field(lua_State *L, uint8_t flags) {
+  const char *key = luaL_tolstring(L, -1, NULL);
+  lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
+                  "rn.alts({ ... }, { priority = true, default = value })", key);
+  raise(L, flags);
+  abort(); /* not reached: raising does not return */
+}
+
+/* Raises for ops with a key other than 1 to n: whoever writes `{ c, default = x }` would wait for ever. To be called before
+   waiting only, since a call of lua_next is 2 % of an alts; and for ops that were looked at last time, not again. The table
+   must have no metamethods, and its n-th element. */
+static void check_fields(lua_State *L, Sched *S, int n, uint8_t flags) {
+  const void *ops = lua_topointer(L, OPS);
+  if (ops == S->checked) return;
+  if (n > 0) lua_pushinteger(L, n);
+  else lua_pushnil(L);
+  while (lua_next(L, OPS)) {
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1)) bad_field(L, flags);
+  }
+  S->checked = ops;
+}
+
+/* Raises that there is no option by the name of the key on top of the stack. */
+_Noreturn static void bad_option(lua_State *L, uint8_t flags) {
+  const char *key = luaL_tolstring(L, -1, NULL);
+  lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
+  raise(L, flags);
+  abort();
+}
+
+/* Reads those of a table with a metatable, whose fields may be elsewhere. */
+static Options ask_for_options(lua_State *L, Options o) {
   lua_getfield(L, OPTS, "priority");
   o.priority = lua_toboolean(L, -1);
   lua_getfield(L, OPTS, "nowait");
   o.has_default = lua_toboolean(L, -1);
   lua_pop(L, 2);
-  if (lua_getfield(L, OPTS, "default") != LUA_TNIL) {
-    o.has_default = true;
-    o.default_at = lua_gettop(L);
-  } else {
+  if (lua_getfield(L, OPTS, "default") != LUA_TNIL) o.has_default = true;
+  lua_replace(L, o.default_at);
+  return o;
+}
+
+/* Reads the options. One look at each field is cheaper than asking for each that there may be. */
+static Options read_options(lua_State *L, uint8_t flags) {
+  Options o = {false, false, 0};
+  if (lua_isnil(L, OPTS)) return o;
+  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+  lua_pushnil(L);
+  o.default_at = lua_gettop(L);
+  if (UNLIKELY(lua_getmetatable(L, OPTS))) {
+    lua_pop(L, 1);
+    return ask_for_options(L, o);
+  }
+  lua_pushnil(L);
+  while (lua_next(L, OPTS)) {
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (strcmp(key, "priority") == 0) {
+      o.priority = lua_toboolean(L, -1);
+    } else if (strcmp(key, "default") == 0) {
+      o.has_default = true;
+      lua_pushvalue(L, -1);
+      lua_replace(L, o.default_at);
+    } else if (strcmp(key, "nowait") == 0) {
+      o.has_default |= lua_toboolean(L, -1);
+    } else {
+      lua_pop(L, 1);
+      bad_option(L, flags);
+    }
     lua_pop(L, 1);
   }
   return o;
@@ -241,7 +298,7 @@ static inline int alts(lua_State *L, uint8_t flags, bool is_free) {
     else lua_geti(L, OPS, i + 1);
     ops[i] = push_op(L, i + 1, flags);
   }
-  Options options = read_options(L);
+  Options options = read_options(L, flags);
   Waiter *waiters = NULL;
   for (;;) {
     bool asked = false;
@@ -257,11 +314,11 @@ static inline int alts(lua_State *L, uint8_t flags, bool is_free) {
       for (int i = 0; i < n; i++) chan_user_check_busy(L, ops[i].ch, channel_at(i));
     }
     if (options.has_default) {
-      if (options.default_at) lua_pushvalue(L, options.default_at);
-      else lua_pushnil(L);
+      lua_pushvalue(L, options.default_at);
       lua_pushliteral(L, "default");
       return 2;
     }
+    if (LIKELY(plain) && !waiters) check_fields(L, S, n, flags);
     if (n == 0) {
       lua_pushliteral(L, "no operations: it would wait for ever");
       return raise(L, flags);

@@ -38,6 +38,20 @@ static int chan_lua_take(lua_State *L) {
   return wait_single(L, ch, "take", false);
 }
 
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so nobody has heard of it. */
+static int chan_lua_next(lua_State *L) {
+  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  uint32_t heard = ch->flags & CHAN_HEARD;
+  int n = chan_take(L, ch, 1);
+  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_HEARD;
+  if (n != TAKE_WAIT) return n;
+  Alt *alt = sched_waiter(L, ch->sched, "take");
+  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
+  chan_wait_alone(ch, alt, 1, false);
+  alt->flags |= ALT_LOOP;
+  return sched_wait(L, ch->sched, alt, "take", NULL);
+}
+
 /* ch:put(v) -> true | false */
 static int chan_lua_put(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "put", "ch:put(v)");
@@ -450,7 +464,7 @@ void lua_chan_open(lua_State *L) {
       {NULL, NULL},
   };
   static const luaL_Reg metamethods[] = {
-      {"__call", chan_lua_take}, /* for v in ch do */
+      {"__call", chan_lua_next}, /* for v in ch do */
       {"__close", chan_lua_close},
       {"__len", chan_meta_len},
       {"__tostring", chan_meta_tostring},

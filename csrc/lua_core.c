@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include "lua_face.h"
+#include "origin.h"
+#include "unheard.h"
 
 /* In the registry: the module, by which a second require under another name finds the same scheduler. */
 #define MODULE_KEY "runnel.core"
@@ -67,6 +69,8 @@ static int fill(lua_State *L) {
   lua_lines_open(L);
   lua_moving_open(L);
   on_close_open(L);
+  unheard_open(L);
+  origin_open(L);
   return 1;
 }
 

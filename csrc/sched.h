@@ -45,7 +45,11 @@ enum {
   SCHED_CLOSER,      /* the function of a coroutine that closes the variables of a go block that has died */
   SCHED_MAKE_CLOSER, /* makes that coroutine */
   SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_NUSER = SCHED_KEPT
+  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h), and what adds to it */
+  SCHED_KEEP_UNHEARD,
+  SCHED_DESCRIBE_WAITING, /* describes what an operation waits for (report.c) */
+  SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
+  SCHED_NUSER = SCHED_ORIGINS
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -55,6 +59,7 @@ enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 typedef struct Go {
   Chan chan; /* the result channel; its id is the go block's too */
   Alt alt;   /* what it waits for; alt.co is its coroutine */
+  uint32_t origin; /* where the program has called the library that has started it, or 0 (origin.h) */
 } Go;
 
 /* What a simulation replaces as a whole. */
@@ -72,6 +77,9 @@ typedef struct World {
   int64_t looked;    /* when the loop last looked at the clock, in ns */
   int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */
+  uint32_t unheard;       /* errors that nobody has taken yet */
+  uint32_t unheard_first; /* number of the first of them in SCHED_UNHEARD */
+  int64_t unheard_due;    /* when that is to be reported */
 } World;
 
 typedef struct Anchors {
@@ -91,6 +99,14 @@ typedef struct Kept {
   uint32_t to;   /* those of them that are needed, which come first; then there is the gap */
 } Kept;
 
+/* The origin that was asked for last (origin.c). */
+typedef struct LastOrigin {
+  const char *what;          /* what the program has called; only compared */
+  int line;                  /* where */
+  char source[LUA_IDSIZE];   /* in which file */
+  uint32_t number;           /* the origin */
+} LastOrigin;
+
 typedef struct Sched {
   World world;        /* time and the run queue */
   Go *current;        /* the go block that is running, or NULL */
@@ -102,11 +118,16 @@ typedef struct Sched {
   lua_State *closer;  /* the coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
+  const void *checked; /* the last list of operations that an alts has looked through (lua_alts.c); only compared */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
   struct Bell *bell;  /* how other threads wake it, or NULL while nobody would */
   bool driver_hears;  /* the driver waits in a way that the bell ends */
   List carriers;      /* ports that are not shut (carry.h) */
   uint64_t next_id;   /* for the next channel or go block */
+  int64_t grace;      /* how long an error may wait to be taken, in ns */
+  uint64_t printed;   /* errors that were written to stderr, since there was no handler */
+  LastOrigin last_origin; /* see there */
+  bool errors_pass;   /* these do not change the exit status (rn.exit) */
 } Sched;
 
 /* The go block of an alt that is not the outside one. */

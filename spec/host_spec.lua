@@ -114,8 +114,12 @@ describe("runnel, the executable", function()
       { "no arguments for a script", "-e 'arg = nil' - </dev/null", "'arg' is not a table\n" },
       { "a __tostring that gives no string", [[-e 'error(setmetatable({}, { __tostring = function() return 1 end }))']],
         "%(error object is a table value%)\nstack traceback:" },
+      { "an error that is a table", "-e 'error { message = \"no host\", code = 7 }'",
+        "no host %(code = 7%)\nstack traceback:" },
+      { "an error that is a table in a simulation", "--sim -e 'error { code = 7 }'", "{ code = 7 }\nstack traceback:" },
       { "an error in a simulation", [[--sim --seed 3 --no-drain -e 'error "oops"']], "%(command line%):1: oops\n" },
       { "a library that raises", "-l g=nope.lua", "module 'nope.lua' not found:" },
+      { "a mode of errors that is none", "--errors=ignore", "'%-%-errors' needs one of error and warn\nusage: " },
       { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
       { "a module that does not exist", "-l nope", "module 'nope' not found:" },
       { "a chunk that does not compile", "-e 1+1", "%(command line%):1: unexpected symbol near '1'\n$" },
@@ -194,7 +198,50 @@ describe("runnel, the executable", function()
     ]]
     assert.equal("fine\n", result.out)
     assert.matches("^runnel: error in script.lua:2: script.lua:2: oops\nstack traceback:", result.err)
-    assert.equal(0, result.status)
+    assert.equal(1, result.status)
+  end)
+
+  describe("with an error that nobody took", function()
+    local text = [[
+      local rn = require "runnel"
+      local result = rn.go(error, "lost")
+      rn.yield()
+    ]]
+
+    it("fails, unless with --errors=warn", function()
+      assert.equal(1, script(text).status)
+      assert.equal(1, script(text, "", "--errors=error").status)
+      local result = script(text, "", "--errors=warn")
+      assert.equal(0, result.status)
+      assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+    end)
+
+    it("fails in virtual time, without draining, and with rn.exit", function()
+      assert.equal(1, script(text, "", "--sim").status)
+      assert.equal(1, script(text, "", "--no-drain").status)
+      assert.equal(1, script(text .. "rn.exit()").status)
+      assert.equal(0, script(text .. "rn.exit()", "", "--errors warn").status)
+    end)
+
+    it("reports it even if it ends by os.exit, whose status stands", function()
+      for _, how in ipairs { "os.exit(3)", "os.exit(3, true)", "rn.exit(3)" } do
+        local result = script(text .. how)
+        assert.equal(3, result.status)
+        assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+      end
+    end)
+
+    it("does not fail where the script has a handler, or takes it", function()
+      assert.same({ out = "lost\n", err = "", status = 0 }, script(text .. "rn.on_error(function(err) "
+        .. "print(err) end)"))
+      assert.same({ out = "nil\tlost\n", err = "", status = 0 }, script(text .. "print(result:take())"))
+    end)
+
+    it("reports it before it says why the script failed", function()
+      local result = script(text .. "error 'script'")
+      assert.matches("^runnel: error in [^\n]*: lost\n.*script.lua:4: script", result.err)
+      assert.equal(1, result.status)
+    end)
   end)
 
   describe("with go blocks that are parked for ever", function()
@@ -224,7 +271,7 @@ describe("runnel, the executable", function()
 
   it("says where the main thread would wait for ever", function()
     local result = script "require('runnel').chan():take()"
-    assert.matches("runnel: script.lua:1: deadlock: take would wait for ever", result.err)
+    assert.matches("runnel: script.lua:1: deadlock: take on chan: #%d+ would wait for ever", result.err)
     assert.equal(1, result.status)
   end)
 
@@ -257,6 +304,16 @@ describe("runnel, the executable", function()
         .. "in main chunk\n\t%[C%]: in %?\ngo blocks:\n  #%d+ %(worker%): take on chan: jobs at script.lua:2\n",
         result.err)
       assert.equal(130, result.status)
+    end)
+
+    it("says why there is no deadlock", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function() rn.sleep(3600000) end)
+        print "ready" io.stdout:flush()
+        rn.chan():take()
+      ]]
+      assert.matches("\nno deadlock: a timer is due in 3%d%d%d%d%d%d ms\n$", result.err)
     end)
 
     it("in a loop that never waits", function()
@@ -404,6 +461,87 @@ describe("runnel, the executable", function()
     local result = run "test --output=plainTerminal some_spec.lua"
     assert.matches("1 success / 1 failure / 0 errors / 0 pending", result.out)
     assert.equal(1, result.status)
+  end)
+
+  it("test fails specs whose go blocks raise what nobody takes", function()
+    dir:write("lost_spec.lua", [[
+      local rn = require "runnel"
+      describe("a spec", function()
+        it("loses an error", function()
+          rn.go(error, { message = "lost", code = 7 })
+          rn.yield()
+        end)
+        it("loses a string", function()
+          rn.go(function() error "oops" end)
+          rn.yield()
+        end)
+        it("takes it", function() rn.go(error, "lost"):take() end)
+        it("has a handler", function()
+          rn.on_error(function() end)
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+        it("still has it", function()
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+      end)
+    ]])
+    local result = run "test --output=plainTerminal lost_spec.lua"
+    assert.matches("3 successes / 0 failures / 2 errors / 0 pending", result.out)
+    assert.matches("which nobody took: lost %(code = 7%)\n", result.out)
+    assert.matches("error in lost_spec.lua:8, which nobody took: lost_spec.lua:8: oops\nstack traceback:", result.out)
+    assert.equal(1, result.status)
+  end)
+
+  describe("by SIGQUIT", function()
+    -- The script's process gets the signal once it has said that it is ready; after that there is the file `done`.
+    local function asked(text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        timeout 20 %s script.lua >ready &
+        pid=$!
+        { read line; sleep 0.1; kill -QUIT $(pgrep -P $pid); sleep 0.2; touch done; cat; } <ready
+        wait $pid
+        status=$?
+        rm ready done
+        exit $status]]):format(runnel))
+    end
+
+    it("writes the go blocks and channels, and the script goes on", function()
+      local result = asked [[
+        local rn = require "runnel"
+        local jobs = rn.chan(3):name "jobs"
+        rn.go(function() jobs:take() end)
+        rn.go(function() rn.sleep(500) rn.exit(7) end)
+        print "ready" io.stdout:flush()
+        rn.chan():name "orders":take()
+      ]]
+      assert.matches("^SIGQUIT:\nthe main thread:\nstack traceback:\n.*script.lua:6: in main chunk\n", result.err)
+      assert.matches("\nthe main program waits: take on chan: orders\ngo blocks:\n", result.err)
+      assert.matches("\n  #%d+ %(script.lua:3%): take on chan: jobs at script.lua:3\n", result.err)
+      assert.matches("\nchannels on which somebody waits:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
+        result.err)
+      assert.matches("\nno deadlock: a timer is due in %d+ ms\n$", result.err)
+      assert.equal(7, result.status)
+    end)
+
+    it("does so in a go block that computes, and in the main program", function()
+      for _, start in ipairs { "rn.run(compute)", "compute()" } do
+        local result = asked([[
+          local rn = require "runnel"
+          local function compute()
+            print "ready" io.stdout:flush()
+            while not io.open "done" do end
+            print "computed"
+          end
+        ]] .. start)
+        assert.matches("^SIGQUIT:\nthe [^\n]*:\nstack traceback:\n.*script.lua:4: in ", result.err)
+        assert.matches("computed\n", result.out)
+        assert.equal(0, result.status)
+      end
+    end)
   end)
 
   describe("with luv", function()

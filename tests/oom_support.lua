@@ -6,6 +6,7 @@
 
 local t = ...
 local rn = require "runnel"
+local core = require "runnel.core"
 
 local MOST = 256
 
@@ -67,6 +68,7 @@ end
 
 ---How many of the blocks started with t.go have died, each with an error that is expected.
 function t.deaths()
+  core.tell_unheard() -- before they are taken
   local deaths = 0
   for i = 1, nblocks do
     local stats = blocks[i]:stats()
@@ -150,7 +152,8 @@ function t.checked(check, ok, err, raises)
   t.invariants()
   check(ok, err)
   t.invariants()
-  assert(t.reports() >= t.deaths(), "a go block has died and nobody was told")
+  local deaths = t.deaths()
+  assert(t.reports() >= deaths, "a go block has died and nobody was told")
   if t.refused() == 0 and not raises then
     assert(t.reports() == 0, "an error has been reported although no allocation failed")
   end

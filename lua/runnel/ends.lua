@@ -6,7 +6,7 @@ local core = require "runnel.core"
 local guard = require "runnel.guard"
 
 local poll, alts, is_cancelled = core.moving.poll, core.moving.alts, core.moving.is_cancelled
-local offer = core.methods.offer
+local offer, pass_on = core.methods.offer, core.pass_on
 local PRIORITY = { priority = true }
 
 local ends = {}
@@ -58,6 +58,15 @@ function ends.sink(to, what)
     local ok, accepted = guard.call(what, put_on, to, ops, put, value)
     return not ok or accepted
   end
+end
+
+---Closes a channel with the error that has just been taken from another one, if there is one: whoever takes it from
+---there has heard of it. One that goes no further is reported.
+---@param to runnel.Channel|nil|false nothing is closed without one
+---@param err any
+function ends.close(to, err)
+  if err ~= nil then pass_on(err, to or nil) end
+  guard.close(to, err)
 end
 
 return ends

@@ -18,6 +18,17 @@ local guard = {}
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel
 guard.go = core.moving.go
 
+---Says for what of the program's a go block was started, and where: it is called so in rn.ps and in messages. Those
+---that it starts itself are called by the same name. To be called by what the program has called, perhaps by way of
+---other functions of the library.
+---@param block runnel.Channel
+---@param what string
+---@return runnel.Channel block
+function guard.started(block, what)
+  pcall(core.started, block, what) -- without memory it has no such name; but it has been started
+  return block
+end
+
 ---The usual `give_up`: closes a channel with the reason, or without one where there is no memory for that.
 ---@param ch runnel.Channel|false|nil nothing happens without one
 ---@param reason any

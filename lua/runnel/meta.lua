@@ -156,7 +156,8 @@ function core.run(f, ...) end
 ---something; also in a callback of the driver's, where it does nothing, since the scheduler is running already
 function core.step(max) end
 
----Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.
+---Sets who hears of errors that nobody catches: of go blocks, if nobody takes them within 5 s or before the program
+---ends; of callbacks and transducers at once. By default they go to stderr. `f` must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
 ---@return function? previous
 function core.on_error(f) end
@@ -177,11 +178,13 @@ function core.driver(d) end
 ---What rn.ps tells of a go block.
 ---@class runnel.GoBlock
 ---@field id integer
----@field name string from rn.rename; by default where its function was defined, `file:line`
+---@field name string from rn.rename; by default where its function was defined, `file:line`; of those that the library
+---starts, what has started them: "pipe at job.lua:2 -> chan: results"
 ---@field state string "running", "ready" or "parked"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
----@field where? string the line at which it waits
+---@field where? string the line of the program at which it waits; of those that the library starts, which started them
 ---@field channel? runnel.Channel the channel on which it waits
+---@field channels? runnel.Channel[] those of an alts
 ---@field waited? number for how many ms it has waited, to about a millisecond
 ---@field result runnel.Channel its result channel
 
@@ -221,6 +224,38 @@ function core.is_cancellation(result, err) end
 ---@param result runnel.Channel
 ---@param err any
 function core.excuse(result, err) end
+
+---Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it:
+---it is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
+---@param err any
+---@param ch? runnel.Channel nil: it goes no further, and is reported
+function core.pass_on(err, ch) end
+
+---Says for what of the program's the library has started a go block: the line of the program that is running is kept.
+---@param block runnel.Channel its result channel
+---@param what string what the program has called
+---@return runnel.Channel block
+function core.started(block, what) end
+
+---Says that the file of the caller, and those in the directory of its name, are the library's.
+function core.library() end
+
+---Reports all errors of go blocks that nobody has taken.
+function core.tell_unheard() end
+
+---Sets for how long an error of a go block may wait to be taken before it is reported.
+---@param ms number
+---@return number ms before
+function core.grace(ms) end
+
+---Whether the program may exit with status 0: no error was written to stderr for want of a handler.
+---@return boolean
+function core.is_well() end
+
+---How an error is written: what tostring gives, or the message and the other fields of a table.
+---@param err any
+---@return string
+function core.error_text(err) end
 
 ---Tells the error handler of an error that was caught.
 ---@param err any

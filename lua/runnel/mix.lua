@@ -89,10 +89,11 @@ local function mix_inputs(self)
       self.changed = false
       ops, through = plan(self)
     end
-    local value, i = alts(ops)
+    local value, i, err = alts(ops)
     if i > 2 then
       if value == nil then
         remove(self, ops[i])
+        ends.close(nil, err)
       elseif through[i] then
         put(value)
       end
@@ -121,7 +122,7 @@ function mix.mix(out)
   local self = setmetatable({
     out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
   }, Mix)
-  guard.go(guard.close, out, run, self)
+  guard.started(guard.go(guard.close, out, run, self), "mix")
   return self
 end
 

@@ -8,6 +8,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
 local chan, alts, yield, offer_each = core.chan, core.moving.alts, core.yield, core.offer_each
@@ -106,12 +107,16 @@ end
 -- The source has closed, with that error if there is one, or the go block of the mult has died of it.
 local function finish(self, reason)
   self.ended, self.reason = true, reason
-  local tap = self.first
+  local tap, close = self.first, ends.close -- it is enough that who takes from the first one hears of the error
   while tap do
     remove(self, tap)
-    if tap.close ~= false then guard.close(tap.ch, reason) end
+    if tap.close ~= false then
+      close(tap.ch, reason)
+      close = guard.close
+    end
     tap = tap.next
   end
+  if close == ends.close then close(nil, reason) end
 end
 
 -- The go block of a mult.
@@ -192,7 +197,7 @@ function mult.mult(ch)
   local self = setmetatable({
     source = ch, taps = {}, pending = 0, delivered = chan(), ended = false,
   }, Mult)
-  guard.go(finish, self, run, self)
+  guard.started(guard.go(finish, self, run, self), "mult")
   return self
 end
 
@@ -206,6 +211,7 @@ end
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
+  check.close(close, "tap")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
     if close ~= false then ch:close(m.reason) end
@@ -213,11 +219,12 @@ function mult.tap(m, ch, close)
     m.taps[ch].close = close
   elseif not ch:closed() then
     local tap = add(m, ch, close)
-    local ok, err = pcall(guard.go, lose, tap, attend, m, tap)
+    local ok, block = pcall(guard.go, lose, tap, attend, m, tap)
     if not ok then
       remove(m, tap) -- no memory; without its go block the mult would wait for it
-      error(err, 0)
+      error(block, 0)
     end
+    guard.started(block, "tap")
   end
   return ch
 end

@@ -18,7 +18,7 @@ local function forward(from, to, close)
   while true do
     local value, err = take()
     if value == nil then
-      if close ~= false then to:close(err) end
+      ends.close(close ~= false and to, err)
       return
     end
     if not put(value) then return end
@@ -35,7 +35,8 @@ end
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
-  guard.go(guard.close, close ~= false and to, forward, from, to, close)
+  check.close(close, "pipe")
+  guard.started(guard.go(guard.close, close ~= false and to, forward, from, to, close), "pipe")
   return to
 end
 
@@ -75,6 +76,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
+        if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         n, turn = n - 1, 2
@@ -97,7 +99,7 @@ end
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
-  guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out)
+  guard.started(guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out), "merge")
   return out
 end
 

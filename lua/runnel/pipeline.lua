@@ -36,7 +36,11 @@ end
 -- What is to be put for a job that has ended with an error, or nil. The handler runs in a go block of its own, so that
 -- nothing it does can end the one that calls this.
 local function instead_of(err, ex_handler)
-  if ex_handler then return (take(guard.go(guard.nothing, nil, ask, ex_handler, err))) end
+  if ex_handler then
+    local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
+    ends.close(nil, failure) -- the handler's go block has died: that is reported
+    return value
+  end
   core.report(err, nil, A_JOB)
 end
 
@@ -89,13 +93,14 @@ local IDLE = 100
 ---A go block that leads or has led.
 ---@class runnel.Lead
 ---@field block runnel.Channel its result channel
+---@field to runnel.Channel where the results go, for its name
 ---@field result? runnel.Channel that of its job; nil while it leads or is idle
 ---@field idle boolean
 ---@field turn? runnel.Channel a channel on which it gets the lead
 
 -- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
 -- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
-local function ordered(n, to, af, from, close, window, ex_handler)
+local function ordered(what, n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
@@ -108,11 +113,11 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   local function finish(err)
     over = true
     for i = 1, nidle do idle[i].turn:close() end
-    guard.close(queue, err)
+    ends.close(queue, err)
   end
 
   local function new_lead()
-    local self = { block = nil, result = nil, idle = false, turn = nil }
+    local self = { block = nil, to = to, result = nil, idle = false, turn = nil }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
   end
@@ -186,7 +191,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
     while true do
       local result, err = take(queue)
       if result == nil then
-        if close ~= false then to:close(err) end
+        ends.close(close ~= false and to, err)
         return
       end
       delivering = result
@@ -207,7 +212,8 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   end
 
   new_lead()
-  guard.go(deliverer_died, nil, deliver_all)
+  guard.started(leader.block, what)
+  guard.started(guard.go(deliverer_died, to, deliver_all), what)
   return to
 end
 
@@ -221,15 +227,16 @@ end
 -- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
 -- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
 -- nobody has it. So only one at a time waits for `from`, and none is idle.
-local function unordered(n, to, af, from, close, ex_handler)
+local function unordered(what, n, to, af, from, close, ex_handler)
   local next_value, put = source(from, to), sink(to, "a pipeline")
   local running, led, over, reason = 0, false, false, nil
   local work, worker_died
 
   local function new_worker()
-    local self = { result = nil, starter = nil }
-    guard.go(worker_died, self, work, self)
+    local self = { to = to, result = nil, starter = nil }
+    local block = guard.go(worker_died, self, work, self)
     led = true
+    return block
   end
 
   local function finish_if_last()
@@ -246,6 +253,7 @@ local function unordered(n, to, af, from, close, ex_handler)
       led = false
       if value == nil then
         over, reason = true, err
+        if err ~= nil then core.pass_on(err, close ~= false and to or nil) end
       else
         running = running + 1
         local result = chan(1)
@@ -274,7 +282,7 @@ local function unordered(n, to, af, from, close, ex_handler)
     if over then finish_if_last() end
   end
 
-  new_worker()
+  guard.started(new_worker(), what)
   return to
 end
 
@@ -298,11 +306,12 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.chan(to, "pipeline_async: to")
   check.callable(af, "pipeline_async: af")
   check.chan(from, "pipeline_async: from")
+  check.close(close, "pipeline_async")
   check.options(opts, OPTIONS, "pipeline_async")
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async: ex_handler")
-  return ordered(n, to, af, from, close, window, opts and opts.ex_handler)
+  return ordered("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
 ---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
@@ -319,9 +328,10 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.chan(to, "pipeline_async_unordered: to")
   check.callable(af, "pipeline_async_unordered: af")
   check.chan(from, "pipeline_async_unordered: from")
+  check.close(close, "pipeline_async_unordered")
   check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
-  return unordered(n, to, af, from, close, opts and opts.ex_handler)
+  return unordered("pipeline_async_unordered", n, to, af, from, close, opts and opts.ex_handler)
 end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
@@ -337,6 +347,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
   check.chan(to, "pipeline: to")
   check.callable(xf, "pipeline: transducer")
   check.chan(from, "pipeline: from")
+  check.close(close, "pipeline")
   check.callable_or_nil(ex_handler, "pipeline: ex_handler")
   local function job(value, result)
     local out = chan(1, xf, ex_handler)
@@ -347,7 +358,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return ordered(n, to, job, from, close, n, ex_handler)
+  return ordered("pipeline", n, to, job, from, close, n, ex_handler)
 end
 
 ---The same as pipeline, until there are threads.

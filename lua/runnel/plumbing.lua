@@ -30,7 +30,7 @@ local function divide(pred, ch, yes, no)
       table.remove(ops, i) -- one of the two is closed
       if #ops == 1 then return end
     elseif value == nil then
-      yes:close(err)
+      ends.close(yes, err)
       no:close(err)
       return
     else
@@ -55,7 +55,7 @@ function plumbing.split(pred, ch, yes_buf, no_buf)
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
   local no = check.new_chan(no_buf, "split: second buffer")
-  guard.go(close_both, { yes, no }, divide, pred, ch, yes, no)
+  guard.started(guard.go(close_both, { yes, no }, divide, pred, ch, yes, no), "split")
   return yes, no
 end
 
@@ -99,7 +99,7 @@ local function map_values(f, chs, out)
   local values, ops, places = {}, {}, {}
   while #chs > 0 and not out:closed() do
     local complete, err = take_each(chs, values, out, ops, places)
-    if not complete then return out:close(err) end
+    if not complete then return ends.close(out, err) end
     local ok, result = guard.call("the function of a map", apply, f, chs, values)
     if ok then put(result) end
   end
@@ -118,7 +118,7 @@ function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
   local out = check.new_chan(buf, "map: buffer")
-  guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out)
+  guard.started(guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out), "map")
   return out
 end
 
@@ -126,7 +126,7 @@ local function take_values(n, ch, out)
   local take, put = ends.source(ch, out), ends.sink(out, "a take")
   for _ = 1, n do
     local value, err = take()
-    if value == nil then return out:close(err) end
+    if value == nil then return ends.close(out, err) end
     put(value)
   end
   out:close()
@@ -142,7 +142,7 @@ function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
   local out = check.new_chan(buf, "take: buffer")
-  guard.go(guard.close, out, take_values, n, ch, out)
+  guard.started(guard.go(guard.close, out, take_values, n, ch, out), "take")
   return out
 end
 

@@ -72,7 +72,9 @@ end
 -- The source has closed, with that error if there is one, or the go block has died of it.
 local function finish(self, reason)
   self.ended, self.reason = true, reason
-  for _, topic in ipairs(all_topics(self)) do guard.close(topic.ch, reason) end
+  local topics = all_topics(self)
+  ends.close(topics[1] and topics[1].ch, reason) -- it is enough that who takes from the first one hears of the error
+  for i = 2, #topics do guard.close(topics[i].ch, reason) end
 end
 
 -- The go block of a pub.
@@ -100,7 +102,7 @@ function pub.pub(ch, topic_fn, buf_fn)
   local self = setmetatable({
     source = ch, topic_fn = topic_fn, buf_fn = buf_fn, topics = {}, count = 0, ended = false,
   }, Pub)
-  guard.go(finish, self, run, self)
+  guard.started(guard.go(finish, self, run, self), "pub")
   return self
 end
 
@@ -115,6 +117,7 @@ function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
   check.key(topic, "sub: topic")
   check.chan(ch, "sub: channel")
+  check.close(close, "sub")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
     if close ~= false then ch:close(p.reason) end

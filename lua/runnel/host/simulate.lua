@@ -5,9 +5,8 @@ local sim = require "runnel.sim"
 
 local function describe(err)
   if type(err) ~= "string" then
-    local meta = getmetatable(err)
-    local text = type(meta) == "table" and meta.__tostring and tostring(err)
-    err = text or type(err) == "number" and tostring(err) or ("(error object is a %s value)"):format(type(err))
+    err = (type(err) == "table" or type(err) == "number") and core.error_text(err)
+      or ("(error object is a %s value)"):format(type(err))
   end
   return debug.traceback(err, 2)
 end

@@ -98,7 +98,7 @@ function file.read(where)
   check_place(where, "read")
   loop.check_time "read"
   local out = core.chan()
-  guard.go(guard.close, out, read_into, out, where, false)
+  guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
   return out
 end
 
@@ -109,7 +109,7 @@ function file.lines(where)
   check_place(where, "lines")
   loop.check_time "lines"
   local out = lines.chan()
-  guard.go(guard.close, out, read_into, out, where, true)
+  guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
   return out
 end
 
@@ -214,7 +214,8 @@ function file.write(where, ch, opts)
   loop.check_time "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
-  guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)
+  local end_of_line = opts and opts.lines and "\n" or nil
+  guard.started(guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, end_of_line), "uv.write")
   return result
 end
 

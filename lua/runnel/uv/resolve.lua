@@ -43,7 +43,7 @@ function resolve.resolve(host)
   end
   loop.check_time "resolve"
   local out = core.chan()
-  guard.go(guard.close, out, resolve_into, out, host)
+  guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
   return out
 end
 
