@@ -336,7 +336,7 @@ int chan_user_add(lua_State *L) {
 static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   Alt *alt = w->alt;
   int port = w->at, top = lua_gettop(L);
-  uint16_t outer = ch->flags & CHAN_ADMITTING;
+  uint32_t outer = ch->flags & CHAN_ADMITTING;
   ch->flags |= CHAN_ADMITTING;
   claim(L, alt);
   lua_pushvalue(alt->co, port + 1);

@@ -7,23 +7,26 @@ local found, runner = pcall(require, "busted.runner")
 
 -- Runs a test. What a go block has raised meanwhile, and nobody took, is its failure.
 local function run_watched(run, ...)
-  local unheard
-  local previous
+  local unheard, previous
   local function collect(...)
     if previous then return previous(...) end
     unheard = unheard or table.pack(...)
   end
   previous = core.on_error(collect)
-  local results = table.pack(pcall(run, ...))
-  core.tell_unheard()
-  local current = core.on_error(previous)
-  if current ~= collect then core.on_error(current) end -- the test has set a handler, and wants to keep it
-  if not results[1] then error(results[2], 0) end
+  local function stop()
+    core.tell_unheard()
+    local current = core.on_error(previous)
+    if current ~= collect then core.on_error(current) end -- the test has set a handler, and wants to keep it
+  end
+  do
+    -- Not pcall: busted finds the line of an error by the stack.
+    local _ <close> = setmetatable({}, { __close = stop })
+    run(...)
+  end
   if unheard then
     local err, trace, name = table.unpack(unheard, 1, 3)
     error(("error in %s, which nobody took: %s\n%s"):format(name, core.error_text(err), trace or ""), 0)
   end
-  return table.unpack(results, 2, results.n)
 end
 
 -- Makes every test of a busted run so.
