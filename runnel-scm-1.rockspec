@@ -69,6 +69,7 @@ build = {
     ["runnel.pub"] = "lua/runnel/pub.lua",
     ["runnel.scope"] = "lua/runnel/scope.lua",
     ["runnel.sim"] = "lua/runnel/sim.lua",
+    ["runnel.timed_out"] = "lua/runnel/timed_out.lua",
     ["runnel.uv"] = "lua/runnel/uv.lua",
     ["runnel.uv.command"] = "lua/runnel/uv/command.lua",
     ["runnel.uv.descriptor"] = "lua/runnel/uv/descriptor.lua",
