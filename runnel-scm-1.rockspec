@@ -64,6 +64,7 @@ build = {
     ["runnel.pipe"] = "lua/runnel/pipe.lua",
     ["runnel.pipeline"] = "lua/runnel/pipeline.lua",
     ["runnel.plumbing"] = "lua/runnel/plumbing.lua",
+    ["runnel.pmap"] = "lua/runnel/pmap.lua",
     ["runnel.priority_buffer"] = "lua/runnel/priority_buffer.lua",
     ["runnel.prompt"] = "lua/runnel/prompt.lua",
     ["runnel.pub"] = "lua/runnel/pub.lua",

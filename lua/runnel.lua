@@ -13,7 +13,7 @@
 
 local core = require "runnel.core"
 
----@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pub
+---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
 ---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes, runnel.timed_out
 ---@field xf runnel.xf
@@ -49,6 +49,7 @@ local HOMES = {
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
+  pmap = "pmap", pmap_unordered = "pmap",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
 }
 

@@ -20,7 +20,7 @@ function TimedOut.__concat(a, b) return tostring(a) .. tostring(b) end
 ---@return runnel.TimedOut
 function timed_out.new(message) return setmetatable({ message = message }, TimedOut) end
 
----Whether an error says that a scope has taken longer than its `timeout`.
+---Whether an error says that a scope, or a job of a pmap, has taken longer than its `timeout`.
 ---@param err any what was raised, or what came out of a channel beside nil
 ---@return boolean
 function timed_out.is_timeout(err) return getmetatable(err) == TimedOut end

@@ -1,0 +1,417 @@
+---A function over the values of a channel, n calls at a time: pmap and pmap_unordered.
+---
+---Workers, go blocks that are started as they are needed, take values, call the function and put what it returns. A
+---worker whose job raises dies of that, and its `__close` does what is to be done then: so a call costs no pcall, and
+---its traceback is the user's own.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local ends = require "runnel.ends"
+local timed_out = require "runnel.timed_out"
+
+local chan, go, now, sleep, yield = core.chan, core.go, core.now, core.sleep, core.yield
+local cancel, excuse, put = core.cancel, core.excuse, core.methods.put
+
+---@class runnel.pmap
+local pmap = {}
+
+---What pmap and pmap_unordered take besides.
+---@class runnel.PmapOptions
+---@field window? integer ordered only: started jobs whose results have not been put yet, at most; default n
+---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
+---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
+---not nil, is put instead. It may park, and what it raises ends the pmap
+---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
+---true. The handler is not timed
+
+-- Workers that wait on one channel, at most: it has room for 1024 takes that wait, and as many puts, and others may use
+-- it, too. Unordered results are put by the workers themselves where there are no more than that.
+local MOST_WAITING = 100
+
+-- What a worker does. (Lua puts the number in place of the name only where one alone is declared.)
+local TAKE <const> = 1 -- waits for a value
+local IDLE <const> = 2 -- waits to be called to that
+local JOB <const> = 3 -- calls f
+local HANDLER <const> = 4 -- calls ex_handler
+local PUT <const> = 5 -- puts results
+local END <const> = 6 -- ends
+
+local NOTHING = {} -- a result that is nil
+local function no_value() end
+
+local CLOSED = "the result channel of this pmap was closed"
+local NO_ERROR = "a job of a pmap has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
+
+-- The error of a late job that has raised `err` when it was cancelled.
+local function late_error(late, err)
+  if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
+  return late
+end
+
+-- Starts all. `take(source)` gives the next value, or nil and an error.
+local function start(n, f, take, source, out, ordered, window, ex_handler, timeout)
+  -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
+  -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
+  -- one at a time puts, in order.
+  local direct = not ordered and n <= MOST_WAITING and core.is_chan(source)
+
+  -- A worker is a table:
+  --   result   its go block's result channel
+  --   number   where it is in `workers`
+  --   at       what it does first: TAKE or HANDLER
+  --   seq      the number of its job, for a worker that begins with the handler
+  --   value    the value of that
+  --   err      and its error
+  --   look     returns what it does now, and the number of its job
+  --   close    is called with the error of its go block, or nil, when that ends
+  --   late     the error for which its job was cancelled, having taken too long
+  --   dropped  its job was cancelled since another one has failed
+  local workers, count = {}, 0
+  local waiting, idle, calls = 0, 0, chan() -- workers that are to take; idle ones; where these wait
+
+  local started = 0 -- jobs
+  -- Where results wait for their turn: jobs that run, that have ended, and whose results, with all before them, were
+  -- put; the results that wait, by their place in the order; whether one is being put.
+  local running, ended_jobs, delivered, results, delivering = 0, 0, 0, {}, false
+
+  local ended, reason = false, nil -- no more values are taken; the error with which `out` is to close
+  local failed -- the place in the order of results of the first job with an error that nobody has handled
+  local over = false -- `out` is closed
+  local alert = false -- it has been stopped, or some job is late or was: there is more to look at when a job returns
+  local watcher, first_timed, timed, deadlines = nil, 1, {}, {} -- who looks after late jobs; these by number
+  local work
+
+  local function look(worker)
+    if worker.look then return worker.look() end
+    return worker.at, worker.seq
+  end
+
+  -- ---- ending ----
+
+  local function close(err)
+    over = true
+    if watcher then cancel(watcher) end
+    out:close(err)
+  end
+
+  local function end_input(err)
+    if ended then return end
+    ended, reason = true, err
+    calls:close()
+  end
+
+  -- Nothing more is to be done: workers that are about to take, or have just taken, come to nothing.
+  local function stop()
+    alert, take, f = true, no_value, no_value
+    end_input()
+  end
+
+  -- The job that is at that place in the order of results has failed: those behind it are dropped.
+  local function fail(place, err)
+    if failed then
+      core.report(direct and err or reason, nil, "a job of a pmap") -- in order, the other one comes after this one
+      if direct then return end
+    end
+    stop()
+    failed, reason = place, err
+    for i = 1, count do
+      local worker = workers[i]
+      local at, seq = look(worker)
+      if at == TAKE then
+        cancel(worker.result, err)
+      elseif (at == JOB or at == HANDLER) and (not ordered or seq > place) then
+        worker.dropped = true
+        cancel(worker.result, err)
+      end
+    end
+  end
+
+  -- Somebody has closed the result channel.
+  core.on_close(out, function()
+    if over then return end
+    stop()
+    close()
+    for i = 1, count do cancel(workers[i].result, CLOSED) end
+  end)
+
+  -- ---- late jobs ----
+
+  -- A go block that cancels them. They become late in the order in which they have started.
+  local function watch()
+    core.rename "timeout of a pmap"
+    while not over do
+      local worker, at, seq
+      while first_timed <= started do
+        worker = timed[first_timed]
+        at, seq = look(worker)
+        if at == JOB and seq == first_timed then break end
+        timed[first_timed], deadlines[first_timed] = nil, nil
+        first_timed = first_timed + 1
+      end
+      if first_timed > started then break end
+      local left = deadlines[first_timed] - now()
+      if left > 0 then
+        sleep(left)
+      else
+        timed[first_timed], deadlines[first_timed] = nil, nil
+        first_timed = first_timed + 1
+        worker.late, alert = timed_out.new(("pmap: a job had not ended after %s ms"):format(timeout)), true
+        cancel(worker.result, worker.late)
+      end
+    end
+    watcher = nil
+  end
+
+  local function watch_over(worker, seq)
+    timed[seq], deadlines[seq] = worker, now() + timeout
+    if not watcher then watcher = go(watch) end
+  end
+
+  -- ---- workers ----
+
+  local function add_worker(worker)
+    worker.result = go(work, worker)
+    count = count + 1
+    workers[count], worker.number = worker, count
+  end
+
+  -- A worker is to take the next value.
+  local function call_next()
+    if idle > 0 then
+      idle = idle - 1
+      calls:offer(true)
+    else
+      add_worker { at = TAKE }
+    end
+    waiting = waiting + 1
+  end
+
+  -- On alert: whether the job that has returned counts.
+  local function counts(worker)
+    if worker.late then
+      worker.late = nil
+      pcall(yield) -- raises, here and not later, where the job has not waited since it was cancelled
+    end
+    return not over and not worker.dropped
+  end
+
+  local worker_meta = {}
+
+  -- A worker ends: the last one closes `out`. Nothing here may park.
+  function worker_meta.__close(worker, err)
+    local last = workers[count]
+    workers[worker.number], last.number = last, worker.number
+    workers[count], count = nil, count - 1
+    worker.close(err)
+    if ended and count == 0 and not over then close(reason) end
+  end
+
+  -- What is to be done at the end of a worker with a job.
+  local function job_failed(worker, at, seq, value, err)
+    running = running - 1
+    if worker.dropped then return end
+    excuse(worker.result, err)
+    if worker.late then err = late_error(worker.late, err) end
+    if ex_handler and at == JOB then
+      add_worker { at = HANDLER, seq = seq, value = value, err = err }
+      running = running + 1
+    else
+      ended_jobs = ended_jobs + 1
+      fail(ordered and seq or ended_jobs, err)
+    end
+  end
+
+  -- At the end of any worker.
+  local function died(worker, at, seq, value, err)
+    if over or at == END then return end
+    if err == nil then err = NO_ERROR end
+    if at == JOB or at == HANDLER then
+      job_failed(worker, at, seq, value, err)
+    elseif at == PUT then
+      delivering = false
+      excuse(worker.result, err)
+      fail(delivered + 1, err)
+    elseif at == TAKE then
+      waiting = waiting - 1
+      excuse(worker.result, err)
+      end_input(err)
+    else
+      idle = idle - 1
+    end
+  end
+
+  -- ---- what workers do: unordered results of a channel's values ----
+
+  -- A worker puts the results of its jobs. All of them may wait for a value: who gets the last one that was there lets
+  -- another one be started, before f is called, which may park.
+  local function work_directly(worker)
+    local at, seq, value = worker.at, worker.seq, worker.value
+    function worker.look() return at, seq end
+    function worker.close(err) died(worker, at, seq, value, err) end
+    local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
+    local result
+    while true do
+      if at == TAKE then
+        local next_value, err = take(source)
+        waiting = waiting - 1
+        if next_value == nil then
+          end_input(err)
+          break
+        end
+        at, value = JOB, next_value
+        if timeout then
+          started = started + 1
+          seq = started
+          watch_over(worker, seq)
+        end
+        if waiting == 0 and count < n and not ended then call_next() end
+        result = f(value)
+      else
+        result = ex_handler(worker.err, value)
+      end
+      if alert and not counts(worker) then break end
+      if result ~= nil then
+        at = PUT
+        put(out, result)
+      end
+      at = TAKE
+      value = nil
+      waiting = waiting + 1
+    end
+    at = END
+  end
+
+  -- ---- what workers do: results in an order ----
+
+  local function has_room() return running < n and started - delivered < window end
+
+  -- Puts a result, and those behind it in the order that have come meanwhile.
+  local function deliver(result)
+    delivering = true
+    repeat
+      if waiting == 0 and not ended and has_room() then call_next() end
+      if result ~= NOTHING then put(out, result) end
+      if over then return end
+      delivered = delivered + 1
+      result = results[delivered + 1]
+      if result ~= nil then results[delivered + 1] = nil end
+    until result == nil
+    delivering = false
+  end
+
+  local function work_in_turn(worker)
+    local at, seq, value = worker.at, worker.seq, worker.value
+    function worker.look() return at, seq end
+    function worker.close(err) died(worker, at, seq, value, err) end
+    local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
+    local result
+    while true do
+      if at == TAKE then
+        local next_value, err = take(source)
+        waiting = waiting - 1
+        if next_value == nil then
+          end_input(err)
+          break
+        end
+        running = running + 1
+        started = started + 1
+        at, seq, value = JOB, started, next_value
+        if timeout then watch_over(worker, seq) end
+        if waiting == 0 and has_room() then call_next() end
+        result = f(value)
+      else
+        result = ex_handler(worker.err, value)
+      end
+      value = nil
+      running = running - 1
+      if alert and not counts(worker) then break end
+      ended_jobs = ended_jobs + 1
+      local place = ordered and seq or ended_jobs
+      if result == nil then result = NOTHING end
+      if delivering or place ~= delivered + 1 then
+        results[place] = result
+      else
+        at = PUT
+        deliver(result)
+      end
+      if ended then break end
+      if waiting == 0 and has_room() then
+        waiting = 1
+      elseif idle == MOST_WAITING then
+        break
+      else
+        idle = idle + 1
+        at = IDLE
+        if not calls:take() then break end
+      end
+      at = TAKE
+    end
+    at = END
+  end
+
+  work = direct and work_directly or work_in_turn
+  call_next()
+  return out
+end
+
+-- ---- the public functions ----
+
+local function check_timeout(ms, what)
+  if type(ms) ~= "number" or ms ~= ms or ms < 0 or ms == math.huge then
+    error(("%s: timeout: a finite number of milliseconds of 0 or more expected, got %s"):format(what, tostring(ms)), 3)
+  end
+end
+
+local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true }
+local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true }
+
+-- Called in the last act of a public function, so that the function which called that is the caller to a check.
+local function checked(what, ordered, n, f, from, opts)
+  check.integer(n, 1, what .. ": n")
+  check.callable(f, what .. ": f")
+  local take, source = core.methods.take, from
+  if not core.is_chan(from) then
+    take, source = ends.iterator(from), nil
+    if not take then
+      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what,
+        from == nil and "nothing" or "a " .. type(from)), 2)
+    end
+  end
+  check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
+  opts = opts or {}
+  local window = opts.window or n
+  check.integer(window, n, what .. ": window")
+  check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
+  if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
+  local out = check.new_chan(opts.buffer, what .. ": buffer")
+  return start(n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout)
+end
+
+---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
+---values. A result is the first value that `f` returns; where that is nil there is none. (For several results of one
+---value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it may
+---park, sleep, and start others.
+---
+---When `f` raises, `ex_handler(err, v)` says what is put instead. Without a handler no further job is started, those of
+---the values behind are cancelled, and when they have ended and the results before are put, the channel of results
+---closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
+---@generic T, R
+---@param n integer jobs at a time, from 1
+---@param f fun(v: T): R? the job; or an object that can be called
+---@param from runnel.Channel|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is called
+---for values until it gives nil, and may park
+---@param opts? runnel.PmapOptions
+---@return runnel.Channel results closes when `from` does and all is done, with the error of `from` if it has one
+function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, opts) end
+
+---Like pmap, with the results in the order in which they come, so that a slow job holds nobody up. An error without a
+---handler cancels all jobs that run.
+---@generic T, R
+---@param n integer
+---@param f fun(v: T): R?
+---@param from runnel.Channel|T[]|fun(): T?
+---@param opts? runnel.PmapOptions without `window`
+---@return runnel.Channel results
+function pmap.pmap_unordered(n, f, from, opts) return checked("pmap_unordered", false, n, f, from, opts) end
+
+return pmap
