@@ -245,6 +245,24 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(51, sim.elapsed())
       end))
 
+      it("tells on_error where the results are closed before that error can be taken", stage.sim(function()
+        local results = pmap(2, function(v)
+          if v == 1 then
+            rn.sleep(1)
+            error("oops", 0)
+          end
+          pcall(rn.sleep, FOREVER)
+          rn.sleep(50)
+        end, range(2))
+        rn.sleep(10)
+        results:close()
+        rn.sleep(100)
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.equal("oops", heard[1].err)
+        assert.same({}, left())
+      end))
+
       it("does not print the error: who takes the results gets it", stage.sim(function()
         local _, err = drain(pmap(2, function() error { code = 7 } end, range(3)))
         assert.same({ code = 7 }, err)
@@ -391,6 +409,27 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           assert.same({}, left())
         end)
       end)
+
+      it("takes the result of a job that had no more to wait for when its time was over", stage.sim(function()
+        local ch, waited = rn.chan(), false
+        rn.go(function()
+          rn.sleep(10)
+          ch:put "just in time"
+        end)
+        local results = pmap(1, function(v)
+          if v == 2 then
+            rn.sleep(1)
+            return v
+          end
+          local value = ch:take()
+          -- The cancelling comes now, as the value is there already.
+          waited = sim.elapsed() == 10
+          return value
+        end, { 1, 2 }, { timeout = 10 })
+        rn.sleep(100)
+        assert.same({ "just in time", 2 }, drain(results))
+        assert.is_true(waited)
+      end))
 
       it("of 0 is enough for a job that does not wait", stage.sim(function()
         assert.same(range(3), in_order(drain(pmap(2, function(v) return v end, range(3), { timeout = 0 }))))

@@ -36,9 +36,12 @@ local HANDLER <const> = 4 -- calls ex_handler
 local PUT <const> = 5 -- puts results
 local END <const> = 6 -- ends
 
+local NANOSECOND = 1e-6 -- in ms: the clock's; a difference of two times may come out as less than that, but not 0
+
 local NOTHING = {} -- a result that is nil
 local function no_value() end
 
+local A_JOB = "a job of a pmap"
 local CLOSED = "the result channel of this pmap was closed"
 local NO_ERROR = "a job of a pmap has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
 
@@ -71,8 +74,8 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   local started = 0 -- jobs
   -- Where results wait for their turn: jobs that run, that have ended, and whose results, with all before them, were
-  -- put; the results that wait, by their place in the order; whether one is being put.
-  local running, ended_jobs, delivered, results, delivering = 0, 0, 0, {}, false
+  -- put; the results that wait, by their place in the order.
+  local running, ended_jobs, delivered, results = 0, 0, 0, {}
 
   local ended, reason = false, nil -- no more values are taken; the error with which `out` is to close
   local failed -- the place in the order of results of the first job with an error that nobody has handled
@@ -109,7 +112,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- The job that is at that place in the order of results has failed: those behind it are dropped.
   local function fail(place, err)
     if failed then
-      core.report(direct and err or reason, nil, "a job of a pmap") -- in order, the other one comes after this one
+      core.report(direct and err or reason, nil, A_JOB) -- in order, the other one comes after this one
       if direct then return end
     end
     stop()
@@ -129,6 +132,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- Somebody has closed the result channel.
   core.on_close(out, function()
     if over then return end
+    if failed then core.report(reason, nil, A_JOB) end
     stop()
     close()
     for i = 1, count do cancel(workers[i].result, CLOSED) end
@@ -150,7 +154,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
       end
       if first_timed > started then break end
       local left = deadlines[first_timed] - now()
-      if left > 0 then
+      if left >= NANOSECOND then
         sleep(left)
       else
         timed[first_timed], deadlines[first_timed] = nil, nil
@@ -228,7 +232,6 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     if at == JOB or at == HANDLER then
       job_failed(worker, at, seq, value, err)
     elseif at == PUT then
-      delivering = false
       excuse(worker.result, err)
       fail(delivered + 1, err)
     elseif at == TAKE then
@@ -287,7 +290,6 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   -- Puts a result, and those behind it in the order that have come meanwhile.
   local function deliver(result)
-    delivering = true
     repeat
       if waiting == 0 and not ended and has_room() then call_next() end
       if result ~= NOTHING then put(out, result) end
@@ -296,7 +298,6 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
       result = results[delivered + 1]
       if result ~= nil then results[delivered + 1] = nil end
     until result == nil
-    delivering = false
   end
 
   local function work_in_turn(worker)
@@ -328,11 +329,11 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
       ended_jobs = ended_jobs + 1
       local place = ordered and seq or ended_jobs
       if result == nil then result = NOTHING end
-      if delivering or place ~= delivered + 1 then
-        results[place] = result
-      else
+      if place == delivered + 1 then
         at = PUT
         deliver(result)
+      else
+        results[place] = result
       end
       if ended then break end
       if waiting == 0 and has_room() then
@@ -389,8 +390,8 @@ end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
 ---values. A result is the first value that `f` returns; where that is nil there is none. (For several results of one
----value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it may
----park, sleep, and start others.
+---value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it
+---may park, sleep, and start others.
 ---
 ---When `f` raises, `ex_handler(err, v)` says what is put instead. Without a handler no further job is started, those of
 ---the values behind are cancelled, and when they have ended and the results before are put, the channel of results
