@@ -140,10 +140,8 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
    a limit of its own. */
 static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
   Alt *alt = sched_waiter(L, S, "a port");
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait((Chan *)lua_touserdata(L, at), &alt->own.waiter, alt, at, is_put);
+  chan_wait_alone((Chan *)lua_touserdata(L, at), alt, at, is_put);
+  alt->own.waiter.is_free = true;
   return sched_wait(L, S, alt, "a port", k);
 }
 

@@ -18,6 +18,16 @@ void chan_init(Chan *ch, struct Sched *S) {
   *ch = (Chan){.tag = &chan_tag, .sched = S, .id = S->next_id++};
 }
 
+bool chan_few_count(const List *queue) {
+  uint32_t n = 0;
+  const Link *link = queue->first;
+  do {
+    if (!CONTAINER_OF(link, const Waiter, link)->is_free && ++n == CHAN_MAX_PENDING) return false;
+    link = link->next;
+  } while (link != queue->first);
+  return true;
+}
+
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what) {
   chan_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
@@ -61,6 +71,7 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
   lua_pushnil(alt->co);
   int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   if (reason) {
+    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_HEARD;
     lua_pushvalue(L, reason);
     lua_xmove(L, alt->co, 1);
     n++;
@@ -233,7 +244,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
   if (UNLIKELY(chan_user_unfinished(ch))) return chan_user_take(L, ch, at);
   lua_pushnil(L);
-  return 1 + chan_push_reason(L, ch, at);
+  return 1 + chan_give_reason(L, ch, at);
 }
 
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {

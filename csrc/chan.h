@@ -29,11 +29,15 @@
 
 struct Sched;
 
-/* Pending puts, and pending takes, that one channel accepts (core.async's limit). */
+/* Pending puts, and pending takes, that one channel accepts (core.async's limit). Those of the library do not count: each of
+   its go blocks waits with one value at most, which came from where there is such a limit. */
 #define CHAN_MAX_PENDING 1024
 
 /* User values of a channel. */
 enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
+
+/* Those of a go block that feeds something (go_spawn_feeding): what to call if it dies, and its first argument. */
+enum { GO_GIVE_UP = CHAN_EXTRAS + 1, GO_FED };
 
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
@@ -51,7 +55,9 @@ typedef enum ChanFlag {
   CHAN_DONE = 512,       /* closes when another does, and is its own done() */
   CHAN_HAS_EXTRAS = 1024, /* it has a table of extras */
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
-  CHAN_ADMITTING = 4096   /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_FEEDS = 8192,      /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_HEARD = 16384      /* somebody has taken the error with which it was closed (unheard.h) */
 } ChanFlag;
 
 typedef struct Chan {
@@ -112,22 +118,27 @@ static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
   return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
 }
 
+/* Whether fewer than CHAN_MAX_PENDING of the waiters in the queue count. Takes time in proportion to its length. */
+bool chan_few_count(const List *queue);
+
 /* Whether one more put, or take, may wait. Any number of takes may wait for a time to come, or for a channel to close: there
    a buffer is no cure. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  if (is_put) return ch->nputs < CHAN_MAX_PENDING;
-  return ch->ntakes < CHAN_MAX_PENDING || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE));
+  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(&ch->puts);
+  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
+  return chan_few_count(&ch->takes);
 }
 
 /* Raises that one more waiter is too many for the channel; `what` is the function that was called. */
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what);
 
-/* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room. */
+/* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room; or set w->is_free. */
 static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
   w->chan = ch;
   w->alt = alt;
   w->at = at;
   w->is_put = is_put;
+  w->is_free = false;
   if (is_put) {
     list_append(&ch->puts, &w->link);
     ch->nputs++;
@@ -135,6 +146,14 @@ static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put)
     list_append(&ch->takes, &w->link);
     ch->ntakes++;
   }
+}
+
+/* Queues the only waiter of `alt`, which is parked from here on; as chan_wait. */
+static inline void chan_wait_alone(Chan *ch, Alt *alt, int at, bool is_put) {
+  alt->state = ALT_PARKED;
+  alt->waiters = &alt->own.waiter;
+  alt->count = 1;
+  chan_wait(ch, &alt->own.waiter, alt, at, is_put);
 }
 
 /* Takes a waiter out of its queue. */
@@ -194,6 +213,13 @@ void chan_push_name(lua_State *L, const Chan *ch, int at);
 
 /* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
 int chan_push_reason(lua_State *L, const Chan *ch, int at);
+
+/* The same for whoever takes from it, and so has heard of it from here on. */
+static inline int chan_give_reason(lua_State *L, Chan *ch, int at) {
+  if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
+  ch->flags |= CHAN_HEARD;
+  return chan_push_reason(L, ch, at);
+}
 
 /* Makes sure of a slot for one more value, for a transducer's sake even over the limit. */
 void chan_reserve(lua_State *L, Chan *ch, int at);

@@ -402,5 +402,5 @@ int chan_user_take(lua_State *L, Chan *ch, int at) {
   }
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
   lua_pushnil(L);
-  return 1 + chan_push_reason(L, ch, at);
+  return 1 + chan_give_reason(L, ch, at);
 }

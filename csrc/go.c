@@ -5,17 +5,21 @@
 
 #include "anchor.h"
 #include "report.h"
+#include "unheard.h"
 
 /* Arguments of a go block's function, at most: Alt.nresults counts them. */
 enum { MAX_ARGUMENTS = 65000 };
+
+/* Slots for give_up, those of an error's report included. */
+enum { STACK_TO_GIVE_UP = 12 };
 
 /* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine.
 
    Below them its stack has the scheduler, to be closed: where somebody closes the coroutine behind our back, its __close
    (on_coroutine_closed) ends the go block properly. */
-static Go *new_go(lua_State *L, Sched *S, int n) {
+static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), CHAN_VALUES);
+  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
   chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
@@ -35,17 +39,29 @@ static Go *new_go(lua_State *L, Sched *S, int n) {
   return go;
 }
 
-Go *go_spawn(lua_State *L, Sched *S, int nargs) {
+static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
   nargs = unwind_wrap(L, nargs);
-  Go *go = new_go(L, S, nargs + 1);
+  Go *go = new_go(L, S, nargs + 1, nuvalues);
   go->alt.nresults = (uint16_t)nargs;
   sched_ready(S, &go->alt);
   return go;
 }
 
+Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, CHAN_VALUES); }
+
+Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
+  int give_up = lua_gettop(L) - nargs - 2;
+  Go *go = spawn(L, S, nargs, GO_FED);
+  go->chan.flags |= CHAN_FEEDS;
+  lua_insert(L, give_up);
+  lua_setiuservalue(L, give_up, GO_FED);
+  lua_setiuservalue(L, give_up, GO_GIVE_UP);
+  return go;
+}
+
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
-  Go *go = new_go(L, S, n);
+  Go *go = new_go(L, S, n, CHAN_VALUES);
   go->alt.flags = ALT_CALLBACK | ALT_BARE;
   return go;
 }
@@ -55,6 +71,19 @@ void go_empty(Sched *S, Go *go, lua_State *co) {
   S->current = go;
   lua_settop(co, 0);
   S->current = NULL;
+}
+
+/* Calls what wants to know that a go block, whose userdata is on top of L, has died for the reason at that index; tells it
+   whether on_error hears of that. Does not raise: an error in it goes to on_error. */
+static void give_up(lua_State *L, int reason, bool is_reported) {
+  int at = lua_gettop(L);
+  if (LIKELY(!(((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
+  lua_getiuservalue(L, at, GO_GIVE_UP);
+  lua_getiuservalue(L, at, GO_FED);
+  lua_pushvalue(L, reason);
+  lua_pushvalue(L, at);
+  lua_pushboolean(L, is_reported);
+  report_call(L, 4, "a function that is called when a go block dies", at);
 }
 
 /* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
@@ -115,18 +144,19 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   }
   bool is_root = go == S->root;
   end(L, S, go, 0, top + 1);
-  bool is_asked_for = go_is_cancellation(L, lua_gettop(L), top + 1);
-  lua_settop(L, top + 3);
+  give_up(L, top + 1, !is_root && !go_is_cancellation(L, lua_gettop(L), top + 1));
+  lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_root) {
     /* Whoever runs it raises the error. */
     go->alt.flags |= ALT_RAISE;
-    lua_settop(L, top + 1);
+    lua_settop(L, top + 2);
     lua_xmove(L, co, 1);
-  } else if (is_asked_for) {
-    lua_settop(L, top);
-  } else {
-    report_error(L);
+  } else if (!go_is_cancellation(L, top + 1, top + 2)) {
+    bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
+    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or see that it is one */
+    else unheard_add(L, S, top + 1);
   }
+  lua_settop(L, top);
 }
 
 /* Protected: there may be no memory for the message, and then it is that which the go block dies of. */
@@ -153,6 +183,7 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   if (go == S->root) go->alt.flags |= ALT_RAISE | ALT_BARE; /* its coroutine has neither results nor the error */
   end(L, S, go, 0, at + 1);
+  give_up(L, at + 1, false);
   lua_settop(L, at);
 }
 

@@ -8,6 +8,11 @@
    them by its userdata, the result channel. */
 Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
+/* The same of a function that feeds something: if it dies, by an error, a cancel or in whatever way, the function below it on
+   the stack is called: give_up(fed, reason, its result channel, whether on_error hears of it). On top of L: give_up, fed, the function and its arguments;
+   they, too, are replaced. What is called must not wait. */
+Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
+
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the
    `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass may have
    let go of it meanwhile. */

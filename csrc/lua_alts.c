@@ -9,6 +9,7 @@
    or queues a waiter for each and parks. Between the two no code of the user's may run, or it is looked again: a buffer
    policy that is asked, and a finalizer when something is allocated, may use the channels that were looked at before. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "lua_face.h"
 #include "report.h"
@@ -29,8 +30,8 @@ typedef struct Op {
 
 typedef struct Options {
   bool priority;    /* try in the order given */
-  bool has_default; /* do not wait: give the default, which is on the stack, */
-  int default_at;   /* here, or nil where this is 0 */
+  bool has_default; /* do not wait: give the default, or nil, which is on the stack */
+  int default_at;   /* here; 0 without any options */
 } Options;
 
 static int channel_at(int op) { return FIRST_OP + 2 * op; }
@@ -82,20 +83,76 @@ static int count_ops(lua_State *L, bool *plain) {
   return (int)n;
 }
 
-/* Reads the options; a default is pushed. */
-static Options read_options(lua_State *L) {
-  Options o = {false, false, 0};
-  if (lua_isnil(L, OPTS)) return o;
-  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+/* Raises that the ops have a field besides the operations, whose key is on top of the stack. */
+_Noreturn static void bad_field(lua_State *L, uint8_t flags) {
+  const char *key = luaL_tolstring(L, -1, NULL);
+  lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
+                  "rn.alts({ ... }, { priority = true, default = value })", key);
+  raise(L, flags);
+  abort(); /* not reached: raising does not return */
+}
+
+/* Raises for ops with a key other than 1 to n: whoever writes `{ c, default = x }` would wait for ever. To be called before
+   waiting only, since a call of lua_next is 2 % of an alts; and for ops that were looked at last time, not again. The table
+   must have no metamethods, and its n-th element. */
+static void check_fields(lua_State *L, Sched *S, int n, uint8_t flags) {
+  const void *ops = lua_topointer(L, OPS);
+  if (ops == S->checked) return;
+  if (n > 0) lua_pushinteger(L, n);
+  else lua_pushnil(L);
+  while (lua_next(L, OPS)) {
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1)) bad_field(L, flags);
+  }
+  S->checked = ops;
+}
+
+/* Raises that there is no option by the name of the key on top of the stack. */
+_Noreturn static void bad_option(lua_State *L, uint8_t flags) {
+  const char *key = luaL_tolstring(L, -1, NULL);
+  lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
+  raise(L, flags);
+  abort();
+}
+
+/* Reads those of a table with a metatable, whose fields may be elsewhere. */
+static Options ask_for_options(lua_State *L, Options o) {
   lua_getfield(L, OPTS, "priority");
   o.priority = lua_toboolean(L, -1);
   lua_getfield(L, OPTS, "nowait");
   o.has_default = lua_toboolean(L, -1);
   lua_pop(L, 2);
-  if (lua_getfield(L, OPTS, "default") != LUA_TNIL) {
-    o.has_default = true;
-    o.default_at = lua_gettop(L);
-  } else {
+  if (lua_getfield(L, OPTS, "default") != LUA_TNIL) o.has_default = true;
+  lua_replace(L, o.default_at);
+  return o;
+}
+
+/* Reads the options. One look at each field is cheaper than asking for each that there may be. */
+static Options read_options(lua_State *L, uint8_t flags) {
+  Options o = {false, false, 0};
+  if (lua_isnil(L, OPTS)) return o;
+  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+  lua_pushnil(L);
+  o.default_at = lua_gettop(L);
+  if (UNLIKELY(lua_getmetatable(L, OPTS))) {
+    lua_pop(L, 1);
+    return ask_for_options(L, o);
+  }
+  lua_pushnil(L);
+  while (lua_next(L, OPTS)) {
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (strcmp(key, "priority") == 0) {
+      o.priority = lua_toboolean(L, -1);
+    } else if (strcmp(key, "default") == 0) {
+      o.has_default = true;
+      lua_pushvalue(L, -1);
+      lua_replace(L, o.default_at);
+    } else if (strcmp(key, "nowait") == 0) {
+      o.has_default |= lua_toboolean(L, -1);
+    } else {
+      lua_pop(L, 1);
+      bad_option(L, flags);
+    }
     lua_pop(L, 1);
   }
   return o;
@@ -198,27 +255,30 @@ static int alts_resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises. */
-static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, int n, uint8_t flags) {
+/* Queues a waiter for each operation. There is room for all, or nothing is queued and it raises; or they count for nothing
+   where `is_free`. */
+static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, int n, uint8_t flags, bool is_free) {
   alt->state = ALT_PARKED;
   alt->flags |= flags;
   alt->waiters = waiters;
   for (int i = 0; i < n; i++) {
-    if (UNLIKELY(!chan_has_room(ops[i].ch, ops[i].is_put))) {
+    if (UNLIKELY(!is_free && !chan_has_room(ops[i].ch, ops[i].is_put))) {
       chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
       chan_no_room(L, ops[i].ch, channel_at(i), ops[i].is_put, name_of(flags));
     }
     chan_wait(ops[i].ch, &waiters[i], alt, channel_at(i), ops[i].is_put);
+    waiters[i].is_free = is_free;
     alt->count++;
   }
 }
 
 /* ---- alts ---- */
 
-/* Both functions; `flags` are the alt's. */
-static int alts(lua_State *L, uint8_t flags) {
+/* All of these functions; `flags` are the alt's. The library's own one has waiters that are free, and is counted where it moves
+   a value without waiting. */
+static inline int alts(lua_State *L, uint8_t flags, bool is_free) {
   Sched *S = sched_self(L);
   lua_settop(L, OPTS);
   lua_pushnil(L); /* BLOCK */
@@ -235,23 +295,24 @@ static int alts(lua_State *L, uint8_t flags) {
     else lua_geti(L, OPS, i + 1);
     ops[i] = push_op(L, i + 1, flags);
   }
-  Options options = read_options(L);
+  Options options = read_options(L, flags);
   Waiter *waiters = NULL;
   for (;;) {
     bool asked = false;
     int chosen = choose(L, S, ops, n, options.priority, &asked);
     if (chosen >= 0) {
       int results = do_at_once(L, ops[chosen], channel_at(chosen), flags);
+      if (is_free) S->world.moves++;
       if (LIKELY(results)) return results;
       ops[chosen].passed = ops[chosen].ch->buf.kind == BUFFER_POLICY;
       continue;
     }
     if (options.has_default) {
-      if (options.default_at) lua_pushvalue(L, options.default_at);
-      else lua_pushnil(L);
+      lua_pushvalue(L, options.default_at);
       lua_pushliteral(L, "default");
       return 2;
     }
+    if (LIKELY(plain) && !waiters) check_fields(L, S, n, flags);
     if (n == 0) {
       lua_pushliteral(L, "no operations: it would wait for ever");
       return raise(L, flags);
@@ -264,17 +325,20 @@ static int alts(lua_State *L, uint8_t flags) {
     waiters = new_block(L, n);
   }
   Alt *alt = sched_waiter(L, S, name_of(flags));
-  queue_all(L, alt, waiters, ops, n, flags);
+  queue_all(L, alt, waiters, ops, n, flags, is_free);
+  if (is_free) S->world.moves = 0;
   int results = sched_wait(L, S, alt, name_of(flags), alts_resumed);
   put_block(L, S, n); /* only outside a go block does it get here */
   return results;
 }
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
-static int core_alts(lua_State *L) { return alts(L, ALT_SELECT); }
+static int core_alts(lua_State *L) { return alts(L, ALT_SELECT, false); }
 
 /* The same with the number of the operation instead of its port. */
-static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX); }
+static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, false); }
+
+int face_moving_alts(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, true); }
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {"alts_index", core_alts_index}, {NULL, NULL}};

@@ -24,10 +24,7 @@ static void check_value(lua_State *L, int i, const char *what) {
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
   if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, is_put);
+  chan_wait_alone(ch, alt, 1, is_put);
   return sched_wait(L, ch->sched, alt, what, NULL);
 }
 
@@ -37,6 +34,20 @@ static int chan_lua_take(lua_State *L) {
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return wait_single(L, ch, "take", false);
+}
+
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so nobody has heard of it. */
+static int chan_lua_next(lua_State *L) {
+  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  uint16_t heard = ch->flags & CHAN_HEARD;
+  int n = chan_take(L, ch, 1);
+  if (n == 2 && !heard) ch->flags &= (uint16_t)~CHAN_HEARD;
+  if (n != TAKE_WAIT) return n;
+  Alt *alt = sched_waiter(L, ch->sched, "take");
+  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
+  chan_wait_alone(ch, alt, 1, false);
+  alt->flags |= ALT_LOOP;
+  return sched_wait(L, ch->sched, alt, "take", NULL);
 }
 
 /* ch:put(v) -> true | false */
@@ -72,7 +83,9 @@ static int core_offer_each(lua_State *L) {
   for (;; i++) {
     lua_rawgeti(L, 1, i);
     Chan *ch = face_to_chan(L, 4);
-    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
+    if (!ch) break;
+    ch->sched->world.moves++; /* see lua_moving.c */
+    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
     lua_settop(L, 3);
   }
   lua_pushinteger(L, i);
@@ -122,10 +135,7 @@ enum { CALLBACK_CHAN = 2 };
 /* Queues an operation whose callback will run in `go`. */
 static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
   sched_claim(L, ch->sched, &go->alt);
-  go->alt.state = ALT_PARKED;
-  go->alt.waiters = &go->alt.own.waiter;
-  go->alt.count = 1;
-  chan_wait(ch, &go->alt.own.waiter, &go->alt, CALLBACK_CHAN, is_put);
+  chan_wait_alone(ch, &go->alt, CALLBACK_CHAN, is_put);
   chan_check(ch);
 }
 
@@ -452,7 +462,7 @@ void lua_chan_open(lua_State *L) {
       {NULL, NULL},
   };
   static const luaL_Reg metamethods[] = {
-      {"__call", chan_lua_take}, /* for v in ch do */
+      {"__call", chan_lua_next}, /* for v in ch do */
       {"__close", chan_lua_close},
       {"__len", chan_meta_len},
       {"__tostring", chan_meta_tostring},

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "lua_face.h"
+#include "unheard.h"
 
 /* In the registry: the module, by which a second require under another name finds the same scheduler. */
 #define MODULE_KEY "runnel.core"
@@ -65,7 +66,9 @@ static int fill(lua_State *L) {
   lua_run_open(L);
   lua_scope_open(L);
   lua_lines_open(L);
+  lua_moving_open(L);
   on_close_open(L);
+  unheard_open(L);
   return 1;
 }
 

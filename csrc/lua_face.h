@@ -43,6 +43,9 @@ void face_register(lua_State *L, const luaL_Reg *functions);
 /* Pushes a new channel with the buffer, which must be none or one of BUFFER_FIXED, BUFFER_DROPPING and BUFFER_SLIDING. */
 void face_push_chan(lua_State *L, Buffer b);
 
+/* alts_index(ops, opts) for the library's own go blocks: see lua_moving.c. */
+int face_moving_alts(lua_State *L);
+
 /* Pushes the scheduler's userdata; false, and nothing is pushed, when the core is not open in the state. */
 bool face_push_sched(lua_State *L);
 
@@ -57,6 +60,7 @@ void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
 void lua_scope_open(lua_State *L);
 void lua_lines_open(lua_State *L);
+void lua_moving_open(lua_State *L);
 void on_close_open(lua_State *L);
 
 #endif

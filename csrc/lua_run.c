@@ -6,6 +6,7 @@
 #include "go.h"
 #include "lua_face.h"
 #include "report.h"
+#include "unheard.h"
 
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results and
    returns how many they are, or raises its error. */
@@ -105,31 +106,36 @@ static int core_simulate(lua_State *L) {
   face_check_callable(L, 3, "sim.run");
   int nargs = lua_gettop(L) - 3;
   /* A world of its own: what was ready or timed outside waits until it is over. */
-  lua_getiuservalue(L, SCHED_SELF, SCHED_HEAP);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  static const int kept[] = {SCHED_HEAP, SCHED_TIMEOUTS, SCHED_UNHEARD}; /* at 3, 4, 5 */
+  for (int i = 0; i < 3; i++) lua_getiuservalue(L, SCHED_SELF, kept[i]);
   lua_newtable(L);
-  lua_rotate(L, 3, 3); /* seed, shuffle, heap, timeouts, new timeouts, f, ... */
+  lua_newtable(L);
+  lua_rotate(L, 3, 5); /* seed, shuffle, heap, timeouts, unheard, new timeouts, new unheard, f, ... */
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, simulate, 1);
-  lua_insert(L, 6);
+  lua_insert(L, 8);
   World outer = S->world;
   S->world = (World){
-      .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle};
+      .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle,
+      .unheard_first = 1};
   sched_seed(&S->world, (uint64_t)seed);
-  lua_pushvalue(L, 5);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  for (int i = 1; i < 3; i++) {
+    lua_pushvalue(L, 5 + i);
+    lua_setiuservalue(L, SCHED_SELF, kept[i]);
+  }
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
   int64_t elapsed = S->world.clock.virtual_ns;
+  unheard_report(L, S, INT64_MAX);
   sched_end_world(L, S);
-  lua_pushvalue(L, 3);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
-  lua_pushvalue(L, 4);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  for (int i = 0; i < 3; i++) {
+    lua_pushvalue(L, 3 + i);
+    lua_setiuservalue(L, SCHED_SELF, kept[i]);
+  }
   lua_pushboolean(L, status == LUA_OK);
-  lua_replace(L, 4);
+  lua_replace(L, 6);
   face_push_ms(L, elapsed);
-  lua_replace(L, 5);
-  return lua_gettop(L) - 3;
+  lua_replace(L, 7);
+  return lua_gettop(L) - 5;
 }
 
 void lua_run_open(lua_State *L) {

@@ -43,10 +43,7 @@ static int core_join(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
   Alt *alt = sched_waiter(L, ch->sched, "a scope");
-  alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
-  alt->count = 1;
-  chan_wait(ch, &alt->own.waiter, alt, 1, false);
+  chan_wait_alone(ch, alt, 1, false);
   return sched_wait(L, ch->sched, alt, "a scope", NULL);
 }
 

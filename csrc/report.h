@@ -8,6 +8,10 @@
    happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void report_error(lua_State *L);
 
+/* Pushes the text of an error, at the absolute index `at`: what tostring gives; or of a table without a __tostring, its
+   message, if it has one, and its other fields that are strings, numbers and booleans. May raise. */
+void report_push_text(lua_State *L, int at);
+
 /* The message handler: keeps the traceback of the error and passes the error on. */
 int report_keep_traceback(lua_State *L);
 

@@ -8,6 +8,7 @@
 #include "go.h"
 #include "report.h"
 #include "timeout.h"
+#include "unheard.h"
 
 enum {
   MAX_STRIDE = 16,  /* resumes between two looks at the clock */
@@ -124,6 +125,7 @@ static void look(lua_State *L, Sched *S) {
   w->left = w->stride;
   driver_check_hook(L);
   fire_due(L, S, now);
+  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     driver_wait(L, S, 0);
@@ -137,10 +139,18 @@ static bool wait(lua_State *L, Sched *S) {
   w->looked = now;
   driver_check_hook(L);
   fire_due(L, S, now);
+  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
-  if (!first && !driver_alive(L)) return false;
-  driver_wait(L, S, first ? first->deadline - now : -1);
+  if (!first && !driver_alive(L)) {
+    bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else nobody waits, and may go on to take errors */
+    if (!w->unheard || !is_deadlock) return false;
+    unheard_report(L, S, INT64_MAX); /* most often that is why; and the handler may end it */
+    return true;
+  }
+  int64_t until = unheard_deadline(S);
+  if (first && first->deadline < until) until = first->deadline;
+  driver_wait(L, S, until == INT64_MAX ? -1 : until - now);
   return true;
 }
 
@@ -161,7 +171,8 @@ int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first) return driver_alive(L) ? INT64_MAX : -1;
-  int64_t left = first->deadline - clock_now(&S->world.clock);
+  int64_t until = unheard_deadline(S) < first->deadline ? unheard_deadline(S) : first->deadline;
+  int64_t left = until - clock_now(&S->world.clock);
   return left > 0 ? left : 0;
 }
 
@@ -178,6 +189,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
     if (clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
+  if (UNLIKELY(w->unheard)) unheard_report(L, S, clock_now(&w->clock));
   return sched_next(L, S);
 }
 
@@ -317,7 +329,7 @@ int sched_resumed(lua_State *L, Alt *alt) {
     go_bury(L, S, go);
     return luaL_error(L, "the coroutine of a go block was resumed by somebody else than the scheduler: the go block has ended");
   }
-  alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX);
+  alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
   if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_what_is_to_be(L, alt);
   return alt->nresults;
 }

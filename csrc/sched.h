@@ -40,7 +40,9 @@ enum {
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
   SCHED_UNWIND,      /* what calls the function of a go block (unwind.h), or nil */
-  SCHED_NUSER = SCHED_UNWIND
+  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h), and what adds to it */
+  SCHED_KEEP_UNHEARD,
+  SCHED_NUSER = SCHED_KEEP_UNHEARD
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -63,9 +65,13 @@ typedef struct World {
   bool shuffle;      /* run ready go blocks in random order */
   uint32_t stride;   /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;     /* of them, until the next look */
+  uint32_t moves;    /* values that the library's go blocks have moved since one of them last waited (lua_moving.c) */
   int64_t looked;    /* when the loop last looked at the clock, in ns */
   int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */
+  uint32_t unheard;       /* errors that nobody has taken yet */
+  uint32_t unheard_first; /* number of the first of them in SCHED_UNHEARD */
+  int64_t unheard_due;    /* when that is to be reported */
 } World;
 
 typedef struct Anchors {
@@ -85,11 +91,15 @@ typedef struct Sched {
   bool stop;          /* what the loop waits for has come */
   const char *inside; /* what code of the user's is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
+  const void *checked; /* the last list of operations that an alts has looked through (lua_alts.c); only compared */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
   struct Bell *bell;  /* how other threads wake it, or NULL while nobody would */
   bool driver_hears;  /* the driver waits in a way that the bell ends */
   List carriers;      /* ports that are not shut (carry.h) */
   uint64_t next_id;   /* for the next channel or go block */
+  int64_t grace;      /* how long an error may wait to be taken, in ns */
+  uint64_t printed;   /* errors that were written to stderr, since there was no handler */
+  bool errors_pass;   /* these do not change the exit status (rn.exit) */
 } Sched;
 
 /* The go block of an alt that is not the outside one. */

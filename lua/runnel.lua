@@ -34,12 +34,15 @@ end
 
 ---Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
 ---state is, with its finalizers.
----@param code? integer|boolean the exit status: 0 or true, the default, means that all went well
+---@param code? integer|boolean the exit status: 0 or true, all went well. By default that, or 1 where an error
+---has been written to stderr because nobody took it
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
-  os.exit(code == nil or code, true)
+  core.tell_unheard()
+  if code == nil then code = core.is_well() end
+  os.exit(code, true)
 end
 
 -- What is left is loaded when it is first used, since most programs need none of it: that is half of the time to start,

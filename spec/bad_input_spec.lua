@@ -172,6 +172,13 @@ describe("bad input", function()
     "^alts: operation 1 does not begin with a channel", function() rn.alts { {} } end,
     "^alts: operation 2 is nil", function() rn.alts { ch, nil, ch } end,
     "^alts: options are a table, got boolean$", function() rn.alts({ ch }, true) end,
+    "^alts: the list of operations has a field 'default'; options go into a table of their own: rn%.alts%(",
+    function() rn.alts { ch, default = 1 } end,
+    "^alts: the list of operations has a field 'priority'", function() rn.alts { priority = true } end,
+    "^alts: the list of operations has a field 'true'", function() rn.alts { ch, [true] = 1 } end,
+    "^alts: there is no option 'prio'; there are priority, default and nowait$",
+    function() rn.alts({ ch }, { prio = true, default = 1 }) end,
+    "^alts: there is no option '1'", function() rn.alts({ ch }, { 1 }) end,
     "^alts: from 1 to 100000 operations expected, got %-1$",
     function() rn.alts(setmetatable({}, { __len = function() return -1 end })) end,
   })
@@ -189,9 +196,28 @@ describe("bad input", function()
     "^alt: operation 1 is not a channel; write", function() rn.alt { { 42, print } } end,
     "^alt: operation 2 has no value to put", function() rn.alt { { ch, print }, { { ch }, print } } end,
     "^alt: operation 1 does not begin with a channel", function() rn.alt { { {}, print } } end,
+    "^alt: there is no option \"defualt\"; there are priority and default$",
+    function() rn.alt { { ch, print }, defualt = print } end,
+    "^alt: there is no option", function() rn.alt { nowait = true } end,
     "^alt: default: a function or nil expected, got a boolean$",
     function() rn.alt { { ch, print }, default = false } end,
   })
+
+  it("to what closes its target, or not", each_raises {
+    "^pipe: close: true, false or nil expected, got a table$", function() rn.pipe(ch, rn.chan(), { close = false }) end,
+    "^pipeline: close: true, false", function() rn.pipeline(1, ch, rn.xf.dedupe(), ch, {}) end,
+    "^pipeline_async: close: true, false", function() rn.pipeline_async(1, ch, print, ch, { window = 3 }) end,
+    "^pipeline_async_unordered: close: ", function() rn.pipeline_async_unordered(1, ch, print, ch, "no") end,
+    "^onto_chan: close: true, false", function() rn.onto_chan(ch, {}, "no") end,
+  })
+
+  it("to tap and sub", world.within(function()
+    local source = rn.chan()
+    local m, p = rn.mult(source), rn.pub(source, type)
+    raises("^tap: close: true, false or nil expected, got a table$", function() m:tap(rn.chan(), { close = false }) end)
+    raises("^sub: close: true, false or nil expected, got a number$", function() p:sub("string", rn.chan(), 0) end)
+    source:close()
+  end))
 
   it("to go, run, on_error and driver", each_raises {
     "^go: a function expected, got number$", function() rn.go(42) end,

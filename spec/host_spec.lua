@@ -109,6 +109,7 @@ describe("runnel, the executable", function()
         "%(error object is a table value%)\nstack traceback:" },
       { "an error in a simulation", [[--sim --seed 3 --no-drain -e 'error "oops"']], "%(command line%):1: oops\n" },
       { "a library that raises", "-l g=nope.lua", "module 'nope.lua' not found:" },
+      { "a mode of errors that is none", "--errors=ignore", "'%-%-errors' needs one of error and warn\nusage: " },
       { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
       { "a module that does not exist", "-l nope", "module 'nope' not found:" },
       { "a chunk that does not compile", "-e 1+1", "%(command line%):1: unexpected symbol near '1'\n$" },
@@ -187,7 +188,50 @@ describe("runnel, the executable", function()
     ]]
     assert.equal("fine\n", result.out)
     assert.matches("^runnel: error in script.lua:2: script.lua:2: oops\nstack traceback:", result.err)
-    assert.equal(0, result.status)
+    assert.equal(1, result.status)
+  end)
+
+  describe("with an error that nobody took", function()
+    local text = [[
+      local rn = require "runnel"
+      local result = rn.go(error, "lost")
+      rn.yield()
+    ]]
+
+    it("fails, unless with --errors=warn", function()
+      assert.equal(1, script(text).status)
+      assert.equal(1, script(text, "", "--errors=error").status)
+      local result = script(text, "", "--errors=warn")
+      assert.equal(0, result.status)
+      assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+    end)
+
+    it("fails in virtual time, without draining, and with rn.exit", function()
+      assert.equal(1, script(text, "", "--sim").status)
+      assert.equal(1, script(text, "", "--no-drain").status)
+      assert.equal(1, script(text .. "rn.exit()").status)
+      assert.equal(0, script(text .. "rn.exit()", "", "--errors warn").status)
+    end)
+
+    it("reports it even if it ends by os.exit, whose status stands", function()
+      for _, how in ipairs { "os.exit(3)", "os.exit(3, true)", "rn.exit(3)" } do
+        local result = script(text .. how)
+        assert.equal(3, result.status)
+        assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+      end
+    end)
+
+    it("does not fail where the script has a handler, or takes it", function()
+      assert.same({ out = "lost\n", err = "", status = 0 }, script(text .. "rn.on_error(function(err) "
+        .. "print(err) end)"))
+      assert.same({ out = "nil\tlost\n", err = "", status = 0 }, script(text .. "print(result:take())"))
+    end)
+
+    it("reports it before it says why the script failed", function()
+      local result = script(text .. "error 'script'")
+      assert.matches("^runnel: error in [^\n]*: lost\n.*script.lua:4: script", result.err)
+      assert.equal(1, result.status)
+    end)
   end)
 
   describe("with go blocks that are parked for ever", function()
@@ -368,6 +412,37 @@ describe("runnel, the executable", function()
     ]])
     local result = run "test --output=plainTerminal some_spec.lua"
     assert.matches("1 success / 1 failure / 0 errors / 0 pending", result.out)
+    assert.equal(1, result.status)
+  end)
+
+  it("test fails specs whose go blocks raise what nobody takes", function()
+    dir:write("lost_spec.lua", [[
+      local rn = require "runnel"
+      describe("a spec", function()
+        it("loses an error", function()
+          rn.go(error, { message = "lost", code = 7 })
+          rn.yield()
+        end)
+        it("loses a string", function()
+          rn.go(function() error "oops" end)
+          rn.yield()
+        end)
+        it("takes it", function() rn.go(error, "lost"):take() end)
+        it("has a handler", function()
+          rn.on_error(function() end)
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+        it("still has it", function()
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+      end)
+    ]])
+    local result = run "test --output=plainTerminal lost_spec.lua"
+    assert.matches("3 successes / 0 failures / 2 errors / 0 pending", result.out)
+    assert.matches("which nobody took: lost %(code = 7%)\n", result.out)
+    assert.matches("error in lost_spec.lua:8, which nobody took: lost_spec.lua:8: oops\nstack traceback:", result.out)
     assert.equal(1, result.status)
   end)
 

@@ -395,12 +395,84 @@ for variant, pipeline_async in pairs(variants) do
         assert.equal("job handled badly", heard[1].err)
       end))
 
-      it("may close its channel with an error, which ends that job", stage.sim(function()
+      it("may close its channel with an error, which is one of that job alone, told once", stage.sim(function()
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           result:put(v)
           result:close(v == 2 and "failed" or nil)
         end, rn.to_chan(range(4)))):take()
         assert.same(range(4), sorted(list))
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.equal("failed", heard[1].err)
+        assert.equal("a job of a pipeline", heard[1].name)
+      end))
+
+      it("may close its channel with an error, which goes to ex_handler, whose value comes last", stage.sim(function()
+        local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
+          rn.go(function() -- long after it has returned
+            rn.sleep(10)
+            result:put(v)
+            result:close(v == 2 and "failed" or nil)
+          end)
+        end, rn.to_chan(range(4)), true, { ex_handler = function(err) return err end })):take()
+        if is_ordered then
+          assert.same({ 1, 2, "failed", 3, 4 }, list)
+        else
+          assert.equal(5, #list)
+        end
+      end))
+
+      it("that fills its channel with puts that wait, and raises, does not stop the pipeline", stage.sim(function()
+        local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
+          for i = 1, v == 1 and 1026 or 1 do result:put_async(i) end
+          result:close()
+        end, rn.to_chan(range(3)), true, { ex_handler = function() return "too many" end })):take()
+        assert.equal(1025 + 1 + 2, #list)
+        if is_ordered then assert.equal("too many", list[1026]) end
+      end))
+
+      it("that raises nil is an error of that job, too", stage.sim(function()
+        local handled
+        local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
+          if v == 2 then error(nil) end
+          result:put(v)
+          result:close()
+        end, rn.to_chan(range(3)), true, { ex_handler = function(err) handled = err end })):take()
+        assert.same({ 1, 3 }, sorted(list))
+        assert.truthy(handled)
+      end))
+
+      for _, with in ipairs { "with", "without" } do
+        it("that calls coroutine.yield is an error of that job alone, told once, " .. with .. " ex_handler", function()
+          sim.each_seed(10, function()
+            local told = 0
+            local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
+              result:put(v)
+              if v % 3 == 0 then coroutine.yield() end
+              result:close()
+            end, rn.to_chan(range(10)), true, { ex_handler = with == "with" and function(err)
+              assert.matches("coroutine.yield", err)
+              told = told + 1
+            end or nil })):take()
+            assert.same(range(10), sorted(list))
+            for _, entry in ipairs(stage.heard()) do
+              assert.matches("coroutine.yield", entry.err)
+              told = told + 1
+            end
+            assert.equal(3, told)
+            assert.same({}, others())
+          end)
+        end)
+      end
+
+      it("and ex_handler that calls coroutine.yield does not stop the pipeline", stage.sim(function()
+        local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
+          if v == 2 then error "bad" end
+          result:put(v)
+          result:close()
+        end, rn.to_chan(range(4)), true, { ex_handler = function() coroutine.yield() end })):take()
+        assert.same({ 1, 3, 4 }, sorted(list))
+        assert.matches("coroutine.yield", stage.heard()[1].err)
       end))
     end)
 

@@ -6,6 +6,7 @@
 
 local t = ...
 local rn = require "runnel"
+local core = require "runnel.core"
 
 local MOST = 256
 
@@ -58,8 +59,10 @@ function t.expected(err)
   error("an error that a lack of memory does not explain: " .. tostring(err), 2)
 end
 
----How many errors have been reported, to on_error or, where that was impossible, to stderr.
+---How many errors have been reported, to on_error or, where that was impossible, to stderr. Reports those first that
+---nobody has taken.
 function t.reports()
+  core.tell_unheard()
   local written = 0
   for _ in t.captured():gmatch("runnel: error in ") do written = written + 1 end
   return reports + written

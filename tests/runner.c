@@ -3,8 +3,8 @@
      runner SCRIPT [ARGUMENT...]
 
    The script's global `t` has invariants(), which raises what is broken in the scheduler; bytes(), what the state
-   holds now; tracked(f), a value whose finalizer calls f, if it is given; and limit(s), which ends the process unless
-   it is called again within so many seconds. When the script has ended, the state is closed with whatever is still
+   holds now; tracked(f), a value whose finalizer calls f, if it is given; limit(s), which ends the process unless
+   it is called again within so many seconds; and command, the shell command that runs the script without arguments. When the script has ended, the state is closed with whatever is still
    parked in it; then every tracked value must have been finalized, once, and no byte be left. */
 #include <lauxlib.h>
 #include <lua.h>
@@ -94,7 +94,7 @@ static int with_traceback(lua_State *L) {
 }
 
 /* Opens the libraries, the core and t. */
-static void open_all(lua_State *L) {
+static void open_all(lua_State *L, char **argv) {
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_runnel_core);
@@ -107,6 +107,8 @@ static void open_all(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushcclosure(L, t_tracked, 1);
   lua_setfield(L, -2, "tracked");
+  lua_pushfstring(L, "'%s' '%s'", argv[0], argv[1]);
+  lua_setfield(L, -2, "command");
   lua_setglobal(L, "t");
   lua_settop(L, 0);
 }
@@ -133,7 +135,7 @@ int main(int argc, char **argv) {
   lua_State *L = lua_newstate(allocate, &track);
   if (!L) return EXIT_FAILURE;
   (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-  open_all(L);
+  open_all(L, argv);
   int status = run(L, argc - 1, argv + 1);
   lua_close(L);
   for (size_t i = 0; i < track.count && status == EXIT_SUCCESS; i++) {

@@ -2,10 +2,12 @@
 #include "core.h"
 
 #include <lauxlib.h>
+#include <lualib.h>
 
 #include "api_modules.h"
 #include "inspect.h"
 #include "terminal.h"
+#include "unheard.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -19,6 +21,13 @@ extern const Module host_modules[];
 static Sched *sched;
 
 static bool inspected; /* there will be a prompt */
+
+static bool errors_pass; /* errors that nobody took do not change the exit status */
+
+/* How long an error waits to be taken at the prompt, where somebody wants to see it. */
+static const int64_t PROMPT_GRACE = 50 * CLOCK_MS;
+
+void core_let_errors_pass(void) { errors_pass = true; }
 
 Sched *core_sched(void) { return sched; }
 
@@ -37,6 +46,18 @@ void core_push_function(lua_State *L, lua_CFunction f) {
   lua_pushcclosure(L, f, 1);
 }
 
+/* Protected. */
+static int tell_unheard(lua_State *L) {
+  unheard_report(L, sched, INT64_MAX);
+  return 0;
+}
+
+void core_tell_unheard(lua_State *L) {
+  if (!sched || !lua_checkstack(L, LUA_MINSTACK)) return;
+  core_push_function(L, tell_unheard);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 /* Loads runnel.core, and keeps its scheduler in mind. */
 static int open_core(lua_State *L) {
   luaopen_runnel_core(L);
@@ -47,6 +68,8 @@ static int open_core(lua_State *L) {
   if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) sched_seed(&sched->world, (uint64_t)lua_tointeger(L, -1));
   lua_pop(L, 2);
   if (inspected) inspect_replace(L);
+  sched->errors_pass = errors_pass;
+  if (inspected) sched->grace = PROMPT_GRACE;
   return 1;
 }
 
@@ -114,6 +137,15 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
+/* os.exit(...), which does not close the state: reports what nobody has taken, and exits. Upvalue: Lua's own. */
+static int exit_after_reports(lua_State *L) {
+  core_tell_unheard(L);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 0);
+  return 0;
+}
+
 void core_preload(lua_State *L, bool for_prompt) {
   inspected = for_prompt;
   modules_preload(L, runnel_modules);
@@ -130,5 +162,10 @@ void core_preload(lua_State *L, bool for_prompt) {
   lua_getfield(L, -1, "runnel.driver.luv");
   lua_pushcclosure(L, open_luv_driver, 1);
   lua_setfield(L, -2, "runnel.driver.luv");
+  lua_pop(L, 1);
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_getfield(L, -1, "exit");
+  lua_pushcclosure(L, exit_after_reports, 1);
+  lua_setfield(L, -2, "exit");
   lua_pop(L, 1);
 }

@@ -23,4 +23,10 @@ void core_push_function(lua_State *L, lua_CFunction f);
 /* The scheduler, or NULL as long as nobody has required the core. Safe in a signal handler. */
 Sched *core_sched(void);
 
+/* Errors of go blocks that nobody took will not change the exit status. Before the core is loaded. */
+void core_let_errors_pass(void);
+
+/* Reports the errors of go blocks that nobody has taken. */
+void core_tell_unheard(lua_State *L);
+
 #endif

@@ -84,6 +84,7 @@ static int start(lua_State *L) {
   if (wants_prompt(c)) output_install();
   luaL_openlibs(L);
   core_preload(L, wants_prompt(c));
+  if (c->options.errors_pass) core_let_errors_pass();
   set_arg(L, c);
   set_seed(L, &c->options);
   lua_gc(L, LUA_GCGEN, 0, 0); /* as lua5.4 */

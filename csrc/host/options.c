@@ -33,6 +33,11 @@ static bool read_deadlock(Options *o, const char *value) {
   return complain(o, "--deadlock", "needs one of error, warn and ignore");
 }
 
+static bool read_errors(Options *o, const char *value) {
+  o->errors_pass = value && strcmp(value, "warn") == 0;
+  return o->errors_pass || (value && strcmp(value, "error") == 0) || complain(o, "--errors", "needs one of error and warn");
+}
+
 static bool read_seed(Options *o, const char *value) {
   char *end = NULL;
   if (value) o->seed = strtoll(value, &end, 10);
@@ -48,6 +53,7 @@ static bool read_long(Options *o, char **argv, int *i) {
   if (strcmp(word, "--time") == 0) return o->timed = true;
   if (strcmp(word, "--sim") == 0) return o->simulated = true;
   if (is_option(word, "--seed")) return read_seed(o, value_of("--seed", argv, i));
+  if (is_option(word, "--errors")) return read_errors(o, value_of("--errors", argv, i));
   if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
   return complain(o, word, NULL);
 }
@@ -75,7 +81,7 @@ char options_next(char **argv, int *i, const char **argument) {
   if (word[0] != '-') return 0;
   if (strcmp(word, "-W") == 0) return 'W';
   if (word[1] != 'e' && word[1] != 'l') {
-    if (strcmp(word, "--seed") == 0 || strcmp(word, "--deadlock") == 0) ++*i;
+    if (strcmp(word, "--seed") == 0 || strcmp(word, "--deadlock") == 0 || strcmp(word, "--errors") == 0) ++*i;
     return 0;
   }
   *argument = word[2] ? word + 2 : argv[*i + 1] && argv[*i + 1][0] != '-' ? argv[++*i] : NULL;
@@ -119,6 +125,7 @@ void options_usage(FILE *to, const char *program) {
                 "  -h, --help       this list\n"
                 "  --no-drain       end with the script, whatever its go blocks still have to do\n"
                 "  --deadlock=MODE  go blocks that the script leaves parked for ever: warn (the default), error or ignore\n"
+                "  --errors=MODE    errors of go blocks that nobody took: error (the default: exit status 1) or warn\n"
                 "  --sim            run in virtual time, which jumps from one deadline to the next\n"
                 "  --seed N         let all that is random come from the seed N\n"
                 "  --time           tell in the end how long it took\n"

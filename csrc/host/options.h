@@ -23,6 +23,7 @@ typedef struct Options {
   bool simulated;      /* --sim: in virtual time */
   bool seeded;         /* --seed N: what is random comes from the seed */
   bool test;           /* the script is `test`: its arguments are busted's */
+  bool errors_pass;    /* --errors=warn: errors that nobody took do not change the exit status */
   long long seed;      /* N */
   Deadlock deadlock;   /* --deadlock=... */
 } Options;

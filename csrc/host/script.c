@@ -58,6 +58,7 @@ void script_complain(const char *program, const char *message) {
 /* Tells of the failure whose message is on top of L, popped; true when there was none. */
 static bool succeeded(lua_State *L, const Options *o, int status) {
   if (status == LUA_OK) return true;
+  core_tell_unheard(L); /* what came before, and may be why */
   script_complain(o->program, lua_tostring(L, -1));
   lua_pop(L, 1);
   return false;
@@ -155,12 +156,20 @@ static int drain(lua_State *L) {
   return 1;
 }
 
+/* Whether no error of a go block was written to stderr, or the options do not mind. */
+static bool all_heard(lua_State *L, const Options *o) {
+  core_tell_unheard(L);
+  return o->errors_pass || core_sched()->printed == 0;
+}
+
 bool script_drain(lua_State *L, const Options *o) {
-  if (o->no_drain || !core_sched()) return true;
+  if (!core_sched()) return true;
+  if (o->no_drain) return all_heard(L, o);
   lua_pushcfunction(L, drain);
   if (!succeeded(L, o, script_call(L, 0, 1))) return false;
   const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
   if (text) script_complain(o->program, text);
+  bool fails = text && o->deadlock == DEADLOCK_ERROR;
   lua_pop(L, 1);
-  return !text || o->deadlock != DEADLOCK_ERROR;
+  return all_heard(L, o) && !fails;
 }

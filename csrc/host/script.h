@@ -24,7 +24,8 @@ bool script_options(lua_State *L, const Options *o, char **argv);
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);
 
-/* Runs go blocks until nothing is ready, timed or alive, and tells of those that are parked then. */
+/* Runs go blocks until nothing is ready, timed or alive, and tells of those that are parked then, and of errors that nobody
+   took. Whether all went well. */
 bool script_drain(lua_State *L, const Options *o);
 
 #endif

@@ -35,6 +35,11 @@ function select_alt.alt(clauses)
     ops[i], functions[i] = op, f
     ports[i] = type(op) == "table" and op[1] or op
   end
+  for key in next, clauses, #clauses > 0 and #clauses or nil do
+    if key ~= "priority" and key ~= "default" and not math.tointeger(key) then
+      error(("alt: there is no option %q; there are priority and default"):format(tostring(key)), 2)
+    end
+  end
   local default = clauses.default
   check.callable_or_nil(default, "alt: default")
   local value, chosen, err = alts_index(ops, { priority = clauses.priority, nowait = default ~= nil })

@@ -34,6 +34,13 @@ function check.callable_or_nil(value, what)
   end
 end
 
+---Whether to close, or nil: a table of options in that place is a mistake that would go unnoticed.
+function check.close(value, what)
+  if value ~= nil and type(value) ~= "boolean" then
+    error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)
+  end
+end
+
 ---An integer of at least `least`.
 function check.integer(value, least, what)
   if type(value) ~= "number" or not math.tointeger(value) or value < least then

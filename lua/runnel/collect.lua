@@ -3,8 +3,10 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
-local chan, go, is_reduced = core.chan, core.go, core.is_reduced
+local chan, is_reduced = core.chan, core.is_reduced
+local take, put = core.moving.take, core.moving.put
 ---@class runnel.collect
 local collect = {}
 
@@ -12,11 +14,10 @@ local collect = {}
 -- with that error. An error that came down a channel is passed on, not raised: it is known where it arose.
 local function answer(f, ...)
   local out = chan(1)
-  go(function(...)
-    local out <close> = out -- luacheck: ignore 431 (closes with the error if f raises)
+  guard.go(guard.close, out, function(...)
     local value, err = f(...)
-    if value ~= nil then out:put(value) end
-    out:close(err)
+    if value ~= nil then put(out, value) end
+    ends.close(out, err)
   end, ...)
   return out
 end
@@ -31,7 +32,7 @@ function collect.into(list, ch)
   return answer(function()
     local n = #list
     while true do
-      local value, err = ch:take()
+      local value, err = take(ch)
       if value == nil then
         if err ~= nil then return nil, err end
         return list
@@ -45,7 +46,7 @@ end
 -- Reduces the channel in the running go block; returns the accumulator, or nil and the error that closed the channel.
 local function reduce(f, acc, ch)
   while true do
-    local value, err = ch:take()
+    local value, err = take(ch)
     if value == nil then
       if err ~= nil then return nil, err end
       return acc
@@ -93,19 +94,17 @@ local function values_of(source, what)
   error(what .. ": a list or an iterator function expected, got " .. got, 3)
 end
 
-local function copy(ch, next_value)
+local function copy(ch, next_value, closing)
   for value in next_value do
-    if not ch:put(value) then return end
+    if not put(ch, value) then break end
   end
+  if closing then closing:close() end
 end
 
--- Where the iterator fails the channel closes with its error.
-local function copy_and_close(ch, next_value)
-  local closing <close> = ch
-  copy(closing, next_value)
+local function onto(ch, next_value, close)
+  local closing = close ~= false and ch
+  return guard.go(guard.close, closing, copy, ch, next_value, closing)
 end
-
-local function onto(ch, next_value, close) return go(close == false and copy or copy_and_close, ch, next_value) end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
 ---@param ch runnel.Channel the channel
@@ -114,6 +113,7 @@ local function onto(ch, next_value, close) return go(close == false and copy or 
 ---@return runnel.Channel ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
+  check.close(close, "onto_chan")
   return onto(ch, values_of(source, "onto_chan"), close)
 end
 

@@ -13,6 +13,8 @@ if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local check = require "runnel.check"
+local guard = require "runnel.guard"
 
 local methods = core.methods
 
@@ -134,6 +136,8 @@ end
 
 core_async["promise-chan"] = function(xf, ex_handler) return core.promise_chan(xf, xf and ex_handler) end
 
+local ALTS_OPTIONS = { priority = true, default = true, nowait = true }
+
 ---Does one of several operations.
 ---@param ports table[] channels to take from, and `[channel value]` to put
 ---@param opts? table|string the options :default and :priority as a table, or one after the other
@@ -145,6 +149,7 @@ core_async["alts!"] = function(ports, opts, ...)
     opts = {}
     for i = 1, #pairs_of_args, 2 do opts[pairs_of_args[i]] = pairs_of_args[i + 1] end
   end
+  if opts ~= nil then check.options(opts, ALTS_OPTIONS, "alts!") end
   local value, port = core.alts(ports, opts)
   return { value, port }
 end
@@ -188,6 +193,8 @@ local function closing(i, f)
   end
 end
 
+local take, put = core.moving.take, core.moving.put
+
 -- Starts what moves values to `to`. Returns a channel that closes when it has ended.
 local function ending(to, close, start)
   if close ~= false then
@@ -196,9 +203,9 @@ local function ending(to, close, start)
   end
   local between = core.chan()
   start(between)
-  return core.go(function()
-    for value in between do
-      if not to:put(value) then return between:close() end
+  return guard.go(guard.close, between, function()
+    for value in take, between do
+      if not put(to, value) then return between:close() end
     end
   end)
 end

@@ -1,10 +1,12 @@
----The two ends of what runs between channels: where values come from, and where they go. Neither end raises: what runs
----between them must not stop because a channel fails (a buffer policy that raises, or too many who wait on it).
+---The two ends of what runs between channels: where values come from, and where they go. Neither end raises, but for
+---the error with which the go block is cancelled: what runs between them must not stop because a channel fails (a
+---buffer policy that raises).
 
 local core = require "runnel.core"
 local guard = require "runnel.guard"
 
-local alts = core.alts
+local poll, alts, is_cancelled = core.moving.poll, core.moving.alts, core.moving.is_cancelled
+local offer, pass_on = core.methods.offer, core.pass_on
 local PRIORITY = { priority = true }
 
 local ends = {}
@@ -28,20 +30,22 @@ function ends.iterator(source)
 end
 
 local function next_of(from, to, ops)
-  if to:closed() then return nil end
-  local next_value = from:poll()
-  if next_value ~= nil then return next_value end
-  local value, _, err = alts(ops, PRIORITY)
+  local value = poll(from, to)
+  if value ~= nil then return value end
+  local _, err
+  value, _, err = alts(ops, PRIORITY)
   return value, err
 end
 
 local function unless_failed(ok, value, err)
   if ok then return value, err end
+  if is_cancelled(value) then error(value, 0) end
   return nil, value
 end
 
 ---A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
----is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing.
+---is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing. Now and then it lets
+---other go blocks run.
 ---@param from runnel.Channel
 ---@param to runnel.Channel
 ---@return fun(): any, any
@@ -52,7 +56,7 @@ end
 
 -- `ops` and `put` are tables to use: alts copies them at once, so that any number of go blocks may wait with them.
 local function put_on(to, ops, put, value)
-  local accepted = to:offer(value)
+  local accepted = offer(to, value)
   if accepted ~= nil then return accepted end
   put[2] = value
   accepted = alts(ops, PRIORITY)
@@ -61,7 +65,7 @@ local function put_on(to, ops, put, value)
 end
 
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
----again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler told.
+---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler called.
 ---@param to runnel.Channel
 ---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
@@ -72,6 +76,15 @@ function ends.sink(to, what)
     local ok, accepted = guard.call(what, put_on, to, ops, put, value)
     return not ok or accepted
   end
+end
+
+---Closes a channel with the error that has just been taken from another one, if there is one: whoever takes it from
+---there has heard of it. One that goes no further is reported.
+---@param to runnel.Channel|nil|false nothing is closed without one
+---@param err any
+function ends.close(to, err)
+  if err ~= nil then pass_on(err, to or nil) end
+  guard.close(to, err)
 end
 
 return ends

@@ -155,7 +155,8 @@ function core.run(f, ...) end
 ---@return number? ms to the next deadline, 0 when more is ready, nil when idle
 function core.step(max) end
 
----Sets who hears of errors that nobody catches: of go blocks, callbacks, transducers. By default they go to stderr.
+---Sets who hears of errors that nobody catches: of go blocks, if nobody takes them within 5 s or before the program
+---ends; of callbacks and transducers at once. By default they go to stderr. `f` must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
 ---@return function? previous
 function core.on_error(f) end
@@ -221,6 +222,29 @@ function core.is_cancellation(result, err) end
 ---@param err any
 function core.excuse(result, err) end
 
+---Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it:
+---it is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
+---@param err any
+---@param ch? runnel.Channel nil: it goes no further, and is reported
+function core.pass_on(err, ch) end
+
+---Reports all errors of go blocks that nobody has taken.
+function core.tell_unheard() end
+
+---Sets for how long an error of a go block may wait to be taken before it is reported.
+---@param ms number
+---@return number ms before
+function core.grace(ms) end
+
+---Whether the program may exit with status 0: no error was written to stderr for want of a handler.
+---@return boolean
+function core.is_well() end
+
+---How an error is written: what tostring gives, or the message and the other fields of a table.
+---@param err any
+---@return string
+function core.error_text(err) end
+
 ---Tells the error handler of an error that was caught.
 ---@param err any
 ---@param traceback? string
@@ -255,6 +279,56 @@ function core.reduced(v) end
 ---@param v any
 ---@return boolean
 function core.is_reduced(v) end
+
+-- ---- what the library's own go blocks use ----
+
+---Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
+---take, poll, put and turn let the other go blocks run once 256 values have been moved since the last wait.
+---@class runnel.moving
+core.moving = {}
+
+---Starts a go block. If it dies, by an error or in any other way, `give_up` is called; it must not wait.
+---@param give_up runnel.GiveUp
+---@param fed any its first argument
+---@param f function
+---@param ... any
+---@return runnel.Channel result
+function core.moving.go(give_up, fed, f, ...) end
+
+---Takes a value; waits until there is one.
+---@param ch runnel.Channel
+---@return any v
+---@return any err
+function core.moving.take(ch) end
+
+---Takes a value if there is one now and `to` is open.
+---@param ch runnel.Channel
+---@param to runnel.Channel what the value is meant for
+---@return any v
+---@return any err
+function core.moving.poll(ch, to) end
+
+---Puts a value; waits until it is accepted.
+---@param ch runnel.Channel
+---@param v any
+---@return boolean done
+function core.moving.put(ch, v) end
+
+---Lets the others run, where it is time.
+function core.moving.turn() end
+
+---alts that gives the number of the operation; never lets others run where one is ready.
+---@param ops table[]|runnel.Channel[]
+---@param opts? { priority?: boolean, nowait?: boolean }
+---@return any value
+---@return integer|string operation
+---@return any err
+function core.moving.alts(ops, opts) end
+
+---Whether an error is what the running go block was cancelled with.
+---@param err any
+---@return boolean
+function core.moving.is_cancelled(err) end
 
 -- ---- channels ----
 

@@ -13,7 +13,7 @@ local check = require "runnel.check"
 local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
-local chan, go, alts_index = core.chan, core.go, core.alts_index
+local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean take its values and drop them
@@ -82,15 +82,18 @@ end
 local function mix_inputs(self)
   local put = ends.sink(self.out, "a mix")
   local ops, through
-  while not self.out:closed() do
+  while true do
+    turn()
+    if self.out:closed() then return end
     if self.changed then
       self.changed = false
       ops, through = plan(self)
     end
-    local value, i = alts_index(ops)
+    local value, i, err = alts(ops)
     if i > 2 then
       if value == nil then
         remove(self, ops[i])
+        ends.close(nil, err)
       elseif through[i] then
         put(value)
       end
@@ -119,7 +122,7 @@ function mix.mix(out)
   local self = setmetatable({
     out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
   }, Mix)
-  go(run, self)
+  guard.go(guard.close, out, run, self)
   return self
 end
 

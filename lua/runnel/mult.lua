@@ -8,9 +8,10 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
-local chan, go, alts_index, yield, offer_each = core.chan, core.go, core.alts_index, core.yield, core.offer_each
+local chan, alts, yield, offer_each = core.chan, core.moving.alts, core.yield, core.offer_each
 local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -32,14 +33,16 @@ Mult.__name = "runnel.mult"
 ---@class runnel.Tap
 ---@field ch runnel.Channel the channel
 ---@field close? boolean whether to close it with the source; nil means true
+---@field mult runnel.Mult
 ---@field work runnel.Channel a channel for the value that its go block is to deliver; closed when the tap has gone
+---@field busy boolean it is delivering one
 ---@field next? runnel.Tap
 ---@field prev? runnel.Tap
 
 -- ---- taps ----
 
 local function add(self, ch, close)
-  local tap = { ch = ch, close = close, work = chan(1), prev = self.last }
+  local tap = { mult = self, ch = ch, close = close, work = chan(1), busy = false, prev = self.last }
   if self.last then self.last.next = tap else self.first = tap end
   self.last = tap
   self.taps[ch] = tap
@@ -57,23 +60,35 @@ local function remove(self, tap)
   if not self.first and self.on_empty then self.on_empty() end
 end
 
+-- A tap has delivered a value, or will not any more.
+local function delivered(self)
+  self.pending = self.pending - 1
+  if self.pending == 0 then self.delivered:offer(true) end
+end
+
 -- The go block of a tap: waits for it to close, and for room in it when a value has found it full.
 local function attend(self, tap)
   local done, put = tap.ch:done(), { tap.ch }
   local idle, busy = { tap.work, done }, { tap.work, done, put }
   repeat
-    local value = alts_index(idle, PRIORITY)
+    local value = alts(idle, PRIORITY)
     local accepted = false
     if value ~= nil then
-      put[2] = value
-      local ok, result = guard.call("a tap of a mult", alts_index, busy, PRIORITY)
-      put[2] = nil
+      put[2], tap.busy = value, true
+      local ok, result = guard.call("a tap of a mult", alts, busy, PRIORITY)
+      put[2], tap.busy = nil, false
       accepted = not ok or result -- a channel that has failed to take a value may take the next one
-      self.pending = self.pending - 1
-      if self.pending == 0 then self.delivered:offer(true) end
+      delivered(self)
     end
   until not accepted
   remove(self, tap)
+end
+
+-- That go block has died: the tap gets no further value.
+local function lose(tap, reason)
+  if tap.busy or tap.work:poll() ~= nil then delivered(tap.mult) end
+  remove(tap.mult, tap)
+  if tap.close ~= false then guard.close(tap.ch, reason) end
 end
 
 -- ---- values ----
@@ -87,6 +102,21 @@ local function list_channels(self)
   end
   self.chs = chs
   return chs
+end
+
+-- The source has closed, with that error if there is one, or the go block of the mult has died of it.
+local function finish(self, reason)
+  self.ended, self.reason = true, reason
+  local tap, close = self.first, ends.close -- it is enough that who takes from the first one hears of the error
+  while tap do
+    remove(self, tap)
+    if tap.close ~= false then
+      close(tap.ch, reason)
+      close = guard.close
+    end
+    tap = tap.next
+  end
+  if close == ends.close then close(nil, reason) end
 end
 
 -- The go block of a mult.
@@ -131,7 +161,7 @@ local function run(self)
 
   -- Takes and offers values until the source closes, and returns why it has.
   local function pump()
-    local take, offer_each, source = take, offer_each, self.source -- luacheck: ignore 431
+    local take, offer_each, source = core.moving.take, offer_each, self.source -- luacheck: ignore 431
     while true do
       local v, err = take(source)
       if v == nil then return err end
@@ -150,14 +180,7 @@ local function run(self)
     if at == 0 then ended = true end -- it was the source that raised
     while at > 0 do guard.call("a mult", offer_rest) end
   until ended
-
-  self.ended, self.reason = true, reason
-  local tap = self.first
-  while tap do
-    remove(self, tap)
-    if tap.close ~= false then tap.ch:close(reason) end
-    tap = tap.next
-  end
+  finish(self, reason)
 end
 
 -- ---- the public functions ----
@@ -174,7 +197,7 @@ function mult.mult(ch)
   local self = setmetatable({
     source = ch, taps = {}, pending = 0, delivered = chan(), ended = false,
   }, Mult)
-  go(run, self)
+  guard.go(finish, self, run, self)
   return self
 end
 
@@ -188,13 +211,15 @@ end
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
+  check.close(close, "tap")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
     if close ~= false then ch:close(m.reason) end
   elseif m.taps[ch] then
     m.taps[ch].close = close
   elseif not ch:closed() then
-    go(attend, m, add(m, ch, close))
+    local tap = add(m, ch, close)
+    guard.go(lose, tap, attend, m, tap)
   end
   return ch
 end

@@ -5,8 +5,8 @@ local check = require "runnel.check"
 local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
-local go, alts_index, yield = core.go, core.alts_index, core.yield
-local offer, poll = core.methods.offer, core.methods.poll
+local poll, alts, yield = core.moving.poll, core.moving.alts, core.yield
+local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
 ---@class runnel.pipe
@@ -18,7 +18,7 @@ local function forward(from, to, close)
   while true do
     local value, err = take()
     if value == nil then
-      if close ~= false then to:close(err) end
+      ends.close(close ~= false and to, err)
       return
     end
     if not put(value) then return end
@@ -34,7 +34,8 @@ end
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
-  go(forward, from, to, close)
+  check.close(close, "pipe")
+  guard.go(guard.close, close ~= false and to, forward, from, to, close)
   return to
 end
 
@@ -50,7 +51,7 @@ local function gather(ops, out)
     local accepted = offer(out, value)
     if accepted ~= nil then return accepted end
     put_op[2] = value
-    accepted = alts_index(put_ops, PRIORITY)
+    accepted = alts(put_ops, PRIORITY)
     put_op[2] = nil
     return accepted and not out:closed() -- which it may be by now, although it has accepted the value
   end
@@ -58,10 +59,13 @@ local function gather(ops, out)
   local function move_values()
     local offer, poll = offer, poll -- luacheck: ignore 431
     local turn = 2 -- the channel that is looked at first: each in turn, so that none is kept waiting by the others
-    -- Nothing is taken once `out` is closed. That can only happen while this waits: each wait tells.
+    -- Nothing is taken once `out` is closed, which can only happen while this waits, or others run within poll.
     while #ops > 1 do
-      local value, i, err = poll(ops[turn]), turn, nil
-      if value == nil then value, i, err = alts_index(ops) end
+      local value, i, err = poll(ops[turn], out), turn, nil
+      if value == nil then
+        if out:closed() then return end
+        value, i, err = alts(ops)
+      end
       if value ~= nil then
         putting = true
         if not offer(out, value) and not wait_and_put(value) then return end
@@ -70,6 +74,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
+        if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         turn = 2
@@ -92,7 +97,7 @@ end
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
-  go(gather, { out:done(), table.unpack(chs) }, out)
+  guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out)
   return out
 end
 

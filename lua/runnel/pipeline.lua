@@ -8,7 +8,7 @@ local check = require "runnel.check"
 local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 
-local chan, go = core.chan, core.go
+local chan, take = core.chan, core.moving.take
 local source, sink = ends.source, ends.sink
 
 ---@class runnel.pipeline
@@ -18,33 +18,69 @@ local pipeline = {}
 ---@class runnel.PipelineOptions
 ---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n.
 ---Where it is more than n, a job lasts until `af` has returned as well
----@field ex_handler? fun(err: any): any gets the error of an `af` that raises; what it returns, if not nil, is put
+---@field ex_handler? fun(err: any): any gets the error of a job: what `af` raised, or closed `result` with; what it
+---returns, if not nil, is put behind the job's results. Without it the error handler (rn.on_error) gets the error
 
--- ---- jobs ----
+-- ---- errors of jobs ----
+
+-- How a job is called in reports.
+local A_JOB = "a job of a pipeline"
+
+local NO_ERROR = "a job of a pipeline has raised nil"
+
+local function ask(ex_handler, err)
+  local ok, value = guard.call("the ex_handler of a pipeline", ex_handler, err)
+  if ok then return value end
+end
+
+-- What is to be put for a job that has ended with an error, or nil. The handler runs in a go block of its own, so that
+-- nothing it does can end the one that calls this.
+local function instead_of(err, ex_handler)
+  if ex_handler then
+    local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
+    ends.close(nil, failure) -- the handler's go block has died: that is reported
+    return value
+  end
+  core.report(err, nil, A_JOB)
+end
 
 -- Delivers all results of a job; once `to` is closed, drops them, so that the job can finish.
-local function deliver(result, put)
+local function deliver(result, put, ex_handler)
   local open = true
   while true do
-    local value = result:take()
-    if value == nil then return end
+    local value, err = take(result)
+    if value == nil then
+      if err == nil then return end
+      value = instead_of(err, ex_handler)
+      if value ~= nil and open then put(value) end
+      return
+    end
     if open then open = put(value) end
   end
 end
 
--- Calls af; where it raises, the job ends with what the exception handler makes of the error.
+-- Calls af. Where it raises, the job ends with that error, of which who delivers its results will tell the ex_handler.
 local function start(af, value, result, ex_handler)
   local ok, err, trace = guard.try(af, value, result)
   if ok then return end
-  if ex_handler then
-    local handled, instead = pcall(ex_handler, err)
-    if handled then
-      if instead ~= nil then result:put_async(instead) end
-    else
-      core.report(instead, nil, "the ex_handler of a pipeline")
-    end
+  if err == nil then err = NO_ERROR end
+  if not ex_handler then
+    core.report(err, trace, A_JOB)
+    result:close()
+  elseif result:closed() then
+    instead_of(err, ex_handler)
   else
-    core.report(err, trace, "a job of a pipeline")
+    guard.close(result, err)
+  end
+end
+
+-- The go block that has called af is dying of something that is no error of af: the job ends with that. Either the
+-- handler of errors hears of it or who delivers the results tells of it.
+local function job_died(result, reason, block, is_reported, ex_handler)
+  if reason == nil then reason = NO_ERROR end
+  if not result:closed() and (ex_handler or not is_reported) then
+    core.excuse(block, reason)
+    guard.close(result, reason)
   end
   result:close()
 end
@@ -54,137 +90,194 @@ end
 -- How many go blocks that have started a job may wait to lead again, instead of ending.
 local IDLE = 100
 
+---A go block that leads or has led.
+---@class runnel.Lead
+---@field block runnel.Channel its result channel
+---@field result? runnel.Channel that of its job; nil while it leads or is idle
+---@field idle boolean
+---@field turn? runnel.Channel a channel on which it gets the lead
+
 -- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
 -- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
 local function ordered(n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
-  local led, idle, next_lead = true, 0, chan() -- whether somebody leads; how many wait for the lead, and where
+  local leader, over = nil, false -- who leads, if anybody; no further value is taken
+  local idle, nidle = {}, 0 -- those who wait for the lead
+  local next_value = source(from, to)
+  local lead, lead_died
 
-  local take = source(from, to)
+  local function finish(err)
+    over = true
+    for i = 1, nidle do idle[i].turn:close() end
+    ends.close(queue, err)
+  end
+
+  local function new_lead()
+    local self = { block = nil, result = nil, idle = false, turn = nil }
+    self.block = guard.go(lead_died, self, lead, self)
+    leader = self
+  end
 
   -- Somebody else goes on before af is called, which may park although it ought to return at once.
-  local function pass_on(lead)
+  local function pass_on()
     if wide and running == n then
-      led = false
-    elseif idle > 0 then
-      idle = idle - 1
-      next_lead:offer(true)
+      leader = nil
+    elseif nidle > 0 then
+      leader = idle[nidle]
+      idle[nidle], nidle = nil, nidle - 1
+      leader.idle = false
+      leader.turn:offer(true)
     else
-      go(lead)
+      new_lead()
     end
   end
 
-  local function wait_for_lead()
-    if not led then
-      led = true
+  local function wait_for_lead(self)
+    if over then return false end
+    if not leader then
+      leader = self
       return true
     end
-    if idle == IDLE then return false end
-    idle = idle + 1
-    return next_lead:take()
+    if nidle == IDLE then return false end
+    nidle = nidle + 1
+    idle[nidle], self.idle, self.turn = self, true, self.turn or chan()
+    return self.turn:take()
   end
 
-  local function lead()
+  function lead(self)
     repeat
       undelivered:put(true)
-      local value, err = take()
-      if value == nil then
-        next_lead:close()
-        queue:close(err)
-        return
-      end
+      local value, err = next_value()
+      if value == nil or over then return finish(err) end
       local result = chan(1)
       queue:put(result)
       running = running + 1
-      pass_on(lead)
+      self.result = result
+      pass_on()
       start(af, value, result, ex_handler)
       if wide then
-        if not result:closed() then result:done():take() end
+        if not result:closed() then take(result:done()) end
         running = running - 1
       end
-    until not wait_for_lead()
+      self.result = nil
+    until not wait_for_lead(self)
   end
 
-  go(lead)
+  function lead_died(self, reason, block, is_reported)
+    if self.result then
+      job_died(self.result, reason, block, is_reported, ex_handler)
+      running = running - 1
+      if not leader and not over then new_lead() end
+    elseif self.idle then
+      local i = 1
+      while idle[i] ~= self do i = i + 1 end
+      table.remove(idle, i)
+      nidle = nidle - 1
+    else
+      finish(reason)
+    end
+  end
 
-  go(function()
+  local delivering -- the result channel of a job
+
+  local function deliver_all()
     local put = sink(to, "a pipeline")
     while true do
-      local result, err = queue:take()
+      local result, err = take(queue)
       if result == nil then
-        if close ~= false then to:close(err) end
+        ends.close(close ~= false and to, err)
         return
       end
-      deliver(result, put)
+      delivering = result
+      deliver(result, put, ex_handler)
       undelivered:poll()
     end
-  end)
+  end
+
+  -- Nothing can be delivered any more: no further job starts, and those that run find their channels closed.
+  local function deliverer_died(_, reason)
+    over = true
+    if close ~= false then guard.close(to, reason) end
+    for result in function() return delivering or queue:poll() end do
+      delivering = nil
+      guard.close(result, reason)
+    end
+    if leader then core.cancel(leader.block, reason) end
+  end
+
+  new_lead()
+  guard.go(deliverer_died, nil, deliver_all)
   return to
 end
 
 -- ---- unordered ----
 
--- A sink for any number of go blocks, first come first served. Only one of them waits for a taker at a time, since a
--- channel has room for so many waiting puts only; each of the others waits on a channel of its own.
-local function shared_sink(to)
-  local put = sink(to, "a pipeline")
-  local busy, turns, first, last = false, {}, 1, 0
-  return function(value)
-    if busy then
-      local turn = chan()
-      last = last + 1
-      turns[last] = turn
-      turn:take()
-    end
-    busy = true
-    local accepted = put(value)
-    local next_turn = turns[first]
-    if next_turn then
-      turns[first], first = nil, first + 1
-      next_turn:close()
-    else
-      busy = false
-    end
-    return accepted
-  end
-end
+---A go block that leads, or delivers the results of a job.
+---@class runnel.Worker
+---@field result? runnel.Channel that of its job; nil while it leads
+---@field starter? runnel.Channel the go block that calls af for it
 
 -- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
 -- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
 -- nobody has it. So only one at a time waits for `from`, and none is idle.
 local function unordered(n, to, af, from, close, ex_handler)
-  local take, put = source(from, to), shared_sink(to)
-  local running, led, ended, reason = 0, true, false, nil
+  local next_value, put = source(from, to), sink(to, "a pipeline")
+  local running, led, over, reason = 0, false, false, nil
+  local work, worker_died
 
-  local function lead()
+  local function new_worker()
+    led = true
+    local self = { result = nil, starter = nil }
+    guard.go(worker_died, self, work, self)
+  end
+
+  local function finish_if_last()
+    if running == 0 and close ~= false then guard.close(to, reason) end
+  end
+
+  local function starter_died(self, why, block, is_reported)
+    if self.starter == block then job_died(self.result, why, block, is_reported, ex_handler) end
+  end
+
+  function work(self)
     while true do
-      local value, err = take()
+      local value, err = next_value()
       led = false
       if value == nil then
-        ended, reason = true, err
+        over, reason = true, err
+        if err ~= nil then core.pass_on(err, close ~= false and to or nil) end
       else
         running = running + 1
-        if running < n then
-          led = true
-          go(lead)
-        end
         local result = chan(1)
-        go(start, af, value, result, ex_handler)
-        deliver(result, put)
+        self.result = result
+        if running < n then new_worker() end
+        self.starter = guard.go(starter_died, self, start, af, value, result, ex_handler)
+        deliver(result, put, ex_handler)
+        self.result = nil
         running = running - 1
       end
-      if ended then
-        if running == 0 and close ~= false then to:close(reason) end
-        return
-      end
+      if over then return finish_if_last() end
       if led then return end
       led = true
     end
   end
 
-  go(lead)
+  function worker_died(self, why, _, is_reported)
+    if self.result then
+      -- Its job finds the channel closed.
+      if not is_reported then core.report(why, nil, A_JOB) end
+      guard.close(self.result, why)
+      running = running - 1
+      if not led and not over then new_worker() end
+    else
+      led, over, reason = false, true, why
+    end
+    if over then finish_if_last() end
+  end
+
+  new_worker()
   return to
 end
 
@@ -208,6 +301,7 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.chan(to, "pipeline_async: to")
   check.callable(af, "pipeline_async: af")
   check.chan(from, "pipeline_async: from")
+  check.close(close, "pipeline_async")
   check.options(opts, OPTIONS, "pipeline_async")
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
@@ -229,6 +323,7 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.chan(to, "pipeline_async_unordered: to")
   check.callable(af, "pipeline_async_unordered: af")
   check.chan(from, "pipeline_async_unordered: from")
+  check.close(close, "pipeline_async_unordered")
   check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
   return unordered(n, to, af, from, close, opts and opts.ex_handler)
@@ -247,6 +342,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
   check.chan(to, "pipeline: to")
   check.callable(xf, "pipeline: transducer")
   check.chan(from, "pipeline: from")
+  check.close(close, "pipeline")
   check.callable_or_nil(ex_handler, "pipeline: ex_handler")
   local function job(value, result)
     local out = chan(1, xf, ex_handler)

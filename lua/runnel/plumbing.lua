@@ -7,27 +7,31 @@ local guard = require "runnel.guard"
 local mult = require "runnel.mult"
 local pipe = require "runnel.pipe"
 
-local chan, go, alts_index = core.chan, core.go, core.alts_index
+local chan, poll, alts, turn = core.chan, core.moving.poll, core.moving.alts, core.moving.turn
 local PRIORITY = { priority = true }
 
 ---@class runnel.plumbing
 local plumbing = {}
 
--- In the go blocks below `<close>` is for a source that raises: what they feed closes with its error.
+-- In the go blocks below a source that raises ends them, and what they feed closes with its error.
+
+local function close_both(pair, reason)
+  guard.close(pair[1], reason)
+  guard.close(pair[2], reason)
+end
 
 local function divide(pred, ch, yes, no)
-  local closing_yes <close> = yes
-  local closing_no <close> = no
   local put_yes, put_no = ends.sink(yes, "a split"), ends.sink(no, "a split")
   local ops = { yes:done(), no:done(), ch }
   while true do
-    local value, i, err = alts_index(ops, PRIORITY)
+    turn()
+    local value, i, err = alts(ops, PRIORITY)
     if i < #ops then
       table.remove(ops, i) -- one of the two is closed
       if #ops == 1 then return end
     elseif value == nil then
-      closing_yes:close(err)
-      closing_no:close(err)
+      ends.close(yes, err)
+      no:close(err)
       return
     else
       local ok, is_yes = guard.call("the predicate of a split", pred, value)
@@ -51,7 +55,7 @@ function plumbing.split(pred, ch, yes_buf, no_buf)
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
   local no = check.new_chan(no_buf, "split: second buffer")
-  go(divide, pred, ch, yes, no)
+  guard.go(close_both, { yes, no }, divide, pred, ch, yes, no)
   return yes, no
 end
 
@@ -67,14 +71,14 @@ local function take_each(chs, values, out, ops, places)
   local n = 1
   ops[1], places[1] = out:done(), 0
   for i, ch in ipairs(chs) do
-    values[i] = ch:poll()
+    values[i] = poll(ch, out)
     if values[i] == nil then
       n = n + 1
       ops[n], places[n] = ch, i
     end
   end
   while n > 1 do
-    local value, i, err = alts_index(ops, PRIORITY)
+    local value, i, err = alts(ops, PRIORITY)
     if value == nil then return false, err end
     values[places[i]] = value
     table.remove(ops, i)
@@ -91,18 +95,15 @@ local function apply(f, chs, values)
 end
 
 local function map_values(f, chs, out)
-  local closing <close> = out
   local put = ends.sink(out, "a map")
   local values, ops, places = {}, {}, {}
   while #chs > 0 and not out:closed() do
     local complete, err = take_each(chs, values, out, ops, places)
-    if not complete then
-      closing:close(err)
-      return
-    end
+    if not complete then return ends.close(out, err) end
     local ok, result = guard.call("the function of a map", apply, f, chs, values)
     if ok then put(result) end
   end
+  out:close()
 end
 
 ---Applies a function to the first values of all channels, then to the second ones, and so on. Source: core.async's map.
@@ -117,21 +118,18 @@ function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
   local out = check.new_chan(buf, "map: buffer")
-  go(map_values, f, table.move(chs, 1, #chs, 1, {}), out)
+  guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out)
   return out
 end
 
 local function take_values(n, ch, out)
-  local closing <close> = out
   local take, put = ends.source(ch, out), ends.sink(out, "a take")
   for _ = 1, n do
     local value, err = take()
-    if value == nil then
-      closing:close(err)
-      return
-    end
+    if value == nil then return ends.close(out, err) end
     put(value)
   end
+  out:close()
 end
 
 ---The first n values of a channel, from which no more is taken. Source: core.async's take; other than there, closing
@@ -144,7 +142,7 @@ function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
   local out = check.new_chan(buf, "take: buffer")
-  go(take_values, n, ch, out)
+  guard.go(guard.close, out, take_values, n, ch, out)
   return out
 end
 

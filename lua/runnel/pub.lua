@@ -9,10 +9,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local ends = require "runnel.ends"
 local guard = require "runnel.guard"
 local mult = require "runnel.mult"
 
-local go = core.go
+local take = core.moving.take
 
 ---@class runnel.Pub
 ---@field source runnel.Channel the channel
@@ -29,12 +30,13 @@ Pub.__name = "runnel.pub"
 ---@class runnel.Topic
 ---@field number integer in the order in which they were made
 ---@field ch runnel.Channel its channel
+---@field put fun(value: any): boolean puts on it
 ---@field mult runnel.Mult of that channel; its taps are the subscribers
 
 -- Makes a topic, which goes when it has no subscriber any more.
 local function add(self, name, ch)
   self.count = self.count + 1
-  local topic = { number = self.count, ch = ch, mult = mult.mult(ch) }
+  local topic = { number = self.count, ch = ch, put = ends.sink(ch, "a topic of a pub"), mult = mult.mult(ch) }
   topic.mult.on_empty = function()
     if self.topics[name] == topic then self.topics[name] = nil end
     ch:close()
@@ -59,20 +61,26 @@ end
 
 local function publish(self)
   while true do
-    local value, err = self.source:take()
+    local value, err = take(self.source)
     if value == nil then return err end
     local ok, name = guard.call("the topic function of a pub", topic_of, self, value)
     local topic = ok and self.topics[name]
-    -- A topic that goes while this waits takes what is put, and drops it.
-    if topic then guard.call("a topic of a pub", topic.ch.put, topic.ch, value) end
+    if topic then topic.put(value) end -- to nobody if the topic goes while this waits
   end
+end
+
+-- The source has closed, with that error if there is one, or the go block has died of it.
+local function finish(self, reason)
+  self.ended, self.reason = true, reason
+  local topics = all_topics(self)
+  ends.close(topics[1] and topics[1].ch, reason) -- it is enough that who takes from the first one hears of the error
+  for i = 2, #topics do guard.close(topics[i].ch, reason) end
 end
 
 -- The go block of a pub.
 local function run(self)
   local _, reason = guard.call("the source of a pub", publish, self)
-  self.ended, self.reason = true, reason
-  for _, topic in ipairs(all_topics(self)) do topic.ch:close(reason) end
+  finish(self, reason)
 end
 
 -- ---- the public functions ----
@@ -94,7 +102,7 @@ function pub.pub(ch, topic_fn, buf_fn)
   local self = setmetatable({
     source = ch, topic_fn = topic_fn, buf_fn = buf_fn, topics = {}, count = 0, ended = false,
   }, Pub)
-  go(run, self)
+  guard.go(finish, self, run, self)
   return self
 end
 
@@ -109,6 +117,7 @@ function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
   check.key(topic, "sub: topic")
   check.chan(ch, "sub: channel")
+  check.close(close, "sub")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
     if close ~= false then ch:close(p.reason) end

@@ -191,7 +191,9 @@ function Machine:take(ch)
     self:complete(putter, { n = 1, true })
     return { n = 1, putter.value }
   end
-  return ch.reason == nil and { n = 1 } or { n = 2, nil, ch.reason }
+  if ch.reason == nil then return { n = 1 } end
+  ch.heard = true
+  return { n = 2, nil, ch.reason }
 end
 
 function Machine:close(ch, reason)
@@ -199,6 +201,7 @@ function Machine:close(ch, reason)
   ch.closed, ch.reason = true, reason
   self:finish_channel(ch)
   while first(ch.takes) do
+    ch.heard = true
     self:complete(first(ch.takes), reason == nil and { n = 1 } or { n = 2, nil, reason })
   end
   if ch.done then self:close(ch.done) end
@@ -544,8 +547,9 @@ end
 function Machine:fail(block, err)
   if block.scope then member_ended(self, block, nil, err) end
   block.dead = true
-  self:close(self.channels[block.name], err)
-  if err ~= block.cancelled_with then self:report(block.name, err) end
+  local result = self.channels[block.name]
+  self:close(result, err)
+  if err ~= block.cancelled_with then table.insert(self.unheard, { block = block, err = err, result = result }) end
 end
 
 -- The block ends: with a result, or by raising.
@@ -629,7 +633,7 @@ end
 function model.run(program, choices)
   local m = setmetatable({
     now = 0, ready = {}, timers = {}, timeouts = {}, channels = {}, events = {}, ended = {}, choices = choices,
-    blocks = {},
+    blocks = {}, unheard = {},
   }, Machine)
   for name, made in pairs(program.channels) do
     local ch = new_channel(made.kind, made.limit)
@@ -644,6 +648,10 @@ function model.run(program, choices)
     if not timer then break end
     m.now = timer.deadline
     while m.timers[1] and m.timers[1].deadline <= m.now do table.remove(m.timers, 1).action() end
+  end
+  m.now = 1e9
+  for _, it in ipairs(m.unheard) do -- errors that nobody has taken, reported in the end
+    if not it.result.heard then m:report(it.block.name, it.err) end
   end
   m.waiting = count_waiting(m.channels, m.blocks)
   for name, ch in pairs(m.channels) do

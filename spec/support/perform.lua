@@ -187,6 +187,7 @@ local function execute(made, run, on_event)
   end)
   for _, block in ipairs(made.blocks) do spawn(block.name, block.script) end
   rn.sleep(1e9)
+  core.tell_unheard()
   for name, ch in pairs(channels) do
     local stats = ch:stats()
     run.channels[name] = {
@@ -204,10 +205,11 @@ end
 ---that alts have chosen ("block:number of the operation" -> number)
 return function(made, opts)
   local run = { events = {}, channels = {}, ended = {}, choices = {}, waiting = {} }
-  local previous = rn.on_error(nil)
+  local previous, grace = rn.on_error(nil), core.grace(1e10) -- longer than any program takes
   local on_event = collectors[made.collector]()
   local ok, err = pcall(sim.run, function() execute(made, run, on_event) end, opts or { seed = made.seed })
   rn.on_error(previous)
+  core.grace(grace)
   collectors.usual()
   collectgarbage "incremental"
   if not ok then error(err, 0) end

@@ -1,6 +1,7 @@
 ---What the specs of the scheduler share: each test hears of every error, and leaves nothing behind.
 
 local rn = require "runnel"
+local core = require "runnel.core"
 local sim = require "runnel.sim"
 
 local stage = {}
@@ -28,15 +29,16 @@ end
 
 ---For after_each: restores what was there, and fails for errors that the test has not asked for.
 function stage.close()
+  local left = stage.heard()
   rn.on_error(previous_handler)
   rn.driver(previous_driver)
-  local left = stage.heard()
   if #left > 0 then error("an error that the test did not expect: " .. tostring(left[1].err), 0) end
 end
 
----The errors that on_error has heard of since the last call.
+---The errors that on_error has heard of since the last call. Those that nobody has taken by now are reported first.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
+  core.tell_unheard()
   local list = heard
   heard = {}
   return list

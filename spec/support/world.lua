@@ -2,11 +2,13 @@
 ---was left behind.
 
 local rn = require "runnel"
+local core = require "runnel.core"
 local sim = require "runnel.sim"
 
 local world = {}
 
----Calls a function while on_error collects, and restores the handler.
+---Calls a function while on_error collects, and restores the handler. Errors of go blocks that nobody has taken by the
+---end of f are reported then.
 ---@param f function
 ---@return { err: any, trace: string?, where: any }[] reports what on_error heard
 function world.reports(f, ...)
@@ -15,6 +17,7 @@ function world.reports(f, ...)
     list[#list + 1] = { err = err, trace = trace, where = where }
   end)
   local ok, err = pcall(f, list, ...)
+  core.tell_unheard()
   rn.on_error(previous)
   if not ok then error(#list > 0 and list[1].err or err, 0) end
   return list

@@ -39,10 +39,12 @@ function blocks.all()
   return #entries > 0 and "\ngo blocks:" .. listed(entries, LISTED) or ""
 end
 
----Runs go blocks until nothing is ready, timed or alive.
+---Runs go blocks until nothing is ready, timed or alive, and reports the errors that nobody has taken.
 ---@return string? text about those that are parked then
 function blocks.drain()
   core.run()
+  core.tell_unheard()
+  core.run() -- what the error handler has started
   local entries = core.ps()
   if #entries == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(

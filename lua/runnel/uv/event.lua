@@ -1,6 +1,7 @@
 ---What happens now and then, as channels: signals, changes of files, the passing of time.
 
 local core = require "runnel.core"
+local guard = require "runnel.guard"
 local loop = require "runnel.uv.loop"
 
 local uv = loop.uv
@@ -141,7 +142,7 @@ function event.ticker(ms)
     error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)
   end
   local ch = chan()
-  local ticking = core.go(tick, ch, ms)
+  local ticking = guard.go(guard.close, ch, tick, ch, ms)
   ch:done():take_async(function() core.cancel(ticking) end)
   return ch
 end

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 local descriptor = require "runnel.uv.descriptor"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
 local stream = require "runnel.uv.stream"
@@ -66,9 +67,8 @@ local function each_chunk(d, emit)
 end
 
 local function read_into(out, where, by_lines)
-  local closing <close> = out
   local opened, problem = descriptor.open(where, O.O_RDONLY)
-  if not opened then return closing:close(problem) end
+  if not opened then return out:close(problem) end
   local d <close> = opened
   local over, err = stream_over(d, true)
   if over then
@@ -97,7 +97,7 @@ local file = {}
 function file.read(where)
   check_place(where, "read")
   local out = core.chan()
-  core.go(read_into, out, where, false)
+  guard.go(guard.close, out, read_into, out, where, false)
   return out
 end
 
@@ -107,7 +107,7 @@ end
 function file.lines(where)
   check_place(where, "lines")
   local out = lines.chan()
-  core.go(read_into, out, where, true)
+  guard.go(guard.close, out, read_into, out, where, true)
   return out
 end
 
@@ -167,11 +167,10 @@ local function write_to_stream(over, next_text, count)
 end
 
 local function write_from(result, ch, where, flags, newline)
-  local closing <close> = result
   local opened, problem = descriptor.open(where, flags)
   if not opened then
     stream.refuse(ch, problem)
-    return closing:close(problem)
+    return result:close(problem)
   end
   local d <close> = opened
   local written = 0
@@ -190,6 +189,12 @@ local function write_from(result, ch, where, flags, newline)
   result:close(err)
 end
 
+-- Nothing more is written.
+local function stop_writing(pair, reason)
+  guard.close(pair[1], reason)
+  stream.refuse(pair[2], reason)
+end
+
 ---Writes the values of a channel, strings, to a file, a named pipe or a descriptor, until the channel closes.
 ---@param where string|integer a path, or a file descriptor, which will be closed unless it is standard output or error
 ---@param ch runnel.Channel closed when nothing more can be written, with the error
@@ -203,7 +208,7 @@ function file.write(where, ch, opts)
   check.options(opts, { append = true, lines = true }, "write")
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
-  core.go(write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)
+  guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)
   return result
 end
 

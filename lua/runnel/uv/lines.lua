@@ -2,9 +2,10 @@
 
 local core = require "runnel.core"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 
 local find, sub, concat = string.find, string.sub, table.concat
-local put, offer_lines = core.methods.put, core.offer_lines
+local put, offer_lines = core.moving.put, core.offer_lines
 
 local lines = {}
 
@@ -62,12 +63,17 @@ function lines.split(chunks, out)
   chunks:close()
 end
 
+local function close_both(pair, reason)
+  guard.close(pair[2], reason)
+  guard.close(pair[1])
+end
+
 ---The lines of a channel of chunks. Closing the one closes the other.
 ---@param chunks runnel.Channel
 ---@return runnel.Channel
 function lines.of(chunks)
   local out = lines.chan()
-  core.go(lines.split, chunks, out)
+  guard.go(close_both, { chunks, out }, lines.split, chunks, out)
   return out
 end
 

@@ -1,6 +1,7 @@
 ---Names of hosts to addresses.
 
 local core = require "runnel.core"
+local guard = require "runnel.guard"
 local loop = require "runnel.uv.loop"
 
 local uv = loop.uv
@@ -26,12 +27,11 @@ function resolve.addresses(host)
 end
 
 local function resolve_into(out, host)
-  local closing <close> = out
   local addresses, err = resolve.addresses(host)
-  if not addresses then return closing:close(err) end
-  for _, address in ipairs(addresses) do
+  for _, address in ipairs(addresses or {}) do
     if not out:put(address) then return end
   end
+  out:close(err)
 end
 
 ---The addresses of a host, as a channel of strings, best first.
@@ -42,7 +42,7 @@ function resolve.resolve(host)
     error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)
   end
   local out = core.chan()
-  core.go(resolve_into, out, host)
+  guard.go(guard.close, out, resolve_into, out, host)
   return out
 end
 

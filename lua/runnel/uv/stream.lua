@@ -5,10 +5,11 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local guard = require "runnel.guard"
 local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
 
-local chan, go, alts_index, on_close = core.chan, core.go, core.alts_index, core.on_close
+local chan, turn, alts, on_close = core.chan, core.moving.turn, core.moving.alts, core.on_close
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
@@ -244,7 +245,8 @@ end
 local function write_all(self, ch)
   local stop = { self.stopped, ch }
   while true do
-    local value, i, err = alts_index(stop, PRIORITY)
+    turn()
+    local value, i, err = alts(stop, PRIORITY)
     if i == 1 then return refuse(ch, self.ended) end
     if value == nil then
       if err ~= nil then return self:close(err) end
@@ -266,7 +268,11 @@ function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
   self.output, self.stopped = ch or chan(), chan()
-  if self.ended or not self.handle then refuse(self.output, self.ended) else go(write_all, self, self.output) end
+  if self.ended or not self.handle then
+    refuse(self.output, self.ended)
+  else
+    guard.go(Stream.close, self, write_all, self, self.output)
+  end
   return self.output
 end
 

@@ -1,0 +1,33 @@
+/* unheard.h: errors of go blocks that nobody has taken yet.
+
+   A go block that raises closes its result channel with the error. Whoever takes that, as `nil, err`, has heard of it, and
+   then it is reported to nobody else. An error that nobody has taken after GRACE is reported, once: by then a program that
+   wants it has most often asked, and who looks at the log of a server does not wait long. In the end of the program, of a
+   simulation, and where the main program has come to a deadlock, all that are left are reported at once.
+
+   The collector could tell exactly who can still take an error, but too late in a server that is idle; and a simulation
+   would not come out the same again.
+
+   A for loop over a channel drops the error with which the channel was closed: it does not count (ALT_LOOP). Functions
+   of the library that take an error and close another channel with it pass it on: then it must be taken from there. */
+#ifndef RUNNEL_UNHEARD_H
+#define RUNNEL_UNHEARD_H
+
+#include "sched.h"
+
+/* Keeps an error until somebody takes it from the channel at index `at`, or it is time to report it. On top of L and popped:
+   the error, its traceback or nil, the go block's name. Reports it at once where there is no memory to keep it. Does not
+   raise. */
+void unheard_add(lua_State *L, Sched *S, int at);
+
+/* Forgets the errors that were taken, and reports those whose time has come at `now`; INT64_MAX: all. Does not raise, but the
+   error handler may do anything. */
+void unheard_report(lua_State *L, Sched *S, int64_t now);
+
+/* When the next one is to be reported; INT64_MAX when there is none. */
+static inline int64_t unheard_deadline(const Sched *S) { return S->world.unheard ? S->world.unheard_due : INT64_MAX; }
+
+/* Adds its functions to the module on top of L; the scheduler's userdata is at SCHED_SELF. */
+void unheard_open(lua_State *L);
+
+#endif

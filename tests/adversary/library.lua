@@ -1,0 +1,430 @@
+-- The library's own go blocks (pipes, pipelines, mults and so on) under attack. Each step of a program does one
+-- operation of the library with N values, and harms it at one moment:
+--
+--   how = "cancel"  one of its go blocks is cancelled, once the others have run `at` times
+--   how = "yield"   the user's function calls coroutine.yield at its `at`-th call
+--   how = "raise"   it raises an error
+--   how = "itself"  it cancels the go block in which it runs
+--   how = "close"   it parks, and somebody closes the coroutine in which it runs
+--   how = "none"    nothing happens
+--
+-- Then everything that the operation feeds must end, nothing may come twice or in the wrong order, and either all
+-- values have come or somebody has heard why not: who takes, the ex_handler, or on_error.
+--
+-- Besides, loops of the library move many values beside a go block that counts how many are moved from one time that it
+-- runs to the next. See tests/adversary_support.lua for the arguments.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local support = require "tests.adversary_support"
+
+local N = 8
+
+local HOWS = { "cancel", "cancel", "cancel", "yield", "raise", "itself", "close", "none" }
+
+local function numbers(n)
+  local i = 0
+  return function()
+    i = i + 1
+    if i <= n then return i end
+  end
+end
+
+-- ---- the operations ----
+
+-- Each takes a source, which makes a channel of N values, and the function of the user's, which gives back what it
+-- gets. It returns a list of what is fed: a channel, how many values must come, whether in order.
+local ops = {}
+
+local function fed(ch, n, in_order) return { ch = ch, n = n or N, in_order = in_order } end
+
+local function pipe(from, n) return rn.pipe(from, rn.chan(n)) end
+
+function ops.pipe(source) return { fed(pipe(source(), math.random(0, 2)), N, true) } end
+
+function ops.pipes(source) return { fed(pipe(pipe(pipe(source()), 1)), N, true) } end
+
+function ops.merge(source) return { fed(rn.merge({ source(), source(), source() }, math.random(0, 3)), 3 * N) } end
+
+function ops.mult(source)
+  local m = rn.mult(source())
+  return { fed(m:tap(rn.chan()), N, true), fed(m:tap(rn.chan(1)), N, true), fed(m:tap(rn.chan(100)), N, true) }
+end
+
+function ops.broadcast(source)
+  local outs = { rn.chan(), rn.chan(2) }
+  rn.pipe(source(), rn.broadcast(table.unpack(outs)))
+  return { fed(outs[1], N, true), fed(outs[2], N, true) }
+end
+
+function ops.pub(source, f)
+  local p = rn.pub(source(), function(v) return f(v) % 2 end, function() return math.random(0, 2) end)
+  return { fed(p:sub(0, rn.chan()), N // 2, true), fed(p:sub(1, rn.chan(1)), N // 2, true) }
+end
+
+function ops.mix(source)
+  local out = rn.chan(1)
+  local m = rn.mix(out)
+  m:admix(source())
+  m:admix(source())
+  return { { ch = out, n = 2 * N, stays_open = true } }
+end
+
+function ops.split(source, f)
+  local yes, no = rn.split(function(v) return f(v) % 2 == 0 end, source(), math.random(0, 1), 1)
+  return { fed(yes, N // 2, true), fed(no, N // 2, true) }
+end
+
+function ops.map(source, f) return { fed(rn.map(f, { source(), source() }, math.random(0, 2)), N, true) } end
+
+function ops.take(source) return { fed(rn.take(N - 2, source(), math.random(0, 2)), N - 2, true) } end
+
+function ops.into(source)
+  return { { ch = rn.into({}, source()), n = 1 } }
+end
+
+function ops.reduce(source, f) return { { ch = rn.reduce(function(_, v) return f(v) end, 0, source()), n = 1 } } end
+
+function ops.transduce(source, f)
+  return { { ch = rn.transduce(rn.xf.map(f), function(acc, v) return v or acc end, 0, source()), n = 1 } }
+end
+
+function ops.onto_chan(_, f)
+  local next_number = numbers(N)
+  local ch = rn.chan(math.random(0, 2))
+  rn.onto_chan(ch, function()
+    local v = next_number()
+    return v and f(v)
+  end)
+  return { fed(ch, N, true) }
+end
+
+local function pipeline_of(kind, window)
+  return function(source, f, told)
+    local n = math.random(1, 3)
+    local opts = { ex_handler = math.random(2) == 1 and told or nil, window = window and n + math.random(0, 2) or nil }
+    local parks = math.random(2) == 1
+    local to = rn[kind](n, rn.chan(math.random(0, 1)), function(v, result)
+      if parks then
+        rn.go(function()
+          rn.sleep(v % 3)
+          result:put(v)
+          result:close()
+        end)
+        f(v)
+      else
+        result:put(f(v))
+        result:close()
+      end
+    end, source(), true, opts)
+    return { fed(to, N, kind == "pipeline_async") }
+  end
+end
+
+ops.pipeline_async = pipeline_of("pipeline_async", false)
+ops.pipeline_window = pipeline_of("pipeline_async", true)
+ops.pipeline_unordered = pipeline_of("pipeline_async_unordered", false)
+
+function ops.pipeline(source, f)
+  return { fed(rn.pipeline(2, rn.chan(1), rn.xf.map(f), source()), N, true) }
+end
+
+local NAMES = {}
+for name in pairs(ops) do NAMES[#NAMES + 1] = name end
+table.sort(NAMES)
+
+-- ---- one step ----
+
+local REASON = "harmed"
+
+-- The go blocks of the library, in order.
+local function library_blocks()
+  local list = {}
+  for _, entry in ipairs(rn.ps()) do
+    if not entry.name:find "^test" and entry.state ~= "running" then list[#list + 1] = entry end
+  end
+  return list
+end
+
+local function harm_itself()
+  for _, entry in ipairs(rn.ps()) do
+    if entry.state == "running" then rn.cancel(entry.result, REASON) end
+  end
+  rn.yield()
+end
+
+local function park_and_be_closed()
+  local co = coroutine.running()
+  rn.go(function()
+    rn.rename "test closer"
+    coroutine.close(co)
+  end)
+  rn.sleep(1000)
+end
+
+local function user_function(step)
+  local calls = 0
+  return function(v)
+    calls = calls + 1
+    if calls == step.at + 1 then
+      if step.how == "yield" then coroutine.yield()
+      elseif step.how == "raise" then error(REASON, 0)
+      elseif step.how == "itself" then harm_itself()
+      elseif step.how == "close" then park_and_be_closed() end
+    end
+    return v
+  end
+end
+
+local function cancel_one(step)
+  rn.rename "test killer"
+  for _ = 1, step.at do rn.yield() end
+  local blocks = library_blocks()
+  local victim = blocks[step.which % math.max(#blocks, 1) + 1]
+  if victim then rn.cancel(victim.result, REASON) end
+end
+
+-- A value may come as often as there are sources of it.
+local function check_values(step, entry)
+  local times, last = {}, 0
+  for _, v in ipairs(entry.values) do
+    assert(not entry.in_order or v > last, step.op .. ": out of order, or twice")
+    times[v], last = (times[v] or 0) + 1, v
+    assert(times[v] <= math.ceil(entry.n / N), step.op .. ": a value has come twice")
+  end
+end
+
+-- The test's own go blocks put, take, and wait for no longer than some virtual time.
+local function play_step(step)
+  local told = 0
+  local previous = rn.on_error(function() told = told + 1 end)
+  math.randomseed(step.seed)
+  local sources = {}
+  local function source()
+    local ch = rn.chan(math.random(0, 2))
+    sources[#sources + 1] = ch
+    rn.go(function()
+      rn.rename "test source"
+      for i = 1, N do
+        if not ch:put(i) then return end
+      end
+      ch:close()
+    end)
+    return ch
+  end
+  local outs = ops[step.op](source, user_function(step), function() told = told + 1 end)
+  if step.how == "cancel" then rn.go(cancel_one, step) end
+  local takers = {}
+  for i, entry in ipairs(outs) do
+    local values = {}
+    takers[i] = rn.go(function()
+      rn.rename "test taker"
+      while not entry.stays_open or #values < entry.n do
+        local v, err = entry.ch:take()
+        if v == nil then
+          if err ~= nil then told = told + 1 end
+          break
+        end
+        values[#values + 1] = v
+      end
+      entry.values = values
+    end)
+  end
+  local limit = rn.timeout(100000)
+  for i, entry in ipairs(outs) do
+    local _, port = rn.alts({ takers[i], limit }, { priority = true })
+    assert(port ~= limit, ("%s: who takes from what it feeds waits for ever"):format(step.op))
+    if type(entry.values[1]) == "number" then check_values(step, entry) end
+    local complete = #entry.values == entry.n
+    assert(complete or told > 0, ("%s: %d of %d values have come, and nobody has heard why"):format(step.op,
+      #entry.values, entry.n))
+    if step.how == "none" then assert(complete and told == 0, step.op .. ": not all values have come") end
+    entry.ch:close()
+  end
+  for _, ch in ipairs(sources) do
+    ch:close()
+    for _ in ch.poll, ch do end
+  end
+  rn.sleep(5000)
+  -- What feeds a go block that has died waits for it as long as anybody could take its place.
+  if #rn.ps() > 1 then for _ = 1, 2 do collectgarbage() end end
+  for _, entry in ipairs(rn.ps()) do
+    assert(entry.state == "running", ("%s: %s is left: %s %s"):format(step.op, entry.name, entry.state,
+      tostring(entry.where)))
+  end
+  rn.on_error(previous)
+end
+
+-- ---- many values ----
+
+local VALUES = 5000
+
+local function filled(n)
+  local ch = rn.chan(n)
+  for i = 1, n do ch:put(i) end
+  ch:close()
+  return ch
+end
+
+local function delivered()
+  local ch = rn.promise_chan()
+  ch:put "again"
+  return ch
+end
+
+local function same(v) return v end
+
+local function quick_job(v, result)
+  result:put(v)
+  result:close()
+end
+
+local function sliding() return rn.chan(rn.sliding_buffer(1)) end
+
+-- Loops that end: from a full buffer into one with room for all. `n` is what they take.
+local loops = {}
+
+function loops.pipe(from, n) return rn.pipe(from, rn.chan(n)):done() end
+function loops.merge(from, n) return rn.merge({ from }, n):done() end
+function loops.mult(from, n)
+  local m = rn.mult(from)
+  m:tap(rn.chan(n))
+  return m:tap(rn.chan(n)):done()
+end
+function loops.pub(from, n) return rn.pub(from, same, function() return n end):sub(1, rn.chan(n)):done() end
+function loops.mix(from, n)
+  local out = rn.chan(n)
+  rn.mix(out):admix(from)
+  local over = rn.chan()
+  rn.go(function()
+    rn.rename "test"
+    while #out < n do rn.yield() end
+    out:close()
+    over:close()
+  end)
+  return over
+end
+function loops.split(from, n) return rn.split(function(v) return v % 2 == 0 end, from, n, n):done() end
+function loops.map(from, n) return rn.map(same, { from }, n):done() end
+function loops.take(from, n) return rn.take(n, from, n):done() end
+function loops.into(from) return rn.into({}, from):done() end
+function loops.reduce(from) return rn.reduce(function(_, v) return v end, 0, from):done() end
+function loops.transduce(from)
+  return rn.transduce(rn.xf.map(same), function(acc, v) return v or acc end, 0, from):done()
+end
+function loops.pipeline_async(from, n) return rn.pipeline_async(3, rn.chan(n), quick_job, from):done() end
+function loops.pipeline_unordered(from, n)
+  return rn.pipeline_async_unordered(3, rn.chan(n), quick_job, from):done()
+end
+
+-- Loops without end: who makes one closes the channel that is returned to end it, and may then cancel what is left.
+local endless = {}
+
+function endless.pipe(from) return rn.pipe(from, sliding()) end
+function endless.pipe_to_itself()
+  local ch = rn.chan(1)
+  ch:put(1)
+  return rn.pipe(ch, ch)
+end
+function endless.pipes_in_a_circle()
+  local a, b = rn.chan(2), rn.chan(2)
+  a:put(1)
+  rn.pipe(a, b)
+  return rn.pipe(b, a)
+end
+function endless.merge(from) return rn.merge({ from, from }, rn.sliding_buffer(1)) end
+function endless.mult(from) return rn.mult(from):tap(sliding()) end
+function endless.pub(from)
+  return rn.pub(from, same, function() return rn.sliding_buffer(1) end):sub("again", sliding())
+end
+function endless.mix(from)
+  local out = sliding()
+  rn.mix(out):admix(from)
+  return out
+end
+function endless.split(from)
+  return (rn.split(function() return true end, from, rn.sliding_buffer(1), rn.sliding_buffer(1)))
+end
+function endless.map(from) return rn.map(same, { from, from }, rn.sliding_buffer(1)) end
+function endless.take(from) return rn.take(math.maxinteger, from, rn.sliding_buffer(1)) end
+function endless.reduce(from) return rn.reduce(function(_, v) return v end, 0, from) end
+function endless.onto_chan()
+  local ch = sliding()
+  rn.onto_chan(ch, function() return 1 end)
+  return ch
+end
+function endless.pipeline_async(from) return rn.pipeline_async(3, sliding(), quick_job, from) end
+function endless.pipeline_unordered(from) return rn.pipeline_async_unordered(3, sliding(), quick_job, from) end
+
+-- Values from one turn to the next. Each go block moves 256 at most; some loops have several.
+local MOST = 1100
+
+-- The ticker runs in turn with the library's go blocks, and looks how many values have left the source meanwhile.
+local function check_loop(name, loop)
+  local from, most, last = filled(VALUES), 0, 0
+  local over = loop(from, VALUES)
+  while not over:closed() do
+    rn.yield()
+    local taken = from:stats().take_total
+    most, last = math.max(most, taken - last), taken
+  end
+  rn.yield()
+  assert(from:stats().take_total == VALUES, name .. ": not all values were taken")
+  assert(most <= MOST, ("%s: %d values were moved while others waited"):format(name, most))
+end
+
+-- That this goes on is all there is to see.
+local function check_endless(_, loop)
+  local to = loop(delivered())
+  for _ = 1, 20 do rn.yield() end
+  to:close()
+  for _ = 1, 20 do rn.yield() end
+  for _, entry in ipairs(library_blocks()) do
+    if entry.name ~= "test" then rn.cancel(entry.result, REASON) end
+  end
+  for _ = 1, 20 do rn.yield() end
+  for _, entry in ipairs(rn.ps()) do
+    assert(entry.state == "running", ("%s is left: %s"):format(entry.name, entry.state))
+  end
+end
+
+local LOOPS = {}
+for name in pairs(loops) do LOOPS[#LOOPS + 1] = { name, check_loop, loops[name] } end
+for name in pairs(endless) do LOOPS[#LOOPS + 1] = { "endless " .. name, check_endless, endless[name] } end
+table.sort(LOOPS, function(a, b) return a[1] < b[1] end)
+
+local function play_loop(which)
+  rn.rename "test"
+  local name, check, loop = table.unpack(LOOPS[which])
+  check(name, loop)
+end
+
+-- ---- programs ----
+
+support.main({
+  name = "library",
+  generate = function()
+    local program = {}
+    for i = 1, 20 do
+      program[i] = {
+        op = NAMES[math.random(#NAMES)], how = HOWS[math.random(#HOWS)], at = math.random(0, 25),
+        which = math.random(0, 9), seed = math.random(1 << 30), shuffle = math.random(2) == 1,
+      }
+      if program[i].how ~= "cancel" then program[i].at = program[i].at % (N + 1) end
+    end
+    program.loops = {}
+    for i = 1, 3 do program.loops[i] = { loop = math.random(#LOOPS) } end
+    return program
+  end,
+  play = function(program)
+    for _, step in ipairs(program) do
+      sim.run(function()
+        rn.rename "test"
+        play_step(step)
+      end, { seed = step.seed, shuffle = step.shuffle })
+    end
+    for _, step in ipairs(program.loops) do
+      sim.run(function() play_loop(step.loop) end)
+    end
+  end,
+}, ...)
