@@ -269,6 +269,33 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, stage.heard())
       end))
 
+      it("tells on_error, once, where nobody takes the error: a for loop does not", stage.sim(function()
+        local function fail(v)
+          if v == 1 then return rn.sleep(5) end
+          if v == 2 then error("oops", 0) end
+          rn.sleep(FOREVER)
+        end
+        for _ in pmap(2, fail, range(5)) do error "no result was expected" end
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.equal("oops", heard[1].err)
+        assert.matches(stage.here(-7):gsub("%p", "%%%0"), heard[1].trace)
+        for _ in pmap(2, fail, { 3 }, { timeout = 10 }) do error "no result was expected" end
+        heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.is_true(rn.is_timeout(heard[1].err))
+        for _ in pmap(2, fail, function() error("no more", 0) end) do error "no result was expected" end
+        heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.equal("no more", heard[1].err)
+        local from = rn.go(function() error("broken", 0) end)
+        for _ in pmap(2, fail, from) do error "no result was expected" end
+        heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.equal("broken", heard[1].err)
+        assert.same({}, left())
+      end))
+
       it("tells on_error of what a cancelled one raises instead", stage.sim(function()
         local _, err = drain(pmap(2, function(v)
           if v == 1 then

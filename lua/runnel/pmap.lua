@@ -7,10 +7,12 @@
 local core = require "runnel.core"
 local check = require "runnel.check"
 local ends = require "runnel.ends"
+local guard = require "runnel.guard"
 local timed_out = require "runnel.timed_out"
 
-local chan, go, now, sleep, yield = core.chan, core.go, core.now, core.sleep, core.yield
-local cancel, excuse, put = core.cancel, core.excuse, core.methods.put
+local chan, now, sleep, yield = core.chan, core.now, core.sleep, core.yield
+local cancel, excuse, is_cancellation = core.cancel, core.excuse, core.is_cancellation
+local go, take_value, put = guard.go, core.moving.take, core.moving.put
 
 ---@class runnel.pmap
 local pmap = {}
@@ -24,9 +26,8 @@ local pmap = {}
 ---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
 ---true. The handler is not timed
 
--- Workers that wait on one channel, at most: it has room for 1024 takes that wait, and as many puts, and others may use
--- it, too. Unordered results are put by the workers themselves where there are no more than that.
-local MOST_WAITING = 100
+-- Workers that wait to be called to take a value, at most; more of them end instead.
+local MOST_IDLE = 100
 
 -- What a worker does. (Lua puts the number in place of the name only where one alone is declared.)
 local TAKE <const> = 1 -- waits for a value
@@ -56,7 +57,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
   -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
   -- one at a time puts, in order.
-  local direct = not ordered and n <= MOST_WAITING and core.is_chan(source)
+  local direct = not ordered and core.is_chan(source)
 
   -- A worker is a table:
   --   result   its go block's result channel
@@ -78,6 +79,8 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   local running, ended_jobs, delivered, results = 0, 0, 0, {}
 
   local ended, reason = false, nil -- no more values are taken; the error with which `out` is to close
+  local origin -- of the reason: the result channel of the worker that has died of it, which the error handler hears of
+  -- unless it is taken; false where it has not been told of it; nil where it was taken from `source`
   local failed -- the place in the order of results of the first job with an error that nobody has handled
   local over = false -- `out` is closed
   local alert = false -- it has been stopped, or some job is late or was: there is more to look at when a job returns
@@ -91,16 +94,27 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   -- ---- ending ----
 
-  local function close(err)
+  -- The error handler hears of the reason unless somebody takes it from `out`.
+  local function close()
     over = true
     if watcher then cancel(watcher) end
-    out:close(err)
+    if origin == false then
+      go(guard.close, out, error, reason, 0)
+    else
+      if origin then origin:poll() end -- it is to be taken from `out` instead
+      ends.close(out, reason)
+    end
   end
 
-  local function end_input(err)
+  local function end_input(err, block)
     if ended then return end
-    ended, reason = true, err
+    ended, reason, origin = true, err, block
     calls:close()
+  end
+
+  -- An error that nobody can take any more. That of a worker that has died of it is reported by itself.
+  local function lose(err, block)
+    if not block then core.report(err, nil, A_JOB) end
   end
 
   -- Nothing more is to be done: workers that are about to take, or have just taken, come to nothing.
@@ -110,13 +124,11 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   end
 
   -- The job that is at that place in the order of results has failed: those behind it are dropped.
-  local function fail(place, err)
-    if failed then
-      core.report(direct and err or reason, nil, A_JOB) -- in order, the other one comes after this one
-      if direct then return end
-    end
+  local function fail(place, err, block)
+    if failed and direct then return lose(err, block) end
+    if failed then lose(reason, origin) end -- it comes after this one in the order
     stop()
-    failed, reason = place, err
+    failed, reason, origin = place, err, block
     for i = 1, count do
       local worker = workers[i]
       local at, seq = look(worker)
@@ -132,9 +144,10 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- Somebody has closed the result channel.
   core.on_close(out, function()
     if over then return end
-    if failed then core.report(reason, nil, A_JOB) end
+    if failed then lose(reason, origin) end
     stop()
-    close()
+    over = true
+    if watcher then cancel(watcher) end
     for i = 1, count do cancel(workers[i].result, CLOSED) end
   end)
 
@@ -142,7 +155,6 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   -- A go block that cancels them. They become late in the order in which they have started.
   local function watch()
-    core.rename "timeout of a pmap"
     while not over do
       local worker, at, seq
       while first_timed <= started do
@@ -168,13 +180,13 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   local function watch_over(worker, seq)
     timed[seq], deadlines[seq] = worker, now() + timeout
-    if not watcher then watcher = go(watch) end
+    if not watcher then watcher = go(guard.nothing, false, watch) end
   end
 
   -- ---- workers ----
 
   local function add_worker(worker)
-    worker.result = go(work, worker)
+    worker.result = go(guard.nothing, out, work, worker)
     count = count + 1
     workers[count], worker.number = worker, count
   end
@@ -207,21 +219,30 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     workers[worker.number], last.number = last, worker.number
     workers[count], count = nil, count - 1
     worker.close(err)
-    if ended and count == 0 and not over then close(reason) end
+    if ended and count == 0 and not over then close() end
+  end
+
+  -- The result channel of a worker that dies of an error; false where the error handler will not hear of that.
+  local function block_of(worker, err)
+    return err ~= NO_ERROR and not is_cancellation(worker.result, err) and worker.result
   end
 
   -- What is to be done at the end of a worker with a job.
   local function job_failed(worker, at, seq, value, err)
     running = running - 1
     if worker.dropped then return end
-    excuse(worker.result, err)
-    if worker.late then err = late_error(worker.late, err) end
+    local block, late = block_of(worker, err), worker.late
+    if block and (late or ex_handler and at == JOB) then
+      excuse(block, err)
+      block = false
+    end
+    if late then err = late_error(late, err) end
     if ex_handler and at == JOB then
       add_worker { at = HANDLER, seq = seq, value = value, err = err }
       running = running + 1
     else
       ended_jobs = ended_jobs + 1
-      fail(ordered and seq or ended_jobs, err)
+      fail(ordered and seq or ended_jobs, err, block)
     end
   end
 
@@ -232,12 +253,10 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     if at == JOB or at == HANDLER then
       job_failed(worker, at, seq, value, err)
     elseif at == PUT then
-      excuse(worker.result, err)
-      fail(delivered + 1, err)
+      fail(delivered + 1, err, block_of(worker, err))
     elseif at == TAKE then
       waiting = waiting - 1
-      excuse(worker.result, err)
-      end_input(err)
+      end_input(err, block_of(worker, err))
     else
       idle = idle - 1
     end
@@ -338,12 +357,12 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
       if ended then break end
       if waiting == 0 and has_room() then
         waiting = 1
-      elseif idle == MOST_WAITING then
+      elseif idle == MOST_IDLE then
         break
       else
         idle = idle + 1
         at = IDLE
-        if not calls:take() then break end
+        if not take_value(calls) then break end
       end
       at = TAKE
     end
@@ -370,7 +389,7 @@ local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true }
 local function checked(what, ordered, n, f, from, opts)
   check.integer(n, 1, what .. ": n")
   check.callable(f, what .. ": f")
-  local take, source = core.methods.take, from
+  local take, source = take_value, from
   if not core.is_chan(from) then
     take, source = ends.iterator(from), nil
     if not take then
