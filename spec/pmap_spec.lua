@@ -362,6 +362,22 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(60, sim.elapsed())
       end))
 
+      it("cancels a handler that waits, when another job has failed", stage.sim(function()
+        local ended = false
+        local list, err = drain(pmap(2, function(v)
+          rn.sleep(v == 1 and 10 or 1)
+          error("no " .. v, 0)
+        end, { 1, 2 }, { ex_handler = function(e, v)
+          if v == 1 then error(e, 0) end
+          local ending <close> = setmetatable({}, { __close = function() ended = true end }) -- luacheck: ignore 211
+          rn.sleep(FOREVER)
+        end }))
+        assert.same({ {}, "no 1" }, { list, err })
+        assert.is_true(ended)
+        assert.equal(10, sim.elapsed())
+        assert.same({}, left())
+      end))
+
       it("closes with the error that the handler raises", stage.sim(function()
         local job = jobs(function(v) return v end, function(v) return v > 1 end)
         local list, err = drain(pmap(2, job.f, range(9), { ex_handler = function(e, v)

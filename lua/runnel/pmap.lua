@@ -178,26 +178,42 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     watcher = nil
   end
 
+  local function watch_died(_, err)
+    if not over then guard.close(out, err) end
+  end
+
   local function watch_over(worker, seq)
     timed[seq], deadlines[seq] = worker, now() + timeout
-    if not watcher then watcher = go(guard.nothing, false, watch) end
+    if not watcher then watcher = go(watch_died, false, watch) end
   end
 
   -- ---- workers ----
 
-  local function add_worker(worker)
-    worker.result = go(guard.nothing, out, work, worker)
-    count = count + 1
-    workers[count], worker.number = worker, count
+  -- A worker has died, and its `__close` has done what is to be done. But there may have been no memory for that.
+  local function has_died(_, err, block)
+    local is_left = count == 0
+    for i = 1, count do is_left = is_left or workers[i].result == block end
+    if is_left then guard.close(out, reason or err) end
+  end
+
+  local function add_worker(at, seq, value, err)
+    local number = count + 1
+    local worker = {
+      at = at, seq = seq, value = value, err = err, number = number, result = false, look = false, close = false,
+      late = false, dropped = false,
+    }
+    workers[number] = worker
+    worker.result = go(has_died, out, work, worker) -- the last that may raise
+    count = number
   end
 
   -- A worker is to take the next value.
   local function call_next()
     if idle > 0 then
-      idle = idle - 1
       calls:offer(true)
+      idle = idle - 1
     else
-      add_worker { at = TAKE }
+      add_worker(TAKE)
     end
     waiting = waiting + 1
   end
@@ -205,7 +221,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- On alert: whether the job that has returned counts.
   local function counts(worker)
     if worker.late then
-      worker.late = nil
+      worker.late = false
       pcall(yield) -- raises, here and not later, where the job has not waited since it was cancelled
     end
     return not over and not worker.dropped
@@ -213,13 +229,14 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   local worker_meta = {}
 
-  -- A worker ends: the last one closes `out`. Nothing here may park.
+  -- A worker ends: the last one closes `out`. Nothing here may park. Where there is no memory for it, all end.
   function worker_meta.__close(worker, err)
+    local ok, failure = pcall(worker.close, err)
     local last = workers[count]
     workers[worker.number], last.number = last, worker.number
     workers[count], count = nil, count - 1
-    worker.close(err)
-    if ended and count == 0 and not over then close() end
+    if ok and ended and count == 0 and not over then ok, failure = pcall(close) end
+    if not ok then guard.close(out, failure) end
   end
 
   -- The result channel of a worker that dies of an error; false where the error handler will not hear of that.
@@ -238,7 +255,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     end
     if late then err = late_error(late, err) end
     if ex_handler and at == JOB then
-      add_worker { at = HANDLER, seq = seq, value = value, err = err }
+      add_worker(HANDLER, seq, value, err)
       running = running + 1
     else
       ended_jobs = ended_jobs + 1
@@ -264,41 +281,52 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   -- ---- what workers do: unordered results of a channel's values ----
 
-  -- A worker puts the results of its jobs. All of them may wait for a value: who gets the last one that was there lets
-  -- another one be started, before f is called, which may park.
+  -- Whether there is more to do when a job starts: not all workers are there, or it is timed.
+  local growing = timeout or n > 1
+
+  local function begin(worker)
+    waiting = waiting - 1
+    if waiting == 0 and count < n and not ended then call_next() end
+    growing = timeout or count < n
+    if not timeout then return nil end
+    started = started + 1
+    watch_over(worker, started)
+    return started
+  end
+
+  -- A worker puts the results of its jobs. All of them may wait for a value: when the last one has got one, another
+  -- worker is started, before f is called, which may park.
   local function work_directly(worker)
     local at, seq, value = worker.at, worker.seq, worker.value
     function worker.look() return at, seq end
-    function worker.close(err) died(worker, at, seq, value, err) end
+    function worker.close(err)
+      local was = at
+      at = END
+      died(worker, was, seq, value, err)
+    end
     local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
     local result
     while true do
       if at == TAKE then
         local next_value, err = take(source)
-        waiting = waiting - 1
-        if next_value == nil then
+        if not next_value and next_value == nil then -- the first is the cheaper test
           end_input(err)
           break
         end
         at, value = JOB, next_value
-        if timeout then
-          started = started + 1
-          seq = started
-          watch_over(worker, seq)
-        end
-        if waiting == 0 and count < n and not ended then call_next() end
+        if growing then seq = begin(worker) end
         result = f(value)
       else
         result = ex_handler(worker.err, value)
       end
       if alert and not counts(worker) then break end
-      if result ~= nil then
+      if result or result == false then
         at = PUT
         put(out, result)
       end
       at = TAKE
       value = nil
-      waiting = waiting + 1
+      if growing then waiting = waiting + 1 end
     end
     at = END
   end
@@ -322,7 +350,11 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   local function work_in_turn(worker)
     local at, seq, value = worker.at, worker.seq, worker.value
     function worker.look() return at, seq end
-    function worker.close(err) died(worker, at, seq, value, err) end
+    function worker.close(err)
+      local was = at
+      at = END
+      died(worker, was, seq, value, err)
+    end
     local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
     local result
     while true do
