@@ -296,6 +296,42 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
+      it("tells on_error of the error of its source, which comes after that of a job, or after the closing", stage.sim(
+        function()
+          for _, how in ipairs { "a job raises", "the results are closed" } do
+            local results = pmap(2, function()
+              rn.sleep(10)
+              if how == "a job raises" then error("oops", 0) end
+            end, rn.go(function()
+              rn.sleep(1)
+              error("broken", 0)
+            end))
+            results:close()
+            rn.sleep(20)
+            local heard = stage.heard()
+            assert.equal(1, #heard)
+            assert.equal("broken", heard[1].err)
+            local from = rn.chan()
+            results = pmap(2, function()
+              rn.sleep(10)
+              if how == "a job raises" then error("oops", 0) end
+            end, from)
+            from:put(1)
+            rn.pipe(rn.go(function() error("broken", 0) end), from)
+            rn.sleep(5)
+            if how == "a job raises" then
+              local _, err = drain(results)
+              assert.equal("oops", err)
+            else
+              results:close()
+            end
+            rn.sleep(20)
+            heard = stage.heard()
+            assert.equal(1, #heard)
+            assert.equal("broken", heard[1].err)
+          end
+        end))
+
       it("tells on_error of what a cancelled one raises instead", stage.sim(function()
         local _, err = drain(pmap(2, function(v)
           if v == 1 then

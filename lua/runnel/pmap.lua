@@ -112,9 +112,10 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
     calls:close()
   end
 
-  -- An error that nobody can take any more. That of a worker that has died of it is reported by itself.
+  -- An error, with its origin, that nobody can take any more. That of a worker that has died of it is reported anyway.
   local function lose(err, block)
-    if not block then core.report(err, nil, A_JOB) end
+    if block == false then core.report(err, nil, A_JOB) end
+    if block == nil then ends.close(nil, err) end
   end
 
   -- Nothing more is to be done: workers that are about to take, or have just taken, come to nothing.
@@ -126,7 +127,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- The job that is at that place in the order of results has failed: those behind it are dropped.
   local function fail(place, err, block)
     if failed and direct then return lose(err, block) end
-    if failed then lose(reason, origin) end -- it comes after this one in the order
+    lose(reason, origin) -- it comes after this one in the order
     stop()
     failed, reason, origin = place, err, block
     for i = 1, count do
@@ -144,7 +145,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
   -- Somebody has closed the result channel.
   core.on_close(out, function()
     if over then return end
-    if failed then lose(reason, origin) end
+    lose(reason, origin)
     stop()
     over = true
     if watcher then cancel(watcher) end
