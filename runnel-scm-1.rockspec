@@ -38,6 +38,7 @@ build = {
         "csrc/lua_run.c",
         "csrc/lua_scope.c",
         "csrc/on_close.c",
+        "csrc/origin.c",
         "csrc/port.c",
         "csrc/report.c",
         "csrc/sched.c",

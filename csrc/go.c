@@ -28,6 +28,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW};
+  go->origin = S->current ? S->current->origin : 0;
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(!lua_checkstack(co, n + LUA_MINSTACK))) luaL_error(L, "too many arguments for a go block");
   lua_pushvalue(L, SCHED_SELF);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "lua_face.h"
+#include "origin.h"
 #include "unheard.h"
 
 /* In the registry: the module, by which a second require under another name finds the same scheduler. */
@@ -69,6 +70,7 @@ static int fill(lua_State *L) {
   lua_moving_open(L);
   on_close_open(L);
   unheard_open(L);
+  origin_open(L);
   return 1;
 }
 

@@ -88,6 +88,14 @@ static int core_on_error(lua_State *L) {
 static int core_report(lua_State *L) {
   luaL_checkany(L, 1);
   lua_settop(L, 3); /* err, traceback, where */
+  Go *go = sched_self(L)->current;
+  if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
+    anchor_push(L, go);
+    report_go_name(L, go, 4);
+    lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
+    lua_replace(L, 3);
+    lua_settop(L, 3);
+  }
   report_error(L);
   return 0;
 }

@@ -19,6 +19,7 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   if (!ended) {
     chan_push_name(L, &go->chan, base + 1);
     lua_settop(L, base + 1);
+    lua_pushnil(L);
     return report_deadlock(L, what);
   }
   if (go->alt.flags & ALT_RAISE) {

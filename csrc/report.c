@@ -2,12 +2,15 @@
 #include "report.h"
 
 #include <lauxlib.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "anchor.h"
+#include "lua_face.h"
+#include "origin.h"
 
-enum { LISTED_IN_DEADLOCK = 16 };
+enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
 
 /* ---- errors ---- */
 
@@ -203,6 +206,38 @@ static void push_function(lua_State *co, int n) {
   lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
 }
 
+/* Pushes the channel into which a go block of the library moves values, and returns true, or pushes nothing. */
+static bool push_target(lua_State *L, const Go *go, int at) {
+  if (!(go->chan.flags & CHAN_FEEDS)) return false;
+  int top = lua_gettop(L);
+  if (lua_getiuservalue(L, at, GO_FED) == LUA_TTABLE) {
+    lua_pushliteral(L, "to");
+    if (lua_rawget(L, top + 1) == LUA_TNIL) {
+      lua_pushliteral(L, "out");
+      lua_rawget(L, top + 1);
+    }
+  }
+  if (face_to_chan(L, -1)) {
+    lua_copy(L, -1, top + 1);
+    lua_settop(L, top + 1);
+    return true;
+  }
+  lua_settop(L, top);
+  return false;
+}
+
+/* Pushes the name of a go block of the library, as "pipe at job.lua:2 -> chan: results". */
+static bool push_origin_name(lua_State *L, const Go *go, int at) {
+  if (!origin_push(L, go->origin)) return false;
+  if (push_target(L, go, at)) {
+    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_pushfstring(L, "%s -> %s", lua_tostring(L, -3), lua_tostring(L, -1));
+    lua_replace(L, -4);
+    lua_pop(L, 2);
+  }
+  return true;
+}
+
 void report_go_name(lua_State *L, Go *go, int at) {
   chan_extra(L, at, EXTRA_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
@@ -217,6 +252,7 @@ void report_go_name(lua_State *L, Go *go, int at) {
     push_function(co, go->alt.nresults);
     lua_getinfo(co, ">S", &ar);
   }
+  if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at)) return;
   if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
   else lua_pushstring(L, ar.short_src);
 }
@@ -224,27 +260,99 @@ void report_go_name(lua_State *L, Go *go, int at) {
 void report_where(lua_State *L, const Go *go) {
   lua_State *co = go->alt.co;
   lua_Debug ar;
+  int innermost = -1;
   for (int level = 0; co && lua_getstack(co, level, &ar); level++) {
     lua_getinfo(co, "Sl", &ar);
-    if (ar.currentline > 0) {
+    if (ar.currentline <= 0) continue;
+    if (!origin_is_library(L, &ar)) {
       lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
       return;
     }
+    if (innermost < 0) innermost = level;
   }
-  lua_pushnil(L);
+  if (innermost < 0) {
+    lua_pushnil(L);
+  } else if (origin_push(L, go->origin)) {
+    const char *place = strstr(lua_tostring(L, -1), " at ");
+    lua_pushstring(L, place + 4);
+    lua_remove(L, -2);
+  } else {
+    lua_getstack(co, innermost, &ar);
+    lua_getinfo(co, "Sl", &ar);
+    lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+  }
 }
 
-/* Pushes what a parked alt waits for: "take", "put" or "alts"; and the channel's userdata, or nil of an alts. */
-static void push_operation(lua_State *L, const Alt *alt) {
-  const Waiter *w = &alt->waiters[0];
+/* Pushes the channel of a waiter. */
+static void push_channel(lua_State *L, const Waiter *w) {
+  lua_pushvalue(w->alt->co, w->at);
+  lua_xmove(w->alt->co, L, 1);
+}
+
+/* Sets what a parked alt waits for in the table on top of L: `operation` is "take", "put" or "alts"; `channel`, or `channels` of an
+   alts. */
+static void set_operation(lua_State *L, const Alt *alt) {
   if (alt->flags & ALT_SELECT) {
     lua_pushliteral(L, "alts");
-    lua_pushnil(L);
-    return;
+    lua_createtable(L, (int)alt->count, 0);
+    for (uint32_t i = 0; i < alt->count; i++) {
+      push_channel(L, &alt->waiters[i]);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -3, "channels");
+  } else {
+    lua_pushstring(L, alt->waiters[0].is_put ? "put" : "take");
+    push_channel(L, &alt->waiters[0]);
+    lua_setfield(L, -3, "channel");
   }
-  lua_pushstring(L, w->is_put ? "put" : "take");
-  lua_pushvalue(alt->co, w->at);
-  lua_xmove(alt->co, L, 1);
+  lua_setfield(L, -2, "operation");
+}
+
+/* Replaces the list of channels on top of L by their names, as " on chan: a, chan: b and 3 more". */
+static void name_channels(lua_State *L) {
+  int list = lua_gettop(L);
+  int n = (int)lua_rawlen(L, list);
+  lua_pushliteral(L, "");
+  for (int i = 1; i <= n && i <= NAMED; i++) {
+    lua_pushstring(L, i == 1 ? " on " : ", ");
+    lua_rawgeti(L, list, i);
+    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_remove(L, -2);
+    lua_concat(L, 3);
+  }
+  if (n > NAMED) {
+    lua_pushfstring(L, " and %d more", n - NAMED);
+    lua_concat(L, 2);
+  }
+  lua_replace(L, list);
+}
+
+/* Protected: (alt, name of the operation) -> text. */
+static int describe_waiting(lua_State *L) {
+  const Alt *alt = (const Alt *)lua_touserdata(L, 1);
+  const char *what = (const char *)lua_touserdata(L, 2);
+  lua_pushstring(L, what);
+  if (!(alt->flags & ALT_SELECT) && strcmp(what, "take") != 0 && strcmp(what, "put") != 0) return 1;
+  lua_createtable(L, (int)alt->count, 0);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  name_channels(L);
+  lua_concat(L, 2);
+  return 1;
+}
+
+void report_push_waiting(lua_State *L, Alt *alt, const char *what) {
+  int top = lua_gettop(L);
+  if (lua_checkstack(L, LUA_MINSTACK)) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
+    lua_pushlightuserdata(L, alt);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+  }
+  lua_settop(L, top);
+  lua_pushnil(L);
 }
 
 /* Pushes the entry of ps for the go block at index `at`. */
@@ -263,9 +371,7 @@ static void push_entry(lua_State *L, Go *go, int at) {
     lua_setfield(L, -2, "where");
   }
   if (alt->state == ALT_PARKED && alt->count && chan_is_active(alt)) {
-    push_operation(L, alt);
-    lua_setfield(L, -3, "channel");
-    lua_setfield(L, -2, "operation");
+    set_operation(L, alt);
   }
   if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
     const Sched *S = go->chan.sched;
@@ -301,12 +407,14 @@ int report_raise(lua_State *L, const char *what) {
 }
 
 int report_deadlock(lua_State *L, const char *what) {
+  const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
   luaL_Buffer b;
   report_list(L);
   int list = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
-  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has nothing alive", what);
+  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has nothing alive",
+                  waiting);
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
@@ -325,6 +433,12 @@ int report_deadlock(lua_State *L, const char *what) {
       lua_pushfstring(L, " on %s", lua_tostring(L, -1));
       lua_replace(L, -2);
       lua_concat(L, 2);
+    }
+    if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
+      name_channels(L);
+      lua_concat(L, 2);
+    } else {
+      lua_pop(L, 1);
     }
     if (place) {
       lua_pushfstring(L, " at %s", place);
@@ -346,8 +460,9 @@ void report_open(lua_State *L) {
   static const struct {
     int user_value;
     lua_CFunction function;
-  } functions[] = {{SCHED_MSGH, report_keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death}};
-  for (int i = 0; i < 3; i++) {
+  } functions[] = {{SCHED_MSGH, report_keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death},
+                   {SCHED_DESCRIBE_WAITING, describe_waiting}};
+  for (int i = 0; i < 4; i++) {
     lua_pushvalue(L, SCHED_SELF);
     lua_pushcclosure(L, functions[i].function, 1);
     lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);

@@ -40,7 +40,12 @@ void report_list(lua_State *L);
 /* Raises the error on top of L with the position of whoever called the operation `what`. */
 int report_raise(lua_State *L, const char *what);
 
-/* Raises a deadlock: `what` would wait for ever. Lists the go blocks that are parked. */
+/* Pushes what an operation that waits outside any go block waits for, as "take on chan: jobs", or nil where there is no memory
+   for that; `what` is its name. Does not raise: it has to be withdrawn. */
+void report_push_waiting(lua_State *L, Alt *alt, const char *what);
+
+/* Raises a deadlock: what the text on top of L says, or else the operation `what`, would wait for ever. Lists the go blocks that are
+   parked. */
 int report_deadlock(lua_State *L, const char *what);
 
 /* Sets up the functions that are called protected, so that reporting need not allocate them (SCHED_MSGH and others). */

@@ -343,6 +343,7 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
   int status = call_drive(L, S, 0);
   uint8_t flags = alt->flags;
+  if (status == LUA_OK && alt->state != ALT_READY) report_push_waiting(L, alt, what);
   alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
     sched_withdraw(S, alt);

@@ -42,7 +42,9 @@ enum {
   SCHED_UNWIND,      /* what calls the function of a go block (unwind.h), or nil */
   SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h), and what adds to it */
   SCHED_KEEP_UNHEARD,
-  SCHED_NUSER = SCHED_KEEP_UNHEARD
+  SCHED_DESCRIBE_WAITING, /* describes what an operation waits for (report.c) */
+  SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
+  SCHED_NUSER = SCHED_ORIGINS
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each keeps. */
@@ -52,6 +54,7 @@ enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 typedef struct Go {
   Chan chan; /* the result channel; its id is the go block's too */
   Alt alt;   /* what it waits for; alt.co is its coroutine */
+  uint32_t origin; /* where the program has called the library that has started it, or 0 (origin.h) */
 } Go;
 
 /* What a simulation replaces as a whole. */
@@ -82,6 +85,14 @@ typedef struct Anchors {
   bool passing;   /* a pass is under way */
 } Anchors;
 
+/* The origin that was asked for last (origin.c). */
+typedef struct LastOrigin {
+  const char *what;          /* what the program has called; only compared */
+  int line;                  /* where */
+  char source[LUA_IDSIZE];   /* in which file */
+  uint32_t number;           /* the origin */
+} LastOrigin;
+
 typedef struct Sched {
   World world;        /* time and the run queue */
   Go *current;        /* the go block that is running, or NULL */
@@ -99,6 +110,7 @@ typedef struct Sched {
   uint64_t next_id;   /* for the next channel or go block */
   int64_t grace;      /* how long an error may wait to be taken, in ns */
   uint64_t printed;   /* errors that were written to stderr, since there was no handler */
+  LastOrigin last_origin; /* see there */
   bool errors_pass;   /* these do not change the exit status (rn.exit) */
 } Sched;
 

@@ -12,6 +12,7 @@
 ---all before: `for _ in pairs(rn) do end`.
 
 local core = require "runnel.core"
+core.library()
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 

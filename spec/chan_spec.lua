@@ -154,9 +154,10 @@ describe("a channel", function()
 
     it("tells of a deadlock, and has then nothing queued", function()
       local ch = rn.chan():name "lonely"
-      raises("^deadlock: take would wait for ever", function() ch:take() end)
-      raises("^deadlock: put would wait for ever", function() ch:put(1) end)
-      raises("^deadlock: alts would wait for ever", function() rn.alts { ch, { ch, 2 }, rn.chan() } end)
+      raises("^deadlock: take on chan: lonely would wait for ever", function() ch:take() end)
+      raises("^deadlock: put on chan: lonely would wait for ever", function() ch:put(1) end)
+      raises("^deadlock: alts on chan: lonely, chan: lonely, chan: #%d+ would wait for ever",
+        function() rn.alts { ch, { ch, 2 }, rn.chan() } end)
       world.assert_no_waiters(ch)
       assert.is_nil(ch:poll())
       assert.is_nil(ch:offer(1))

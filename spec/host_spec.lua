@@ -261,7 +261,7 @@ describe("runnel, the executable", function()
 
   it("says where the main thread would wait for ever", function()
     local result = script "require('runnel').chan():take()"
-    assert.matches("runnel: script.lua:1: deadlock: take would wait for ever", result.err)
+    assert.matches("runnel: script.lua:1: deadlock: take on chan: #%d+ would wait for ever", result.err)
     assert.equal(1, result.status)
   end)
 
@@ -294,6 +294,16 @@ describe("runnel, the executable", function()
         .. "in main chunk\n\t%[C%]: in %?\ngo blocks:\n  #%d+ %(worker%): take on chan: jobs at script.lua:2\n",
         result.err)
       assert.equal(130, result.status)
+    end)
+
+    it("says why there is no deadlock", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function() rn.sleep(3600000) end)
+        print "ready" io.stdout:flush()
+        rn.chan():take()
+      ]]
+      assert.matches("\nno deadlock: a timer is due in 3%d%d%d%d%d%d ms\n$", result.err)
     end)
 
     it("in a loop that never waits", function()
@@ -444,6 +454,57 @@ describe("runnel, the executable", function()
     assert.matches("which nobody took: lost %(code = 7%)\n", result.out)
     assert.matches("error in lost_spec.lua:8, which nobody took: lost_spec.lua:8: oops\nstack traceback:", result.out)
     assert.equal(1, result.status)
+  end)
+
+  describe("by SIGQUIT", function()
+    -- The script's process gets the signal twice once it has said that it is ready.
+    local function asked(text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        timeout 20 %s script.lua >ready &
+        pid=$!
+        { read line; sleep 0.1; kill -QUIT $(pgrep -P $pid); sleep 0.2; cat; } <ready
+        wait $pid
+        status=$?
+        rm ready
+        exit $status]]):format(runnel))
+    end
+
+    it("writes the go blocks and channels, and the script goes on", function()
+      local result = asked [[
+        local rn = require "runnel"
+        local jobs = rn.chan(3):name "jobs"
+        rn.go(function() jobs:take() end)
+        rn.go(function() rn.sleep(500) rn.exit(7) end)
+        print "ready" io.stdout:flush()
+        rn.chan():name "orders":take()
+      ]]
+      assert.matches("^SIGQUIT:\nthe main thread:\nstack traceback:\n.*script.lua:6: in main chunk\n", result.err)
+      assert.matches("\nthe main program waits: take on chan: orders\ngo blocks:\n", result.err)
+      assert.matches("\n  #%d+ %(script.lua:3%): take on chan: jobs at script.lua:3\n", result.err)
+      assert.matches("\nchannels on which somebody waits:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
+        result.err)
+      assert.matches("\nno deadlock: a timer is due in %d+ ms\n$", result.err)
+      assert.equal(7, result.status)
+    end)
+
+    it("does so in a go block that computes, and in the main program", function()
+      for _, start in ipairs { "rn.run(compute)", "compute()" } do
+        local result = asked([[
+          local rn = require "runnel"
+          local function compute()
+            print "ready" io.stdout:flush()
+            local began = rn.now()
+            while rn.now() < began + 500 do end
+            print "computed"
+          end
+        ]] .. start)
+        assert.matches("^SIGQUIT:\nthe [^\n]*:\nstack traceback:\n.*script.lua:5: in ", result.err)
+        assert.matches("computed\n", result.out)
+        assert.equal(0, result.status)
+      end
+    end)
   end)
 
   describe("with luv", function()

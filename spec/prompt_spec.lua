@@ -222,7 +222,7 @@ describe("the prompt #slow", function()
     it("and says so where that would be for ever", function()
       open()
       term:enter "rn.chan():take()"
-      term:expect "deadlock: take would wait for ever"
+      term:expect "deadlock: take on chan: #%d+ would wait for ever"
     end)
   end)
 

@@ -124,7 +124,8 @@ describe("run", function()
       assert.matches("\n  #%d+ " .. root, err)
       local putter = ("%%(putter%%): put on chan: #%d at %s:%d"):format(other:stats().id, here, line + 5)
       assert.matches("\n  #%d+ " .. putter, err)
-      assert.matches(("\n  #%%d+ %%(%s:%d%%): alts at %s:%d"):format(here, line + 7, here, line + 7), err)
+      local alts = "\n  #%%d+ %%(%s:%d%%): alts on chan: #%%d+, chan: #%%d+ at %s:%d"
+      assert.matches(alts:format(here, line + 7, here, line + 7), err)
     end)
 
     for _, case in ipairs {
@@ -138,7 +139,7 @@ describe("run", function()
         local ch = rn.chan()
         local ok, err = pcall(case[2], ch)
         assert.is_false(ok)
-        assert.matches(("deadlock: %s would wait for ever"):format(case[1]), err)
+        assert.matches(("deadlock: %s on chan: #%d[^\n]* would wait for ever"):format(case[1], ch:stats().id), err)
         assert.equal(0, ch:stats().takes)
         assert.equal(0, ch:stats().puts)
         rn.go(function() ch:put "next" end)

@@ -59,10 +59,8 @@ function t.expected(err)
   error("an error that a lack of memory does not explain: " .. tostring(err), 2)
 end
 
----How many errors have been reported, to on_error or, where that was impossible, to stderr. Reports those first that
----nobody has taken.
+---How many errors have been reported, to on_error or, where that was impossible, to stderr.
 function t.reports()
-  core.tell_unheard()
   local written = 0
   for _ in t.captured():gmatch("runnel: error in ") do written = written + 1 end
   return reports + written
@@ -70,6 +68,7 @@ end
 
 ---How many of the blocks started with t.go have died, each with an error that is expected.
 function t.deaths()
+  core.tell_unheard() -- before they are taken
   local deaths = 0
   for i = 1, nblocks do
     local stats = blocks[i]:stats()
@@ -153,7 +152,8 @@ function t.checked(check, ok, err, raises)
   t.invariants()
   check(ok, err)
   t.invariants()
-  assert(t.reports() >= t.deaths(), "a go block has died and nobody was told")
+  local deaths = t.deaths()
+  assert(t.reports() >= deaths, "a go block has died and nobody was told")
   if t.refused() == 0 and not raises then
     assert(t.reports() == 0, "an error has been reported although no allocation failed")
   end

@@ -3,7 +3,9 @@
 
 #include <lauxlib.h>
 
+#include "carry.h"
 #include "core.h"
+#include "driver.h"
 #include "lua_face.h"
 
 /* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
@@ -99,6 +101,12 @@ static int inspect_trace(lua_State *L) {
   return 0;
 }
 
+/* Protected, with the scheduler: () -> whether the driver has anything alive. */
+static int inspect_alive(lua_State *L) {
+  lua_pushboolean(L, driver_alive(L));
+  return 1;
+}
+
 /* traceback(result channel) -> the traceback of its go block | nil, when that has ended */
 static int inspect_traceback(lua_State *L) {
   const Chan *ch = face_check_chan(L, 1, "traceback", "traceback(result channel)");
@@ -108,9 +116,46 @@ static int inspect_traceback(lua_State *L) {
   return 1;
 }
 
+static void set_ms(lua_State *L, const char *key, int64_t ns) {
+  lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+  lua_setfield(L, -2, key);
+}
+
+/* world() -> what may still happen of itself: `ready` go blocks, `due` (ms to the next deadline, or nil), `driver` and `ports`
+   (whether they may have events); and for what the main program waits: `main` ("take", "put" or "alts", or nil), `channels` */
+static int inspect_world(lua_State *L) {
+  Sched *S = core_sched();
+  lua_newtable(L);
+  if (!S) return 1;
+  core_push_function(L, inspect_alive);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) lua_pop(L, 1);
+  else lua_setfield(L, -2, "driver");
+  lua_pushinteger(L, S->world.nready);
+  lua_setfield(L, -2, "ready");
+  const Timer *first = heap_first(&S->world.heap);
+  if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
+  lua_pushboolean(L, carry_is_alive(S));
+  lua_setfield(L, -2, "ports");
+  const Alt *alt = &S->outside;
+  if (alt->state != ALT_PARKED || alt->count == 0) return 1;
+  lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt->waiters[0].is_put ? "put" : "take");
+  lua_setfield(L, -2, "main");
+  lua_createtable(L, (int)alt->count, 0);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    lua_pushvalue(alt->co, alt->waiters[i].at);
+    lua_xmove(alt->co, L, 1);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "channels");
+  return 1;
+}
+
 int inspect_open(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"chans", inspect_chans}, {"trace", inspect_trace}, {"traceback", inspect_traceback}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"chans", inspect_chans},
+                                       {"trace", inspect_trace},
+                                       {"traceback", inspect_traceback},
+                                       {"world", inspect_world},
+                                       {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

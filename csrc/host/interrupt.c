@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core.h"
 #include "driver.h"
@@ -15,6 +16,8 @@ static lua_State *main_thread;
 static volatile sig_atomic_t pending; /* one has come and was not noticed yet */
 static volatile sig_atomic_t came;    /* one has come */
 static struct sigaction before;       /* what Ctrl-C did before */
+static struct sigaction quit_before;  /* and SIGQUIT */
+static volatile sig_atomic_t wanted;  /* SIGQUIT has come, and the report has not been written */
 
 /* The hook of the main thread. While the scheduler runs there, it raises where the scheduler has asked for it only: in the
    middle of a report of an error, for instance, it would be lost. */
@@ -38,6 +41,56 @@ static void stop_long(lua_State *L, lua_Debug *ar) {
   if (pending) luaL_error(L, "interrupted!");
 }
 
+/* ---- SIGQUIT ---- */
+
+/* Protected, in the hook: () -> writes the report. */
+static int write_report(lua_State *L) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.host.blocks");
+  lua_call(L, 1, 1);
+  lua_getfield(L, -1, "report");
+  lua_call(L, 0, 1);
+  size_t size;
+  const char *text = lua_tolstring(L, -1, &size);
+  if (text) (void)fwrite(text, 1, size, stderr);
+  return 0;
+}
+
+/* The hook of the threads that SIGQUIT has found: writes the report, and the script goes on. */
+static void report(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  if (!wanted) return;
+  wanted = 0;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  int top = lua_gettop(L);
+  (void)fflush(stdout);
+  (void)fprintf(stderr, "SIGQUIT:\n");
+  if (main_thread && L != main_thread) lua_sethook(main_thread, NULL, 0, 0);
+  luaL_traceback(L, L, L == main_thread ? "the main thread:" : "the go block that is running:", 0);
+  (void)fprintf(stderr, "%s\n", lua_tostring(L, -1));
+  lua_pushcfunction(L, write_report);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) {
+    const char *message = lua_tostring(L, -1);
+    (void)fprintf(stderr, "no report of go blocks: %s\n", message ? message : "?");
+  }
+  lua_settop(L, top);
+}
+
+static void handle_quit(int signal_number) {
+  (void)signal_number;
+  if (pending || !main_thread) return; /* it is about to be interrupted, which lists the go blocks, too */
+  wanted = 1;
+  lua_sethook(main_thread, report, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, report, ANY_EVENT, 1);
+}
+
+/* ---- Ctrl-C ---- */
+
 static void handle(int signal_number) {
   if (pending && main_thread) {
     (void)signal(signal_number, SIG_DFL); /* it is blocked until this returns */
@@ -60,11 +113,15 @@ void interrupt_catch(lua_State *L) {
   struct sigaction action = {.sa_handler = handle};
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &before);
+  action.sa_handler = handle_quit;
+  if (L) sigaction(SIGQUIT, &action, &quit_before);
 }
 
 void interrupt_release(lua_State *L) {
   sigaction(SIGINT, &before, NULL);
-  if (pending && L) lua_sethook(L, NULL, 0, 0);
+  if (L) sigaction(SIGQUIT, &quit_before, NULL);
+  if ((pending || wanted) && L) lua_sethook(L, NULL, 0, 0);
+  wanted = 0;
   pending = 0;
 }
 

@@ -1,8 +1,11 @@
-/* interrupt.h: what Ctrl-C does to Lua code that is running.
+/* interrupt.h: what Ctrl-C and SIGQUIT do to Lua code that is running.
 
    As in lua5.4 a hook raises "interrupted!" on the main thread: at the next instruction there, or as soon as the scheduler
    that waits there notices (driver_check_hook). A go block that runs when the signal comes is left alone, since it is about
-   to park; only where it goes on for a million instructions the error is raised in it. */
+   to park; only where it goes on for a million instructions the error is raised in it.
+
+   SIGQUIT, which Ctrl-\ sends, writes to stderr what runs, the go blocks, and the channels on which they wait, at the next
+   instruction or as soon as the scheduler notices. The script goes on. */
 #ifndef RUNNEL_HOST_INTERRUPT_H
 #define RUNNEL_HOST_INTERRUPT_H
 

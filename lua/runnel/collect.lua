@@ -12,13 +12,13 @@ local collect = {}
 
 -- Calls `f(...)`, which returns a value or nil and an error, in a go block; returns a channel of that value, or closed
 -- with that error. An error that came down a channel is passed on, not raised: it is known where it arose.
-local function answer(f, ...)
+local function answer(what, f, ...)
   local out = chan(1)
-  guard.go(guard.close, out, function(...)
+  guard.started(guard.go(guard.close, out, function(...)
     local value, err = f(...)
     if value ~= nil then put(out, value) end
     ends.close(out, err)
-  end, ...)
+  end, ...), what)
   return out
 end
 
@@ -29,7 +29,7 @@ end
 function collect.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
-  return answer(function()
+  return answer("into", function()
     local n = #list
     while true do
       local value, err = take(ch)
@@ -65,7 +65,7 @@ end
 function collect.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
-  return answer(reduce, f, init, ch)
+  return answer("reduce", reduce, f, init, ch)
 end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
@@ -78,7 +78,7 @@ function collect.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
   check.chan(ch, "transduce: channel")
-  return answer(function()
+  return answer("transduce", function()
     local step = xf(f)
     local acc, err = reduce(step, init, ch)
     if err ~= nil then return nil, err end
@@ -101,9 +101,9 @@ local function copy(ch, next_value, closing)
   if closing then closing:close() end
 end
 
-local function onto(ch, next_value, close)
+local function onto(what, ch, next_value, close)
   local closing = close ~= false and ch
-  return guard.go(guard.close, closing, copy, ch, next_value, closing)
+  return guard.started(guard.go(guard.close, closing, copy, ch, next_value, closing), what)
 end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
@@ -114,7 +114,7 @@ end
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
-  return onto(ch, values_of(source, "onto_chan"), close)
+  return onto("onto_chan", ch, values_of(source, "onto_chan"), close)
 end
 
 ---A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
@@ -123,7 +123,7 @@ end
 ---@return runnel.Channel ch
 function collect.to_chan(source)
   local ch = core.chan()
-  onto(ch, values_of(source, "to_chan"))
+  onto("to_chan", ch, values_of(source, "to_chan"))
   return ch
 end
 

@@ -203,11 +203,11 @@ local function ending(to, close, start)
   end
   local between = core.chan()
   start(between)
-  return guard.go(guard.close, between, function()
+  return guard.started(guard.go(guard.close, between, function()
     for value in take, between do
       if not put(to, value) then return between:close() end
     end
-  end)
+  end), "a pipe that leaves its target open")
 end
 
 core_async["pipe"] = closing(3, function(from, to, close)

@@ -18,6 +18,12 @@ local guard = {}
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel
 guard.go = core.moving.go
 
+---Says for what of the program's a go block was started, and where: it is called so in rn.ps and in messages. Those
+---that it starts itself are called by the same name. To be called by what the program has called, perhaps by way of
+---other functions of the library.
+---@type fun(block: runnel.Channel, what: string): runnel.Channel
+guard.started = core.started
+
 ---The usual `give_up`: closes a channel with the reason, or without one where there is no memory for that.
 ---@param ch runnel.Channel|false|nil nothing happens without one
 ---@param reason any

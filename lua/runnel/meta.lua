@@ -177,11 +177,13 @@ function core.driver(d) end
 ---What rn.ps tells of a go block.
 ---@class runnel.GoBlock
 ---@field id integer
----@field name string from rn.rename; by default where its function was defined, `file:line`
+---@field name string from rn.rename; by default where its function was defined, `file:line`; of those that the library
+---starts, what has started them: "pipe at job.lua:2 -> chan: results"
 ---@field state string "running", "ready" or "parked"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
----@field where? string the line at which it waits
+---@field where? string the line of the program at which it waits; of those that the library starts, which started them
 ---@field channel? runnel.Channel the channel on which it waits
+---@field channels? runnel.Channel[] those of an alts
 ---@field waited? number for how many ms it has waited, to about a millisecond
 ---@field result runnel.Channel its result channel
 
@@ -227,6 +229,15 @@ function core.excuse(result, err) end
 ---@param err any
 ---@param ch? runnel.Channel nil: it goes no further, and is reported
 function core.pass_on(err, ch) end
+
+---Says for what of the program's the library has started a go block: the line of the program that is running is kept.
+---@param block runnel.Channel its result channel
+---@param what string what the program has called
+---@return runnel.Channel block
+function core.started(block, what) end
+
+---Says that the file of the caller, and those in the directory of its name, are the library's.
+function core.library() end
 
 ---Reports all errors of go blocks that nobody has taken.
 function core.tell_unheard() end

@@ -122,7 +122,7 @@ function mix.mix(out)
   local self = setmetatable({
     out = out, inputs = {}, order = {}, mode = "mute", changed = true, change = chan(core.sliding_buffer(1)),
   }, Mix)
-  guard.go(guard.close, out, run, self)
+  guard.started(guard.go(guard.close, out, run, self), "mix")
   return self
 end
 

@@ -197,7 +197,7 @@ function mult.mult(ch)
   local self = setmetatable({
     source = ch, taps = {}, pending = 0, delivered = chan(), ended = false,
   }, Mult)
-  guard.go(finish, self, run, self)
+  guard.started(guard.go(finish, self, run, self), "mult")
   return self
 end
 
@@ -219,7 +219,7 @@ function mult.tap(m, ch, close)
     m.taps[ch].close = close
   elseif not ch:closed() then
     local tap = add(m, ch, close)
-    guard.go(lose, tap, attend, m, tap)
+    guard.started(guard.go(lose, tap, attend, m, tap), "tap")
   end
   return ch
 end

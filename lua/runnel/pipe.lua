@@ -35,7 +35,7 @@ function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
   check.close(close, "pipe")
-  guard.go(guard.close, close ~= false and to, forward, from, to, close)
+  guard.started(guard.go(guard.close, close ~= false and to, forward, from, to, close), "pipe")
   return to
 end
 
@@ -97,7 +97,7 @@ end
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")
-  guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out)
+  guard.started(guard.go(guard.close, out, gather, { out:done(), table.unpack(chs) }, out), "merge")
   return out
 end
 

@@ -93,13 +93,14 @@ local IDLE = 100
 ---A go block that leads or has led.
 ---@class runnel.Lead
 ---@field block runnel.Channel its result channel
+---@field to runnel.Channel where the results go, for its name
 ---@field result? runnel.Channel that of its job; nil while it leads or is idle
 ---@field idle boolean
 ---@field turn? runnel.Channel a channel on which it gets the lead
 
 -- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
 -- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
-local function ordered(n, to, af, from, close, window, ex_handler)
+local function ordered(what, n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
@@ -115,7 +116,7 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   end
 
   local function new_lead()
-    local self = { block = nil, result = nil, idle = false, turn = nil }
+    local self = { block = nil, to = to, result = nil, idle = false, turn = nil }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
   end
@@ -208,7 +209,8 @@ local function ordered(n, to, af, from, close, window, ex_handler)
   end
 
   new_lead()
-  guard.go(deliverer_died, nil, deliver_all)
+  guard.started(leader.block, what)
+  guard.started(guard.go(deliverer_died, to, deliver_all), what)
   return to
 end
 
@@ -222,15 +224,15 @@ end
 -- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
 -- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
 -- nobody has it. So only one at a time waits for `from`, and none is idle.
-local function unordered(n, to, af, from, close, ex_handler)
+local function unordered(what, n, to, af, from, close, ex_handler)
   local next_value, put = source(from, to), sink(to, "a pipeline")
   local running, led, over, reason = 0, false, false, nil
   local work, worker_died
 
   local function new_worker()
     led = true
-    local self = { result = nil, starter = nil }
-    guard.go(worker_died, self, work, self)
+    local self = { to = to, result = nil, starter = nil }
+    return guard.go(worker_died, self, work, self)
   end
 
   local function finish_if_last()
@@ -277,7 +279,7 @@ local function unordered(n, to, af, from, close, ex_handler)
     if over then finish_if_last() end
   end
 
-  new_worker()
+  guard.started(new_worker(), what)
   return to
 end
 
@@ -306,7 +308,7 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async: ex_handler")
-  return ordered(n, to, af, from, close, window, opts and opts.ex_handler)
+  return ordered("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
 ---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
@@ -326,7 +328,7 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.close(close, "pipeline_async_unordered")
   check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
-  return unordered(n, to, af, from, close, opts and opts.ex_handler)
+  return unordered("pipeline_async_unordered", n, to, af, from, close, opts and opts.ex_handler)
 end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
@@ -353,7 +355,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return ordered(n, to, job, from, close, n, ex_handler)
+  return ordered("pipeline", n, to, job, from, close, n, ex_handler)
 end
 
 ---The same as pipeline, until there are threads.

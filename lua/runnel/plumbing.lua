@@ -55,7 +55,7 @@ function plumbing.split(pred, ch, yes_buf, no_buf)
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
   local no = check.new_chan(no_buf, "split: second buffer")
-  guard.go(close_both, { yes, no }, divide, pred, ch, yes, no)
+  guard.started(guard.go(close_both, { yes, no }, divide, pred, ch, yes, no), "split")
   return yes, no
 end
 
@@ -118,7 +118,7 @@ function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
   local out = check.new_chan(buf, "map: buffer")
-  guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out)
+  guard.started(guard.go(guard.close, out, map_values, f, table.move(chs, 1, #chs, 1, {}), out), "map")
   return out
 end
 
@@ -142,7 +142,7 @@ function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
   local out = check.new_chan(buf, "take: buffer")
-  guard.go(guard.close, out, take_values, n, ch, out)
+  guard.started(guard.go(guard.close, out, take_values, n, ch, out), "take")
   return out
 end
 

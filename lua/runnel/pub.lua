@@ -102,7 +102,7 @@ function pub.pub(ch, topic_fn, buf_fn)
   local self = setmetatable({
     source = ch, topic_fn = topic_fn, buf_fn = buf_fn, topics = {}, count = 0, ended = false,
   }, Pub)
-  guard.go(finish, self, run, self)
+  guard.started(guard.go(finish, self, run, self), "pub")
   return self
 end
 

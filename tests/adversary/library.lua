@@ -15,6 +15,7 @@
 -- runs to the next. See tests/adversary_support.lua for the arguments.
 
 local rn = require "runnel"
+local core = require "runnel.core"
 local sim = require "runnel.sim"
 local support = require "tests.adversary_support"
 
@@ -236,6 +237,7 @@ local function play_step(step)
     assert(port ~= limit, ("%s: who takes from what it feeds waits for ever"):format(step.op))
     if type(entry.values[1]) == "number" then check_values(step, entry) end
     local complete = #entry.values == entry.n
+    core.tell_unheard()
     assert(complete or told > 0, ("%s: %d of %d values have come, and nobody has heard why"):format(step.op,
       #entry.values, entry.n))
     if step.how == "none" then assert(complete and told == 0, step.op .. ": not all values have come") end

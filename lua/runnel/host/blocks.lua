@@ -1,24 +1,36 @@
 ---What the host tells of go blocks: those that a script leaves parked, and all of them where Ctrl-C has ended it.
 
 local core = require "runnel.core"
+local inspect = require "runnel.host.inspect"
 
 -- How many are listed: where somebody has asked, and where nobody has.
 local LISTED, LISTED_UNASKED = 16, 5
 
+local NAMED = 4 -- channels of an alts
+
 ---@class runnel.host.blocks
 local blocks = {}
+
+-- Names of channels, as in " on chan: a, chan: b and 3 more".
+local function on(channels)
+  local names = {}
+  for i = 1, math.min(#channels, NAMED) do
+    local stats = channels[i]:stats()
+    names[i] = "chan: " .. (stats.name or "#" .. stats.id)
+  end
+  if #names == 0 then return "" end
+  local more = #channels > NAMED and (" and %d more"):format(#channels - NAMED) or ""
+  return " on " .. table.concat(names, ", ") .. more
+end
+
+-- The channels on which a go block waits.
+local function channels_of(entry) return entry.channel and { entry.channel } or entry.channels or {} end
 
 ---What a go block waits for and where, as in "take on chan: jobs at worker.lua:7".
 ---@param entry table of rn.ps()
 ---@return string
 function blocks.doing(entry)
-  local words = { entry.operation or entry.state }
-  if entry.channel then
-    local stats = entry.channel:stats()
-    words[#words + 1] = "on chan: " .. (stats.name or "#" .. stats.id)
-  end
-  if entry.where then words[#words + 1] = "at " .. entry.where end
-  return table.concat(words, " ")
+  return (entry.operation or entry.state) .. on(channels_of(entry)) .. (entry.where and " at " .. entry.where or "")
 end
 
 -- The list of some go blocks, a line each.
@@ -32,11 +44,63 @@ local function listed(entries, most)
   return table.concat(lines)
 end
 
----All go blocks, as what follows a traceback.
+-- What of luv's is alive, as in " (signal, 2 tcp)".
+local function handles()
+  local uv = package.loaded.luv
+  if not uv then return "" end
+  local counts, kinds = {}, {}
+  uv.walk(function(handle)
+    if handle:is_closing() or not handle:is_active() or not handle:has_ref() then return end
+    local kind = tostring(handle):match "^uv_(%w+)_t" or "handle"
+    if not counts[kind] then kinds[#kinds + 1] = kind end
+    counts[kind] = (counts[kind] or 0) + 1
+  end)
+  for i, kind in ipairs(kinds) do kinds[i] = counts[kind] == 1 and kind or counts[kind] .. " " .. kind end
+  return #kinds > 0 and " (" .. table.concat(kinds, ", ") .. ")" or ""
+end
+
+-- Why what waits for ever is not found out, although go blocks may wait in vain; nil where it is.
+local function why_no_deadlock(world)
+  if world.ready and world.ready > 0 then return ("%d go blocks are ready"):format(world.ready) end
+  local reasons = {}
+  if world.due then reasons[1] = ("a timer is due in %.0f ms"):format(math.max(world.due, 0)) end
+  if world.ports then reasons[#reasons + 1] = "a port is open" end
+  if world.driver and not world.ports then
+    reasons[#reasons + 1] = "the driver has something alive, from which an event may come" .. handles()
+  end
+  return #reasons > 0 and table.concat(reasons, "; ") or nil
+end
+
+---All go blocks, as what follows a traceback, and why a deadlock cannot be found out.
 ---@return string text
 function blocks.all()
   local entries = core.ps()
-  return #entries > 0 and "\ngo blocks:" .. listed(entries, LISTED) or ""
+  local why = why_no_deadlock(inspect.world())
+  return (#entries > 0 and "\ngo blocks:" .. listed(entries, LISTED) or "") .. (why and "\nno deadlock: " .. why or "")
+end
+
+---What SIGQUIT writes: the go blocks, and the channels on which they and the main program wait.
+---@return string text
+function blocks.report()
+  local world, entries = inspect.world(), core.ps()
+  local lines, seen, chs = {}, {}, {}
+  if world.main then lines[1] = "the main program waits: " .. world.main .. on(world.channels) end
+  lines[#lines + 1] = (#entries == 0 and "there are no go blocks" or "go blocks:") .. listed(entries, math.huge)
+  local function collect(list)
+    for _, ch in ipairs(list) do
+      if not seen[ch] then seen[ch], chs[#chs + 1] = true, ch end
+    end
+  end
+  collect(world.channels or {})
+  for _, entry in ipairs(entries) do collect(channels_of(entry)) end
+  if #chs > 0 then lines[#lines + 1] = "channels on which somebody waits:" end
+  for _, ch in ipairs(chs) do
+    local ok, text = pcall(tostring, ch) -- a policy of the user's may be running
+    lines[#lines + 1] = "  " .. (ok and text or "a channel: " .. tostring(text))
+  end
+  local why = why_no_deadlock(world)
+  if why then lines[#lines + 1] = "no deadlock: " .. why end
+  return table.concat(lines, "\n") .. "\n"
 end
 
 ---Runs go blocks until nothing is ready, timed or alive, and reports the errors that nobody has taken.

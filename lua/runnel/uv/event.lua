@@ -142,7 +142,7 @@ function event.ticker(ms)
     error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)
   end
   local ch = chan()
-  local ticking = guard.go(guard.close, ch, tick, ch, ms)
+  local ticking = guard.started(guard.go(guard.close, ch, tick, ch, ms), "uv.ticker")
   ch:done():take_async(function() core.cancel(ticking) end)
   return ch
 end

@@ -97,7 +97,7 @@ local file = {}
 function file.read(where)
   check_place(where, "read")
   local out = core.chan()
-  guard.go(guard.close, out, read_into, out, where, false)
+  guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
   return out
 end
 
@@ -107,7 +107,7 @@ end
 function file.lines(where)
   check_place(where, "lines")
   local out = lines.chan()
-  guard.go(guard.close, out, read_into, out, where, true)
+  guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
   return out
 end
 
@@ -208,7 +208,8 @@ function file.write(where, ch, opts)
   check.options(opts, { append = true, lines = true }, "write")
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
-  guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, opts and opts.lines and "\n" or nil)
+  local end_of_line = opts and opts.lines and "\n" or nil
+  guard.started(guard.go(stop_writing, { result, ch }, write_from, result, ch, where, flags, end_of_line), "uv.write")
   return result
 end
 

@@ -73,7 +73,7 @@ end
 ---@return runnel.Channel
 function lines.of(chunks)
   local out = lines.chan()
-  guard.go(close_both, { chunks, out }, lines.split, chunks, out)
+  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out), "lines")
   return out
 end
 

@@ -42,7 +42,7 @@ function resolve.resolve(host)
     error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)
   end
   local out = core.chan()
-  guard.go(guard.close, out, resolve_into, out, host)
+  guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
   return out
 end
 

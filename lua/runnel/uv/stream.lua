@@ -271,7 +271,7 @@ function Stream:writer(ch)
   if self.ended or not self.handle then
     refuse(self.output, self.ended)
   else
-    guard.go(Stream.close, self, write_all, self, self.output)
+    guard.started(guard.go(Stream.close, self, write_all, self, self.output), "a writer")
   end
   return self.output
 end
