@@ -622,6 +622,17 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       assert.same({}, left())
     end))
 
+    it("has go blocks that carry the line which called it", stage.sim(function()
+      local where = stage.here(1)
+      local results = pmap(2, function() rn.sleep(5) end, range(3), { timeout = FOREVER })
+      rn.sleep(1)
+      local names = left()
+      assert.equal(3, #names) -- two workers, and who looks after late jobs
+      for _, found in ipairs(names) do assert.equal(1, found:find(name .. " at " .. where, 1, true), found) end
+      results:close()
+      assert.same({}, left())
+    end))
+
     it("refuses what is wrong at the caller's line", function()
       local function check(message, ...)
         local args = table.pack(...)

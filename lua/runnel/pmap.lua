@@ -52,8 +52,9 @@ local function late_error(late, err)
   return late
 end
 
--- Starts all. `take(source)` gives the next value, or nil and an error.
-local function start(n, f, take, source, out, ordered, window, ex_handler, timeout)
+-- Starts all, for the function that the program has called by the name `what`. `take(source)` gives the next value, or nil
+-- and an error.
+local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout)
   -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
   -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
   -- one at a time puts, in order.
@@ -404,6 +405,7 @@ local function start(n, f, take, source, out, ordered, window, ex_handler, timeo
 
   work = direct and work_directly or work_in_turn
   call_next()
+  guard.started(workers[1].result, what) -- and with it all that come of it
   return out
 end
 
@@ -437,7 +439,7 @@ local function checked(what, ordered, n, f, from, opts)
   check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
   if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
   local out = check.new_chan(opts.buffer, what .. ": buffer")
-  return start(n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout)
+  return start(what, n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout)
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
