@@ -52,8 +52,8 @@ local function late_error(late, err)
   return late
 end
 
--- Starts all, for the function that the program has called by the name `what`. `take(source)` gives the next value, or nil
--- and an error.
+-- Starts all, for the function that the program has called by the name `what`. `take(source)` gives the next value, or
+-- nil and an error.
 local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout)
   -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
   -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
