@@ -187,16 +187,9 @@ end
 local n, ms, retries = math.tointeger(options["-n"]), options["-t"], math.tointeger(options["-r"])
 if not n or n < 1 or not (ms > 0 and ms < math.huge) or not retries or retries < 0 then usage() end
 
-local function job(url, result)
-  rn.go(function()
-    result:put(check(url, ms, retries))
-    result:close()
-  end)
-end
-
 local source = #urls > 0 and rn.to_chan(urls) or uv.lines(0)
 local wanted = rn.pipe(source, rn.chan(1, rn.xf.filter(function(line) return line:find "%S" end)))
-local rows = rn.pipeline_async(n, rn.chan(), job, wanted)
+local rows = rn.pmap(n, function(url) return check(url, ms, retries) end, wanted)
 local interrupted = uv.signal("int", "term")
 local status = 0
 

@@ -12,7 +12,7 @@ local rn = require "runnel"
 
 local JOBS = 10
 local SLOW = 10 -- in the second table, the first job takes that many times as long
-local VARIANTS = { ordered = rn.pipeline_async, unordered = rn.pipeline_async_unordered }
+local VARIANTS = { ordered = rn.pmap, unordered = rn.pmap_unordered }
 
 local logging = false
 local function log(...)
@@ -24,24 +24,20 @@ end
 local function run(variant, n, time_of)
   local running, peak = 0, 0
 
-  local function job(i, result)
+  local function job(i)
     running = running + 1
     peak = math.max(peak, running)
     log("started job  %d", i)
-    rn.go(function()
-      rn.sleep(time_of(i))
-      log("finished job %d", i)
-      running = running - 1
-      result:put(i)
-      result:close()
-    end)
+    rn.sleep(time_of(i))
+    log("finished job %d", i)
+    running = running - 1
+    return i
   end
 
   local values = {}
   for i = 1, JOBS do values[i] = i end
   local start, first = rn.now(), nil
-  local results = VARIANTS[variant](n, rn.chan(), job, rn.to_chan(values))
-  for _ in results do first = first or rn.now() - start end
+  for _ in VARIANTS[variant](n, job, values) do first = first or rn.now() - start end
   return peak, first, rn.now() - start
 end
 

@@ -30,10 +30,8 @@ end
 
 -- Searches every kind; returns the answers by kind, as many as came within `ms`.
 local function search(query, ms)
-  local timeout = rn.timeout(ms)
-  local searches = {}
-  for i, kind in ipairs(KINDS) do searches[i] = rn.go(first, kind, query) end
-  local answers, found = rn.merge(searches), {}
+  local timeout, found = rn.timeout(ms), {}
+  local answers <close> = rn.pmap_unordered(#KINDS, function(kind) return first(kind, query) end, KINDS)
   while true do
     local answer = rn.alts { answers, timeout }
     if not answer then return found end -- all have come, or the time is over: both close their channel

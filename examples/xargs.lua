@@ -44,7 +44,7 @@ collectgarbage("incremental", 200, 1000, 20)
 
 -- ---- the command line ----
 
-local n, pipeline, verbose, command = 1, rn.pipeline_async, false, nil
+local n, pmap, verbose, command = 1, rn.pmap, false, nil
 local i = 1
 while arg[i] do
   local option = arg[i]
@@ -53,7 +53,7 @@ while arg[i] do
     n = math.tointeger(tonumber(arg[i]))
     if not n or n < 1 then usage() end
   elseif option == "-u" then
-    pipeline = rn.pipeline_async_unordered
+    pmap = rn.pmap_unordered
   elseif option == "-v" then
     verbose = true
   else
@@ -97,9 +97,9 @@ local function judge(exit, err)
   end
 end
 
--- Runs the command with a line, and puts what it has written on `result`.
-local function job(line, result)
-  if stopped then return result:close() end
+-- Runs the command with a line; returns what it has written.
+local function job(line)
+  if stopped then return end
   local words = table.move(command, 1, #command, 1, { stdin = false, stderr = 2 })
   words[#words + 1] = line
   local process = uv.spawn(words)
@@ -112,8 +112,7 @@ local function job(line, result)
   processes[process] = nil
   running = running - 1
   if not stopped then judge(exit, err) end
-  result:put(table.concat(parts))
-  result:close()
+  return table.concat(parts)
 end
 
 -- Takes away the line that a terminal shows.
@@ -135,8 +134,8 @@ rn.go(function()
   for process in pairs(processes) do process:close() end
 end)
 
-local options = pipeline == rn.pipeline_async and { window = math.max(n, WINDOW) } or nil
-local results = pipeline(n, rn.chan(AHEAD), job, lines, true, options)
+local window = pmap == rn.pmap and math.max(n, WINDOW) or nil
+local results = pmap(n, job, lines, { buffer = AHEAD, window = window })
 for output in results do
   clear()
   local written, err = io.stdout:write(output)

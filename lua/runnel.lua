@@ -14,9 +14,9 @@
 local core = require "runnel.core"
 core.library()
 
----@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pub
+---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes
+---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes, runnel.timed_out
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
@@ -53,7 +53,8 @@ local HOMES = {
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
-  priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
+  pmap = "pmap", pmap_unordered = "pmap",
+  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
 }
 
 local function load_late(_, name)

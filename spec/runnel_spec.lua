@@ -2,7 +2,7 @@
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 
-local LATE = { "mix", "mult", "plumbing", "priority_buffer", "pub", "scope", "xf" }
+local LATE = { "mix", "mult", "plumbing", "pmap", "priority_buffer", "pub", "scope", "xf" }
 
 describe("runnel", function()
   it("loads what few programs need when it is first used", function()

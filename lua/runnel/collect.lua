@@ -86,23 +86,12 @@ function collect.transduce(xf, f, init, ch)
   end)
 end
 
-local function callable(value)
-  local meta = getmetatable(value)
-  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
-end
-
 -- An iterator over a list, or the iterator itself.
 local function values_of(source, what)
-  if callable(source) then return source end
-  if type(source) ~= "table" then
-    local got = source == nil and "nothing" or "a " .. type(source)
-    error(what .. ": a list or an iterator function expected, got " .. got, 3)
-  end
-  local i = 0
-  return function()
-    i = i + 1
-    return source[i]
-  end
+  local next_value = ends.iterator(source)
+  if next_value then return next_value end
+  local got = source == nil and "nothing" or "a " .. type(source)
+  error(what .. ": a list or an iterator function expected, got " .. got, 3)
 end
 
 local function copy(ch, next_value, closing)

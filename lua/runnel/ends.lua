@@ -11,6 +11,24 @@ local PRIORITY = { priority = true }
 
 local ends = {}
 
+local function is_callable(value)
+  local meta = getmetatable(value)
+  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
+---An iterator over a list, or the iterator itself.
+---@param source any a list (up to its first nil), or an iterator
+---@return (fun(): any)? next_value nil where the source is neither
+function ends.iterator(source)
+  if is_callable(source) then return source end
+  if type(source) ~= "table" then return nil end
+  local i = 0
+  return function()
+    i = i + 1
+    return source[i]
+  end
+end
+
 local function next_of(from, to, ops)
   local value = poll(from, to)
   if value ~= nil then return value end

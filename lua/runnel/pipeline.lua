@@ -295,7 +295,9 @@ local OPTIONS = { window = true, ex_handler = true }
 ---@param n integer jobs at a time, from 1
 ---@param to runnel.Channel the channel for the results
 ---@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
----`result` and closes it, with an error if the job has failed. An error that it raises ends the job, too
+---`result` and closes it, with an error if the job has failed. An error that it raises ends the job, too. It may park,
+---and need not start a go block. One that it starts must close `result` however it ends, for example with
+---`local result <close> = result`
 ---@param from runnel.Channel the channel of values
 ---@param close? boolean false: leave `to` open when all is done; true or nil: close it, with the error of `from` if it
 ---has one

@@ -12,6 +12,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.check"
+local timed_out = require "runnel.timed_out"
 
 -- What the scope raises where the guard is told of no error. on_error is told what there is to tell.
 local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed its coroutine"
@@ -150,11 +151,19 @@ local function start(s, class, f, ...)
   return result
 end
 
+-- What has not ended, in words. The body is the first member.
+local function list_living(s)
+  local others = s.living - (s.members[1] and 1 or 0)
+  local go_blocks = others == 1 and "1 go block" or others .. " go blocks"
+  if not s.members[1] then return go_blocks end
+  return others == 0 and "its body" or "its body and " .. go_blocks
+end
+
 local function time_out(s, ms)
   core.rename "timeout of a scope"
   core.sleep(ms)
   if s.over then return end
-  local reason = ("scope: its go blocks had not all ended after %s ms"):format(ms)
+  local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), ms))
   fail(s, reason)
   cancel_all(s, reason)
 end
@@ -206,7 +215,8 @@ end
 ---with `s:go`, cancels the rest and is raised when they have ended. Cancelling the go block that calls this cancels
 ---them all.
 ---@param f fun(s: runnel.Scope): ... the body, which runs as a go block of its own
----@param opts? { timeout?: number } ms after which all are cancelled and an error is raised
+---@param opts? { timeout?: number } after so many ms all are cancelled, and an error is raised for which
+---rn.is_timeout is true
 ---@return any ... what the body returns
 function scopes.scope(f, opts)
   check.callable(f, "scope")

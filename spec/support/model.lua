@@ -446,6 +446,15 @@ local function resumed_in_scope(m, s, results)
   return join(s)
 end
 
+-- The error of a scope's timeout, unlike all others.
+local function timed_out(s)
+  local others = s.living - (s.members[1] and 1 or 0)
+  local what = others == 1 and "1 go block" or others .. " go blocks"
+  if s.members[1] then what = others == 0 and "its body" or "its body and " .. what end
+  local message = ("scope: %s had not ended after %d ms"):format(what, s.ms)
+  return setmetatable({}, { __tostring = function() return message end })
+end
+
 -- The go block that waits for the timeout of a scope.
 function Machine:run_timer(block, results)
   local s = block.times
@@ -457,7 +466,7 @@ function Machine:run_timer(block, results)
     return
   end
   if not block.cancel then
-    local reason = ("scope: its go blocks had not all ended after %d ms"):format(s.ms)
+    local reason = timed_out(s)
     fail_scope(s, reason)
     cancel_all(self, s, reason)
   end

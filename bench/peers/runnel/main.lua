@@ -50,6 +50,46 @@ local function pipeline_async(n)
   assert(sum == n * (n + 3) // 2)
 end
 
+-- The results of 1 to n through `map(from)`: the numbers from 2.
+local function mapped(n, map)
+  local from = chan()
+  go(function()
+    for i = 1, n do from:put(i) end
+    from:close()
+  end)
+  local sum = 0
+  for value in map(from) do sum = sum + value end
+  assert(sum == n * (n + 3) // 2)
+end
+
+local function increment(value) return value + 1 end
+
+local function pmap(n)
+  mapped(n, function(from) return rn.pmap(8, increment, from) end)
+end
+
+local function pmap_unordered(n)
+  mapped(n, function(from) return rn.pmap_unordered(8, increment, from) end)
+end
+
+-- What rn.pmap_unordered does, written out by hand, without its errors and closing. (rn.pmap's is `pipeline`.)
+local function workers(n)
+  mapped(n, function(from)
+    local to, left = chan(), 8
+    for _ = 1, 8 do
+      go(function()
+        for value in from do
+          local result = increment(value)
+          if result ~= nil then to:put(result) end
+        end
+        left = left - 1
+        if left == 0 then to:close() end
+      end)
+    end
+    return to
+  end)
+end
+
 local function mult(n)
   local from, done = chan(), {}
   local m = rn.mult(from)
@@ -100,6 +140,9 @@ measure.main {
   sieve = ns(shared.sieve, 1, 1, true),
   pipeline = ns(shared.pipeline, 100000, 1, true),
   pipeline_async = ns(pipeline_async, 100000, 1, true),
+  pmap = ns(pmap, 100000, 1, true),
+  pmap_unordered = ns(pmap_unordered, 100000, 1, true),
+  workers = ns(workers, 100000, 1, true),
   fanout4 = ns(shared.fanout, 20000),
   mult = ns(mult, 20000),
   timeouts = ns(timeouts, 1000000, 1, true),

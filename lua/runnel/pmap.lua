@@ -1,0 +1,472 @@
+---A function over the values of a channel, n calls at a time: pmap and pmap_unordered.
+---
+---Workers, go blocks that are started as they are needed, take values, call the function and put what it returns. A
+---worker whose job raises dies of that, and its `__close` does what is to be done then: so a call costs no pcall, and
+---its traceback is the user's own.
+
+local core = require "runnel.core"
+local check = require "runnel.check"
+local ends = require "runnel.ends"
+local guard = require "runnel.guard"
+local timed_out = require "runnel.timed_out"
+
+local chan, now, sleep, yield = core.chan, core.now, core.sleep, core.yield
+local cancel, excuse, is_cancellation = core.cancel, core.excuse, core.is_cancellation
+local go, take_value, put = guard.go, core.moving.take, core.moving.put
+
+---@class runnel.pmap
+local pmap = {}
+
+---What pmap and pmap_unordered take besides.
+---@class runnel.PmapOptions
+---@field window? integer ordered only: started jobs whose results have not been put yet, at most; default n
+---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
+---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
+---not nil, is put instead. It may park, and what it raises ends the pmap
+---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
+---true. The handler is not timed
+
+-- Workers that wait to be called to take a value, at most; more of them end instead.
+local MOST_IDLE = 100
+
+-- What a worker does. (Lua puts the number in place of the name only where one alone is declared.)
+local TAKE <const> = 1 -- waits for a value
+local IDLE <const> = 2 -- waits to be called to that
+local JOB <const> = 3 -- calls f
+local HANDLER <const> = 4 -- calls ex_handler
+local PUT <const> = 5 -- puts results
+local END <const> = 6 -- ends
+
+local NANOSECOND = 1e-6 -- in ms: the clock's; a difference of two times may come out as less than that, but not 0
+
+local NOTHING = {} -- a result that is nil
+local function no_value() end
+
+local A_JOB = "a job of a pmap"
+local CLOSED = "the result channel of this pmap was closed"
+local NO_ERROR = "a job of a pmap has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
+
+-- The error of a late job that has raised `err` when it was cancelled.
+local function late_error(late, err)
+  if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
+  return late
+end
+
+-- Starts all, for the function that the program has called by the name `what`. `take(source)` gives the next value, or
+-- nil and an error.
+local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout)
+  -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
+  -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
+  -- one at a time puts, in order.
+  local direct = not ordered and core.is_chan(source)
+
+  -- A worker is a table:
+  --   result   its go block's result channel
+  --   number   where it is in `workers`
+  --   at       what it does first: TAKE or HANDLER
+  --   seq      the number of its job, for a worker that begins with the handler
+  --   value    the value of that
+  --   err      and its error
+  --   look     returns what it does now, and the number of its job
+  --   close    is called with the error of its go block, or nil, when that ends
+  --   late     the error for which its job was cancelled, having taken too long
+  --   dropped  its job was cancelled since another one has failed
+  local workers, count = {}, 0
+  local waiting, idle, calls = 0, 0, chan() -- workers that are to take; idle ones; where these wait
+
+  local started = 0 -- jobs
+  -- Where results wait for their turn: jobs that run, that have ended, and whose results, with all before them, were
+  -- put; the results that wait, by their place in the order.
+  local running, ended_jobs, delivered, results = 0, 0, 0, {}
+
+  local ended, reason = false, nil -- no more values are taken; the error with which `out` is to close
+  local origin -- of the reason: the result channel of the worker that has died of it, which the error handler hears of
+  -- unless it is taken; false where it has not been told of it; nil where it was taken from `source`
+  local failed -- the place in the order of results of the first job with an error that nobody has handled
+  local over = false -- `out` is closed
+  local alert = false -- it has been stopped, or some job is late or was: there is more to look at when a job returns
+  local watcher, first_timed, timed, deadlines = nil, 1, {}, {} -- who looks after late jobs; these by number
+  local work
+
+  local function look(worker)
+    if worker.look then return worker.look() end
+    return worker.at, worker.seq
+  end
+
+  -- ---- ending ----
+
+  -- The error handler hears of the reason unless somebody takes it from `out`.
+  local function close()
+    over = true
+    if watcher then cancel(watcher) end
+    if origin == false then
+      go(guard.close, out, error, reason, 0)
+    else
+      if origin then origin:poll() end -- it is to be taken from `out` instead
+      ends.close(out, reason)
+    end
+  end
+
+  local function end_input(err, block)
+    if ended then return end
+    ended, reason, origin = true, err, block
+    calls:close()
+  end
+
+  -- An error, with its origin, that nobody can take any more. That of a worker that has died of it is reported anyway.
+  local function lose(err, block)
+    if block == false then core.report(err, nil, A_JOB) end
+    if block == nil then ends.close(nil, err) end
+  end
+
+  -- Nothing more is to be done: workers that are about to take, or have just taken, come to nothing.
+  local function stop()
+    alert, take, f = true, no_value, no_value
+    end_input()
+  end
+
+  -- The job that is at that place in the order of results has failed: those behind it are dropped.
+  local function fail(place, err, block)
+    if failed and direct then return lose(err, block) end
+    lose(reason, origin) -- it comes after this one in the order
+    stop()
+    failed, reason, origin = place, err, block
+    for i = 1, count do
+      local worker = workers[i]
+      local at, seq = look(worker)
+      if at == TAKE then
+        cancel(worker.result, err)
+      elseif (at == JOB or at == HANDLER) and (not ordered or seq > place) then
+        worker.dropped = true
+        cancel(worker.result, err)
+      end
+    end
+  end
+
+  -- Somebody has closed the result channel.
+  core.on_close(out, function()
+    if over then return end
+    lose(reason, origin)
+    stop()
+    over = true
+    if watcher then cancel(watcher) end
+    for i = 1, count do cancel(workers[i].result, CLOSED) end
+  end)
+
+  -- ---- late jobs ----
+
+  -- A go block that cancels them. They become late in the order in which they have started.
+  local function watch()
+    while not over do
+      local worker, at, seq
+      while first_timed <= started do
+        worker = timed[first_timed]
+        at, seq = look(worker)
+        if at == JOB and seq == first_timed then break end
+        timed[first_timed], deadlines[first_timed] = nil, nil
+        first_timed = first_timed + 1
+      end
+      if first_timed > started then break end
+      local left = deadlines[first_timed] - now()
+      if left >= NANOSECOND then
+        sleep(left)
+      else
+        timed[first_timed], deadlines[first_timed] = nil, nil
+        first_timed = first_timed + 1
+        worker.late, alert = timed_out.new(("pmap: a job had not ended after %s ms"):format(timeout)), true
+        cancel(worker.result, worker.late)
+      end
+    end
+    watcher = nil
+  end
+
+  local function watch_died(_, err)
+    if not over then guard.close(out, err) end
+  end
+
+  local function watch_over(worker, seq)
+    timed[seq], deadlines[seq] = worker, now() + timeout
+    if not watcher then watcher = go(watch_died, false, watch) end
+  end
+
+  -- ---- workers ----
+
+  -- A worker has died, and its `__close` has done what is to be done. But there may have been no memory for that.
+  local function has_died(_, err, block)
+    local is_left = count == 0
+    for i = 1, count do is_left = is_left or workers[i].result == block end
+    if is_left then guard.close(out, reason or err) end
+  end
+
+  local function add_worker(at, seq, value, err)
+    local number = count + 1
+    local worker = {
+      at = at, seq = seq, value = value, err = err, number = number, result = false, look = false, close = false,
+      late = false, dropped = false,
+    }
+    workers[number] = worker
+    worker.result = go(has_died, out, work, worker) -- the last that may raise
+    count = number
+  end
+
+  -- A worker is to take the next value.
+  local function call_next()
+    if idle > 0 then
+      calls:offer(true)
+      idle = idle - 1
+    else
+      add_worker(TAKE)
+    end
+    waiting = waiting + 1
+  end
+
+  -- On alert: whether the job that has returned counts.
+  local function counts(worker)
+    if worker.late then
+      worker.late = false
+      pcall(yield) -- raises, here and not later, where the job has not waited since it was cancelled
+    end
+    return not over and not worker.dropped
+  end
+
+  local worker_meta = {}
+
+  -- A worker ends: the last one closes `out`. Nothing here may park. Where there is no memory for it, all end.
+  function worker_meta.__close(worker, err)
+    local ok, failure = pcall(worker.close, err)
+    local last = workers[count]
+    workers[worker.number], last.number = last, worker.number
+    workers[count], count = nil, count - 1
+    if ok and ended and count == 0 and not over then ok, failure = pcall(close) end
+    if not ok then guard.close(out, failure) end
+  end
+
+  -- The result channel of a worker that dies of an error; false where the error handler will not hear of that.
+  local function block_of(worker, err)
+    return err ~= NO_ERROR and not is_cancellation(worker.result, err) and worker.result
+  end
+
+  -- What is to be done at the end of a worker with a job.
+  local function job_failed(worker, at, seq, value, err)
+    running = running - 1
+    if worker.dropped then return end
+    local block, late = block_of(worker, err), worker.late
+    if block and (late or ex_handler and at == JOB) then
+      excuse(block, err)
+      block = false
+    end
+    if late then err = late_error(late, err) end
+    if ex_handler and at == JOB then
+      add_worker(HANDLER, seq, value, err)
+      running = running + 1
+    else
+      ended_jobs = ended_jobs + 1
+      fail(ordered and seq or ended_jobs, err, block)
+    end
+  end
+
+  -- At the end of any worker.
+  local function died(worker, at, seq, value, err)
+    if over or at == END then return end
+    if err == nil then err = NO_ERROR end
+    if at == JOB or at == HANDLER then
+      job_failed(worker, at, seq, value, err)
+    elseif at == PUT then
+      fail(delivered + 1, err, block_of(worker, err))
+    elseif at == TAKE then
+      waiting = waiting - 1
+      end_input(err, block_of(worker, err))
+    else
+      idle = idle - 1
+    end
+  end
+
+  -- ---- what workers do: unordered results of a channel's values ----
+
+  -- Whether there is more to do when a job starts: not all workers are there, or it is timed.
+  local growing = timeout or n > 1
+
+  local function begin(worker)
+    waiting = waiting - 1
+    if waiting == 0 and count < n and not ended then call_next() end
+    growing = timeout or count < n
+    if not timeout then return nil end
+    started = started + 1
+    watch_over(worker, started)
+    return started
+  end
+
+  -- A worker puts the results of its jobs. All of them may wait for a value: when the last one has got one, another
+  -- worker is started, before f is called, which may park.
+  local function work_directly(worker)
+    local at, seq, value = worker.at, worker.seq, worker.value
+    function worker.look() return at, seq end
+    function worker.close(err)
+      local was = at
+      at = END
+      died(worker, was, seq, value, err)
+    end
+    local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
+    local result
+    while true do
+      if at == TAKE then
+        local next_value, err = take(source)
+        if not next_value and next_value == nil then -- the first is the cheaper test
+          end_input(err)
+          break
+        end
+        at, value = JOB, next_value
+        if growing then seq = begin(worker) end
+        result = f(value)
+      else
+        result = ex_handler(worker.err, value)
+      end
+      if alert and not counts(worker) then break end
+      if result or result == false then
+        at = PUT
+        put(out, result)
+      end
+      at = TAKE
+      value = nil
+      if growing then waiting = waiting + 1 end
+    end
+    at = END
+  end
+
+  -- ---- what workers do: results in an order ----
+
+  local function has_room() return running < n and started - delivered < window end
+
+  -- Puts a result, and those behind it in the order that have come meanwhile.
+  local function deliver(result)
+    repeat
+      if waiting == 0 and not ended and has_room() then call_next() end
+      if result ~= NOTHING then put(out, result) end
+      if over then return end
+      delivered = delivered + 1
+      result = results[delivered + 1]
+      if result ~= nil then results[delivered + 1] = nil end
+    until result == nil
+  end
+
+  local function work_in_turn(worker)
+    local at, seq, value = worker.at, worker.seq, worker.value
+    function worker.look() return at, seq end
+    function worker.close(err)
+      local was = at
+      at = END
+      died(worker, was, seq, value, err)
+    end
+    local closing <close> = setmetatable(worker, worker_meta) -- luacheck: ignore 211
+    local result
+    while true do
+      if at == TAKE then
+        local next_value, err = take(source)
+        waiting = waiting - 1
+        if next_value == nil then
+          end_input(err)
+          break
+        end
+        running = running + 1
+        started = started + 1
+        at, seq, value = JOB, started, next_value
+        if timeout then watch_over(worker, seq) end
+        if waiting == 0 and has_room() then call_next() end
+        result = f(value)
+      else
+        result = ex_handler(worker.err, value)
+      end
+      value = nil
+      running = running - 1
+      if alert and not counts(worker) then break end
+      ended_jobs = ended_jobs + 1
+      local place = ordered and seq or ended_jobs
+      if result == nil then result = NOTHING end
+      if place == delivered + 1 then
+        at = PUT
+        deliver(result)
+      else
+        results[place] = result
+      end
+      if ended then break end
+      if waiting == 0 and has_room() then
+        waiting = 1
+      elseif idle == MOST_IDLE then
+        break
+      else
+        idle = idle + 1
+        at = IDLE
+        if not take_value(calls) then break end
+      end
+      at = TAKE
+    end
+    at = END
+  end
+
+  work = direct and work_directly or work_in_turn
+  call_next()
+  guard.started(workers[1].result, what) -- and with it all that come of it
+  return out
+end
+
+-- ---- the public functions ----
+
+local function check_timeout(ms, what)
+  if type(ms) ~= "number" or ms ~= ms or ms < 0 or ms == math.huge then
+    error(("%s: timeout: a finite number of milliseconds of 0 or more expected, got %s"):format(what, tostring(ms)), 3)
+  end
+end
+
+local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true }
+local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true }
+
+-- Called in the last act of a public function, so that the function which called that is the caller to a check.
+local function checked(what, ordered, n, f, from, opts)
+  check.integer(n, 1, what .. ": n")
+  check.callable(f, what .. ": f")
+  local take, source = take_value, from
+  if not core.is_chan(from) then
+    take, source = ends.iterator(from), nil
+    if not take then
+      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what,
+        from == nil and "nothing" or "a " .. type(from)), 2)
+    end
+  end
+  check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
+  opts = opts or {}
+  local window = opts.window or n
+  check.integer(window, n, what .. ": window")
+  check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
+  if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
+  local out = check.new_chan(opts.buffer, what .. ": buffer")
+  return start(what, n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout)
+end
+
+---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
+---values. A result is the first value that `f` returns; where that is nil there is none. (For several results of one
+---value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it
+---may park, sleep, and start others.
+---
+---When `f` raises, `ex_handler(err, v)` says what is put instead. Without a handler no further job is started, those of
+---the values behind are cancelled, and when they have ended and the results before are put, the channel of results
+---closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
+---@generic T, R
+---@param n integer jobs at a time, from 1
+---@param f fun(v: T): R? the job; or an object that can be called
+---@param from runnel.Channel|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is called
+---for values until it gives nil, and may park
+---@param opts? runnel.PmapOptions
+---@return runnel.Channel results closes when `from` does and all is done, with the error of `from` if it has one
+function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, opts) end
+
+---Like pmap, with the results in the order in which they come, so that a slow job holds nobody up. An error without a
+---handler cancels all jobs that run.
+---@generic T, R
+---@param n integer
+---@param f fun(v: T): R?
+---@param from runnel.Channel|T[]|fun(): T?
+---@param opts? runnel.PmapOptions without `window`
+---@return runnel.Channel results
+function pmap.pmap_unordered(n, f, from, opts) return checked("pmap_unordered", false, n, f, from, opts) end
+
+return pmap
