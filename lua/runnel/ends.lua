@@ -24,8 +24,8 @@ end
 
 ---A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
 ---is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing.
----@param from runnel.Channel
----@param to runnel.Channel
+---@param from runnel.Channel<any>
+---@param to runnel.Channel<any>
 ---@return fun(): any, any
 function ends.source(from, to)
   local ops = { to:done(), from }
@@ -44,7 +44,7 @@ end
 
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
 ---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler told.
----@param to runnel.Channel
+---@param to runnel.Channel<any>
 ---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
 function ends.sink(to, what)

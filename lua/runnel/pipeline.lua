@@ -194,14 +194,15 @@ local OPTIONS = { window = true, ex_handler = true }
 
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
 ---values. Source: core.async's pipeline-async, with exact parallelism.
+---@generic V, T
 ---@param n integer jobs at a time, from 1
----@param to runnel.Channel the channel for the results
----@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
+---@param to runnel.Channel<T> the channel for the results
+---@param af fun(value: V, result: runnel.Channel<T>) starts a job: puts any number of results on the channel
 ---`result` and closes it
----@param from runnel.Channel the channel of values
+---@param from runnel.Channel<V> the channel of values
 ---@param close? boolean whether to close `to` when all is done, with the error of `from` if it has one; default true
 ---@param opts? runnel.PipelineOptions
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async: n")
   check.chan(to, "pipeline_async: to")
@@ -216,13 +217,14 @@ end
 
 ---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
 ---the article on pipeline-async's off-by-two error.
+---@generic V, T
 ---@param n integer
----@param to runnel.Channel
----@param af fun(value: any, result: runnel.Channel)
----@param from runnel.Channel
+---@param to runnel.Channel<T>
+---@param af fun(value: V, result: runnel.Channel<T>)
+---@param from runnel.Channel<V>
 ---@param close? boolean
 ---@param opts? runnel.PipelineOptions
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async_unordered: n")
   check.chan(to, "pipeline_async_unordered: to")
@@ -234,13 +236,14 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
 end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
+---@generic T
 ---@param n integer values under way at a time, from 1; with one thread it decides only how far it runs ahead
----@param to runnel.Channel the channel for the results
+---@param to runnel.Channel<T> the channel for the results
 ---@param xf runnel.Transducer the transducer; it must not park
----@param from runnel.Channel the channel of values
+---@param from runnel.Channel<any> the channel of values
 ---@param close? boolean whether to close `to` at the end; default true
 ---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline(n, to, xf, from, close, ex_handler)
   check.integer(n, 1, "pipeline: n")
   check.chan(to, "pipeline: to")

@@ -12,12 +12,12 @@ local lines = {}
 local AHEAD = 128
 
 ---A channel for lines.
----@return runnel.Channel
+---@return runnel.Channel<string>
 function lines.chan() return core.chan(AHEAD) end
 
 ---A function that puts the lines of chunks on a channel, without their newlines. Called with nil it puts what is left,
 ---a last line without one. It parks, and returns false once the channel is closed.
----@param out runnel.Channel
+---@param out runnel.Channel<string>
 ---@return fun(chunk: string?): boolean
 function lines.splitter(out)
   local parts, n = {}, 0 -- of a line that goes on in the next chunk
@@ -50,8 +50,8 @@ function lines.splitter(out)
 end
 
 ---Puts the lines of a channel of chunks on another one, until either closes, and with it the other.
----@param chunks runnel.Channel
----@param out runnel.Channel
+---@param chunks runnel.Channel<string>
+---@param out runnel.Channel<string>
 function lines.split(chunks, out)
   local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
   local chunk, err
@@ -63,8 +63,8 @@ function lines.split(chunks, out)
 end
 
 ---The lines of a channel of chunks. Closing the one closes the other.
----@param chunks runnel.Channel
----@return runnel.Channel
+---@param chunks runnel.Channel<string>
+---@return runnel.Channel<string>
 function lines.of(chunks)
   local out = lines.chan()
   core.go(lines.split, chunks, out)
