@@ -15,6 +15,7 @@ if arg[1] == "--help" then
   os.exit()
 end
 
+---@type string?, any
 local host, port = arg[1], arg[2]
 if not port then host, port = "127.0.0.1", host end
 port = math.tointeger(tonumber(port))

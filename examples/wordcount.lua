@@ -90,7 +90,7 @@ while arg[i] do
   i = i + 1
 end
 if #files == 0 then
-  local list <close> = io.popen(("ls %s/* 2>&1"):format(LICENCES))
+  local list <close> = assert(io.popen(("ls %s/* 2>&1"):format(LICENCES)))
   for name in list:lines() do files[#files + 1] = name end
 end
 

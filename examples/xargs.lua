@@ -44,6 +44,7 @@ collectgarbage("incremental", 200, 1000, 20)
 
 -- ---- the command line ----
 
+---@type integer, function, boolean, string[]
 local n, pmap, verbose, command = 1, rn.pmap, false, nil
 local i = 1
 while arg[i] do

@@ -73,9 +73,10 @@ local function split_type(s)
     local stop = select(2, s:find("^fun%b()", at))
     if stop then
       local result = select(2, s:find("^:%s*", stop + 1))
-      if result then
+      while result do -- there may be several, and the last one `...: any`
         local kind = split_type(s:sub(result + 1))
         stop = result + #kind
+        result = select(2, s:find(kind == "..." and "^:%s*" or "^,%s*", stop + 1))
       end
     else
       stop = select(2, s:find("^%b{}", at)) or select(2, s:find("^%b()", at)) or select(2, s:find('^"[^"]*"', at))
@@ -92,8 +93,11 @@ end
 
 -- A type as LDoc writes it, and its full form where that says less.
 local function ldoc_type(kind)
+  kind = kind:gsub("runnel%.Channel<any>", "runnel.Channel")
   local full = kind:find("[({<]") and kind or nil
-  local optional = kind:find "%?$"
+  kind = kind:gsub("^runnel%.Channel%b<>", "runnel.Channel") -- so that it becomes a link
+  -- The question mark at the end of a function's type is its result's, unless there is no result.
+  local optional = kind:find "%?$" and not kind:find "fun%(.*[^)]%?$"
   kind = kind:gsub("%?$", "")
   if kind:find "fun%(" then
     kind = "function"
@@ -158,6 +162,8 @@ local function tags_of(item)
   local tags = {}
   for _, tag in ipairs(item.tags) do
     local kind, text = tag[1], tag[2]
+    -- Not for callers: a method's self, and what only the object's own file may use.
+    if kind == "param" and text:find "^self " or kind == "field" and text:find "^package " then kind = nil end
     if kind == "param" or kind == "field" then
       local name, optional, rest = text:match "^([%w_.]+)(%??)%s+(.*)$"
       local luacats, description = split_type(rest)

@@ -93,7 +93,7 @@ end
 
 ---Makes a channel with a buffer that the caller has given.
 ---@param buf? runnel.BufferLike as for rn.chan
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function check.new_chan(buf, what)
   local ok, ch = pcall(core.chan, buf)
   if not ok then error(what .. ": " .. tostring(ch):gsub("^chan: ", ""), CALLER) end

@@ -23,9 +23,11 @@ local function answer(what, f, ...)
 end
 
 ---Takes all values of a channel into a list. Source: core.async's into.
----@param list table appended to, and the result
----@param ch runnel.Channel the channel, taken from until it closes
----@return runnel.Channel ch a channel of one value, the list; if `ch` was closed with an error, closed with that error
+---@generic T
+---@param list T[] appended to, and the result
+---@param ch runnel.Channel<T> the channel, taken from until it closes
+---@return runnel.Channel<T[]> ch a channel of one value, the list; if `ch` was closed with an error, closed with that
+---error
 function collect.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
@@ -59,8 +61,8 @@ end
 ---Reduces all values of a channel. Source: core.async's reduce.
 ---@param f fun(acc: any, v: any): any the next accumulator; `rn.reduced(v)` ends with v
 ---@param init any the first accumulator
----@param ch runnel.Channel the channel, taken from until it closes
----@return runnel.Channel ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed
+---@param ch runnel.Channel<any> the channel, taken from until it closes
+---@return runnel.Channel<any> ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed
 ---with an error, closed with that error
 function collect.reduce(f, init, ch)
   check.callable(f, "reduce: function")
@@ -72,8 +74,8 @@ end
 ---@param xf runnel.Transducer the transducer
 ---@param f fun(acc: any, v: any): any as for reduce; called as `f(acc)` once at the end
 ---@param init any the first accumulator
----@param ch runnel.Channel the channel, taken from until it closes
----@return runnel.Channel ch a channel of one value, or closed with an error, as for reduce
+---@param ch runnel.Channel<any> the channel, taken from until it closes
+---@return runnel.Channel<any> ch a channel of one value, or closed with an error, as for reduce
 function collect.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
@@ -107,11 +109,11 @@ local function onto(what, ch, next_value, close)
 end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
----@param ch runnel.Channel the channel
+---@param ch runnel.Channel<T> the channel
 ---@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
 ---@param close? boolean false: leave `ch` open afterwards; true or nil: close it, with the error of
 ---an iterator that raises one
----@return runnel.Channel ch a channel that closes when all is copied, or `ch` was closed
+---@return runnel.Channel<any> ch a channel that closes when all is copied, or `ch` was closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
@@ -120,8 +122,9 @@ end
 
 ---A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
 ---to-chan!.
----@param source table|fun(): any as for onto_chan
----@return runnel.Channel ch
+---@generic T
+---@param source T[]|fun(): T? as for onto_chan
+---@return runnel.Channel<T> ch
 function collect.to_chan(source)
   local ch = core.chan()
   onto("to_chan", ch, values_of(source, "to_chan"))

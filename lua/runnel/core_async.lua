@@ -30,7 +30,7 @@ local core_async = {}
 ---@class runnel.core_async.Buffer
 ---@field size integer
 ---@field buf any[] what it holds, as long as no channel has it
----@field ch? runnel.Channel the channel that has it
+---@field ch? runnel.Channel<any> the channel that has it
 
 local FixedBuffer, DroppingBuffer, SlidingBuffer, PromiseBuffer = {}, {}, {}, {}
 local metas = {}
@@ -41,7 +41,9 @@ for class, make in pairs {
 } do
   class.type = "buffer"
   function class.length(self) return self.ch and #self.ch or #self.buf end
+  ---@diagnostic disable-next-line: duplicate-set-field (FixedBuffer has its own)
   function class.full() return false end
+  ---@diagnostic disable-next-line: duplicate-set-field
   function class.remove(self)
     if self.ch then return self.ch:poll() end
     return table.remove(self.buf, 1)
@@ -126,7 +128,7 @@ core_async["buffers"] = {
 ---@param buffer? any a size or a buffer
 ---@param xf? fun(rf: function): function a transducer, which needs a buffer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 core_async["chan"] = function(buffer, xf, ex_handler)
   local inner = native(buffer)
   local ch = core.chan(inner, xf, xf and ex_handler)
@@ -224,7 +226,7 @@ for name, pipeline in pairs {
 end
 
 ---Values for which a predicate is true, and the others.
----@return runnel.Channel[] pair a table of two channels
+---@return runnel.Channel<any>[] pair a table of two channels
 core_async["split"] = function(p, ch, t_buffer, f_buffer)
   return { rn.split(p, ch, native(t_buffer), native(f_buffer)) }
 end
@@ -236,7 +238,7 @@ local MAX_COPIED = 100
 
 ---A channel of the elements of a list, which closes after the last. The first 100 are in its buffer at once.
 ---@param source table|fun(): any a list or an iterator
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 core_async["to-chan!"] = function(source)
   local n = type(source) == "table" and #source or MAX_COPIED + 1
   local ch = core.chan(math.min(n, MAX_COPIED))

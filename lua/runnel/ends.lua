@@ -46,8 +46,8 @@ end
 ---A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
 ---is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing. Now and then it lets
 ---other go blocks run.
----@param from runnel.Channel
----@param to runnel.Channel
+---@param from runnel.Channel<any>
+---@param to runnel.Channel<any>
 ---@return fun(): any, any
 function ends.source(from, to)
   local ops = { to:done(), from }
@@ -66,7 +66,7 @@ end
 
 ---A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
 ---again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler called.
----@param to runnel.Channel
+---@param to runnel.Channel<any>
 ---@param what string for the error handler: who puts
 ---@return fun(value: any): boolean
 function ends.sink(to, what)
@@ -80,7 +80,7 @@ end
 
 ---Closes a channel with the error that has just been taken from another one, if there is one: whoever takes it from
 ---there has heard of it. One that goes no further is reported.
----@param to runnel.Channel|nil|false nothing is closed without one
+---@param to runnel.Channel<any>|nil|false nothing is closed without one
 ---@param err any
 function ends.close(to, err)
   if err ~= nil then pass_on(err, to or nil) end

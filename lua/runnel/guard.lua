@@ -9,28 +9,28 @@ local guard = {}
 
 -- ---- starting ----
 
----@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel, is_reported: boolean)
+---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean)
 
 ---Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody
 ---cancels it (`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then who takes from what it
 ---was to feed would wait for ever; so `give_up(fed, reason, block, is_reported)` is called, in which nothing can wait.
 ---`is_reported`: the error handler (rn.on_error) is about to hear the reason, unless `core.excuse` keeps it from that.
----@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel
+---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = core.moving.go
 
 ---Says for what of the program's a go block was started, and where: it is called so in rn.ps and in messages. Those
 ---that it starts itself are called by the same name. To be called by what the program has called, perhaps by way of
 ---other functions of the library.
----@param block runnel.Channel
+---@param block runnel.Channel<any>
 ---@param what string
----@return runnel.Channel block
+---@return runnel.Channel<any> block
 function guard.started(block, what)
   pcall(core.started, block, what) -- without memory it has no such name; but it has been started
   return block
 end
 
 ---The usual `give_up`: closes a channel with the reason, or without one where there is no memory for that.
----@param ch runnel.Channel|false|nil nothing happens without one
+---@param ch runnel.Channel<any>|false|nil nothing happens without one
 ---@param reason any
 function guard.close(ch, reason)
   if ch and not pcall(close, ch, reason) then close(ch) end

@@ -37,13 +37,13 @@ local core = {}
 ---not park
 ---@param ex_handler? fun(err: any): any gets the error of the transducer; what it returns, if not nil, is added
 ---instead. Without it the error goes to rn.on_error
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function core.chan(buffer, xf, ex_handler) end
 
 ---Makes a channel that keeps its first value, for every taker, for ever. Source: core.async's promise-chan.
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function core.promise_chan(xf, ex_handler) end
 
 ---A buffer of n values; when it is full, puts wait. The same as the number n for rn.chan. Source: core.async's buffer.
@@ -76,9 +76,10 @@ function core.is_chan(v) end
 
 ---Starts a go block: a coroutine that runs a function. It begins once the caller parks or waits, after those that are
 ---ready already. Source: core.async's go.
----@param f fun(...: any): any
+---@generic R
+---@param f fun(...: any): R|any, ...: any
 ---@param ... any its arguments
----@return runnel.Channel result gets the first result unless that is nil, then closes; closes with the error if f
+---@return runnel.Channel<R> result gets the first result unless that is nil, then closes; closes with the error if f
 ---raises
 function core.go(f, ...) end
 
@@ -91,7 +92,7 @@ function core.sleep(ms) end
 
 ---Cancels a go block: withdraws the operation in which it waits, and raises the reason there. One that does not wait,
 ---or whose operation has completed, gets it where it waits next: nothing is undone.
----@param result runnel.Channel its result channel, from rn.go
+---@param result runnel.Channel<any> its result channel, from rn.go
 ---@param reason? any the error that it gets; by default "cancelled"
 ---@return boolean alive false when there is nothing left to cancel
 function core.cancel(result, reason) end
@@ -99,7 +100,7 @@ function core.cancel(result, reason) end
 ---A channel that closes after a time. Requests within 10 ms of each other share one, so never close it. Source:
 ---core.async's timeout.
 ---@param ms number
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function core.timeout(ms) end
 
 ---The time since some moment: monotonic, or virtual in a simulation.
@@ -117,23 +118,31 @@ function core.rename(name) end
 
 ---Does exactly one of several operations; waits until one can be done, unless there is a default. Source: core.async's
 ---alts!.
----@param ops (runnel.Channel|table)[] channels to take from, and `{channel, value}` to put
+---@param ops (runnel.Channel<any>|table)[] channels to take from, and `{channel, value}` to put
 ---@param opts? runnel.Option
 ---@return any value what was taken, or whether the put was done, or the default
----@return runnel.Channel|"default" port the channel
+---@return runnel.Channel<any>|"default" port the channel
 ---@return any err with which the channel was closed, where value is nil
 function core.alts(ops, opts) end
 
 ---Like alts, with the number of the operation for the channel.
----@param ops (runnel.Channel|table)[]
+---@param ops (runnel.Channel<any>|table)[]
 ---@param opts? runnel.Option
 ---@return any value
----@return integer|"default" i
+---@return any i the number, or "default"
 ---@return any err
 function core.alts_index(ops, opts) end
 
+---Puts a value on the channels of a list, up to one for which `offer` is needed: one that is closed or full, or whose
+---put may run Lua code. For runnel.mult.
+---@param chs runnel.Channel<any>[]
+---@param v any not nil
+---@param i integer the position of the first
+---@return integer next the position of that channel; `#chs + 1` when all have got the value
+function core.offer_each(chs, v, i) end
+
 ---Puts the lines of a text that end in it, without their newlines, as long as that can be done at once. For runnel.uv.
----@param ch runnel.Channel
+---@param ch runnel.Channel<string>
 ---@param text string
 ---@param from integer the position of the first
 ---@return integer next the position after the last one that was put
@@ -169,6 +178,7 @@ function core.on_error(f) end
 ---callbacks
 ---@field alive fun(self: runnel.Driver): boolean whether it waits for anything that may still happen
 ---@field wake? fun(self: runnel.Driver) ends a wait from elsewhere
+---@field luv? boolean it runs luv's loop: for runnel.uv
 
 ---Sets how the scheduler waits when nothing is ready.
 ---@param d? runnel.Driver nil restores the built-in one, which sleeps
@@ -183,10 +193,10 @@ function core.driver(d) end
 ---@field state string "running", "ready" or "parked"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
 ---@field where? string the line of the program at which it waits; of those that the library starts, which started them
----@field channel? runnel.Channel the channel on which it waits
----@field channels? runnel.Channel[] those of an alts
+---@field channel? runnel.Channel<any> the channel on which it waits
+---@field channels? runnel.Channel<any>[] those of an alts
 ---@field waited? number for how many ms it has waited, to about a millisecond
----@field result runnel.Channel its result channel
+---@field result runnel.Channel<any> its result channel
 
 ---Lists the go blocks.
 ---@return runnel.GoBlock[]
@@ -202,39 +212,45 @@ function core.guarded(guard, f, ...) end
 
 ---The result channel of the go block that runs, or nil outside any. Raises where it could not wait.
 ---@param what string the name of the operation that wants to
----@return runnel.Channel? result
+---@return runnel.Channel<any>? result
 function core.self(what) end
 
+---Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
+---@param ch runnel.Channel<any>
+---@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
+---@return fun()? before the function that was set before
+function core.on_close(ch, f) end
+
 ---Waits until a channel closes, on which nothing is put.
----@param ch runnel.Channel
+---@param ch runnel.Channel<any>
 function core.join(ch) end
 
 ---Whether the go block has ended.
----@param result runnel.Channel
+---@param result runnel.Channel<any>
 ---@return boolean
 function core.has_ended(result) end
 
 ---Whether an error is what the go block was cancelled with.
----@param result runnel.Channel
+---@param result runnel.Channel<any>
 ---@param err any
 ---@return boolean
 function core.is_cancellation(result, err) end
 
 ---Makes an error count as what the go block was cancelled with: the error handler will not hear of it.
----@param result runnel.Channel
+---@param result runnel.Channel<any>
 ---@param err any
 function core.excuse(result, err) end
 
 ---Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it:
 ---it is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
 ---@param err any
----@param ch? runnel.Channel nil: it goes no further, and is reported
+---@param ch? runnel.Channel<any> nil: it goes no further, and is reported
 function core.pass_on(err, ch) end
 
 ---Says for what of the program's the library has started a go block: the line of the program that is running is kept.
----@param block runnel.Channel its result channel
+---@param block runnel.Channel<any> its result channel
 ---@param what string what the program has called
----@return runnel.Channel block
+---@return runnel.Channel<any> block
 function core.started(block, what) end
 
 ---Says that the file of the caller, and those in the directory of its name, are the library's.
@@ -314,24 +330,24 @@ core.moving = {}
 ---@param fed any its first argument
 ---@param f function
 ---@param ... any
----@return runnel.Channel result
+---@return runnel.Channel<any> result
 function core.moving.go(give_up, fed, f, ...) end
 
 ---Takes a value; waits until there is one.
----@param ch runnel.Channel
+---@param ch runnel.Channel<any>
 ---@return any v
 ---@return any err
 function core.moving.take(ch) end
 
 ---Takes a value if there is one now and `to` is open.
----@param ch runnel.Channel
----@param to runnel.Channel what the value is meant for
+---@param ch runnel.Channel<any>
+---@param to runnel.Channel<any> what the value is meant for
 ---@return any v
 ---@return any err
 function core.moving.poll(ch, to) end
 
 ---Puts a value; waits until it is accepted.
----@param ch runnel.Channel
+---@param ch runnel.Channel<any>
 ---@param v any
 ---@return boolean done
 function core.moving.put(ch, v) end
@@ -340,7 +356,7 @@ function core.moving.put(ch, v) end
 function core.moving.turn() end
 
 ---alts that gives the number of the operation; never lets others run where one is ready.
----@param ops table[]|runnel.Channel[]
+---@param ops table[]|runnel.Channel<any>[]
 ---@param opts? { priority?: boolean, nowait?: boolean }
 ---@return any value
 ---@return integer|string operation
@@ -373,38 +389,41 @@ function core.moving.is_cancelled(err) end
 ---    #ch                         -- values in the buffer
 ---    tostring(ch)                -- "chan: jobs (3/10, 2 puts waiting)"
 ---
----@class runnel.Channel: userdata
+---In annotations, `runnel.Channel<T>` is a channel of values of the type T.
+---@class runnel.Channel<T>: userdata
 ---@operator len: integer
----@operator call: any
+---@operator call(): T?
 local Channel = {}
 
 ---Takes a value; waits until there is one. Source: core.async's <!.
----@return any v nil once the channel is closed and drained
+---@return T? v nil once the channel is closed and drained
 ---@return any err with which it was closed, if it was
 function Channel:take() end
 
 ---Puts a value; waits until it is taken or there is room in the buffer. Source: core.async's >!.
----@param v any not nil
+---@param v T not nil
 ---@return boolean done false when the channel is closed
 function Channel:put(v) end
 
 ---Takes a value if there is one now. Source: core.async's poll!.
----@return any v nil if there is none
+---@return T? v nil if there is none
 ---@return any err with which the channel was closed, if it was
 function Channel:poll() end
 
 ---Puts a value if that can be done now. Source: core.async's offer!.
----@param v any not nil
+---@param v T not nil
 ---@return boolean? done nil when it cannot be done now, false when the channel is closed
 function Channel:offer(v) end
 
 ---Takes a value and calls a function with it, without waiting. Source: core.async's take!.
----@param f fun(v: any, err: any) it must not park
+---@generic T
+---@param self runnel.Channel<T>
+---@param f fun(v?: T, err: any) it must not park
 ---@param on_caller? boolean whether f may be called before take_async returns; default true
 function Channel:take_async(f, on_caller) end
 
 ---Puts a value and calls a function when that is done, without waiting. Source: core.async's put!.
----@param v any not nil
+---@param v T not nil
 ---@param f? fun(done: boolean) it must not park
 ---@param on_caller? boolean whether f may be called before put_async returns; default true
 ---@return boolean open false when the channel is closed already
@@ -421,7 +440,7 @@ function Channel:closed() end
 
 ---A channel that closes when this one does, even while values are left in it: to wait for its end without taking from
 ---it.
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function Channel:done() end
 
 ---Numbers about the channel.
@@ -430,8 +449,8 @@ function Channel:stats() end
 
 ---Names the channel, for tostring and for messages; without an argument, returns its name.
 ---@param s string
----@return runnel.Channel ch itself, so that calls chain
----@overload fun(self: runnel.Channel): string?
+---@return runnel.Channel<T> ch itself, so that calls chain
+---@overload fun(self: runnel.Channel<T>): string?
 function Channel:name(s) end
 
 return core

@@ -21,12 +21,12 @@ local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
 ---@field solo? boolean let only inputs come through that have this
 
 ---@class runnel.Mix
----@field out runnel.Channel the channel
----@field inputs table<runnel.Channel, runnel.MixState> by channel
----@field order runnel.Channel[] the inputs in the order in which they came
+---@field out runnel.Channel<any> the channel
+---@field inputs table<runnel.Channel<any>, runnel.MixState> by channel
+---@field order runnel.Channel<any>[] the inputs in the order in which they came
 ---@field mode "mute"|"pause" what happens to others than soloed inputs
 ---@field changed boolean any of this has changed
----@field change runnel.Channel a channel that tells the go block so, if it waits
+---@field change runnel.Channel<any> a channel that tells the go block so, if it waits
 local Mix = {}
 Mix.__index = Mix
 Mix.__name = "runnel.mix"
@@ -115,7 +115,7 @@ local mix = {}
 ---Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does
 ---not close the channel, unless it fails itself; it ends when that is closed, and takes nothing any more. Source:
 ---core.async's mix, which goes on taking, and loses values, until it has one to put.
----@param out runnel.Channel the channel
+---@param out runnel.Channel<any> the channel
 ---@return runnel.Mix
 function mix.mix(out)
   check.chan(out, "mix: channel")
@@ -128,7 +128,7 @@ end
 
 ---Adds an input. It leaves when it closes. Source: core.async's admix.
 ---@param m runnel.Mix
----@param ch runnel.Channel the channel; one that is an input already loses its state
+---@param ch runnel.Channel<any> the channel; one that is an input already loses its state
 function mix.admix(m, ch)
   check.object(m, Mix, "a mix", "admix")
   check.chan(ch, "admix: channel")
@@ -139,7 +139,7 @@ end
 
 ---Removes an input. Source: core.async's unmix.
 ---@param m runnel.Mix
----@param ch runnel.Channel the channel; nothing happens if it is no input
+---@param ch runnel.Channel<any> the channel; nothing happens if it is no input
 function mix.unmix(m, ch)
   check.object(m, Mix, "a mix", "unmix")
   check.chan(ch, "unmix: channel")
@@ -192,7 +192,7 @@ end
 ---Changes the states of any inputs at once. What a state does not name stays as it was; channels that are no inputs
 ---become some. Source: core.async's toggle.
 ---@param m runnel.Mix
----@param states table<runnel.Channel, runnel.MixState> by channel
+---@param states table<runnel.Channel<any>, runnel.MixState> by channel
 function mix.toggle(m, states)
   check.object(m, Mix, "a mix", "toggle")
   check.table(states, "toggle: states")

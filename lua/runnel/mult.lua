@@ -16,13 +16,13 @@ local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
 ---@class runnel.Mult
----@field source runnel.Channel the channel
----@field taps table<runnel.Channel, runnel.Tap> by channel
+---@field source runnel.Channel<any> the channel
+---@field taps table<runnel.Channel<any>, runnel.Tap> by channel
 ---@field first? runnel.Tap the list of taps, in the order in which they were made
 ---@field last? runnel.Tap
----@field chs? runnel.Channel[] their channels in that order; nil when they have changed
+---@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed
 ---@field pending integer taps whose go blocks are still delivering the last value
----@field delivered runnel.Channel a channel that gets true when none is pending any more
+---@field delivered runnel.Channel<any> a channel that gets true when none is pending any more
 ---@field on_empty? fun() called when the last tap has gone
 ---@field ended boolean the source has closed,
 ---@field reason any with this error
@@ -31,10 +31,10 @@ Mult.__index = Mult
 Mult.__name = "runnel.mult"
 
 ---@class runnel.Tap
----@field ch runnel.Channel the channel
+---@field ch runnel.Channel<any> the channel
 ---@field close? boolean whether to close it with the source; nil means true
 ---@field mult runnel.Mult
----@field work runnel.Channel a channel for the value that its go block is to deliver; closed when the tap has gone
+---@field work runnel.Channel<any> a channel for the value that its go block is to deliver; closed when the tap has gone
 ---@field busy boolean it is delivering one
 ---@field next? runnel.Tap
 ---@field prev? runnel.Tap
@@ -190,7 +190,7 @@ local mult = {}
 
 ---Makes a mult of a channel: an object with the methods tap, untap and untap_all. Nobody else should take from the
 ---channel. Source: core.async's mult.
----@param ch runnel.Channel the channel; when it closes, so do the taps, with its error if it has one
+---@param ch runnel.Channel<any> the channel; when it closes, so do the taps, with its error if it has one
 ---@return runnel.Mult
 function mult.mult(ch)
   check.chan(ch, "mult: channel")
@@ -204,10 +204,11 @@ end
 ---Copies all further values of a mult onto a channel, until that is closed or untapped. Tapping once more with the same
 ---channel changes `close`. Source: core.async's tap; other than there, a closed channel leaves at once, whether or not
 ---a value comes, and tapping a mult whose source has closed closes the channel.
+---@generic T
 ---@param m runnel.Mult
----@param ch runnel.Channel the channel
+---@param ch runnel.Channel<T> the channel
 ---@param close? boolean false: leave it open when the source closes; true or nil: close it
----@return runnel.Channel ch
+---@return runnel.Channel<T> ch
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
   check.chan(ch, "tap: channel")
@@ -232,7 +233,7 @@ end
 ---Ends a tap: its channel stays open and gets no further value, nor one that waits for room in it. Source: core.async's
 ---untap; other than there the mult does not wait for a value that is on its way to the channel.
 ---@param m runnel.Mult
----@param ch runnel.Channel the channel; nothing happens if it is no tap
+---@param ch runnel.Channel<any> the channel; nothing happens if it is no tap
 function mult.untap(m, ch)
   check.object(m, Mult, "a mult", "untap")
   check.chan(ch, "untap: channel")

@@ -27,11 +27,11 @@ end
 
 ---Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as
 ---soon as `to` is closed, so that nothing is taken and lost.
----@param from runnel.Channel the channel to take from
----@param to runnel.Channel the channel to put on
+---@param from runnel.Channel<any> the channel to take from
+---@param to runnel.Channel<T> the channel to put on
 ---@param close? boolean false: leave `to` open when `from` closes; true or nil: close it, with the error of `from`
 ---if it has one
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
   check.chan(to, "pipe: to")
@@ -93,9 +93,10 @@ local function gather(ops, out)
 end
 
 ---All values of several channels on one, in the order in which they come. Source: core.async's merge.
----@param chs runnel.Channel[] the channels
----@param buf? any the buffer of the result, as for rn.chan
----@return runnel.Channel ch closes when all of them have closed, with the first error among theirs
+---@generic T
+---@param chs runnel.Channel<T>[] the channels
+---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan
+---@return runnel.Channel<T> ch closes when all of them have closed, with the first error among theirs
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")

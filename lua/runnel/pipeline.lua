@@ -92,11 +92,11 @@ local IDLE = 100
 
 ---A go block that leads or has led.
 ---@class runnel.Lead
----@field block runnel.Channel its result channel
----@field to runnel.Channel where the results go, for its name
----@field result? runnel.Channel that of its job; nil while it leads or is idle
+---@field block runnel.Channel<any> its result channel
+---@field to runnel.Channel<any> where the results go, for its name
+---@field result? runnel.Channel<any> that of its job; nil while it leads or is idle
 ---@field idle boolean
----@field turn? runnel.Channel a channel on which it gets the lead
+---@field turn? runnel.Channel<any> a channel on which it gets the lead
 
 -- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
 -- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
@@ -221,8 +221,8 @@ end
 
 ---A go block that leads, or delivers the results of a job.
 ---@class runnel.Worker
----@field result? runnel.Channel that of its job; nil while it leads
----@field starter? runnel.Channel the go block that calls af for it
+---@field result? runnel.Channel<any> that of its job; nil while it leads
+---@field starter? runnel.Channel<any> the go block that calls af for it
 
 -- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
 -- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
@@ -292,17 +292,18 @@ local OPTIONS = { window = true, ex_handler = true }
 
 ---Runs an asynchronous function over the values of a channel, at most n at a time, with the results in the order of the
 ---values. Source: core.async's pipeline-async, with exact parallelism.
+---@generic V, T
 ---@param n integer jobs at a time, from 1
----@param to runnel.Channel the channel for the results
----@param af fun(value: any, result: runnel.Channel) starts a job: puts any number of results on the channel
+---@param to runnel.Channel<T> the channel for the results
+---@param af fun(value: V, result: runnel.Channel<T>) starts a job: puts any number of results on the channel
 ---`result` and closes it, with an error if the job has failed. An error that it raises ends the job, too. It may park,
 ---and need not start a go block. One that it starts must close `result` however it ends, for example with
 ---`local result <close> = result`
----@param from runnel.Channel the channel of values
+---@param from runnel.Channel<V> the channel of values
 ---@param close? boolean false: leave `to` open when all is done; true or nil: close it, with the error of `from` if it
 ---has one
 ---@param opts? runnel.PipelineOptions
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline_async(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async: n")
   check.chan(to, "pipeline_async: to")
@@ -318,13 +319,14 @@ end
 
 ---Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
 ---the article on pipeline-async's off-by-two error.
+---@generic V, T
 ---@param n integer
----@param to runnel.Channel
----@param af fun(value: any, result: runnel.Channel)
----@param from runnel.Channel
+---@param to runnel.Channel<T>
+---@param af fun(value: V, result: runnel.Channel<T>)
+---@param from runnel.Channel<V>
 ---@param close? boolean
 ---@param opts? runnel.PipelineOptions
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.integer(n, 1, "pipeline_async_unordered: n")
   check.chan(to, "pipeline_async_unordered: to")
@@ -337,13 +339,14 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
 end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
+---@generic T
 ---@param n integer values under way at a time, from 1; with one thread it decides only how far it runs ahead
----@param to runnel.Channel the channel for the results
+---@param to runnel.Channel<T> the channel for the results
 ---@param xf runnel.Transducer the transducer; it must not park
----@param from runnel.Channel the channel of values
+---@param from runnel.Channel<any> the channel of values
 ---@param close? boolean false: leave `to` open at the end; true or nil: close it
 ---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
----@return runnel.Channel to
+---@return runnel.Channel<T> to
 function pipeline.pipeline(n, to, xf, from, close, ex_handler)
   check.integer(n, 1, "pipeline: n")
   check.chan(to, "pipeline: to")

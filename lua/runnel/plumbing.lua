@@ -44,12 +44,13 @@ end
 ---split. Other than there, what is meant for a channel that has been closed is dropped and the other one goes on; when
 ---both are closed, nothing is taken any more. Where the predicate raises the value is dropped, and the error handler
 ---(rn.on_error) told.
----@param pred fun(v: any): any false and nil are false
----@param ch runnel.Channel the channel to take from
+---@generic T
+---@param pred fun(v: T): any false and nil are false
+---@param ch runnel.Channel<T> the channel to take from
 ---@param yes_buf? runnel.BufferLike the buffer of the first result, as for rn.chan; default none
 ---@param no_buf? runnel.BufferLike the buffer of the second
----@return runnel.Channel yes closes when `ch` does, with its error if it has one
----@return runnel.Channel no likewise
+---@return runnel.Channel<T> yes closes when `ch` does, with its error if it has one
+---@return runnel.Channel<T> no likewise
 function plumbing.split(pred, ch, yes_buf, no_buf)
   check.callable(pred, "split: predicate")
   check.chan(ch, "split: channel")
@@ -110,10 +111,11 @@ end
 ---Other than there, one channel that has closed ends it even if another one has nothing to give, and if it has closed
 ---before, nothing is taken from the others; closing the result ends it as well. Where the function raises or gives nil,
 ---these values are dropped, and the error handler (rn.on_error) told.
----@param f fun(...: any): any gets one value of each channel
----@param chs runnel.Channel[] the channels
+---@generic R
+---@param f fun(...: any): R gets one value of each channel
+---@param chs runnel.Channel<any>[] the channels
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
----@return runnel.Channel ch closes when any of the channels has closed, with its error if it has one
+---@return runnel.Channel<R> ch closes when any of the channels has closed, with its error if it has one
 function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
@@ -134,10 +136,11 @@ end
 
 ---The first n values of a channel, from which no more is taken. Source: core.async's take; other than there, closing
 ---the result ends it.
+---@generic T
 ---@param n integer from 0
----@param ch runnel.Channel the channel
+---@param ch runnel.Channel<T> the channel
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
----@return runnel.Channel ch closes after n values, or when `ch` does, with its error if it has one
+---@return runnel.Channel<T> ch closes after n values, or when `ch` does, with its error if it has one
 function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
@@ -148,8 +151,9 @@ end
 
 ---A channel to take from instead of from several; of those that are ready, each is equally likely. Source: core.async's
 ---lab, multiplex, which is no channel; this one takes one value ahead.
----@param ... runnel.Channel the channels
----@return runnel.Channel ch closes when all of them have closed; at once if there are none
+---@generic T
+---@param ... runnel.Channel<T> the channels
+---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
 function plumbing.multiplex(...)
   local chs = { ... }
   for i = 1, select("#", ...) do check.chan(chs[i], "multiplex: channel " .. i) end
@@ -158,9 +162,10 @@ end
 
 ---A channel to put on instead of on several. The next value is accepted when all have accepted the last one. Source:
 ---core.async's lab, broadcast, which is no channel.
----@param ... runnel.Channel the channels. One that is closed leaves; closing the result closes them, with its error
+---@generic T
+---@param ... runnel.Channel<T> the channels. One that is closed leaves; closing the result closes them, with its error
 ---if it has one
----@return runnel.Channel ch closes when all of them have closed; at once if there are none
+---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
 function plumbing.broadcast(...)
   local chs = { ... }
   for i = 1, select("#", ...) do check.chan(chs[i], "broadcast: channel " .. i) end

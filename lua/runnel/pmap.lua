@@ -453,10 +453,10 @@ end
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
 ---@param f fun(v: T): R? the job; or an object that can be called
----@param from runnel.Channel|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is called
----for values until it gives nil, and may park
+---@param from runnel.Channel<T>|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is
+---called for values until it gives nil, and may park
 ---@param opts? runnel.PmapOptions
----@return runnel.Channel results closes when `from` does and all is done, with the error of `from` if it has one
+---@return runnel.Channel<R> results closes when `from` does and all is done, with the error of `from` if it has one
 function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, opts) end
 
 ---Like pmap, with the results in the order in which they come, so that a slow job holds nobody up. An error without a
@@ -464,9 +464,9 @@ function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, op
 ---@generic T, R
 ---@param n integer
 ---@param f fun(v: T): R?
----@param from runnel.Channel|T[]|fun(): T?
+---@param from runnel.Channel<T>|T[]|fun(): T?
 ---@param opts? runnel.PmapOptions without `window`
----@return runnel.Channel results
+---@return runnel.Channel<any> results
 function pmap.pmap_unordered(n, f, from, opts) return checked("pmap_unordered", false, n, f, from, opts) end
 
 return pmap

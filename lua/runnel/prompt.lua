@@ -123,6 +123,7 @@ local function make_room(path)
     conn:close()
     return false, path .. " is in use by another program"
   end
+  ---@cast err string
   if not err:find "ECONNREFUSED" then return false, err end
   return fs.fs_unlink(path)
 end
@@ -153,11 +154,14 @@ function prompt.listen(place, env)
   if env ~= nil then check.table(env, "listen: env") end
   local clients, where, err
   if is_port then
+    ---@cast place integer
     clients, where, err = uv.listen("127.0.0.1", place)
   else
+    ---@cast place string
     clients, where, err = listen_private(place)
   end
   if not where then return nil, err end
+  ---@cast clients -?
   local open = {}
   core.go(function()
     for conn in clients do
@@ -173,7 +177,7 @@ function prompt.listen(place, env)
     clients:close()
     for conn in pairs(open) do conn:close() end
   end
-  return setmetatable(self, { __close = self.close })
+  return (setmetatable(self, { __close = self.close }))
 end
 
 return prompt

@@ -16,20 +16,23 @@ local mult = require "runnel.mult"
 local take = core.moving.take
 
 ---@class runnel.Pub
----@field source runnel.Channel the channel
+---@field source runnel.Channel<any> the channel
 ---@field topic_fn fun(v: any): any
 ---@field buf_fn? fun(topic: any): runnel.BufferLike?
 ---@field topics table<any, runnel.Topic> those that have a subscriber
 ---@field count integer topics there have been
 ---@field ended boolean the source has closed,
 ---@field reason any with this error
+---@field sub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>, close?: boolean): runnel.Channel<any>
+---@field unsub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>)
+---@field unsub_all fun(self: runnel.Pub, topic?: any)
 local Pub = {}
 Pub.__index = Pub
 Pub.__name = "runnel.pub"
 
 ---@class runnel.Topic
 ---@field number integer in the order in which they were made
----@field ch runnel.Channel its channel
+---@field ch runnel.Channel<any> its channel
 ---@field put fun(value: any): boolean puts on it
 ---@field mult runnel.Mult of that channel; its taps are the subscribers
 
@@ -90,7 +93,7 @@ local pub = {}
 
 ---Makes a publication of a channel: an object with the methods sub, unsub and unsub_all. Nobody else should take from
 ---the channel. Source: core.async's pub.
----@param ch runnel.Channel the channel; when it closes, so do the subscribers, with its error if it has one
+---@param ch runnel.Channel<any> the channel; when it closes, so do the subscribers, with its error if it has one
 ---@param topic_fn fun(v: any): any the topic of a value. Where it raises or gives nil the value is dropped, and the
 ---error handler (rn.on_error) told
 ---@param buf_fn? fun(topic: any): runnel.BufferLike? the buffer of a topic's channel, as for rn.chan; default none
@@ -108,11 +111,12 @@ end
 
 ---Subscribes a channel to a topic, until it is closed or unsubscribed. Subscribing once more changes `close`. Source:
 ---core.async's sub; other than there, subscribing to a pub whose source has closed closes the channel.
+---@generic T
 ---@param p runnel.Pub
 ---@param topic any not nil; what `topic_fn` gives is compared as keys of a table are
----@param ch runnel.Channel the channel
+---@param ch runnel.Channel<T> the channel
 ---@param close? boolean false: leave it open when the source closes; true or nil: close it
----@return runnel.Channel ch
+---@return runnel.Channel<T> ch
 function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
   check.key(topic, "sub: topic")
@@ -137,7 +141,7 @@ end
 ---than there, the topic goes with its last subscriber.
 ---@param p runnel.Pub
 ---@param topic any
----@param ch runnel.Channel the channel; nothing happens if it has not subscribed
+---@param ch runnel.Channel<any> the channel; nothing happens if it has not subscribed
 function pub.unsub(p, topic, ch)
   check.object(p, Pub, "a pub", "unsub")
   check.key(topic, "unsub: topic")

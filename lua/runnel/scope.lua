@@ -20,17 +20,18 @@ local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed
 local UNTOLD = "not enough memory: a go block has ended, and could not tell its scope"
 
 ---@class runnel.Scope
----@field private members table<integer, runnel.Channel|false> number -> result channel of a go block that has not ended
----@field private started integer how many have been started
----@field private living integer how many of them have not ended
----@field private over boolean nothing more can be started
----@field private idle runnel.Channel closes when all have ended, and the timer, too
----@field private timer runnel.Channel|false the result channel of the go block that waits for the timeout
----@field private cancelled boolean
----@field private reason any why it was cancelled
----@field private raises boolean whether that is an error of the scope as a whole
----@field private results table|false what the body has returned
----@field private body_error any or raised
+---@field package members table<integer, runnel.Channel<any>|false> number -> result channel of a go block that has not
+---ended
+---@field package started integer how many have been started
+---@field package living integer how many of them have not ended
+---@field package over boolean nothing more can be started
+---@field package idle runnel.Channel<any> closes when all have ended, and the timer, too
+---@field package timer runnel.Channel<any>|false the result channel of the go block that waits for the timeout
+---@field package cancelled boolean
+---@field package reason any why it was cancelled
+---@field package raises boolean whether that is an error of the scope as a whole
+---@field package results table|false what the body has returned
+---@field package body_error any or raised
 local Scope = {}
 Scope.__index = Scope
 Scope.__name = "scope"
@@ -75,6 +76,10 @@ local function go_block_failed(s, result, err)
 end
 
 -- The guard of a go block.
+---@class runnel.Guard
+---@field scope runnel.Scope
+---@field number integer of its go block in the scope
+---@field ok boolean the function has returned
 local Guard = {}
 Guard.__index = Guard
 
@@ -98,9 +103,11 @@ function Guard:__close(err)
   if not ok then error(failure, 0) end
 end
 
+---@overload fun(self: runnel.Guard, err: any)
 function Guard:failed() end -- luacheck: no unused
 
 -- That of the body.
+---@class runnel.BodyGuard: runnel.Guard
 local BodyGuard = setmetatable({ __close = Guard.__close }, Guard)
 BodyGuard.__index = BodyGuard
 
@@ -170,9 +177,10 @@ end
 
 ---Starts a go block, which the scope waits for. If the scope has been cancelled it begins nevertheless, so that it
 ---can take care of what it was given, and is cancelled where it waits for the first time.
----@param f fun(...): any the function
+---@generic R
+---@param f fun(...: any): R|any, ...: any the function
 ---@param ... any its arguments
----@return runnel.Channel result as of rn.go
+---@return runnel.Channel<R> result as of rn.go
 function Scope:go(f, ...)
   check.object(self, Scope, "a scope", "scope:go")
   check.callable(f, "scope:go")

@@ -59,12 +59,12 @@ local driver = {}
 ---A channel that closes when a socket can be read, or accepts, without waiting; with the error "closed" when it is
 ---closed here first.
 ---@param sock table a socket of LuaSocket's
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function driver.readable(sock) return (watch(reading, sock, "readable")) end
 
 ---A channel that closes when a socket can be written, or is connected, without waiting; likewise.
 ---@param sock table a socket of LuaSocket's
----@return runnel.Channel ch
+---@return runnel.Channel<any> ch
 function driver.writable(sock) return (watch(writing, sock, "writable")) end
 
 function driver:wait(ms) -- luacheck: ignore self

@@ -16,6 +16,7 @@ local function compile(text)
   local err
   f, err = load(text, "=stdin", "t")
   if f then return f end
+  ---@cast err string
   return nil, err:find "<eof>$" and "incomplete" or err
 end
 

@@ -38,7 +38,7 @@ end
 ---Signals that the program gets, as a channel of their names. Until it is closed they do nothing else. A signal that
 ---nobody takes waits.
 ---@param ... string their names, as in `uv.signal("int", "term")`
----@return runnel.Channel names as given
+---@return runnel.Channel<string> names as given
 function event.signal(...)
   local wanted = {}
   for i = 1, math.max(1, select("#", ...)) do
@@ -106,7 +106,7 @@ end
 ---Changes of a file, or of the files in a directory, as a channel of what has happened. What happens to one file while
 ---nobody takes becomes one change. Closing the channel ends the watch.
 ---@param path string
----@return runnel.Channel changes of runnel.uv.Change; closes with an error where the path cannot be watched
+---@return runnel.Channel<runnel.uv.Change> changes closes with an error where the path cannot be watched
 function event.watch(path)
   if type(path) ~= "string" then
     error("watch: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
@@ -138,7 +138,7 @@ end
 ---Ticks at a fixed rate, as a channel of their numbers, from 1. A tick waits until it is taken, and those that would
 ---come meanwhile are left out.
 ---@param ms number from one to the next
----@return runnel.Channel numbers
+---@return runnel.Channel<integer> numbers
 function event.ticker(ms)
   if type(ms) ~= "number" or not (ms > 0 and ms < math.huge) then
     error("ticker: a number of ms above 0 expected, got " .. tostring(ms), 2)

@@ -93,7 +93,7 @@ local file = {}
 ---A file, a named pipe, a device or a descriptor, as a channel of strings of any size. It is read while somebody takes.
 ---Closing the channel closes the file, unless it is standard input.
 ---@param where string|integer its path, or a file descriptor
----@return runnel.Channel chunks closes at the end, or with an error
+---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
   check_place(where, "read")
   loop.check_time "read"
@@ -104,7 +104,7 @@ end
 
 ---The same by lines, without their newlines.
 ---@param where string|integer
----@return runnel.Channel lines
+---@return runnel.Channel<string> lines
 function file.lines(where)
   check_place(where, "lines")
   loop.check_time "lines"
@@ -114,7 +114,7 @@ function file.lines(where)
 end
 
 ---Standard input, as a channel of strings: read(0). For lines of it there is lines(0).
----@return runnel.Channel chunks
+---@return runnel.Channel<string> chunks
 function file.stdin()
   loop.check_time "stdin"
   return file.read(0)
@@ -202,11 +202,11 @@ end
 
 ---Writes the values of a channel, strings, to a file, a named pipe or a descriptor, until the channel closes.
 ---@param where string|integer a path, or a file descriptor, which will be closed unless it is standard output or error
----@param ch runnel.Channel closed when nothing more can be written, with the error
+---@param ch runnel.Channel<any> closed when nothing more can be written, with the error
 ---@param opts? { append?: boolean, lines?: boolean } `append`: to what the file holds, which else is lost; `lines`:
 ---each value gets a newline
----@return runnel.Channel result of one value, how many bytes were written; or closed with the error that ended it.
----Closing it ends the writing.
+---@return runnel.Channel<integer> result of one value, how many bytes were written; or closed with the error that ended
+---it. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")

@@ -162,8 +162,8 @@ local follow = {}
 ---@param path string
 ---@param opts? { last?: integer } `last`: begin with so many of the lines that there are, 0 for none but new ones; by
 ---default with all of them
----@return runnel.Channel lines without their newlines; closes with an error where there is something that cannot be
----read, or no file. Closing it ends the following.
+---@return runnel.Channel<string> lines without their newlines; closes with an error where there is something that
+---cannot be read, or no file. Closing it ends the following.
 function follow.follow(path, opts)
   if type(path) ~= "string" then
     error("follow: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)

@@ -14,7 +14,7 @@ local lines = {}
 local AHEAD = 128
 
 ---A channel for lines.
----@return runnel.Channel
+---@return runnel.Channel<string>
 function lines.chan() return core.chan(AHEAD) end
 
 -- A function that puts a line, and gives false once the channel is closed, even while it waits: nobody may ever take
@@ -30,7 +30,7 @@ end
 
 ---A function that puts the lines of chunks on a channel, without their newlines. Called with nil it puts what is left,
 ---a last line without one. It parks, and returns false once the channel is closed.
----@param out runnel.Channel
+---@param out runnel.Channel<string>
 ---@return fun(chunk: string?): boolean
 function lines.splitter(out)
   local put = putter(out)
@@ -64,8 +64,8 @@ function lines.splitter(out)
 end
 
 ---Puts the lines of a channel of chunks on another one, until either closes, and with it the other.
----@param chunks runnel.Channel
----@param out runnel.Channel
+---@param chunks runnel.Channel<string>
+---@param out runnel.Channel<string>
 function lines.split(chunks, out)
   local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
   local chunk, err
@@ -82,8 +82,8 @@ local function close_both(pair, reason)
 end
 
 ---The lines of a channel of chunks. Closing the one closes the other.
----@param chunks runnel.Channel
----@return runnel.Channel
+---@param chunks runnel.Channel<string>
+---@return runnel.Channel<string>
 function lines.of(chunks)
   local out = lines.chan()
   guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out), "lines")

@@ -5,6 +5,8 @@ local need = require "runnel.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
 
+---@class runnel.uv.loop
+---@field uv any luv
 ---@field over boolean the Lua state is closing
 local loop = { over = false }
 

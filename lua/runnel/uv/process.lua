@@ -27,16 +27,27 @@ local running = setmetatable({}, { __mode = "v" })
 ---A process, as spawn returns it. Of an output that nobody has asked for yet only the last 64 KB are kept.
 ---@class runnel.uv.Process
 ---@field pid? integer nil when it could not be started; of a detached one also the number of its process group
----@field exit runnel.Channel a promise of its runnel.uv.Status, or closed with the error that kept it from starting
----@field stdin? runnel.Channel what it reads; close it to end that
----@field stdout? runnel.Channel what it writes, chunks or lines; closes when it has ended
----@field stderr? runnel.Channel likewise
+---@field exit runnel.Channel<runnel.uv.Status> a promise, or closed with the error that kept it from starting
+---@field stdin? runnel.Channel<any> what it reads; close it to end that
+---@field stdout? runnel.Channel<string> what it writes, chunks or lines; closes when it has ended
+---@field stderr? runnel.Channel<string> likewise
+---@field package handle any luv's; nil when it has ended
+---@field package streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
+---@field package grace number ms
+---@field package closing boolean
+---@field package guard? table
+---@field package timer any luv's
+---@field package detached? boolean
+---@field package deadline? number ms
+---@field package leash? table
 local Process = {}
 Process.__name = "runnel.uv.process"
 
 -- ---- plumbing ----
 
 -- Makes a pipe for a descriptor of the process. Returns its end, and ours as a stream; or nothing and an error.
+---@return integer? fd
+---@return any stream or the error
 local function pipe_for(name, what)
   local fds, err = uv.pipe()
   if not fds then return nil, err end
@@ -244,4 +255,7 @@ local function spawn(options)
   return self
 end
 
-return { spawn = spawn }
+---@class runnel.uv.process
+local process = { spawn = spawn }
+
+return process

@@ -36,7 +36,7 @@ end
 
 ---The addresses of a host, as a channel of strings, best first.
 ---@param host string a name or an address
----@return runnel.Channel addresses closes after the last, or with an error
+---@return runnel.Channel<string> addresses closes after the last, or with an error
 function resolve.resolve(host)
   if type(host) ~= "string" then
     error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)

@@ -24,7 +24,7 @@ Connection.__index = Connection
 Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
 
 local function new_connection(handle, name)
-  local self = setmetatable(stream.new(handle, name), Connection)
+  local self = setmetatable(stream.new(handle, name), Connection) --[[@as runnel.uv.Connection]]
   if handle.nodelay then handle:nodelay(true) end -- what is written is sent
   return self
 end
@@ -157,8 +157,8 @@ end
 -- ---- listen ----
 
 ---@class runnel.uv.Listener
----@field handle? userdata luv's; nil when it has been closed
----@field ch runnel.Channel
+---@field handle any luv's; nil when it has been closed
+---@field ch runnel.Channel<runnel.uv.Connection>
 local Listener = {}
 Listener.__index = Listener
 
@@ -249,7 +249,7 @@ end
 ---the path of a Unix socket
 ---@param port? integer 0 for any that is free
 ---@param opts? { mode?: integer } `mode`: of a Unix socket, as in `tonumber("600", 8)`
----@return runnel.Channel connections of runnel.uv.Connection; closed with the error if that cannot be done
+---@return runnel.Channel<runnel.uv.Connection> connections closed with the error if that cannot be done
 ---@return integer|string|nil port which port it is, or which path; nil if that cannot be done
 ---@return string? err
 function socket.listen(host, port, opts)

@@ -18,11 +18,11 @@ local PRIORITY = { priority = true }
 local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
----@field handle? userdata luv's; nil when it has been closed
----@field input? runnel.Channel what is read
----@field input_lines? runnel.Channel the lines of it
----@field output? runnel.Channel what is to be written
----@field stopped? runnel.Channel closes when nothing can be written any more; made with `output`
+---@field handle any luv's; nil when it has been closed
+---@field input? runnel.Channel<string> what is read
+---@field input_lines? runnel.Channel<string> the lines of it
+---@field output? runnel.Channel<any> what is to be written
+---@field stopped? runnel.Channel<any> closes when nothing can be written any more; made with `output`
 ---@field ended? string why nothing can be written any more
 ---@field source_error? any the error with which `output` closed, or what was wrong with a value on it
 ---@field reading boolean luv has been told to
@@ -166,8 +166,8 @@ end
 
 ---What comes in, as a channel of strings, whichever way the other end has cut them up. It closes at the end, or with an
 ---error. Closing it ends reading. There is one such channel; who takes first gets the chunk.
----@param ch? runnel.Channel to use for it
----@return runnel.Channel chunks
+---@param ch? runnel.Channel<any> to use for it
+---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   if self.input then return self.input end
   self.input = ch or chan()
@@ -184,7 +184,7 @@ function Stream:read(ch)
 end
 
 ---The same as lines, without their newlines. Use either this or read.
----@return runnel.Channel lines
+---@return runnel.Channel<string> lines
 function Stream:lines()
   if not self.input_lines then self.input_lines = lines.of(self:read()) end
   return self.input_lines
@@ -264,8 +264,8 @@ end
 
 ---A channel for what is to be written. Closing it ends writing, as shutdown does; with an error, it closes the stream.
 ---It closes with an error when nothing can be written any more.
----@param ch? runnel.Channel to use for it
----@return runnel.Channel
+---@param ch? runnel.Channel<any> to use for it
+---@return runnel.Channel<string>
 function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
   if self.output then return self.output end
@@ -282,7 +282,7 @@ end
 
 local stream = { Stream = Stream, refuse = refuse }
 
----@param handle userdata luv's
+---@param handle any luv's
 ---@param name? string for messages
 ---@param one_way? boolean it is closed when reading ends, or writing
 ---@return runnel.uv.Stream
