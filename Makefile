@@ -83,7 +83,7 @@ unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the tw
 # installed. That make runs as many jobs as there are processors, unless the caller has chosen (make -j).
 SETUP = @CC='$(CC)' scripts/setup
 JOBS  = $(shell nproc 2>/dev/null || echo 2)
-THEN  = @$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 
 # Stops a build that cannot succeed.
 FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
@@ -93,7 +93,7 @@ NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its hea
 
 # Hides a command, unless V is set. BUILDING says that there is something to build, since nothing else would.
 Q        = $(if $(V),,@)
-BUILDING = @$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
+BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
 
 ## Building and running
 
