@@ -357,9 +357,9 @@ function core.moving.turn() end
 
 ---alts that gives the number of the operation; never lets others run where one is ready.
 ---@param ops table[]|runnel.Channel<any>[]
----@param opts? { priority?: boolean, nowait?: boolean }
+---@param opts? { priority?: boolean }
 ---@return any value
----@return integer|string operation
+---@return integer i the number
 ---@return any err
 function core.moving.alts(ops, opts) end
 

@@ -114,6 +114,8 @@ end
 
 -- Opens the file at a path and finds where to begin. `seen`: what was there when following began, if anything. Returns
 -- nil and an error where that cannot be done.
+---@return runnel.uv.Descriptor? d
+---@return any pos or the error
 local function open(path, seen, last)
   local d, err = descriptor.open(path, uv.constants.O_RDONLY)
   if not d then return nil, err end

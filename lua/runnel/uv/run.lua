@@ -82,6 +82,9 @@ local function set_alarm(ms)
   return ch, setmetatable({ timer = timer }, Alarm)
 end
 
+---@class runnel.uv.run
+local run = {}
+
 -- ---- until the end ----
 
 -- Raises, at the line that called run, where nothing can wait: before a process has been started.
@@ -136,7 +139,8 @@ local function gather(p, late, options)
   return status, texts, problem
 end
 
----Runs a process and waits until it has ended and its output is closed; parks.
+---Runs a process and waits until it has ended and its output is closed; parks. To cancel the go block that waits, or to
+---end the program, stops the process.
 ---@param options table the command and its arguments, and by name those of spawn, but:
 ---`stdin`: a string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none
 ---or a file descriptor; by default the result has them; `stderr = "stdout"`: where stdout goes. `timeout`: ms after
@@ -144,8 +148,7 @@ end
 ---@return runnel.uv.Result? result whatever its exit status
 ---@return any err why it could not be started, or was stopped; or the error with which the channel for stdin closed
 ---@return runnel.uv.Result? result where there is an error, of a process that had been started
----To cancel the go block that waits, or to end the program, stops the process.
-local function run(options)
+function run.run(options)
   check_wait()
   local ok, process = pcall(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
@@ -162,4 +165,4 @@ local function run(options)
   return result
 end
 
-return { run = run }
+return run
