@@ -263,12 +263,12 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
 
-# Built from the source package of the Lua that is installed, since no package has one. Where that cannot be had the run counts as
-# one pending spec.
+# Built from the source package of the Lua that is installed, since no package has a Lua with assertions. Where that cannot
+# be had the run counts as one pending spec.
 ASSERTING = $(CURDIR)/build/asserts/lua5.4
 .PHONY: check-asserts
 check-asserts: ## the specs on a Lua with its own assertions and the checks of its API, and with the core's
-	$(SETUP) test
+	$(SETUP) asserts
 	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
 	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs BUILD=build/asserts LUA='$(ASSERTING)/lua' \
@@ -437,7 +437,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 .PHONY: check-long
 check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
-	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed
+	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed \
+	  check-asserts
 
 .PHONY: check-install
 check-install: ## install with make and with luarocks into build/, and use the module from outside the tree

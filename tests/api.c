@@ -758,7 +758,7 @@ static void port_after_port(void) {
     OK(runnel_post_integer(port, i));
     OK(runnel_port_release(port));
   }
-  IS(RUNNEL_IDLE, runnel_step(L, 4 * PORTS, NULL));
+  IS(RUNNEL_IDLE, runnel_step(L, (int64_t)4 * PORTS, NULL));
   lua(L, "puts = ch:stats().puts");
   CHECK(global(L, "puts") == PORTS - 1);
   lua(L, "sum = 0 for _ = 0, puts do sum = sum + ch:take() end");
