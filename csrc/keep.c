@@ -1,13 +1,15 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap looks at each entry once, from the first to the last, and closes the gaps that it makes: `to`
-   entries that are needed come first, then a gap up to `next`, then the entries that the lap has not looked at. */
+   The list is a table. A lap looks at each entry once, from the last to the first, and puts the last one of the list in the place
+   of one that is not needed: so there is never a gap, in which Lua might have to make room for an entry again. */
 #include "keep.h"
 
 #include <lauxlib.h>
 
 enum {
-  TRIM_TO_GROW = 2,    /* entries that are looked at for each one that is added: so most of the list is needed */
+  FEW = 1024,          /* only the collector's cycles trim a list of fewer entries, or of fewer than twice what a lap has left: what
+                          is dropped between two parks must be added again at the next */
+  TRIM_TO_GROW = 2,    /* else so many entries are looked at for each one that may have been added */
   CYCLE_SHARE = 4,     /* a cycle of the collector looks at one entry in so many */
   CYCLE_LEAST = 65536, /* and so many at least, which takes 1 ms */
   LONG_QUEUE = 1024    /* waiters that are looked at in one queue; an entry with more of them is kept */
@@ -52,26 +54,19 @@ static bool is_needed(lua_State *L, const Sched *S) {
 /* Looks at the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 static void trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
-  if (n > k->size) n = k->size;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
-  for (; n > 0; n--) {
-    k->next++;
+  for (n = n < k->size ? n : k->size; n > 0; n--) {
+    if (k->next == 0) k->next = k->size;
     lua_rawgeti(L, -1, k->next);
-    if (!is_needed(L, S)) {
-      lua_pop(L, 1);
+    bool is_dropped = !is_needed(L, S);
+    lua_pop(L, 1);
+    if (is_dropped) {
+      lua_rawgeti(L, -1, k->size);
+      lua_rawseti(L, -2, k->next); /* there is an entry: nothing is allocated */
       lua_pushnil(L);
-      lua_rawseti(L, -2, k->next);
-    } else if (++k->to == k->next) {
-      lua_pop(L, 1);
-    } else {
-      lua_rawseti(L, -2, k->to); /* there was an entry before: nothing is allocated */
-      lua_pushnil(L);
-      lua_rawseti(L, -2, k->next);
+      lua_rawseti(L, -2, k->size--);
     }
-    if (k->next < k->size) continue;
-    k->size = k->to;
-    k->next = k->to = 0;
-    if (n > k->size + 1) n = k->size + 1;
+    if (--k->next == 0) k->limit = k->size < FEW / 2 ? FEW : 2 * k->size;
   }
   lua_pop(L, 1);
 }
@@ -81,8 +76,9 @@ void keep_tend(lua_State *L, Sched *S) {
   trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }
 
+void keep_trim(lua_State *L, Sched *S, uint32_t waiters) { trim(L, S, TRIM_TO_GROW * (waiters + 1)); }
+
 void keep_add(lua_State *L, Sched *S, int at) {
-  trim(L, S, TRIM_TO_GROW);
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
@@ -91,6 +87,7 @@ void keep_add(lua_State *L, Sched *S, int at) {
 }
 
 void keep_open(lua_State *L) {
+  sched_self(L)->kept.limit = FEW;
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
 }
