@@ -92,6 +92,7 @@ static const char *check_go(const Go *go) {
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt->waiters[i];
     MUST(w->alt == alt, "a waiter is not that of its alt");
+    if (!w->link.next && alt->flags & ALT_AWAY && !chan_is_active(alt)) continue; /* chan_drop_first has dropped it */
     MUST(w->link.next && w->link.next->prev == &w->link, "a waiter is in no queue");
     MUST(w->chan->tag == &chan_tag, "a waiter waits on what is no channel");
     chan_check(w->chan);
