@@ -87,7 +87,7 @@ THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 
 # Stops a build that cannot succeed.
 FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
-          $(LUA) -v >/dev/null 2>&1 && echo yes))$(FOUND)
+          $(LUA) /dev/null >/dev/null 2>&1 && echo yes))$(FOUND)
 NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its headers. `scripts/setup run` installs them; \
           where they have other names, set CC, LUA and LUA_CFLAGS))
 

@@ -9,7 +9,7 @@
 enum {
   FEW = 1024,          /* only the collector's cycles trim a list of fewer entries, or of fewer than twice what a lap has left: what
                           is dropped between two parks must be added again at the next */
-  TRIM_TO_GROW = 2,    /* else so many entries are looked at for each one that is added */
+  TRIM_TO_GROW = 2,    /* else so many entries are looked at for each one that may have been added */
   CYCLE_SHARE = 4,     /* a cycle of the collector looks at one entry in so many */
   CYCLE_LEAST = 65536, /* and so many at least, which takes 1 ms */
   LONG_QUEUE = 1024    /* waiters that are looked at in one queue; an entry with more of them is kept */
@@ -75,8 +75,11 @@ void keep_tend(lua_State *L, Sched *S) {
   keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }
 
+void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) {
+  keep_trim(L, S, TRIM_TO_GROW * (waiters + 1));
+}
+
 void keep_add(lua_State *L, Sched *S, int at) {
-  if (S->kept.size >= S->kept.limit) keep_trim(L, S, TRIM_TO_GROW);
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);

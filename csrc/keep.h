@@ -6,7 +6,7 @@
 
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with it for
    the first time; a flag in it says that it is in the list, and later parks only test that flag. The list is trimmed to the
-   entries that are needed a few at a time: as it grows, and in each cycle of the collector. A go block that was handed over
+   entries that are needed a few at a time: when it has grown, by whoever has just parked, and in each cycle of the collector. A go block that was handed over
    to its channels (anchor.h) keeps what it waits on itself, in its user value GO_WAITS. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
@@ -33,6 +33,10 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
 
 /* Looks at the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 void keep_trim(lua_State *L, Sched *S, uint32_t n);
+
+/* The same after an alt has parked with so many waiters, where the list has grown to its limit. Not before: what an alt is to wait on is not
+   needed until it is queued. */
+void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
 
 /* The same in a cycle of the collector, with a share of all entries. */
 void keep_tend(lua_State *L, Sched *S);

@@ -371,6 +371,7 @@ int sched_wait(lua_State *L, Sched *S, Alt *alt, const char *what, lua_KFunction
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
 #endif
+  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, what);
   alt->since = S->world.looked;
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);

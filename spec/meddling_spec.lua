@@ -67,6 +67,58 @@ describe("a go block whose coroutine is closed from without", function()
     assert.same({}, stage.others())
   end)
 
+  it("may run a collection where it waits on many channels, among many other go blocks", function()
+    local chs = {}
+    for i = 1, 1100 do
+      chs[i] = rn.chan()
+      rn.go(function() chs[i]:take() end)
+    end
+    rn.step(5000)
+    for _ = 1, 12 do
+      local co, result = parked(function()
+        local _ <close> = setmetatable({}, { __close = function() for _ = 1, 2 do collectgarbage() end end })
+        local ops = {}
+        for i = 1, 100 do ops[i] = rn.chan() end
+        rn.alts(ops)
+      end)
+      coroutine.close(co)
+      assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+    end
+    for i = 1, 1100 do chs[i]:close() end
+    rn.step(5000)
+  end)
+
+  it("may be closed by a finalizer while rn.ps describes it", function()
+    for _, park in ipairs {
+      function() rn.chan():take() end,
+      function() rn.chan():put(1) end,
+      function() rn.alts { rn.chan(), { rn.chan(), 1 } } end,
+      function() rn.sleep(60000) end,
+    } do
+      local nth, runs = 0, 0
+      repeat -- at the first allocation, at the second, and so on
+        nth, runs = nth + 1, 0
+        local co, result = parked(park)
+        local mt = {}
+        mt.__gc = function()
+          runs = runs + 1
+          if runs == nth then coroutine.close(co) elseif runs < nth then setmetatable({}, mt) end
+        end
+        collectgarbage("incremental", 1, 1000) -- a collection at every allocation
+        collectgarbage()
+        setmetatable({}, mt)
+        local list = rn.ps()
+        collectgarbage("incremental", 200, 100)
+        for _, entry in ipairs(list) do assert.is_string(entry.state) end
+        local all = runs < nth
+        runs = nth
+        coroutine.close(co)
+        assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+      until all
+      assert.is_true(nth > 2)
+    end
+  end)
+
   it("while its put goes through a transducer is done with, and the take goes on", function()
     local co, result
     local ch = rn.chan(1, xforms.map(function(v)

@@ -1,3 +1,4 @@
+local core = require "runnel.core"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -72,6 +73,19 @@ describe("sim", function()
       sim.run(function() rn.sleep(1e9) end)
       assert.is_true(rn.now() >= before)
       assert.is_true(rn.now() - before < 1e6)
+    end)
+
+    it("may begin while a finalizer asks for timeouts", function()
+      local timeouts, f = {}, function() end
+      local mt = { __gc = function() for i = 1, 100 do timeouts[i] = rn.timeout(5 + i / 10) end end }
+      collectgarbage("incremental", 1, 1000) -- a collection at every allocation
+      collectgarbage()
+      setmetatable({}, mt)
+      core.simulate(1, false, f)
+      collectgarbage("incremental", 200, 100)
+      collectgarbage()
+      assert.equal(100, #timeouts)
+      for i = 1, 100 do assert.is_nil(timeouts[i]:take()) end
     end)
 
     it("refuses what is no function and unknown options", function()
