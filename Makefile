@@ -83,7 +83,7 @@ unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the tw
 # installed. That make runs as many jobs as there are processors, unless the caller has chosen (make -j).
 SETUP = @CC='$(CC)' scripts/setup
 JOBS  = $(shell nproc 2>/dev/null || echo 2)
-THEN  = @$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 
 # Stops a build that cannot succeed.
 FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
@@ -93,7 +93,7 @@ NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its hea
 
 # Hides a command, unless V is set. BUILDING says that there is something to build, since nothing else would.
 Q        = $(if $(V),,@)
-BUILDING = @$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
+BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
 
 ## Building and running
 
@@ -263,12 +263,12 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
 
-# Built from the source package of the Lua that is installed, since no package has one. Where that cannot be had the run counts as
-# one pending spec.
+# Built from the source package of the Lua that is installed, since no package has a Lua with assertions. Where that cannot
+# be had the run counts as one pending spec.
 ASSERTING = $(CURDIR)/build/asserts/lua5.4
 .PHONY: check-asserts
 check-asserts: ## the specs on a Lua with its own assertions and the checks of its API, and with the core's
-	$(SETUP) test
+	$(SETUP) asserts
 	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
 	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs BUILD=build/asserts LUA='$(ASSERTING)/lua' \
@@ -437,7 +437,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 .PHONY: check-long
 check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
-	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed
+	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed \
+	  check-asserts
 
 .PHONY: check-install
 check-install: ## install with make and with luarocks into build/, and use the module from outside the tree

@@ -265,6 +265,7 @@ static void go_on(lua_State *L, Sched *S, uint32_t n) {
   a->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
   if (a->failed) lua_pop(L, 1);
   a->visiting = false;
+  keep_trim(L, S, n); /* what the blocks that were handed over wait on is not needed in the list any more */
   uint32_t limit = idle(S) + CHUNK_EVERY;
   a->limit = limit > IDLE_AT_LEAST ? limit : IDLE_AT_LEAST;
 }
@@ -330,7 +331,7 @@ static int on_cycle(lua_State *L) {
     if (is_made) go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
     else a->failed = true;
   }
-  keep_tend(L, S); /* after the visits: what waits of go blocks that were handed over is not needed any more */
+  keep_tend(L, S);
   if (!is_made) { /* makes Lua call this finalizer again */
     lua_getmetatable(L, 1);
     lua_setmetatable(L, 1);

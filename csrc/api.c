@@ -4,6 +4,7 @@
 #include "api_modules.h"
 #include "carry.h"
 #include "go.h"
+#include "unheard.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -147,15 +148,16 @@ int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
   return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
 }
 
-/* Tells of sched_next's result. */
-static int tell_next(Call *call, int64_t ns) {
-  if (call->next_us) *call->next_us = ns < 0 || ns == INT64_MAX ? -1 : ns / 1000 + (ns % 1000 != 0);
+/* Gives sched_next's result to the caller. When idle, the next thing to do may be to report an error. */
+static int tell_next(const Sched *S, Call *call, int64_t ns) {
+  int64_t left = ns < 0 ? unheard_left(S) : ns;
+  if (call->next_us) *call->next_us = left < 0 || left == INT64_MAX ? -1 : left / 1000 + (left % 1000 != 0);
   return api_code(call, ns < 0 ? RUNNEL_IDLE : RUNNEL_OK);
 }
 
 static int step(lua_State *L, Sched *S, Call *call) {
   if (S->running || S->current || S->inside) return api_code(call, RUNNEL_RUNNING);
-  return tell_next(call, sched_step(L, S, (lua_Integer)call->resumes, call->ns));
+  return tell_next(S, call, sched_step(L, S, (lua_Integer)call->resumes, call->ns));
 }
 
 int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us) {
@@ -170,7 +172,7 @@ int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
 }
 
 static int next(lua_State *L, Sched *S, Call *call) {
-  return tell_next(call, S->bell && bell_is_rung(S->bell) ? 0 : sched_next(L, S));
+  return tell_next(S, call, S->bell && bell_is_rung(S->bell) ? 0 : sched_next(L, S));
 }
 
 int runnel_next(lua_State *L, int64_t *next_us) {

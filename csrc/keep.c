@@ -49,8 +49,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
   return false;
 }
 
-/* Looks at the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
-static void trim(lua_State *L, Sched *S, uint32_t n) {
+void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
   if (n > k->size) n = k->size;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
@@ -78,11 +77,11 @@ static void trim(lua_State *L, Sched *S, uint32_t n) {
 
 void keep_tend(lua_State *L, Sched *S) {
   uint32_t share = S->kept.size / CYCLE_SHARE;
-  trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+  keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }
 
 void keep_add(lua_State *L, Sched *S, int at) {
-  trim(L, S, TRIM_TO_GROW);
+  keep_trim(L, S, TRIM_TO_GROW);
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);

@@ -31,7 +31,10 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
   block->is_kept = true;
 }
 
-/* Trims the list, in a cycle of the collector. Neither allocates nor raises. */
+/* Looks at the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
+void keep_trim(lua_State *L, Sched *S, uint32_t n);
+
+/* The same in a cycle of the collector, with a share of all entries. */
 void keep_tend(lua_State *L, Sched *S);
 
 /* Sets up the list; the scheduler's userdata is at SCHED_SELF. */

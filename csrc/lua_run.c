@@ -10,7 +10,10 @@
 #include "unheard.h"
 
 /* Protected: () raises the text about a deadlock of a simulation. */
-static int raise_deadlock(lua_State *L) { return report_deadlock(L, "sim.run"); }
+static int raise_deadlock(lua_State *L) {
+  lua_pushnil(L); /* no other text for what waits */
+  return report_deadlock(L, "sim.run");
+}
 
 /* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's wait
    ends outside a simulation. False when it does not wait. `at`: its userdata. */
@@ -34,8 +37,6 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   bool ended = sched_run(L, S, go);
   while (!ended && S->world.clock.is_virtual && tell_deadlock(L, S, go, base + 1)) ended = sched_run(L, S, go);
   if (!ended) {
-    chan_push_name(L, &go->chan, base + 1);
-    lua_settop(L, base + 1);
     lua_pushnil(L);
     return report_deadlock(L, what);
   }

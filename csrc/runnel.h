@@ -74,7 +74,8 @@ typedef struct runnel_chan runnel_chan;
 RUNNEL_API int runnel_go(lua_State *L, int nargs, runnel_chan **result);
 
 /* Fires due timers, polls the driver, wakes what waits for ports, and resumes at most `resumes` ready go blocks; where
-   that takes long, timers and the driver get their turn about every millisecond. RUNNEL_OK or RUNNEL_IDLE; *next_us, unless `next_us` is NULL, is then as runnel_next tells it. Lua thread. */
+   that takes long, timers and the driver get their turn about every millisecond. RUNNEL_OK or RUNNEL_IDLE;
+   *next_us, unless `next_us` is NULL, is then as after runnel_next. Lua thread. */
 RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
 
 /* The same until `us` microseconds have passed: no go block is resumed after that. One that computes for longer than
@@ -82,7 +83,8 @@ RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
 RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 
 /* When to step again: *next_us is 0 when a go block is ready, else the microseconds to the next deadline, or -1 without
-   one. RUNNEL_OK; RUNNEL_IDLE with -1 when no port is open, either, nor anything of a driver's alive. Lua thread. */
+   one. RUNNEL_OK; RUNNEL_IDLE when there is no timer, no open port and nothing of a driver's alive: then *next_us is -1, or
+   the microseconds until an error that nobody has taken is to be reported, which a later step does. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* *fd is a descriptor that is readable when messages have arrived at a port and it is time to step, for the

@@ -153,7 +153,7 @@ static bool wait(lua_State *L, Sched *S) {
   }
   int64_t until = unheard_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
-  driver_wait(L, S, until == INT64_MAX ? -1 : until - now);
+  driver_wait(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
 }
 
@@ -173,8 +173,10 @@ static bool loop(lua_State *L, Sched *S) {
 int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
-  if (!first) return driver_alive(L) ? INT64_MAX : -1;
-  int64_t until = unheard_deadline(S) < first->deadline ? unheard_deadline(S) : first->deadline;
+  if (!first && !driver_alive(L)) return -1;
+  int64_t until = unheard_deadline(S);
+  if (first && first->deadline < until) until = first->deadline;
+  if (until == INT64_MAX && !first) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);
   return left > 0 ? left : 0;
 }

@@ -27,6 +27,14 @@ void unheard_report(lua_State *L, Sched *S, int64_t now);
 /* When the next one is to be reported; INT64_MAX when there is none. */
 static inline int64_t unheard_deadline(const Sched *S) { return S->world.unheard ? S->world.unheard_due : INT64_MAX; }
 
+/* ns until the next one is to be reported, or -1 when there is none. For a program with a loop of its own, which may have
+   nothing else to wait for. */
+static inline int64_t unheard_left(const Sched *S) {
+  if (LIKELY(!S->world.unheard)) return -1;
+  int64_t left = S->world.unheard_due - clock_now(&S->world.clock);
+  return left > 0 ? left : 0;
+}
+
 /* Adds its functions to the module on top of L; the scheduler's userdata is at SCHED_SELF. */
 void unheard_open(lua_State *L);
 

@@ -16,7 +16,8 @@ core.library()
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes, runnel.timed_out
+---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes
+---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}

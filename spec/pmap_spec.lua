@@ -353,7 +353,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(1, #stage.heard())
         _, err = drain(pmap(1, function() coroutine.yield() end, { 1 }))
         assert.matches("coroutine.yield", err)
-        assert.equal(1, #stage.heard())
+        assert.same({}, stage.heard())
         assert.same({}, left())
       end))
 

@@ -379,6 +379,21 @@ static void step_by_time(void) {
   lua_close(L);
 }
 
+static void step_reports_errors(void) {
+  lua_State *L = open_state();
+  int64_t next;
+  lua(L, "reports = 0; rn.on_error(function() reports = reports + 1 end)"
+         "require 'runnel.core'.grace(20) result = rn.go(error, 'oops')");
+  IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
+  CHECK(next > 0 && next <= 20000 && global(L, "reports") == 0); /* somebody may still take it */
+  pause_ms(25);
+  IS(RUNNEL_IDLE, runnel_next(L, &next));
+  CHECK(next == 0);
+  IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
+  CHECK(next == -1 && global(L, "reports") == 1);
+  lua_close(L);
+}
+
 static void step_bad_input(void) {
   lua_State *L = open_state();
   int64_t next;
@@ -743,7 +758,7 @@ static void port_after_port(void) {
     OK(runnel_post_integer(port, i));
     OK(runnel_port_release(port));
   }
-  IS(RUNNEL_IDLE, runnel_step(L, 4 * PORTS, NULL));
+  IS(RUNNEL_IDLE, runnel_step(L, (int64_t)4 * PORTS, NULL));
   lua(L, "puts = ch:stats().puts");
   CHECK(global(L, "puts") == PORTS - 1);
   lua(L, "sum = 0 for _ = 0, puts do sum = sum + ch:take() end");
@@ -1120,6 +1135,7 @@ static const Test TESTS[] = {
     TEST(chan_is_held),
     TEST(step_by_resumes),
     TEST(step_by_time),
+    TEST(step_reports_errors),
     TEST(step_bad_input),
     TEST(go_from_c),
     TEST(port_carries),

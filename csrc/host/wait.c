@@ -15,6 +15,7 @@
 #include "core.h"
 #include "driver.h"
 #include "interrupt.h"
+#include "unheard.h"
 
 /* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
@@ -62,9 +63,11 @@ static bool watch_input(lua_State *L, bool on) {
   return can;
 }
 
-/* Protected: () -> ns that can be slept, 0 when there is more to do. */
+/* Protected: () -> ns that can be slept, 0 when there is more to do, -1 when there is nothing. */
 static int run_some(lua_State *L) {
-  lua_pushinteger(L, sched_step(L, sched_self(L), LUA_MAXINTEGER, RUN_NS));
+  Sched *S = sched_self(L);
+  int64_t next = sched_step(L, S, LUA_MAXINTEGER, RUN_NS);
+  lua_pushinteger(L, next < 0 ? unheard_left(S) : next);
   return 1;
 }
 

@@ -109,8 +109,9 @@ local function onto(what, ch, next_value, close)
 end
 
 ---Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
+---@generic T
 ---@param ch runnel.Channel<T> the channel
----@param source table|fun(): any a list (up to its first nil), or an iterator, called for values until it gives nil
+---@param source T[]|fun(): T? a list (up to its first nil), or an iterator, called for values until it gives nil
 ---@param close? boolean false: leave `ch` open afterwards; true or nil: close it, with the error of
 ---an iterator that raises one
 ---@return runnel.Channel<any> ch a channel that closes when all is copied, or `ch` was closed

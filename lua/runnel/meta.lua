@@ -360,9 +360,9 @@ function core.moving.turn() end
 
 ---Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
 ---@param ops table[]|runnel.Channel<any>[]
----@param opts? { priority?: boolean, nowait?: boolean }
+---@param opts? { priority?: boolean }
 ---@return any value
----@return integer|string operation
+---@return integer i the number
 ---@return any err
 function core.moving.alts(ops, opts) end
 

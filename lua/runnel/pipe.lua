@@ -27,6 +27,7 @@ end
 
 ---Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as
 ---soon as `to` is closed, so that nothing is taken and lost.
+---@generic T
 ---@param from runnel.Channel<any> the channel to take from
 ---@param to runnel.Channel<T> the channel to put on
 ---@param close? boolean false: leave `to` open when `from` closes; true or nil: close it, with the error of `from`

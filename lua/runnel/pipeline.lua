@@ -121,6 +121,7 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
     local self = { block = nil, to = to, result = nil, idle = false, turn = nil }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
+    return self.block
   end
 
   -- Somebody else goes on before af is called, which may park although it ought to return at once.
@@ -212,8 +213,7 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
     if leader then core.cancel(leader.block, reason) end
   end
 
-  new_lead()
-  guard.started(leader.block, what)
+  guard.started(new_lead(), what)
   guard.started(guard.go(deliverer_died, to, deliver_all), what)
   return to
 end

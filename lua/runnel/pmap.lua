@@ -472,7 +472,7 @@ function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, op
 ---@param f fun(v: T): R?
 ---@param from runnel.Channel<T>|T[]|fun(): T?
 ---@param opts? runnel.PmapOptions without `window`
----@return runnel.Channel<any> results
+---@return runnel.Channel<R> results
 function pmap.pmap_unordered(n, f, from, opts) return checked("pmap_unordered", false, n, f, from, opts) end
 
 return pmap

@@ -8,8 +8,9 @@
 ---
 ---Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv).
 
----@class runnel.uv: runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.process, runnel.uv.run,
----runnel.uv.socket
+---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
+
+---@class runnel.uv: runnel.uv.event, runnel.uv.file, runnel.uv.follow, runnel.uv.processes, runnel.uv.socket
 local uv = {}
 
 for _, name in ipairs { "event", "file", "follow", "process", "run", "socket" } do

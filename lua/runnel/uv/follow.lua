@@ -114,6 +114,8 @@ end
 
 -- Opens the file at a path. `seen`: the stat of the file that was there when following began, if any. Returns the
 -- descriptor and where to begin, or nil and an error.
+---@return runnel.uv.Descriptor? d
+---@return any pos or the error
 local function open(path, seen, last)
   local d, err = descriptor.open(path, uv.constants.O_RDONLY)
   if not d then return nil, err end

@@ -24,6 +24,11 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
 ---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
 
+-- What a process has for uv.run, which is in another file. (The reference leaves out a class without a description.)
+---@class runnel.uv.Process
+---@field streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
+---@field leash? table kills the process when the program ends
+
 ---A process, as spawn returns it. Of an output that nobody has asked for yet only the last 64 KB are kept.
 ---@class runnel.uv.Process
 ---@field pid? integer nil when it could not be started; of a detached one also the number of its process group
@@ -32,14 +37,12 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field stdout? runnel.Channel<string> what it writes, chunks or lines; closes when it has ended
 ---@field stderr? runnel.Channel<string> likewise
 ---@field package handle any luv's; nil when it has ended
----@field package streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
 ---@field package grace number ms
 ---@field package closing boolean
 ---@field package guard? table
 ---@field package timer any luv's
 ---@field package detached? boolean
 ---@field package deadline? number ms
----@field package leash? table
 local Process = {}
 Process.__name = "runnel.uv.process"
 

@@ -82,6 +82,9 @@ local function set_alarm(ms)
   return ch, setmetatable({ timer = timer }, Alarm)
 end
 
+---@class runnel.uv.run
+local run = {}
+
 -- ---- until the end ----
 
 -- Raises, at the line that called run, if the caller cannot wait there; called before a process is started.
@@ -136,7 +139,8 @@ local function gather(p, late, options)
   return status, texts, problem
 end
 
----Runs a process and waits until it has ended and its output is closed; parks.
+---Runs a process and waits until it has ended and its output is closed; parks. The process is stopped when the go block
+---that waits is cancelled, or the program ends.
 ---@param options table the command and its arguments, and by name the options of spawn, with these differences:
 ---`stdin`: a string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none
 ---or a file descriptor; by default the output is in the result; `stderr = "stdout"`: stderr goes where stdout goes.
@@ -145,8 +149,7 @@ end
 ---@return runnel.uv.Result? result whatever its exit status; nil if there is an error
 ---@return any err why it could not be started, or was stopped; or the error with which the channel for stdin closed
 ---@return runnel.uv.Result? result the result after an error, if the process had been started
----The process is stopped when the go block that waits is cancelled, or the program ends.
-local function run(options)
+function run.run(options)
   check_wait()
   local ok, process = pcall(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
@@ -163,4 +166,4 @@ local function run(options)
   return result
 end
 
-return { run = run }
+return run
