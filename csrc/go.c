@@ -139,7 +139,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
     fail_root(L, S, go);
   } else if (!go_is_cancellation(L, top + 1, top + 2)) {
     bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
-    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or see that it is one */
+    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or know nil from a close */
     else unheard_add(L, S, top + 1);
   }
   lua_settop(L, top);

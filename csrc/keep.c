@@ -1,20 +1,20 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap looks at each entry once, from the first to the last, and closes the gaps that it makes: `to`
-   entries that are needed come first, then a gap up to `next`, then the entries that the lap has not looked at. */
+   The list is a table. A lap looks at each entry once, from the first to the last, and closes the gaps that it makes:
+   `to` entries that are needed come first, then a gap up to `next`, then the entries that the lap has not looked at. */
 #include "keep.h"
 
 #include <lauxlib.h>
 
 enum {
-  TRIM_TO_GROW = 2,    /* entries that are looked at for each one that is added: so most of the list is needed */
-  CYCLE_SHARE = 4,     /* a cycle of the collector looks at one entry in so many */
-  CYCLE_LEAST = 65536, /* and so many at least, which takes 1 ms */
-  LONG_QUEUE = 1024    /* waiters that are looked at in one queue; an entry with more of them is kept */
+  TRIM_TO_GROW = 2,    /* entries that are checked for each entry that is added, so that few are there in vain */
+  CYCLE_SHARE = 4,     /* each cycle of the collector checks one entry in so many, */
+  CYCLE_LEAST = 65536, /* but at least so many, which takes 1 ms */
+  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more of them stays in the list */
 };
 
-/* Whether there may be a waiter in the queue of a go block for which the scheduler has to keep what it waits on: not one that
-   waits outside, and not one that was handed over. */
+/* Whether there may be a waiter in the queue of a go block for which the scheduler has to keep what it waits on: not
+   one that waits outside, and not one that was handed over. */
 static bool has_waiter(const Sched *S, const List *queue) {
   const Link *link = queue->first;
   if (!link) return false;
