@@ -34,8 +34,8 @@ local function ask(ex_handler, err)
   if ok then return value end
 end
 
--- What is to be put for a job that has ended with an error, or nil. The handler runs in a go block of its own, so that
--- nothing it does can end the one that calls this.
+-- Returns the value to put for a job that has ended with an error, or nil. The handler runs in a go block of its own,
+-- so that nothing it does can end the caller.
 local function instead_of(err, ex_handler)
   if ex_handler then
     local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
@@ -60,7 +60,7 @@ local function deliver(result, put, ex_handler)
   end
 end
 
--- Calls af. Where it raises, the job ends with that error, of which who delivers its results will tell the ex_handler.
+-- Calls af. If it raises, the job ends with that error; the go block that delivers its results calls ex_handler.
 local function start(af, value, result, ex_handler)
   local ok, err, trace = guard.try(af, value, result)
   if ok then return end
@@ -105,8 +105,8 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
-  local leader, over = nil, false -- who leads, if anybody; no further value is taken
-  local idle, nidle = {}, 0 -- those who wait for the lead
+  local leader, over = nil, false -- the go block that leads, if any; whether no further value is taken
+  local idle, nidle = {}, 0 -- go blocks that wait for the lead
   local next_value = source(from, to)
   local lead, lead_died
 
