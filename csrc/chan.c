@@ -227,7 +227,7 @@ again:
 
 int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer has a say only in what is put: without waiting puts there is nothing for it to do. */
-  uint16_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
+  uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
   if (UNLIKELY(ch->flags & special || ch->buf.kind == BUFFER_POLICY)) return chan_user_take(L, ch, at);
   if (ch->buf.count) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);

@@ -1,13 +1,15 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap looks at each entry once, from the first to the last, and closes the gaps that it makes:
-   `to` entries that are needed come first, then a gap up to `next`, then the entries that the lap has not looked at. */
+   The list is a table. A lap checks each entry once, from the last to the first. It replaces an entry that is not needed
+   by the last one of the list, so that there is never a gap: Lua might have to allocate to fill one. */
 #include "keep.h"
 
 #include <lauxlib.h>
 
 enum {
-  TRIM_TO_GROW = 2,    /* entries that are checked for each entry that is added, so that few are there in vain */
+  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last lap has kept, is trimmed only in
+                          cycles of the collector: what is dropped between two parks must be added again at the next */
+  TRIM_TO_GROW = 2,    /* otherwise so many entries are checked for each entry that is added */
   CYCLE_SHARE = 4,     /* each cycle of the collector checks one entry in so many, */
   CYCLE_LEAST = 65536, /* but at least so many, which takes 1 ms */
   LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more of them stays in the list */
@@ -51,26 +53,19 @@ static bool is_needed(lua_State *L, const Sched *S) {
 
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
-  if (n > k->size) n = k->size;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
-  for (; n > 0; n--) {
-    k->next++;
+  for (n = n < k->size ? n : k->size; n > 0; n--) {
+    if (k->next == 0) k->next = k->size;
     lua_rawgeti(L, -1, k->next);
-    if (!is_needed(L, S)) {
-      lua_pop(L, 1);
+    bool is_dropped = !is_needed(L, S);
+    lua_pop(L, 1);
+    if (is_dropped) {
+      lua_rawgeti(L, -1, k->size);
+      lua_rawseti(L, -2, k->next); /* there is an entry: nothing is allocated */
       lua_pushnil(L);
-      lua_rawseti(L, -2, k->next);
-    } else if (++k->to == k->next) {
-      lua_pop(L, 1);
-    } else {
-      lua_rawseti(L, -2, k->to); /* there was an entry before: nothing is allocated */
-      lua_pushnil(L);
-      lua_rawseti(L, -2, k->next);
+      lua_rawseti(L, -2, k->size--);
     }
-    if (k->next < k->size) continue;
-    k->size = k->to;
-    k->next = k->to = 0;
-    if (n > k->size + 1) n = k->size + 1;
+    if (--k->next == 0) k->limit = k->size < FEW / 2 ? FEW : 2 * k->size;
   }
   lua_pop(L, 1);
 }
@@ -81,7 +76,7 @@ void keep_tend(lua_State *L, Sched *S) {
 }
 
 void keep_add(lua_State *L, Sched *S, int at) {
-  keep_trim(L, S, TRIM_TO_GROW);
+  if (S->kept.size >= S->kept.limit) keep_trim(L, S, TRIM_TO_GROW);
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
@@ -90,6 +85,7 @@ void keep_add(lua_State *L, Sched *S, int at) {
 }
 
 void keep_open(lua_State *L) {
+  sched_self(L)->kept.limit = FEW;
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
 }

@@ -47,6 +47,7 @@ static int chan_lua_next(lua_State *L) {
   if (n != TAKE_WAIT) return n;
   Alt *alt = sched_waiter(L, ch->sched, "take");
   if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
+  keep_channel(L, ch, 1);
   chan_wait_alone(ch, alt, 1, false);
   alt->flags |= ALT_LOOP;
   return sched_wait(L, ch->sched, alt, "take", NULL);

@@ -138,15 +138,16 @@ static int core_simulate(lua_State *L) {
   bool shuffle = lua_toboolean(L, 2);
   face_check_callable(L, 3, "sim.run");
   int nargs = lua_gettop(L) - 3;
-  /* A world of its own: what was ready or timed outside waits until it is over. */
+  /* A world of its own: what was ready or timed outside waits until it is over. What is kept is fetched last: to allocate may run
+     finalizers, which may replace it. */
   static const int kept[] = {SCHED_HEAP, SCHED_TIMEOUTS, SCHED_UNHEARD}; /* at 3, 4, 5 */
-  for (int i = 0; i < 3; i++) lua_getiuservalue(L, SCHED_SELF, kept[i]);
   lua_newtable(L);
   lua_newtable(L);
-  lua_rotate(L, 3, 5); /* seed, shuffle, heap, timeouts, unheard, new timeouts, new unheard, f, ... */
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, simulate, 1);
-  lua_insert(L, 8);
+  lua_rotate(L, 3, 3);
+  for (int i = 0; i < 3; i++) lua_getiuservalue(L, SCHED_SELF, kept[i]);
+  lua_rotate(L, 3, 3); /* seed, shuffle, heap, timeouts, unheard, new timeouts, new unheard, simulate, f, ... */
   World outer = S->world;
   S->world = (World){
       .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle,

@@ -234,6 +234,7 @@ static void push_channel(lua_State *L, const Waiter *w) {
 /* Sets what a parked alt waits for in the table on top of L: `operation` is "take", "put" or "alts"; `channel`, or `channels` of an
    alts. */
 static void set_operation(lua_State *L, const Alt *alt) {
+  bool is_put = alt->waiters[0].is_put;
   if (alt->flags & ALT_SELECT) {
     lua_pushliteral(L, "alts");
     lua_createtable(L, (int)alt->count, 0);
@@ -243,9 +244,9 @@ static void set_operation(lua_State *L, const Alt *alt) {
     }
     lua_setfield(L, -3, "channels");
   } else {
-    lua_pushstring(L, alt->waiters[0].is_put ? "put" : "take");
-    push_channel(L, &alt->waiters[0]);
-    lua_setfield(L, -3, "channel");
+    push_channel(L, &alt->waiters[0]); /* before anything is allocated: a finalizer may end the wait, and the go block */
+    lua_setfield(L, -2, "channel");
+    lua_pushstring(L, is_put ? "put" : "take");
   }
   lua_setfield(L, -2, "operation");
 }

@@ -94,9 +94,9 @@ typedef struct Anchors {
 } Anchors;
 
 typedef struct Kept {
-  uint32_t size; /* entries, and the gap among them */
-  uint32_t next; /* entries that the lap has looked at */
-  uint32_t to;   /* those of them that are needed, which come first; then there is the gap */
+  uint32_t size;  /* entries */
+  uint32_t next;  /* the entry to look at next; 0: a new lap */
+  uint32_t limit; /* entries from which on the list is trimmed as it grows */
 } Kept;
 
 /* The origin that was looked up last (origin.c). */

@@ -40,6 +40,7 @@ describe("a go block whose coroutine is closed from without", function()
     local kept = rn.chan()
     local parks = {
       function() rn.chan():take() end,
+      function() for _ in rn.chan() do end end, -- luacheck: ignore 541
       function() rn.chan():put "lost" end,
       function() rn.alts { rn.chan(), kept, { rn.chan(), 1 } } end,
       function() rn.go(function() rn.chan():take() end):take() end,
