@@ -26,7 +26,7 @@ typedef struct Waiter {
   int at;            /* index in alt->co of the channel; the value of a put is at the next one */
   bool is_put;       /* in the queue of puts, or of takes */
   bool is_kept;      /* of the first one of a block: it is in the scheduler's list (keep.h) */
-  bool is_free;      /* the library's: does not count against the limit of those that may wait */
+  bool is_free;      /* an operation of the library's own: does not count against the limit of waiting operations */
 } Waiter;
 
 typedef enum AltState {
@@ -45,7 +45,7 @@ typedef enum AltFlag {
   ALT_RAISE = 8,    /* resumes by raising its one result */
   ALT_INDEX = 16,   /* an alts that wants the number of the operation instead of its port */
   ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
-  ALT_CANCEL = 64,  /* of a go block that was cancelled and does not know yet: never while it is parked or asleep */
+  ALT_CANCEL = 64,  /* of a go block that was cancelled and has not got the error: never while it is parked or asleep */
   ALT_LOOP = 128    /* a for loop's take: it drops the error with which the channel is closed */
 } AltFlag;
 

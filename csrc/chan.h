@@ -1,23 +1,22 @@
-/* chan.h: the channel: two queues of waiters (puts, takes) and at most one buffer. A waiter is an operation that has not
-   completed; the buffer holds data only. Outside an operation these always hold, and a debug build asserts them:
+/* chan.h: the channel: two queues of waiters (puts, takes) and at most one buffer. A waiter is an operation that has
+   not completed; the buffer holds data only. Outside an operation these always hold, and a debug build asserts them:
 
-   1. never a pending put and a pending take together (but for the two sides of one alts);
-   2. never a pending take while the buffer has a value;
-   3. never a pending put while the buffer has room;
-   4. a closed channel has no pending take, and once drained no pending put;
-   5. a waiter that is in a queue is active: its alt has not been committed or withdrawn.
+   1. never a pending put and a pending take together (but for the two sides of one alts); 2. never a pending take while
+   the buffer has a value; 3. never a pending put while the buffer has room; 4. a closed channel has no pending take,
+   and once drained no pending put; 5. a waiter that is in a queue is active: its alt has not been committed or
+   withdrawn.
 
-   A channel is a userdata that begins with a Chan. Its values are kept in its user values: CHAN_VALUES holds the one value
-   of a buffer with a single slot, the table that is the ring of a large one, or the policy object of BUFFER_POLICY;
-   CHAN_EXTRAS holds a table for what few channels need (see chan_extras; go blocks, whose memory counts, have theirs in
-   SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides. Behind these, a buffer of up to
-   CHAN_INLINE values has its slots, which saves a message the detour through a table.
+   A channel is a userdata that begins with a Chan. Its values are kept in its user values: CHAN_VALUES holds the one
+   value of a buffer with a single slot, the table that is the ring of a large one, or the policy object of
+   BUFFER_POLICY; CHAN_EXTRAS holds a table for what few channels need (see chan_extras; go blocks, whose memory counts,
+   have theirs in SCHED_EXTRAS); channels with a transducer have CHAN_STEP and CHAN_HANDLER besides. Behind these, a
+   buffer of up to CHAN_INLINE values has its slots, which saves a message the detour through a table.
 
-   Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L. All
-   of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened.
+   Functions here take `L`, where they may push and pop, and `at`, the absolute index of the channel's userdata in L.
+   All of them may raise a Lua error (out of memory, an error in a policy), and if they do, nothing has happened.
 
-   Whatever allocates may run finalizers, and these may use channels, this one too. So what an operation needs is allocated
-   first, and what it decides is decided after that. */
+   Whatever allocates may run finalizers, and these may use channels, this one too. So what an operation needs is
+   allocated first, and what it decides is decided after that. */
 #ifndef RUNNEL_CHAN_H
 #define RUNNEL_CHAN_H
 
@@ -31,18 +30,19 @@ struct Sched;
 /* Whether this is Lua 5.4.0 to 5.4.3, for all of which that number is the same. */
 #define BEFORE_LUA_5_4_4 (LUA_VERSION_RELEASE_NUM < 50404)
 
-/* Pending puts, and pending takes, that one channel accepts (core.async's limit). Those of the library do not count: each of
-   its go blocks waits with one value at most, which came from where there is such a limit. */
+/* Pending puts, and pending takes, that one channel accepts (core.async's limit). Those of the library do not count:
+   each of its go blocks waits with one value at most, which came from where there is such a limit. */
 #define CHAN_MAX_PENDING 1024
 
 /* User values of a channel. */
 enum { CHAN_VALUES = 1, CHAN_EXTRAS, CHAN_STEP, CHAN_HANDLER };
 
-/* User value of a go block's result channel, which has its extras elsewhere: what it waits on while its channels keep it
-   alive (keep.h). */
+/* User value of a go block's result channel, which has its extras elsewhere: what it waits on while its channels keep
+   it alive (keep.h). */
 enum { GO_WAITS = CHAN_EXTRAS };
 
-/* Those of a go block that feeds something (go_spawn_feeding): what to call if it dies, and its first argument. */
+/* User values of a go block that feeds a channel (go_spawn_feeding): the function to call if it dies, and its first
+   argument. */
 enum { GO_GIVE_UP = CHAN_EXTRAS + 1, GO_FED };
 
 /* Values of the largest buffer whose slots are user values. */
@@ -63,7 +63,7 @@ typedef enum ChanFlag {
   CHAN_GO = 2048,         /* the result channel of a go block, living or not */
   CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
   CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
-  CHAN_KILLED = 16384,    /* of a go block that is to die in its turn: somebody else has resumed its coroutine */
+  CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_HEARD = 131072     /* somebody has taken the error with which it was closed (unheard.h) */
@@ -107,8 +107,8 @@ static inline bool chan_put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
-/* Takes if that can be done at once, and pushes the value, or nil of a closed and drained channel and then its reason if
-   it has one. Returns how many it pushed, or TAKE_WAIT. */
+/* Takes if that can be done at once, and pushes the value, or nil of a closed and drained channel and then its reason
+   if it has one. Returns how many it pushed, or TAKE_WAIT. */
 int chan_take(lua_State *L, Chan *ch, int at);
 
 /* Whether a policy has room, or values. May raise. */
@@ -130,8 +130,8 @@ static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
 /* Whether fewer than CHAN_MAX_PENDING of the waiters in the queue count. Takes time in proportion to its length. */
 bool chan_few_count(const List *queue);
 
-/* Whether one more put, or take, may wait. Any number of takes may wait for a time to come, or for a channel to close: there
-   a buffer is no cure. */
+/* Whether one more put, or take, may wait. Any number of takes may wait for a time to come, or for a channel to close:
+   there a buffer is no cure. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
   if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(&ch->puts);
   if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
@@ -141,7 +141,8 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
 /* Raises that one more waiter is too many for the channel; `what` is the function that was called. */
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what);
 
-/* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room; or set w->is_free. */
+/* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room; or set
+   w->is_free. */
 static inline void chan_wait(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
   w->chan = ch;
   w->alt = alt;
@@ -176,8 +177,8 @@ static inline void chan_leave(Waiter *w) {
   }
 }
 
-/* Takes every waiter of an alt out of its queue. Whether this commits the alt or withdraws it is for the caller to say by
-   what it does next: the queues do not care. */
+/* Takes every waiter of an alt out of its queue. Whether this commits the alt or withdraws it is for the caller to say
+   by what it does next: the queues do not care. */
 static inline void chan_withdraw(Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) chan_leave(&alt->waiters[i]);
   alt->count = 0;
@@ -186,7 +187,8 @@ static inline void chan_withdraw(Alt *alt) {
 /* Pushes a channel that closes when this one does, whatever this one still holds: the same one at every call. */
 void chan_push_done(lua_State *L, Chan *ch, int at);
 
-/* Calls the function of the extras that wants to be called when the channel, which is closed, closes. Does not raise. */
+/* Calls the function of the extras that wants to be called when the channel, which is closed, closes. Does not
+   raise. */
 void chan_call_on_close(lua_State *L, int at);
 
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
@@ -202,7 +204,7 @@ typedef enum ChanExtra {
   EXTRA_DONE,     /* a channel that closes when it does */
   EXTRA_ON_CLOSE, /* a function that is called then (on_close.c) */
   EXTRA_GO,       /* the name of the go block whose result channel it is */
-  EXTRA_CANCEL,   /* what that go block was cancelled with: an error that on_error does not hear of */
+  EXTRA_CANCEL,   /* what that go block was cancelled with: an error that is not reported */
   EXTRA_CANCEL_2  /* the same, of one that was cancelled again while its variables were being closed */
 } ChanExtra;
 
@@ -224,7 +226,7 @@ void chan_push_name(lua_State *L, const Chan *ch, int at);
 /* Pushes why a closed channel was closed; returns how many it pushed, 1 or 0. */
 int chan_push_reason(lua_State *L, const Chan *ch, int at);
 
-/* The same for whoever takes from it, and so has heard of it from here on. */
+/* The same for a taker: from here on the error counts as taken. */
 static inline int chan_give_reason(lua_State *L, Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
   ch->flags |= CHAN_HEARD;
@@ -240,15 +242,15 @@ void chan_store(lua_State *L, Chan *ch, int at, int value);
 /* Removes the oldest value of the buffer, which must have one, and pushes it. */
 void chan_fetch(lua_State *L, Chan *ch, int at);
 
-/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). Before Lua
-   5.4.4 it has not ceased to wait then, but what its closing calls cannot yield. */
+/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). Before
+   Lua 5.4.4 it has not ceased to wait then, but what its closing calls cannot yield. */
 static inline bool chan_is_active(const Alt *alt) {
   bool waits = LIKELY(lua_status(alt->co) == LUA_YIELD) && (!BEFORE_LUA_5_4_4 || lua_isyieldable(alt->co));
   return waits || alt->flags & ALT_BARE;
 }
 
-/* Takes the first waiter out of a queue, because it is not active any more. Its go block ends at the latest when it gets its
-   turn. */
+/* Takes the first waiter out of a queue, because it is not active any more. Its go block ends at the latest when it
+   gets its turn. */
 void chan_drop_first(Chan *ch, bool is_put);
 
 /* The first waiting put, or take, or NULL. */
@@ -265,8 +267,8 @@ static inline Waiter *chan_first(Chan *ch, bool is_put) {
 /* The stack of an alts has, from this index on, two slots for each operation: its channel, and the value of a put. */
 enum { CHAN_FIRST_OP = 4 };
 
-/* Pushes onto co what an alts returns besides the value: the port at index `at`, or the number of its operation. Returns
-   how many it pushed: 0 for an alt that is a single operation. */
+/* Pushes onto co what an alts returns besides the value: the port at index `at`, or the number of its operation.
+   Returns how many it pushed: 0 for an alt that is a single operation. */
 static inline int chan_push_port(lua_State *co, uint8_t alt_flags, int at) {
   if (LIKELY(!(alt_flags & ALT_SELECT))) return 0;
   if (alt_flags & ALT_INDEX) lua_pushinteger(co, (at - CHAN_FIRST_OP) / 2 + 1);

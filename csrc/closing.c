@@ -6,7 +6,8 @@
 #include "anchor.h"
 #include "go.h"
 
-/* Closes all variables of a coroutine, protected. Lua 5.4.6 has a new name for it; nobody resumes it there: see go_resume. */
+/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function; NULL: no coroutine resumes it
+   (go_resumer). */
 static int close_coroutine(lua_State *co) {
 #if LUA_VERSION_RELEASE_NUM >= 50406
   return lua_closethread(co, NULL);
@@ -99,8 +100,8 @@ static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
   return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
 }
 
-/* Pushes the variable for whose `__close` Lua makes a call: the first argument; or the second, where `__close` is no function
-   but something else that can be called, which Lua then inserts before it. */
+/* Pushes the variable for whose `__close` Lua makes a call: the first argument; or the second, where `__close` is no
+   function but something else that can be called, which Lua then inserts before it. */
 static bool push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
@@ -114,8 +115,8 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
-/* Moves a variable to the closer, and cancels the call that would close it. Where there is no memory for that it does not
-   cancel this call, nor those that follow. */
+/* The call hook: moves a variable to the closer, and cancels the call that would close it. If memory runs out, neither
+   this call nor later ones are cancelled. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "f", ar);
   bool is_guard = lua_tocfunction(co, -1) == on_guard_closed;
@@ -155,7 +156,7 @@ int closing_start(lua_State *L, Sched *S, Go *go) {
   if (!S->closer) return 0;
   lua_State *closes = go->alt.co = S->closer;
   S->closer = NULL;
-  /* A new coroutine has the hook of the one that has made it, which was ours. */
+  /* A new coroutine inherits the hook of the coroutine that made it, which was ours. */
   lua_sethook(closes, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
   lua_xmove(L, closes, 3);
   return lua_gettop(closes) - 2; /* below are the guard and the function */

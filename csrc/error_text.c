@@ -4,10 +4,10 @@
 #include <lauxlib.h>
 #include <string.h>
 
-enum { MAX_FIELDS = 16 }; /* of a table that is an error: what more there is is left out */
+enum { MAX_FIELDS = 16 }; /* how many fields of a table are shown */
 
-/* Pushes the key of the table at index `at` that follows the key at index `last` (nil: the first) in the order of their
-   names, of those that are strings and whose values can be shown; nil when there is none. */
+/* Pushes the next key of the table at index `at` after the key at index `last` (nil: the first), in alphabetical order,
+   among the strings whose values can be shown; nil when there is none. */
 static void push_next_key(lua_State *L, int at, int last) {
   lua_pushnil(L);
   int best = lua_gettop(L);

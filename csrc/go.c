@@ -16,9 +16,9 @@ enum {
 /* Slots for give_up, those of an error's report included. */
 enum { STACK_TO_GIVE_UP = 12 };
 
-/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine, above
-   the guard (closing.h). The callers are functions that Lua calls, and have pushed no more than a few values: there is room
-   on their stack. */
+/* Makes the userdata and the coroutine of a go block, holds it, and moves the `n` values on top of L to the coroutine,
+   above the guard (closing.h). The callers are functions that Lua calls, and have pushed no more than a few values:
+   there is room on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
@@ -65,8 +65,8 @@ Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   return go;
 }
 
-/* Calls what wants to know that a go block, whose userdata is on top of L, has died for the reason at that index; tells it
-   whether on_error hears of that. Does not raise: an error in it goes to on_error. */
+/* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
+   `is_reported`: whether that error is reported. Does not raise: an error in give_up goes to on_error. */
 static void give_up(lua_State *L, int reason, bool is_reported) {
   int at = lua_gettop(L);
   if (LIKELY(!(((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
@@ -78,8 +78,9 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   report_call(L, 4, "a function that is called when a go block dies", at);
 }
 
-/* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the value at
-   index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here allocates. */
+/* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the
+   value at index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here
+   allocates. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   anchor_pop(L, S, go);
   int at = lua_gettop(L);
@@ -126,7 +127,8 @@ static void fail_root(lua_State *L, Sched *S, Go *root) {
   lua_xmove(L, S->outside.co, 1);
 }
 
-/* A go block has died, and all its variables are closed. On top of L, and popped: the error, the traceback, the name. */
+/* A go block has died, and all its variables are closed. On top of L, and popped: the error, the traceback, the
+   name. */
 static void ended_badly(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L) - 3;
   bool is_root = go == S->root;
@@ -139,14 +141,14 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
     fail_root(L, S, go);
   } else if (!go_is_cancellation(L, top + 1, top + 2)) {
     bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
-    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or see that it is one */
+    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or know nil from a close */
     else unheard_add(L, S, top + 1);
   }
   lua_settop(L, top);
 }
 
-/* A go block dies of the error on top of L, which is popped. Its own stack may have no room for one value more. Returns how
-   many values its closer is to be resumed with, or 0 when there is nothing left to close, and it has ended. */
+/* A go block dies of the error on top of L, which is popped. Its own stack may have no room for one value more. Returns
+   how many values its closer is to be resumed with, or 0 when there is nothing left to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
   anchor_push(L, go);
@@ -254,8 +256,8 @@ int go_kill(lua_State *L, Go *go) {
   return stay_killed(L, LUA_YIELD, 0);
 }
 
-/* Whether there is something left to cancel. Not in a go block that has ended, or was left behind by a simulation; nor where
-   somebody is closing its coroutine; nor in a callback that will be called, and cannot wait. */
+/* Whether there is something left to cancel. Not in a go block that has ended, or was left behind by a simulation; nor
+   where somebody is closing its coroutine; nor in a callback that will be called, and cannot wait. */
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
   if (!go->chan.slot || alt->state == ALT_NEW) return false;

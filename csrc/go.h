@@ -8,35 +8,36 @@
    them by its userdata, the result channel. */
 Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
-/* The same of a function that feeds something: if it dies, by an error, a cancel or in whatever way, the function below it on
-   the stack is called: give_up(fed, reason, its result channel, whether on_error hears of it). On top of L: give_up, fed, the function and its arguments;
-   they, too, are replaced. What is called must not wait; without memory it may not be called. */
+/* The same for a go block that feeds a channel. On top of L: give_up, fed, the function and its arguments, all of which
+   are replaced. If the go block dies, by an error, a cancel or in any other way, give_up(fed, reason, its result
+   channel, whether the error is reported) is called. It must not wait. It may not be called if memory runs out. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
-/* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is the
-   `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass may have
-   let go of it meanwhile. */
+/* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
+   the `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass
+   may have let go of it meanwhile. */
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
 
 /* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
 void go_bury(lua_State *L, Sched *S, Go *go);
 
-/* Ends the go block in whose coroutine L, in place of what it waits for, when it gets its turn: somebody else than the
-   scheduler has resumed it. Does not return: L yields, whoever resumes it, until it is closed. */
+/* Ends a go block, in whose coroutine L this runs, because somebody other than the scheduler has resumed it: instead of
+   completing its operation, it dies when its turn comes. Does not return: until it is closed, L yields whenever it is
+   resumed. */
 int go_kill(lua_State *L, Go *go);
 
-/* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. What it waits for is withdrawn,
-   and it resumes with the error; one that does not wait, or whose operation has completed, gets the error when it waits
-   next, so that nothing is lost. A pending callback is dropped. Returns false when there is nothing left to cancel. May
-   raise, and then nothing has happened. */
+/* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. What it waits for is
+   withdrawn, and it resumes with the error; one that does not wait, or whose operation has completed, gets the error
+   when it waits next, so that nothing is lost. A pending callback is dropped. Returns false when there is nothing left
+   to cancel. May raise, and then nothing has happened. */
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
 
-/* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Then on_error
-   does not hear of it. */
+/* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
+   error is not reported. */
 bool go_is_cancellation(lua_State *L, int at, int err);
 
-/* Ends a go block that has had its turn, but whose coroutine somebody else has resumed before it began, or has closed with a
-   hook that kept us from noticing. The coroutine is left as it is. */
+/* Ends a go block, at its turn, whose coroutine somebody else has resumed before it began, or has closed with a hook
+   that kept us from noticing. The coroutine is left as it is. */
 void go_bury_unfit(lua_State *L, Sched *S, Go *go);
 
 /* Whether a go block that is not suspended in an operation is to begin, and is as it was made. */
@@ -50,16 +51,17 @@ static inline bool go_can_begin(Go *go) {
    raise. */
 void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
 
-/* Who resumes the coroutines of go blocks, for Lua to count nested C calls. Lua before 5.4.4 allows few of them to a coroutine
-   that nobody resumes. */
+/* The `from` argument of lua_resume for go blocks, from which Lua counts nested C calls. Lua before 5.4.4 allows few of
+   them to a coroutine that is resumed from NULL. */
 static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L : NULL; }
 
 /* Resumes a go block that was ready, and ends it where its function has returned or raised. Inline, since a yield is a
    longjmp: the processor, which has not seen the calls below it return, mispredicts each return from here on, and one
    function less is 5 to 10 ns less.
 
-   To Lua nobody resumes it (go_resumer): so the C calls below count as nested in each other, but not in those that have led
-   here. A go block has as many levels as any other, however deep rn.run was called, and none can be missing when it ends. */
+   It is resumed from NULL (go_resumer), so C calls in the go block do not count as nested in the C calls that have led
+   here. Every go block has the same number of levels, however deep rn.run was called, and enough of them are left when
+   it ends. */
 static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
   Go *go = sched_go(alt);
   int n;

@@ -1,22 +1,22 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap looks at each entry once, from the last to the first, and puts the last one of the list in the place
-   of one that is not needed: so there is never a gap, in which Lua might have to make room for an entry again. */
+   The list is a table. A lap checks each entry once, from the last to the first. It replaces an entry that is not needed
+   by the last one of the list, so that there is never a gap: Lua might have to allocate to fill one. */
 #include "keep.h"
 
 #include <lauxlib.h>
 
 enum {
-  FEW = 1024,          /* only the collector's cycles trim a list of fewer entries, or of fewer than twice what a lap has left: what
-                          is dropped between two parks must be added again at the next */
-  TRIM_TO_GROW = 2,    /* else so many entries are looked at for each one that may have been added */
-  CYCLE_SHARE = 4,     /* a cycle of the collector looks at one entry in so many */
-  CYCLE_LEAST = 65536, /* and so many at least, which takes 1 ms */
-  LONG_QUEUE = 1024    /* waiters that are looked at in one queue; an entry with more of them is kept */
+  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last lap has kept, is trimmed only in
+                          cycles of the collector: what is dropped between two parks must be added again at the next */
+  TRIM_TO_GROW = 2,    /* otherwise so many entries are checked for each that may have been added */
+  CYCLE_SHARE = 4,     /* each cycle of the collector checks one entry in so many, */
+  CYCLE_LEAST = 65536, /* but at least so many, which takes 1 ms */
+  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more of them stays in the list */
 };
 
-/* Whether there may be a waiter in the queue of a go block for which the scheduler has to keep what it waits on: not one that
-   waits outside, and not one that was handed over. */
+/* Whether there may be a waiter in the queue of a go block for which the scheduler has to keep what it waits on: not
+   one that waits outside, and not one that was handed over. */
 static bool has_waiter(const Sched *S, const List *queue) {
   const Link *link = queue->first;
   if (!link) return false;

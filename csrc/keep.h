@@ -1,20 +1,20 @@
 /* keep.h: keeps alive what go blocks wait on.
 
-   A parked operation has its channel, and an alts its block of waiters, on the stack of its coroutine. When somebody closes
-   that coroutine, Lua cuts the stack and runs the `__close` of the go block's variables before the scheduler hears of it.
-   Meanwhile the collector must not free what is still linked in queues.
+   A parked operation has its channel, and an alts its block of waiters, on the stack of its coroutine. When somebody
+   closes that coroutine, Lua cuts the stack and runs the `__close` of the go block's variables before it calls the
+   scheduler's guard. Meanwhile the collector must not free what is still linked in queues.
 
-   So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with it for
-   the first time; a flag in it says that it is in the list, and later parks only test that flag. The list is trimmed to the
-   entries that are needed a few at a time: when it has grown, by whoever has just parked, and in each cycle of the collector. A go block that was handed over
-   to its channels (anchor.h) keeps what it waits on itself, in its user value GO_WAITS. */
+   So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
+   it for the first time; a flag in it says that it is in the list, and later parks only test that flag. The list is
+   trimmed to the entries that are needed a few at a time: by whoever parks once it has grown, and in each cycle of the collector. A go block
+   that was handed over to its channels (anchor.h) keeps what it waits on itself, in its user value GO_WAITS. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
 
 #include "sched.h"
 
-/* Adds the channel, or block of waiters, at index `at` of L to the list. Raises where memory runs out, and runs no code of
-   the user's. */
+/* Adds the channel, or block of waiters, at index `at` of L to the list. Raises where memory runs out, and runs no code
+   of the user's. */
 void keep_add(lua_State *L, Sched *S, int at);
 
 /* Makes sure that a channel, at index `at`, is in the list. */

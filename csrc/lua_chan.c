@@ -38,7 +38,7 @@ static int chan_lua_take(lua_State *L) {
   return wait_single(L, ch, "take", false);
 }
 
-/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so nobody has heard of it. */
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
   uint32_t heard = ch->flags & CHAN_HEARD;
@@ -75,9 +75,9 @@ static int chan_lua_offer(lua_State *L) {
   return 1;
 }
 
-/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with offer:
-   because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1. Raises nothing
-   but that an argument is wrong, before it puts. */
+/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with
+   offer: because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1.
+   Raises nothing but that an argument is wrong, before it puts. */
 static int core_offer_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   check_value(L, 2, "offer_each");
@@ -108,8 +108,8 @@ static int chan_lua_poll(lua_State *L) {
 
 enum { MAX_NESTED = 8 };
 
-/* What a callback is called in messages. One of these for each that runs within another: a callback that takes again may
-   be called on the caller a few times over, and then by the scheduler, or the C stack would end. */
+/* What a callback is called in messages. One of these for each that runs within another: a callback that takes again
+   may be called on the caller a few times over, and then by the scheduler, or the C stack would end. */
 static const char A_CALLBACK[MAX_NESTED][11] = {"a callback", "a callback", "a callback", "a callback",
                                                 "a callback", "a callback", "a callback", "a callback"};
 
@@ -173,7 +173,8 @@ static int nothing(lua_State *L) {
   return 0;
 }
 
-/* ch:put_async(v, f, on_caller) -> true | false (closed already): f(true) once the put is done, f(false) when closed. */
+/* ch:put_async(v, f, on_caller) -> true | false (closed already): f(true) once the put is done, f(false) when
+   closed. */
 static int chan_lua_put_async(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
@@ -367,7 +368,8 @@ static Buffer check_buffer(lua_State *L) {
   return b;
 }
 
-/* Makes a channel with the buffer; the policy or nil, and transducer and exception handler (or nil) are at the indices. */
+/* Makes a channel with the buffer; the policy or nil, and transducer and exception handler (or nil) are at the
+   indices. */
 static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
   bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);

@@ -1,8 +1,9 @@
-/* lua_moving.c: what the library's own go blocks (pipes, pipelines, mults and so on) start with, and move values with. Its
-   put, take and alts differ from everybody's in two points. Any number of them may wait on a channel: what the library has
-   taken must not be lost because the limit of waiting operations is reached. And who has moved MOVES values without having to
-   wait lets the others run before the next one: else a pipe between two large buffers would keep timers waiting, and one from
-   a channel to itself everything, for ever. Moves are counted in the world, so that a simulation can be replayed. */
+/* lua_moving.c: starting the library's own go blocks (pipes, pipelines, mults and so on), and the operations with which
+   they move values. Their put, take and alts differ from the public ones in two points. Any number of them may wait on
+   a channel: a value that the library has taken must not be lost because the limit of waiting operations is reached.
+   And after MOVES values without a wait they let the other go blocks run before the next one: otherwise a pipe between
+   two large buffers would delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves
+   are counted per World, so that a simulation is reproducible. */
 #include "anchor.h"
 #include "go.h"
 #include "keep.h"
@@ -11,7 +12,7 @@
 /* Values that are moved before others run: a few tens of microseconds. */
 enum { MOVES = 128 };
 
-/* Whether the others are to run before the next operation. Outside any go block there is nobody to let run. */
+/* Whether other go blocks must run before the next operation. Outside any go block this does not apply. */
 static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
 
 /* Lets the other ready go blocks run; then `k` does the operation. */
@@ -71,8 +72,8 @@ static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
   return poll(L, (Chan *)lua_touserdata(L, 1), (const Chan *)lua_touserdata(L, 2));
 }
 
-/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let others run first. nil once `to`, which the value
-   is meant for, is closed: then nothing is taken. */
+/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let others run first. `to` is the channel for
+   which the value is meant: if it is closed, nothing is taken and the result is nil. */
 static int moving_poll(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
   const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
@@ -109,8 +110,9 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
   return sched_resumed(L, (Alt *)alt);
 }
 
-/* turn(): lets the others run where it is time. For who moves values by alts: there others must not run in between, since
-   several go blocks may use the same table of operations. */
+/* turn(): lets the others run if it is time. For go blocks that move values by alts, which does not let others run by
+   itself: several go blocks may use the same table of operations, so nothing may run between filling it and the
+   alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);
   return is_turn_over(S) ? let_others_run(L, S, "yield", in_turn) : 0;
@@ -118,8 +120,8 @@ static int moving_turn(lua_State *L) {
 
 /* ---- starting ---- */
 
-/* go(give_up, fed, f, ...) -> result channel. If the go block dies give_up(fed, reason, its result channel, is_reported) is
-   called; it must not wait. */
+/* go(give_up, fed, f, ...) -> result channel. If the go block dies, give_up(fed, reason, its result channel,
+   is_reported) is called, which must not wait. */
 static int moving_go(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   face_check_callable(L, 3, "go");

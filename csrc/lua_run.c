@@ -9,14 +9,14 @@
 #include "report.h"
 #include "unheard.h"
 
-/* Protected: () raises the text about a deadlock of a simulation. */
+/* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
   lua_pushnil(L); /* no other text for what waits */
   return report_deadlock(L, "sim.run");
 }
 
-/* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's wait
-   ends outside a simulation. False when it does not wait. `at`: its userdata. */
+/* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's
+   wait ends outside a simulation. False when it does not wait. `at`: its userdata. */
 static bool tell_deadlock(lua_State *L, Sched *S, Go *root, int at) {
   if (root->alt.state != ALT_PARKED || !root->alt.count) return false;
   lua_pushvalue(L, SCHED_SELF);
@@ -27,8 +27,8 @@ static bool tell_deadlock(lua_State *L, Sched *S, Go *root, int at) {
   return told;
 }
 
-/* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results and
-   returns how many they are, or raises its error. */
+/* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results
+   and returns how many they are, or raises its error. */
 static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   int base = lua_gettop(L) - nargs - 1;
   Go *go = go_spawn(L, S, nargs);
@@ -122,8 +122,8 @@ static int core_wait_readable(lua_State *L) {
 
 /* ---- simulations ---- */
 
-/* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too late
-   to raise. */
+/* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too
+   late to raise. */
 static int simulate(lua_State *L) {
   int n = run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -179,8 +179,8 @@ static int core_is_simulation(lua_State *L) {
   return 1;
 }
 
-/* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has loaded
-   it, which must not be a go block's, parked by then or gone. */
+/* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has
+   loaded it, which must not be a go block's, parked by then or gone. */
 static int core_require(lua_State *L) {
   luaL_checkstring(L, 1);
   lua_settop(L, 1);

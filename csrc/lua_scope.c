@@ -1,4 +1,5 @@
-/* lua_scope.c: what scopes (lua/runnel/scope.lua) need of the core: to learn of every end of a go block, and to wait. */
+/* lua_scope.c: what scopes (lua/runnel/scope.lua) need of the core: to learn of every end of a go block, and to
+   wait. */
 #include "anchor.h"
 #include "go.h"
 #include "keep.h"
@@ -17,8 +18,8 @@ static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
   return lua_gettop(L) - 1;
 }
 
-/* guarded(guard, f, ...) -> what guard:returned(what f(...) returns) returns. The guard is closed in any case, also where
-   the coroutine is closed by somebody else. The body of a go block. */
+/* guarded(guard, f, ...) -> what guard:returned(what f(...) returns) returns. The guard is closed in any case, also
+   where the coroutine is closed by somebody else. The body of a go block. */
 static int core_guarded(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_toclose(L, 1);
@@ -64,7 +65,8 @@ static int core_has_ended(lua_State *L) {
   return 1;
 }
 
-/* excuse(result, err): makes err that. Somebody else tells of it: on_error will not hear of it when the go block ends. */
+/* excuse(result, err): makes err count as what the go block was cancelled with, so that it is not reported when the go
+   block ends. The caller reports it, or passes it on. */
 static int core_excuse(lua_State *L) {
   face_check_chan(L, 1, "excuse", "excuse(result, err)");
   lua_settop(L, 2);

@@ -1,5 +1,5 @@
-/* origin.c: see origin.h. SCHED_ORIGINS has the texts by number and the numbers by text; at LIBRARY, with what the sources of the
-   library's functions begin. */
+/* origin.c: see origin.h. SCHED_ORIGINS has the texts by number and the numbers by text; at LIBRARY, the prefix with
+   which the sources of the library's functions begin. */
 #include "origin.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { LIBRARY = 0 };
 
-/* Pushes what the sources of the library's functions begin with, and returns it; or NULL. */
+/* Pushes the prefix with which the sources of the library's functions begin, and returns it; or NULL. */
 static const char *push_prefix(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
   lua_rawgeti(L, -1, LIBRARY);
@@ -32,7 +32,7 @@ bool origin_push(lua_State *L, uint32_t origin) {
   return is_there;
 }
 
-/* Fills in where the innermost function that is not the library's is running; false when there is none. */
+/* Fills in the current line of the innermost Lua function that is not the library's; false if there is none. */
 static bool find_caller(lua_State *L, lua_Debug *ar) {
   const char *prefix = push_prefix(L);
   bool found = false;
@@ -45,7 +45,7 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   return found;
 }
 
-/* The number of a text: that which it had before, or a new one. May raise. */
+/* The number of a text: the one it has already, or a new one. May raise. */
 static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   int text = lua_gettop(L) + 1, origins = text + 1;
   lua_pushfstring(L, "%s at %s:%d", what, ar->short_src, ar->currentline);
@@ -66,9 +66,10 @@ static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   return (uint32_t)n;
 }
 
-/* started(block, what) -> block: the library has started a go block for what the program has called by that name. In a go block of
-   the library that nobody else has called the new one keeps the origin of that. To make a text takes as long as all else: a
-   line that does so again and again is remembered. */
+/* started(block, what) -> block: sets the origin of a go block that the library has started: `what`, the function that
+   the program has called, and the line of that call. If there is no function of the program on the stack, the go block
+   keeps the origin that it inherited. Making the text would double the cost of a call, so the last one is kept for a
+   line that calls repeatedly. */
 static int core_started(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "started", "started(block, what)");
   const char *what = luaL_checkstring(L, 2);
@@ -87,7 +88,7 @@ static int core_started(lua_State *L) {
   return 1;
 }
 
-/* library(): says that the caller's source, NAME.lua, and all below NAME/ are the library's. */
+/* library(): says that the caller's source, NAME.lua, and all files below NAME/ belong to the library. */
 static int core_library(lua_State *L) {
   lua_Debug ar;
   if (!lua_getstack(L, 1, &ar)) return 0;

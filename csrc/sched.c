@@ -146,9 +146,9 @@ static bool wait(lua_State *L, Sched *S) {
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
-    bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else nobody waits, and may go on to take errors */
+    bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else the program goes on and may take errors */
     if (!w->unheard || !is_deadlock) return false;
-    unheard_report(L, S, INT64_MAX); /* most often that is why; and the handler may end it */
+    unheard_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
     return true;
   }
   int64_t until = unheard_deadline(S);

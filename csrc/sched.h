@@ -41,11 +41,11 @@ enum {
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_BELL,        /* frees the bell in the end, or nil without one */
   SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
-  SCHED_GUARD,       /* what is below everything else on the stack of a go block's coroutine; these are of closing.c */
+  SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine; this and the next two: closing.c */
   SCHED_CLOSER,      /* the function of a coroutine that closes the variables of a go block that has died */
   SCHED_MAKE_CLOSER, /* makes that coroutine */
   SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h), and what adds to it */
+  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h); the next is the function that adds to it */
   SCHED_KEEP_UNHEARD,
   SCHED_DESCRIBE_WAITING, /* describes what an operation waits for (report.c) */
   SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
@@ -59,7 +59,7 @@ enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 typedef struct Go {
   Chan chan; /* the result channel; its id is the go block's too */
   Alt alt;   /* what it waits for; alt.co is its coroutine */
-  uint32_t origin; /* where the program has called the library that has started it, or 0 (origin.h) */
+  uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
 } Go;
 
 /* What a simulation replaces as a whole. */
@@ -90,7 +90,7 @@ typedef struct Anchors {
   uint32_t next;  /* the slot to visit next; 0: a new lap */
   uint8_t lap;    /* parity of the number of laps */
   bool visiting;  /* slots are being visited */
-  bool failed;    /* for want of memory the last visits ended early */
+  bool failed;    /* the last visits ended early because memory ran out */
 } Anchors;
 
 typedef struct Kept {
@@ -99,7 +99,7 @@ typedef struct Kept {
   uint32_t limit; /* entries from which on the list is trimmed as it grows */
 } Kept;
 
-/* The origin that was asked for last (origin.c). */
+/* The origin that was looked up last (origin.c). */
 typedef struct LastOrigin {
   const char *what;          /* what the program has called; only compared */
   int line;                  /* where */
@@ -127,7 +127,7 @@ typedef struct Sched {
   int64_t grace;      /* how long an error may wait to be taken, in ns */
   uint64_t printed;   /* errors that were written to stderr, since there was no handler */
   LastOrigin last_origin; /* see there */
-  bool errors_pass;   /* these do not change the exit status (rn.exit) */
+  bool errors_pass;   /* errors that were printed do not change the exit status (rn.exit) */
 } Sched;
 
 /* The go block of an alt that is not the outside one. */

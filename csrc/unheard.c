@@ -1,14 +1,15 @@
 /* unheard.c: see unheard.h.
 
-   SCHED_UNHEARD has the errors in the order in which they came, as a list of records: { error, traceback, name, channel,
-   deadline }. The first is number unheard_first, and there are `unheard` of them; a simulation has a list of its own. */
+   SCHED_UNHEARD has the errors in the order in which they came, as a list of records: { error, traceback, name,
+   channel, deadline }. The first is number unheard_first, and there are `unheard` of them; a simulation has a list of
+   its own. */
 #include "unheard.h"
 
 #include "error_text.h"
 #include "lua_face.h"
 #include "report.h"
 
-/* How long an error waits to be taken, and how many may wait: of one more the oldest is reported. */
+/* How long an error waits to be taken, and how many may wait: when there is one more, the oldest is reported. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
 enum { MOST = 1000, STACK_FOR_REPORT = 12 };
 
@@ -23,7 +24,7 @@ static int keep(lua_State *L) {
     lua_pushvalue(L, field);
     lua_rawseti(L, DEADLINE + 1, field);
   }
-  World *w = &S->world; /* what the collector has called may have changed it */
+  World *w = &S->world; /* read only now: finalizers may have changed it */
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHEARD);
   lua_insert(L, -2);
   lua_rawseti(L, -2, (lua_Integer)w->unheard_first + w->unheard);
@@ -31,8 +32,8 @@ static int keep(lua_State *L) {
   return 0;
 }
 
-/* Pushes the oldest record's fields as report_error wants them, and takes it out of the list. Pushes nothing and returns
-   false where somebody has taken the error. */
+/* Removes the oldest record from the list and pushes its fields for report_error. If somebody has taken the error,
+   pushes nothing and returns false. */
 static bool pop(lua_State *L, Sched *S) {
   World *w = &S->world;
   int top = lua_gettop(L);
@@ -62,8 +63,9 @@ static bool pop(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Pushes the channel from which the error at index `error` of the go block at index `at` is to be taken: for one of the
-   library's, which has closed with it what it fed, that. */
+/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken: its result
+   channel; or, if it is a go block of the library that has closed the channel that it fed with the error, that
+   channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
     lua_getiuservalue(L, at, GO_FED);
@@ -99,13 +101,13 @@ void unheard_add(lua_State *L, Sched *S, int at) {
 
 void unheard_report(lua_State *L, Sched *S, int64_t now) {
   if (!lua_checkstack(L, STACK_FOR_REPORT)) return;
-  /* No more than there are now: the handler may start what fails again. */
+  /* No more than there are now: the handler may start go blocks that fail, too. */
   for (uint32_t n = S->world.unheard; n > 0 && S->world.unheard && S->world.unheard_due <= now; n--) {
     if (pop(L, S)) report_error(L);
   }
 }
 
-/* ---- what the library asks for ---- */
+/* ---- functions for the library's Lua modules ---- */
 
 /* Pushes the record of an error at index `err` that was taken, the newest if there are several; or returns false. */
 static bool find(lua_State *L, const World *w, int err) {
@@ -123,9 +125,9 @@ static bool find(lua_State *L, const World *w, int err) {
   return false;
 }
 
-/* pass_on(err, ch): whoever calls this has taken the error err and is about to close ch with it, if that is open: the error is
-   unheard until it is taken from there. Without a channel nobody will hear of it any more. Nothing, where err is not that of a
-   go block. */
+/* pass_on(err, ch): the caller has taken the error err and is about to close ch with it, if ch is open. The error then
+   counts as not taken until somebody takes it from ch. Without a channel nobody can take it, and it is reported. Does
+   nothing unless err is the error of a go block. */
 static int core_pass_on(lua_State *L) {
   Sched *S = sched_self(L);
   lua_settop(L, 2);
@@ -159,7 +161,7 @@ static int core_error_text(lua_State *L) {
   return 1;
 }
 
-/* is_well() -> whether the program may say that all went well: no error was written to stderr for want of a handler */
+/* is_well() -> whether the program may exit with status 0: no error was written to stderr, or errors_pass is set */
 static int core_is_well(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_pushboolean(L, S->printed == 0 || S->errors_pass);
@@ -180,7 +182,8 @@ void unheard_open(lua_State *L) {
   Sched *S = sched_self(L);
   S->grace = GRACE;
   S->world.unheard_first = 1;
-  /* What is left when the state is closed: the finalizers of all that was made later have run by then. */
+  /* Reports the errors that are left when the state is closed. Finalizers run in reverse order of creation, so this one
+     runs after those of objects that were made later. */
   lua_pushvalue(L, SCHED_SELF);
   lua_createtable(L, 0, 1);
   lua_pushvalue(L, SCHED_SELF);

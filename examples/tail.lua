@@ -3,9 +3,9 @@
 --     lua5.4 examples/tail.lua [-n LINES] FILE...
 --     lua5.4 examples/tail.lua -n 5 /var/log/dpkg.log /var/log/alternatives.log
 --
--- It begins with the last lines of each, 10 by default. With several files each line says where it comes from. A file
--- that is not there yet is waited for; one that is cut off, or is replaced by another of its name, is read from its
--- beginning. Ctrl-C ends it.
+-- It begins with the last lines of each file, 10 by default. With several files each line begins with its file's name.
+-- It waits for a file that is not there yet. A file that is truncated, or replaced by another of its name, is read from
+-- its beginning. Ctrl-C ends it.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"

@@ -4,8 +4,8 @@
 --     ls -d "$PWD"/csrc/*.c | lua5.4 examples/xargs.lua -P 8 -v sha256sum
 --
 -- It does what `xargs -r -d '\n' -n 1 -P N` does, but does not mix what the commands write to standard output: it comes
--- command by command, in the order of the lines, or with -u in that in which the commands end. -v tells in the end how
--- many ran, and at a time. While it runs, a terminal shows how far it has got.
+-- command by command, in the order of the lines, or with -u in the order in which the commands end. -v prints at the
+-- end how many ran, and how many at a time. While it runs, a terminal shows how far it has got.
 --
 -- Exit status: 0; 123 where a command exited with 1 to 125; and, running no further commands, 124 where one exited with
 -- 255, 125 where one was killed by a signal, 126 where it cannot be run, 127 where it is not found. 130 after Ctrl-C,

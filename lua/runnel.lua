@@ -8,8 +8,8 @@
 ---Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler
 ---until it completes. The names are core.async's in Lua's spelling.
 ---
----What few programs need is loaded when it is first used. A program that may not be able to read files by then loads
----all before: `for _ in pairs(rn) do end`.
+---Modules that few programs need are loaded when they are first used. A program that may not be able to read files by
+---then can load all of them first: `for _ in pairs(rn) do end`.
 
 local core = require "runnel.core"
 core.library()
@@ -36,8 +36,8 @@ end
 
 ---Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
 ---state is, with its finalizers.
----@param code? integer|boolean the exit status: 0 or true, all went well. By default that, or 1 where an error
----has been written to stderr because nobody took it
+---@param code? integer|boolean the exit status; true is 0. The default is 0, or 1 if an error was written to stderr
+---because nobody took it
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)

@@ -1,5 +1,5 @@
--- What busted loads before the specs (--helper): tells scripts/watchdog of each spec that begins, so that no spec hangs
--- for ever. SPEC_LIMIT is how many seconds a spec may take.
+-- Busted loads this file before the specs (--helper). It sends the name of each spec that begins to scripts/watchdog,
+-- so that no spec hangs for ever. SPEC_LIMIT is how many seconds a spec may take.
 local busted = require "busted"
 
 local limit = os.getenv "SPEC_LIMIT" or "120"

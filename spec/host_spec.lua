@@ -521,7 +521,7 @@ describe("runnel, the executable", function()
       assert.matches("^SIGQUIT:\nthe main thread:\nstack traceback:\n.*script.lua:6: in main chunk\n", result.err)
       assert.matches("\nthe main program waits: take on chan: orders\ngo blocks:\n", result.err)
       assert.matches("\n  #%d+ %(script.lua:3%): take on chan: jobs at script.lua:3\n", result.err)
-      assert.matches("\nchannels on which somebody waits:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
+      assert.matches("\nchannels on which operations wait:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
         result.err)
       assert.matches("\nno deadlock: a timer is due in %d+ ms\n$", result.err)
       assert.equal(7, result.status)

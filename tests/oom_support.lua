@@ -153,7 +153,7 @@ function t.checked(check, ok, err, raises)
   check(ok, err)
   t.invariants()
   local deaths = t.deaths()
-  assert(t.reports() >= deaths, "a go block has died and nobody was told")
+  assert(t.reports() >= deaths, "a go block has died, and its error was not reported")
   if t.refused() == 0 and not raises then
     assert(t.reports() == 0, "an error has been reported although no allocation failed")
   end

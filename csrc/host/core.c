@@ -24,7 +24,7 @@ static bool inspected; /* there will be a prompt */
 
 static bool errors_pass; /* errors that nobody took do not change the exit status */
 
-/* How long an error waits to be taken at the prompt, where somebody wants to see it. */
+/* How long an error waits to be taken at the prompt, where the user wants to see it soon. */
 static const int64_t PROMPT_GRACE = 50 * CLOCK_MS;
 
 void core_let_errors_pass(void) { errors_pass = true; }
@@ -73,8 +73,8 @@ static int open_core(lua_State *L) {
   return 1;
 }
 
-/* Makes what is on top of the stack the driver, unless there is one; popped. Unlike rn.driver it may be called anywhere:
-   whoever requires luv has its events handled from the next wait on. */
+/* Pops the driver on top of the stack and sets it, unless there is one already. Unlike rn.driver it may be called
+   anywhere: after a script has required luv, its events are handled from the next wait on. */
 static void drive_by(lua_State *L) {
   core_push_sched(L);
   if (lua_getiuservalue(L, -1, SCHED_DRIVER) == LUA_TNIL) {
@@ -107,8 +107,8 @@ static int load_luv(lua_State *L) {
   return 1;
 }
 
-/* luv runs all callbacks on the coroutine that has loaded it. That must not be a go block's, which may be parked then, or
-   gone: so it is the main thread. */
+/* luv runs all callbacks on the coroutine that has loaded it. That must not be a go block's, which may be parked then,
+   or gone: so it is the main thread. */
 static int open_luv(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main_thread = lua_tothread(L, -1);
@@ -119,8 +119,8 @@ static int open_luv(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-/* Loads the driver over luv; upvalue: the module's own loader. That requires luv, and requiring luv loads the driver: so
-   luv comes first, or there would be two of them. */
+/* Loads the driver over luv; upvalue: the module's own loader. That requires luv, and requiring luv loads the driver:
+   so luv comes first, or there would be two of them. */
 static int open_luv_driver(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "luv") == LUA_TNIL) {
@@ -137,7 +137,8 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
-/* os.exit(...), which does not close the state: reports what nobody has taken, and exits. Upvalue: Lua's own. */
+/* Replaces os.exit, which need not close the state: reports the errors that nobody has taken, and exits. Upvalue: Lua's
+   os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_tell_unheard(L);
   lua_pushvalue(L, lua_upvalueindex(1));

@@ -19,8 +19,8 @@ static struct sigaction before;       /* what Ctrl-C did before */
 static struct sigaction quit_before;  /* and SIGQUIT */
 static volatile sig_atomic_t wanted;  /* SIGQUIT has come, and the report has not been written */
 
-/* The hook of the main thread. While the scheduler runs there, it raises where the scheduler has asked for it only: in the
-   middle of a report of an error, for instance, it would be lost. */
+/* The hook of the main thread. While the scheduler runs there, it raises where the scheduler has asked for it only: in
+   the middle of a report of an error, for instance, it would be lost. */
 static void stop(lua_State *L, lua_Debug *ar) {
   const Sched *S = core_sched();
   if (S && S->running) {
@@ -57,7 +57,8 @@ static int write_report(lua_State *L) {
   return 0;
 }
 
-/* The hook of the threads that SIGQUIT has found: writes the report, and the script goes on. */
+/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report, and the script goes
+   on. */
 static void report(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, NULL, 0, 0);
@@ -80,7 +81,7 @@ static void report(lua_State *L, lua_Debug *ar) {
 
 static void handle_quit(int signal_number) {
   (void)signal_number;
-  if (pending || !main_thread) return; /* it is about to be interrupted, which lists the go blocks, too */
+  if (pending || !main_thread) return; /* Ctrl-C is pending, which lists the go blocks, too */
   wanted = 1;
   lua_sethook(main_thread, report, ANY_EVENT, 1);
   const Sched *S = core_sched();

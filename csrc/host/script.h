@@ -24,8 +24,8 @@ bool script_options(lua_State *L, const Options *o, char **argv);
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);
 
-/* Runs go blocks until nothing is ready, timed or alive, and tells of those that are parked then, and of errors that nobody
-   took. Whether all went well. */
+/* Runs go blocks until nothing is ready, timed or alive. Reports the go blocks that are parked then, and the errors
+   that nobody took. Returns whether the script succeeded. */
 bool script_drain(lua_State *L, const Options *o);
 
 #endif

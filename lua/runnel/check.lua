@@ -34,7 +34,7 @@ function check.callable_or_nil(value, what)
   end
 end
 
----Whether to close, or nil: a table of options in that place is a mistake that would go unnoticed.
+---Checks a `close` argument: true, false or nil. A table of options in its place would otherwise go unnoticed.
 function check.close(value, what)
   if value ~= nil and type(value) ~= "boolean" then
     error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)

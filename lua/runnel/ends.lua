@@ -1,6 +1,5 @@
----The two ends of what runs between channels: where values come from, and where they go. Neither end raises, but for
----the error with which the go block is cancelled: what runs between them must not stop because a channel fails (a
----buffer policy that raises).
+---The two ends of a go block that moves values between channels: the source and the sink. Neither raises, except when
+---the go block is cancelled: an error of a channel (a buffer policy that raises) must not stop the go block.
 
 local core = require "runnel.core"
 local guard = require "runnel.guard"
@@ -43,9 +42,9 @@ local function unless_failed(ok, value, err)
   return nil, value
 end
 
----A function that takes the next value of `from`, or gives nil, and then the error of its closing, once `from` or `to`
----is closed. Nothing is taken once `to` is. Where `from` raises, that is the error of its closing. Now and then it lets
----other go blocks run.
+---Makes a function that takes the next value of `from`. Once `from` or `to` is closed it returns nil and the error of
+---the close, if any; after `to` is closed it takes nothing. An error that `from` raises counts as the error of its
+---close. Now and then the function lets other go blocks run.
 ---@param from runnel.Channel<any>
 ---@param to runnel.Channel<any>
 ---@return fun(): any, any
@@ -54,7 +53,7 @@ function ends.source(from, to)
   return function() return unless_failed(pcall(next_of, from, to, ops)) end
 end
 
--- `ops` and `put` are tables to use: alts copies them at once, so that any number of go blocks may wait with them.
+-- `ops` and `put` are tables that each call uses again: alts copies them at once, so several go blocks may share them.
 local function put_on(to, ops, put, value)
   local accepted = offer(to, value)
   if accepted ~= nil then return accepted end
@@ -64,10 +63,10 @@ local function put_on(to, ops, put, value)
   return accepted or false
 end
 
----A function that puts a value on `to`, and gives false once that is closed, even while it waits: nobody may ever take
----again, and no go block is to stay behind. Where `to` raises, the value is dropped and the error handler called.
+---Makes a function that puts a value on `to` and returns whether it was accepted. When `to` closes, also a waiting put
+---returns false, so that no go block is left behind. If `to` raises, the value is dropped and the error is reported.
 ---@param to runnel.Channel<any>
----@param what string for the error handler: who puts
+---@param what string what puts, for the error handler
 ---@return fun(value: any): boolean
 function ends.sink(to, what)
   local put = { to }
@@ -78,9 +77,9 @@ function ends.sink(to, what)
   end
 end
 
----Closes a channel with the error that has just been taken from another one, if there is one: whoever takes it from
----there has heard of it. One that goes no further is reported.
----@param to runnel.Channel<any>|nil|false nothing is closed without one
+---Closes a channel, and passes on an error that was just taken from another one: it then counts as not taken until
+---somebody takes it from `to`. Without `to` the error is reported.
+---@param to runnel.Channel<any>|nil|false nil or false: closes nothing
 ---@param err any
 function ends.close(to, err)
   if err ~= nil then pass_on(err, to or nil) end

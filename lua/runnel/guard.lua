@@ -11,42 +11,41 @@ local guard = {}
 
 ---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean)
 
----Starts a go block of the library's own: every one is started here. It may die of more than an error: somebody
----cancels it (`:kill`), or code of the user's that it calls leaves it by coroutine.yield. Then who takes from what it
----was to feed would wait for ever; so `give_up(fed, reason, block, is_reported)` is called, in which nothing can wait.
----`is_reported`: the error handler (rn.on_error) is about to hear the reason, unless `core.excuse` keeps it from that.
+---Starts a go block of the library; all of them are started here. It may die of an error, because somebody cancels it
+---(`:kill`), or because code of the user's that it calls uses coroutine.yield. Takers of the channels that it feeds
+---would then wait for ever, so `give_up(fed, reason, block, is_reported)` is called, which must not wait.
+---`is_reported`: the reason will be reported as an error of the go block, unless `give_up` calls `core.excuse`.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = core.moving.go
 
----Says for what of the program's a go block was started, and where: it is called so in rn.ps and in messages. Those
----that it starts itself are called by the same name. To be called by what the program has called, perhaps by way of
----other functions of the library.
+---Names a go block, in rn.ps and in messages, after the library function that the program called and the line of that
+---call. Go blocks that it starts get the same name. Call it while that function of the library runs.
 ---@param block runnel.Channel<any>
 ---@param what string
 ---@return runnel.Channel<any> block
 function guard.started(block, what)
-  pcall(core.started, block, what) -- without memory it has no such name; but it has been started
+  pcall(core.started, block, what) -- if memory runs out, the go block is started without that name
   return block
 end
 
----The usual `give_up`: closes a channel with the reason, or without one where there is no memory for that.
----@param ch runnel.Channel<any>|false|nil nothing happens without one
+---The usual `give_up`: closes a channel with the reason; without the reason if memory runs out.
+---@param ch runnel.Channel<any>|false|nil false or nil: does nothing
 ---@param reason any
 function guard.close(ch, reason)
   if ch and not pcall(close, ch, reason) then close(ch) end
 end
 
----A `give_up` for what feeds nothing.
+---A `give_up` for a go block that feeds no channel.
 function guard.nothing() end
 
 -- ---- calling ----
 
 local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
 
--- The error and the traceback. A go block that has been cancelled must end: what it was cancelled with is raised.
+-- Returns the error and the traceback. A go block that was cancelled must end, so its cancellation is raised again.
 local function caught(first)
   local err, trace = first, nil
-  -- Out of stack, Lua gives up the handler too and leaves a message of its own.
+  -- When the stack overflows, Lua does not run the message handler, and the error is Lua's own message.
   if type(first) == "table" then err, trace = first.err, first.trace end
   if is_cancelled(err) then error(err, 0) end
   return err, trace

@@ -153,7 +153,7 @@ function core.offer_lines(ch, text, from) end
 -- ---- running ----
 
 ---Runs a function as a go block and returns its results, or raises its error. Without a function: runs until no go
----block is ready, no time is due and the driver has nothing alive.
+---block is ready, no timer is due and no event of the driver can come.
 ---@param f? fun(...: any): ...
 ---@param ... any its arguments
 ---@return any ...
@@ -161,12 +161,14 @@ function core.run(f, ...) end
 
 ---Fires due timers, polls the driver and runs ready go blocks, and does not wait: for a program with a loop of its own.
 ---@param max? integer run at most so many go blocks; default: run them until none is ready or 1 ms has passed
----@return number? ms to the next deadline, 0 when more is ready, nil when idle, `math.huge` when only the driver has
----something; also in a callback of the driver's, where it does nothing, since the scheduler is running already
+---@return number? ms to the next deadline; 0 when more go blocks are ready; nil when idle; `math.huge` when only the
+---driver has events to come. In a callback of the driver, while the scheduler runs, it does nothing and returns
+---`math.huge`
 function core.step(max) end
 
----Sets who hears of errors that nobody catches: of go blocks, if nobody takes them within 5 s or before the program
----ends; of callbacks and transducers at once. By default they go to stderr. `f` must not wait.
+---Sets the error handler. It is called with each error of a go block that nobody takes within 5 s (50 ms at the prompt
+---of runnel) or before the program ends, and at once with each error of a callback or a transducer. The default handler
+---writes to stderr. `f` must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
 ---@return function? previous
 function core.on_error(f) end
@@ -178,7 +180,7 @@ function core.on_error(f) end
 ---callbacks
 ---@field alive fun(self: runnel.Driver): boolean whether it waits for anything that may still happen
 ---@field wake? fun(self: runnel.Driver) ends a wait from elsewhere
----@field luv? boolean it runs luv's loop: for runnel.uv
+---@field luv? boolean true if it runs luv's loop, which runnel.uv needs
 
 ---Sets how the scheduler waits when nothing is ready.
 ---@param d? runnel.Driver nil restores the built-in one, which sleeps
@@ -188,13 +190,14 @@ function core.driver(d) end
 ---What rn.ps tells of a go block.
 ---@class runnel.GoBlock
 ---@field id integer
----@field name string from rn.rename; by default where its function was defined, `file:line`; of those that the library
----starts, what has started them: "pipe at job.lua:2 -> chan: results"
+---@field name string from rn.rename; by default where its function was defined, `file:line`; for a go block that the
+---library has started, the call that started it: "pipe at job.lua:2 -> chan: results"
 ---@field state string "running", "ready" or "parked"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
----@field where? string the line of the program at which it waits; of those that the library starts, which started them
+---@field where? string the line of the program at which it waits; for a go block that the library has started, the line
+---of the call that started it
 ---@field channel? runnel.Channel<any> the channel on which it waits
----@field channels? runnel.Channel<any>[] those of an alts
+---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, to about a millisecond
 ---@field result runnel.Channel<any> its result channel
 
@@ -236,44 +239,44 @@ function core.has_ended(result) end
 ---@return boolean
 function core.is_cancellation(result, err) end
 
----Makes an error count as what the go block was cancelled with: the error handler will not hear of it.
+---Makes an error count as the one that the go block was cancelled with, so that it is not reported.
 ---@param result runnel.Channel<any>
 ---@param err any
 function core.excuse(result, err) end
 
----Says that an error that was just taken from a channel is passed on to another, which is about to be closed with it:
----it is unheard until somebody takes it from there. Does nothing where it is not that of a go block.
+---Says that the caller has just taken an error from one channel and will now close another with it: the error counts as
+---not taken until somebody takes it from there. Does nothing unless it is the error of a go block.
 ---@param err any
----@param ch? runnel.Channel<any> nil: it goes no further, and is reported
+---@param ch? runnel.Channel<any> the other channel; nil if there is none: then the error is reported
 function core.pass_on(err, ch) end
 
----Says for what of the program's the library has started a go block: the line of the program that is running is kept.
+---Names a go block that the library has started after the function that the program called, and the line of that call.
 ---@param block runnel.Channel<any> its result channel
----@param what string what the program has called
+---@param what string the name of the function that the program called
 ---@return runnel.Channel<any> block
 function core.started(block, what) end
 
----Says that the file of the caller, and those in the directory of its name, are the library's.
+---Says that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
 function core.library() end
 
 ---Reports all errors of go blocks that nobody has taken.
 function core.tell_unheard() end
 
----Sets for how long an error of a go block may wait to be taken before it is reported.
+---Sets how long an error of a go block waits to be taken before it is reported.
 ---@param ms number
----@return number ms before
+---@return number previous the ms that were set before
 function core.grace(ms) end
 
----Whether the program may exit with status 0: no error was written to stderr for want of a handler.
+---Whether the program may exit with status 0: no error was written to stderr, or `runnel` has --errors=warn.
 ---@return boolean
 function core.is_well() end
 
----How an error is written: what tostring gives, or the message and the other fields of a table.
+---The text of an error: what tostring gives; for a table without __tostring, its message and its other fields.
 ---@param err any
 ---@return string
 function core.error_text(err) end
 
----Tells the error handler of an error that was caught.
+---Calls the error handler with an error that was caught.
 ---@param err any
 ---@param traceback? string
 ---@param where? string whose error it is
@@ -325,9 +328,9 @@ function core.is_reduced(v) end
 ---@class runnel.moving
 core.moving = {}
 
----Starts a go block. If it dies, by an error or in any other way, `give_up` is called; it must not wait.
+---Starts a go block. If it dies, by an error or in any other way, `give_up` is called, which must not wait.
 ---@param give_up runnel.GiveUp
----@param fed any its first argument
+---@param fed any the first argument of `give_up`
 ---@param f function
 ---@param ... any
 ---@return runnel.Channel<any> result
@@ -352,10 +355,10 @@ function core.moving.poll(ch, to) end
 ---@return boolean done
 function core.moving.put(ch, v) end
 
----Lets the others run, where it is time.
+---Lets the other go blocks run if 128 values have been moved since the last wait.
 function core.moving.turn() end
 
----alts that gives the number of the operation; never lets others run where one is ready.
+---Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
 ---@param ops table[]|runnel.Channel<any>[]
 ---@param opts? { priority?: boolean }
 ---@return any value

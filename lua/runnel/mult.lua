@@ -84,7 +84,7 @@ local function attend(self, tap)
   remove(self, tap)
 end
 
--- That go block has died: the tap gets no further value.
+-- The go block of a tap has died: the tap gets no further value.
 local function lose(tap, reason)
   if tap.busy or tap.work:poll() ~= nil then delivered(tap.mult) end
   remove(tap.mult, tap)
@@ -104,10 +104,10 @@ local function list_channels(self)
   return chs
 end
 
--- The source has closed, with that error if there is one, or the go block of the mult has died of it.
+-- The source has closed, perhaps with the error `reason`, or the go block of the mult has died of it.
 local function finish(self, reason)
   self.ended, self.reason = true, reason
-  local tap, close = self.first, ends.close -- it is enough that who takes from the first one hears of the error
+  local tap, close = self.first, ends.close -- the error counts as taken once it is taken from the first tap
   while tap do
     remove(self, tap)
     if tap.close ~= false then

@@ -1,11 +1,11 @@
----Loads a library that runnel can do without, for the modules that cannot.
+---Loads an optional library for a module of runnel that needs it.
 
 local core = require "runnel.core"
 
 ---@param library string the name to require
----@param packages string what to install, for who lacks it
+---@param packages string which packages to install, for the error message
 ---@return any library
----An error is that of the line that requires the module which needs the library.
+---An error is raised at the line that requires the module.
 local function need(library, packages)
   local ok, found = pcall(core.require, library)
   if ok then return found end

@@ -14,16 +14,17 @@ local source, sink = ends.source, ends.sink
 ---@class runnel.pipeline
 local pipeline = {}
 
----What the pipelines of asynchronous jobs take besides.
+---The options of pipeline_async and pipeline_async_unordered.
 ---@class runnel.PipelineOptions
 ---@field window? integer ordered only: started jobs whose results have not been delivered yet, at most; default n.
----Where it is more than n, a job lasts until `af` has returned as well
----@field ex_handler? fun(err: any): any gets the error of a job: what `af` raised, or closed `result` with; what it
----returns, if not nil, is put behind the job's results. Without it the error handler (rn.on_error) gets the error
+---If it is more than n, a job lasts until `af` has returned as well
+---@field ex_handler? fun(err: any): any gets the error of a job: what `af` raised, or what `result` was closed with.
+---What it returns, if not nil, is put after the job's results. It may park. Without it the error handler (rn.on_error)
+---gets the error
 
 -- ---- errors of jobs ----
 
--- How a job is called in reports.
+-- The name of a job in reports.
 local A_JOB = "a job of a pipeline"
 
 local NO_ERROR = "a job of a pipeline has raised nil"
@@ -33,8 +34,8 @@ local function ask(ex_handler, err)
   if ok then return value end
 end
 
--- What is to be put for a job that has ended with an error, or nil. The handler runs in a go block of its own, so that
--- nothing it does can end the one that calls this.
+-- Returns the value to put for a job that has ended with an error, or nil. The handler runs in a go block of its own,
+-- so that nothing it does can end the caller.
 local function instead_of(err, ex_handler)
   if ex_handler then
     local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
@@ -59,7 +60,7 @@ local function deliver(result, put, ex_handler)
   end
 end
 
--- Calls af. Where it raises, the job ends with that error, of which who delivers its results will tell the ex_handler.
+-- Calls af. If it raises, the job ends with that error; the go block that delivers its results calls ex_handler.
 local function start(af, value, result, ex_handler)
   local ok, err, trace = guard.try(af, value, result)
   if ok then return end
@@ -74,20 +75,20 @@ local function start(af, value, result, ex_handler)
   end
 end
 
--- The go block that has called af is dying of something that is no error of af: the job ends with that. Either the
--- handler of errors hears of it or who delivers the results tells of it.
+-- The go block that called af dies of something that is not an error of af; the job ends with that. It is reported
+-- once: as the error of that go block, or by the go block that delivers the results.
 local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
   if not result:closed() and (ex_handler or not is_reported) then
     guard.close(result, reason)
-    pcall(core.excuse, block, reason) -- it may fail for want of memory
+    pcall(core.excuse, block, reason) -- fails if memory runs out
   end
   result:close()
 end
 
 -- ---- ordered ----
 
--- How many go blocks that have started a job may wait to lead again, instead of ending.
+-- At most so many go blocks that have started a job wait to lead again; a go block more ends instead.
 local IDLE = 100
 
 ---A go block that leads or has led.
@@ -104,8 +105,8 @@ local function ordered(what, n, to, af, from, close, window, ex_handler)
   local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
   local undelivered, wide = chan(window), window > n -- one value for each such job
   local running = 0 -- jobs, counted where the window is wider
-  local leader, over = nil, false -- who leads, if anybody; no further value is taken
-  local idle, nidle = {}, 0 -- those who wait for the lead
+  local leader, over = nil, false -- the go block that leads, if any; whether no further value is taken
+  local idle, nidle = {}, 0 -- go blocks that wait for the lead
   local next_value = source(from, to)
   local lead, lead_died
 
@@ -295,10 +296,9 @@ local OPTIONS = { window = true, ex_handler = true }
 ---@generic V, T
 ---@param n integer jobs at a time, from 1
 ---@param to runnel.Channel<T> the channel for the results
----@param af fun(value: V, result: runnel.Channel<T>) starts a job: puts any number of results on the channel
----`result` and closes it, with an error if the job has failed. An error that it raises ends the job, too. It may park,
----and need not start a go block. One that it starts must close `result` however it ends, for example with
----`local result <close> = result`
+---@param af fun(value: V, result: runnel.Channel<T>) starts a job: puts any number of results on the channel `result`
+---and closes it, with an error if the job has failed. An error that `af` raises ends the job, too. `af` may park. If it
+---starts a go block, that must close `result` however it ends, for example with `local result <close> = result`
 ---@param from runnel.Channel<V> the channel of values
 ---@param close? boolean false: leave `to` open when all is done; true or nil: close it, with the error of `from` if it
 ---has one
@@ -317,8 +317,8 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   return ordered("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
----Like pipeline_async, with the results in the order in which they come, so that a slow job holds nobody up. Source:
----the article on pipeline-async's off-by-two error.
+---Like pipeline_async, but puts each result as soon as it is there, so that a slow job does not delay the others.
+---Source: the article on pipeline-async's off-by-two error.
 ---@generic V, T
 ---@param n integer
 ---@param to runnel.Channel<T>

@@ -13,7 +13,7 @@ local PRIORITY = { priority = true }
 ---@class runnel.plumbing
 local plumbing = {}
 
--- In the go blocks below a source that raises ends them, and what they feed closes with its error.
+-- If the source of a go block below raises, the go block ends, and the channels that it feeds close with the error.
 
 local function close_both(pair, reason)
   guard.close(pair[1], reason)

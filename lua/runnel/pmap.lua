@@ -1,8 +1,8 @@
----A function over the values of a channel, n calls at a time: pmap and pmap_unordered.
+---pmap and pmap_unordered: call a function with each value of a channel, n calls at a time.
 ---
----Workers, go blocks that are started as they are needed, take values, call the function and put what it returns. A
----worker whose job raises dies of that, and its `__close` does what is to be done then: so a call costs no pcall, and
----its traceback is the user's own.
+---Workers are go blocks, started when they are needed, that take values, call the function and put its results. A
+---worker whose job raises dies of the error, and its `__close` handles it. So a call needs no pcall, and its traceback
+---shows only the user's own code.
 
 local core = require "runnel.core"
 local check = require "runnel.check"
@@ -17,27 +17,27 @@ local go, take_value, put = guard.go, core.moving.take, core.moving.put
 ---@class runnel.pmap
 local pmap = {}
 
----What pmap and pmap_unordered take besides.
+---The options of pmap and pmap_unordered.
 ---@class runnel.PmapOptions
 ---@field window? integer ordered only: started jobs whose results have not been put yet, at most; default n
 ---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
 ---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
----not nil, is put instead. It may park, and what it raises ends the pmap
+---not nil, is put as the result. It may park; an error that it raises ends the pmap
 ---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
 ---true. The handler is not timed
 
--- Workers that wait to be called to take a value, at most; more of them end instead.
+-- At most so many workers stay idle; a worker more ends instead.
 local MOST_IDLE = 100
 
--- What a worker does. (Lua puts the number in place of the name only where one alone is declared.)
+-- What a worker does. (One declaration each: only then does Lua compile the name to a constant.)
 local TAKE <const> = 1 -- waits for a value
-local IDLE <const> = 2 -- waits to be called to that
+local IDLE <const> = 2 -- waits for a call to take the next value
 local JOB <const> = 3 -- calls f
 local HANDLER <const> = 4 -- calls ex_handler
 local PUT <const> = 5 -- puts results
 local END <const> = 6 -- ends
 
-local NANOSECOND = 1e-6 -- in ms: the clock's; a difference of two times may come out as less than that, but not 0
+local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
 
 local NOTHING = {} -- a result that is nil
 local function no_value() end
@@ -46,18 +46,18 @@ local A_JOB = "a job of a pmap"
 local CLOSED = "the result channel of this pmap was closed"
 local NO_ERROR = "a job of a pmap has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
 
--- The error of a late job that has raised `err` when it was cancelled.
+-- The error of a late job that raised `err` after it was cancelled.
 local function late_error(late, err)
   if err ~= late then late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err)) end
   return late
 end
 
--- Starts all, for the function that the program has called by the name `what`. `take(source)` gives the next value, or
+-- Starts a pmap; `what` is the name of the function that the program called. `take(source)` returns the next value, or
 -- nil and an error.
 local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout)
-  -- Unordered results of the values of a channel are put by the worker whose job gave them. Otherwise one worker at a
-  -- time takes, since an iterator must not be called twice at once, and values that come at once must be in order; and
-  -- one at a time puts, in order.
+  -- Direct: unordered results of the values of a channel are put by the worker whose job returned them. Otherwise only
+  -- one worker at a time takes, since calls of an iterator must not overlap and the order of the values must be known;
+  -- and only one worker at a time puts.
   local direct = not ordered and core.is_chan(source)
 
   -- A worker is a table:
@@ -65,27 +65,32 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   --   number   where it is in `workers`
   --   at       what it does first: TAKE or HANDLER
   --   seq      the number of its job, for a worker that begins with the handler
-  --   value    the value of that
-  --   err      and its error
+  --   value    the value of that job
+  --   err      the error of that job
   --   look     returns what it does now, and the number of its job
   --   close    is called with the error of its go block, or nil, when that ends
-  --   late     the error for which its job was cancelled, having taken too long
-  --   dropped  its job was cancelled since another one has failed
+  --   late     the timeout error, if its job was cancelled because it took too long
+  --   dropped  whether its job was cancelled because another one has failed
   local workers, count = {}, 0
-  local waiting, idle, calls = 0, 0, chan() -- workers that are to take; idle ones; where these wait
+  local waiting, idle = 0, 0 -- how many workers take or are about to; how many are idle
+  local calls = chan() -- on which the idle ones wait
 
   local started = 0 -- jobs
-  -- Where results wait for their turn: jobs that run, that have ended, and whose results, with all before them, were
-  -- put; the results that wait, by their place in the order.
+  -- If results wait for their turn: how many jobs run; how many have ended; of how many the results were put, with all
+  -- results before them; and the results that wait, by their place in the order.
   local running, ended_jobs, delivered, results = 0, 0, 0, {}
 
   local ended, reason = false, nil -- no more values are taken; the error with which `out` is to close
-  local origin -- of the reason: the result channel of the worker that has died of it, which the error handler hears of
-  -- unless it is taken; false where it has not been told of it; nil where it was taken from `source`
+  -- Where the reason comes from: the result channel of the worker that died of it, which is reported unless somebody
+  -- takes it; false if the reason is not that of a worker's go block, so that nothing reports it yet; nil if it came
+  -- from `source`.
+  local origin
   local failed -- the place in the order of results of the first job with an error that nobody has handled
   local over = false -- `out` is closed
-  local alert = false -- it has been stopped, or some job is late or was: there is more to look at when a job returns
-  local watcher, first_timed, timed, deadlines = nil, 1, {}, {} -- who looks after late jobs; these by number
+  local alert = false -- the pmap was stopped, or some job was late: then `counts` is asked when a job returns
+  -- The go block that cancels late jobs; the number of the first job that it looks at; workers and deadlines by job
+  -- number.
+  local watcher, first_timed, timed, deadlines = nil, 1, {}, {}
   local work
 
   local function look(worker)
@@ -95,14 +100,14 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   -- ---- ending ----
 
-  -- The error handler hears of the reason unless somebody takes it from `out`.
+  -- Closes `out` with the reason, which is reported unless somebody takes it from there.
   local function close()
     over = true
     if watcher then cancel(watcher) end
     if origin == false then
       go(guard.close, out, error, reason, 0)
     else
-      if origin then origin:poll() end -- it is to be taken from `out` instead
+      if origin then origin:poll() end -- from now on it must be taken from `out`
       ends.close(out, reason)
     end
   end
@@ -113,22 +118,22 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     calls:close()
   end
 
-  -- An error, with its origin, that nobody can take any more. That of a worker that has died of it is reported anyway.
+  -- Reports an error that nobody can take any more. If a worker died of it, that go block's error is reported anyway.
   local function lose(err, block)
     if block == false then core.report(err, nil, A_JOB) end
     if block == nil then ends.close(nil, err) end
   end
 
-  -- Nothing more is to be done: workers that are about to take, or have just taken, come to nothing.
+  -- Stops all work: a worker that is about to take, or has just taken, gets no value and calls nothing.
   local function stop()
     alert, take, f = true, no_value, no_value
     end_input()
   end
 
-  -- The job that is at that place in the order of results has failed: those behind it are dropped.
+  -- The job at that place in the order of results has failed: jobs after it are dropped.
   local function fail(place, err, block)
     if failed and direct then return lose(err, block) end
-    lose(reason, origin) -- it comes after this one in the order
+    lose(reason, origin) -- the earlier reason comes after this error in the order of results
     stop()
     failed, reason, origin = place, err, block
     for i = 1, count do
@@ -143,7 +148,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     end
   end
 
-  -- Somebody has closed the result channel.
+  -- Called when somebody closes the result channel.
   core.on_close(out, function()
     if over then return end
     lose(reason, origin)
@@ -155,7 +160,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   -- ---- late jobs ----
 
-  -- A go block that cancels them. They become late in the order in which they have started.
+  -- The go block that cancels late jobs. Jobs become late in the order in which they have started.
   local function watch()
     while not over do
       local worker, at, seq
@@ -191,7 +196,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   -- ---- workers ----
 
-  -- A worker has died, and its `__close` has done what is to be done. But there may have been no memory for that.
+  -- The give_up of a worker: its `__close` has handled its death, unless memory ran out; then `out` is closed here.
   local function has_died(_, err, block)
     local is_left = count == 0
     for i = 1, count do is_left = is_left or workers[i].result == block end
@@ -209,7 +214,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     count = number
   end
 
-  -- A worker is to take the next value.
+  -- Lets a worker take the next value: an idle one, or else a new one.
   local function call_next()
     if idle > 0 then
       calls:offer(true)
@@ -220,18 +225,18 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     waiting = waiting + 1
   end
 
-  -- On alert: whether the job that has returned counts.
+  -- On alert: whether the result of the job that has just returned is used.
   local function counts(worker)
     if worker.late then
       worker.late = false
-      pcall(yield) -- raises, here and not later, where the job has not waited since it was cancelled
+      pcall(yield) -- if the job has not waited since it was cancelled, the cancellation is raised here, and caught
     end
     return not over and not worker.dropped
   end
 
   local worker_meta = {}
 
-  -- A worker ends: the last one closes `out`. Nothing here may park. Where there is no memory for it, all end.
+  -- Called when a worker ends; the last one closes `out`. Must not park. If memory runs out, `out` is closed at once.
   function worker_meta.__close(worker, err)
     local ok, failure = pcall(worker.close, err)
     local last = workers[count]
@@ -241,12 +246,12 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     if not ok then guard.close(out, failure) end
   end
 
-  -- The result channel of a worker that dies of an error; false where the error handler will not hear of that.
+  -- The result channel of a worker that dies of an error; false if that error will not be reported.
   local function block_of(worker, err)
     return err ~= NO_ERROR and not is_cancellation(worker.result, err) and worker.result
   end
 
-  -- What is to be done at the end of a worker with a job.
+  -- Called when a worker dies while its job or the handler runs.
   local function job_failed(worker, at, seq, value, err)
     running = running - 1
     if worker.dropped then return end
@@ -265,7 +270,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     end
   end
 
-  -- At the end of any worker.
+  -- Called at the end of any worker, with what it was doing.
   local function died(worker, at, seq, value, err)
     if over or at == END then return end
     if err == nil then err = NO_ERROR end
@@ -283,7 +288,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   -- ---- what workers do: unordered results of a channel's values ----
 
-  -- Whether there is more to do when a job starts: not all workers are there, or it is timed.
+  -- Whether `begin` must be called when a job starts: not all workers have been started, or jobs are timed.
   local growing = timeout or n > 1
 
   local function begin(worker)
@@ -296,8 +301,8 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     return started
   end
 
-  -- A worker puts the results of its jobs. All of them may wait for a value: when the last one has got one, another
-  -- worker is started, before f is called, which may park.
+  -- A worker puts the results of its own jobs, and any number of workers may wait for a value. When no worker waits any
+  -- more, another one is started before f is called, since f may park.
   local function work_directly(worker)
     local at, seq, value = worker.at, worker.seq, worker.value
     function worker.look() return at, seq end
@@ -337,7 +342,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   local function has_room() return running < n and started - delivered < window end
 
-  -- Puts a result, and those behind it in the order that have come meanwhile.
+  -- Puts a result, and the results after it that are there by then.
   local function deliver(result)
     repeat
       if waiting == 0 and not ended and has_room() then call_next() end
@@ -405,7 +410,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   work = direct and work_directly or work_in_turn
   call_next()
-  guard.started(workers[1].result, what) -- and with it all that come of it
+  guard.started(workers[1].result, what) -- the workers that it starts get the same name
   return out
 end
 
@@ -420,7 +425,8 @@ end
 local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true }
 local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true }
 
--- Called in the last act of a public function, so that the function which called that is the caller to a check.
+-- Called by the public functions as a tail call, so that a failed check blames the line that called the public
+-- function.
 local function checked(what, ordered, n, f, from, opts)
   check.integer(n, 1, what .. ": n")
   check.callable(f, what .. ": f")
@@ -443,24 +449,24 @@ local function checked(what, ordered, n, f, from, opts)
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
----values. A result is the first value that `f` returns; where that is nil there is none. (For several results of one
+---values. A result is the first value that `f` returns; if that is nil there is no result. (For several results of one
 ---value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it
 ---may park, sleep, and start others.
 ---
----When `f` raises, `ex_handler(err, v)` says what is put instead. Without a handler no further job is started, those of
----the values behind are cancelled, and when they have ended and the results before are put, the channel of results
----closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
+---When `f` raises, `ex_handler(err, v)` returns what to put instead. Without a handler no further job is started, the
+---jobs of later values are cancelled, and the results of earlier values are put; when all jobs have ended, the channel
+---of results closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
 ---@param f fun(v: T): R? the job; or an object that can be called
 ---@param from runnel.Channel<T>|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is
----called for values until it gives nil, and may park
+---called for values until it returns nil, and may park
 ---@param opts? runnel.PmapOptions
----@return runnel.Channel<R> results closes when `from` does and all is done, with the error of `from` if it has one
+---@return runnel.Channel<R> results closes when `from` has ended and all jobs have, with the error of `from` if any
 function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, opts) end
 
----Like pmap, with the results in the order in which they come, so that a slow job holds nobody up. An error without a
----handler cancels all jobs that run.
+---Like pmap, but puts each result as soon as it is there, so that a slow job does not delay the others. An error
+---without a handler cancels all jobs that run.
 ---@generic T, R
 ---@param n integer
 ---@param f fun(v: T): R?

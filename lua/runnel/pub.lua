@@ -76,7 +76,7 @@ end
 local function finish(self, reason)
   self.ended, self.reason = true, reason
   local topics = all_topics(self)
-  ends.close(topics[1] and topics[1].ch, reason) -- it is enough that who takes from the first one hears of the error
+  ends.close(topics[1] and topics[1].ch, reason) -- the error counts as taken once it is taken from the first topic
   for i = 2, #topics do guard.close(topics[i].ch, reason) end
 end
 

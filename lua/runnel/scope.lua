@@ -14,7 +14,7 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 local timed_out = require "runnel.timed_out"
 
--- What the scope raises where the guard is told of no error. on_error is told what there is to tell.
+-- What the scope raises if the guard is closed without an error. The go block's own error, if any, is reported.
 local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed its coroutine"
 
 local UNTOLD = "not enough memory: a go block has ended, and could not tell its scope"
@@ -158,7 +158,7 @@ local function start(s, class, f, ...)
   return result
 end
 
--- What has not ended, in words. The body is the first member.
+-- Describes what has not ended, for the timeout's message. The body is the first member.
 local function list_living(s)
   local others = s.living - (s.members[1] and 1 or 0)
   local go_blocks = others == 1 and "1 go block" or others .. " go blocks"

@@ -32,8 +32,8 @@ end
 ---@param opts? { seed?: integer, shuffle?: boolean } `seed` of alts' choices (default 1), and, with `shuffle`, of the
 ---order in which ready go blocks run; without it they run first come, first served
 ---@param ... any its arguments
----@return any ... its results; its error is raised. Where f waits and nothing is ready or timed, that is a deadlock: an
----error where it waits, which it may catch
+---@return any ... its results; its error is raised. If f waits while no go block is ready and no timer is due, that is
+---a deadlock: it raises an error where f waits, which f may catch
 function sim.run(f, opts, ...)
   check.callable(f, "sim.run")
   check.options(opts, { seed = true, shuffle = true }, "sim.run")

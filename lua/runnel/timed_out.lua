@@ -1,10 +1,10 @@
----The error of what has taken too long: a scope, or a job, with a timeout. Programs can tell it from other errors
----without reading its text.
+---The error of a scope, or of a job of pmap, that has exceeded its timeout. Programs can recognize it without reading
+---its text.
 
 ---@class runnel.timed_out
 local timed_out = {}
 
----An error of this kind. It reads and joins with `..` like its text.
+---An error of this kind. tostring and `..` use its message.
 ---@class runnel.TimedOut
 ---@field code "timeout"
 ---@field message string what had not ended, and after how long

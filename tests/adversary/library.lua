@@ -234,7 +234,7 @@ local function play_step(step)
   local limit = rn.timeout(100000)
   for i, entry in ipairs(outs) do
     local _, port = rn.alts({ takers[i], limit }, { priority = true })
-    assert(port ~= limit, ("%s: who takes from what it feeds waits for ever"):format(step.op))
+    assert(port ~= limit, ("%s: a taker of what it feeds waits for ever"):format(step.op))
     if type(entry.values[1]) == "number" then check_values(step, entry) end
     local complete = #entry.values == entry.n
     core.tell_unheard()

@@ -66,7 +66,7 @@ local function check()
     if takers[i] and has_ended(takers[i]) and not finished[i] then died = true end
   end
   -- A taker that dies before it can do anything holds others up; and without any memory nothing can be told to anybody.
-  assert(died or not waiting or t.refused() > 1, "who takes waits for ever")
+  assert(died or not waiting or t.refused() > 1, "a taker waits for ever")
 end
 
 return attempt, check

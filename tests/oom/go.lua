@@ -60,7 +60,7 @@ local function check()
     end
   end
   -- Nested blocks can have died as well.
-  assert(reports >= died, "a go block has died and nobody was told")
+  assert(reports >= died, "a go block has died, and its error was not reported")
   if t.refused() == 0 then assert(died == 4 and reports == 4 and closed == 1) end
 end
 

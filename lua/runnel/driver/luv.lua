@@ -10,7 +10,7 @@
 ---program, as it does with luv alone.
 ---
 ---A program that runs luv's loop itself, with uv.run, lets go blocks run by calling rn.step in it (examples/guest.lua).
----Meanwhile the driver leaves the loop alone.
+---Meanwhile the driver does nothing.
 
 local core = require "runnel.core"
 local need = require "runnel.need"
@@ -21,7 +21,7 @@ local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = { luv = true }
 
 local FAR = 1 << 40 -- ms
-local loop_mode = uv.loop_mode or function() end -- old ones of luv lack it
+local loop_mode = uv.loop_mode or function() end -- old versions of luv lack it
 local keeper -- a timer, active in run only
 local function nothing() end
 

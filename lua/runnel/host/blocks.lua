@@ -1,12 +1,12 @@
----What the host tells of go blocks: those that a script leaves parked, and all of them where Ctrl-C has ended it.
+---What the host prints about go blocks: at the end of a script, after Ctrl-C, and after SIGQUIT.
 
 local core = require "runnel.core"
 local inspect = require "runnel.host.inspect"
 
--- How many are listed: where somebody has asked, and where nobody has.
+-- How many go blocks are listed: after Ctrl-C and SIGQUIT, and at the end of a script.
 local LISTED, LISTED_UNASKED = 16, 5
 
-local NAMED = 4 -- channels of an alts
+local NAMED = 4 -- how many channels of an alts are named
 
 ---@class runnel.host.blocks
 local blocks = {}
@@ -44,7 +44,7 @@ local function listed(entries, most)
   return table.concat(lines)
 end
 
--- What of luv's is alive, as in " (signal, 2 tcp)".
+-- The handles of luv that keep its loop alive, as in " (signal, 2 tcp)".
 local function handles()
   local uv = package.loaded.luv
   if not uv then return "" end
@@ -59,7 +59,7 @@ local function handles()
   return #kinds > 0 and " (" .. table.concat(kinds, ", ") .. ")" or ""
 end
 
--- Why what waits for ever is not found out, although go blocks may wait in vain; nil where it is.
+-- Why no deadlock is reported, although go blocks may wait for ever; nil if nothing prevents it.
 local function why_no_deadlock(world)
   if world.ready and world.ready > 0 then return ("%d go blocks are ready"):format(world.ready) end
   local reasons = {}
@@ -71,7 +71,7 @@ local function why_no_deadlock(world)
   return #reasons > 0 and table.concat(reasons, "; ") or nil
 end
 
----All go blocks, as what follows a traceback, and why a deadlock cannot be found out.
+---The go blocks, and why no deadlock is reported: what Ctrl-C prints after the traceback.
 ---@return string text
 function blocks.all()
   local entries = core.ps()
@@ -79,7 +79,8 @@ function blocks.all()
   return (#entries > 0 and "\ngo blocks:" .. listed(entries, LISTED) or "") .. (why and "\nno deadlock: " .. why or "")
 end
 
----What SIGQUIT writes: the go blocks, and the channels on which they and the main program wait.
+---What SIGQUIT prints: the go blocks, the channels on which they and the main program wait, and why no deadlock is
+---reported.
 ---@return string text
 function blocks.report()
   local world, entries = inspect.world(), core.ps()
@@ -93,7 +94,7 @@ function blocks.report()
   end
   collect(world.channels or {})
   for _, entry in ipairs(entries) do collect(channels_of(entry)) end
-  if #chs > 0 then lines[#lines + 1] = "channels on which somebody waits:" end
+  if #chs > 0 then lines[#lines + 1] = "channels on which operations wait:" end
   for _, ch in ipairs(chs) do
     local ok, text = pcall(tostring, ch) -- a policy of the user's may be running
     lines[#lines + 1] = "  " .. (ok and text or "a channel: " .. tostring(text))

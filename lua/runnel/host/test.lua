@@ -1,11 +1,11 @@
----`runnel test FILE...`: busted in this executable, where operations of a spec that wait run the scheduler. A test in
----which a go block raised an error that nobody took fails.
+---`runnel test FILE...`: busted in this executable. Operations of a spec that wait run the scheduler. A test fails if
+---one of its go blocks raised an error that nobody took.
 
 local core = require "runnel.core"
 
 local found, runner = pcall(require, "busted.runner")
 
--- Runs a test. What a go block has raised meanwhile, and nobody took, is its failure.
+-- Runs a test; raises the first error of its go blocks that nobody took.
 local function run_watched(run, ...)
   local unheard, previous
   local function collect(...)
@@ -16,10 +16,10 @@ local function run_watched(run, ...)
   local function stop()
     core.tell_unheard()
     local current = core.on_error(previous)
-    if current ~= collect then core.on_error(current) end -- the test has set a handler, and wants to keep it
+    if current ~= collect then core.on_error(current) end -- the test has set a handler: it stays
   end
   do
-    -- Not pcall: busted finds the line of an error by the stack.
+    -- No pcall here: busted finds the line of an error on the stack.
     local _ <close> = setmetatable({}, { __close = stop })
     run(...)
   end
@@ -29,7 +29,7 @@ local function run_watched(run, ...)
   end
 end
 
--- Makes every test of a busted run so.
+-- Makes busted run every test by run_watched.
 local function watch(busted)
   busted.subscribe({ "test", "start" }, function(element)
     local run = element.run

@@ -1,4 +1,4 @@
----What uv.spawn and uv.run are given: a command, its arguments and options, checked.
+---Checks the table that is passed to uv.spawn and uv.run: a command, its arguments and options.
 
 local core = require "runnel.core"
 local loop = require "runnel.uv.loop"
@@ -106,7 +106,7 @@ local function environment(changes)
   return list
 end
 
----Checks all that uv.spawn is given. Raises without a position, and without the function's name.
+---Checks the argument of uv.spawn. Raises an error without a position and without the function's name.
 ---@param options table
 ---@return table for_luv
 function command.parse(options)

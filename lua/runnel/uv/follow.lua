@@ -1,4 +1,4 @@
----Files that grow, such as logs: their lines as they come, as `tail -F` shows them.
+---uv.follow: the lines of a file that grows, such as a log, like `tail -F`.
 
 local core = require "runnel.core"
 local check = require "runnel.check"
@@ -8,18 +8,18 @@ local loop = require "runnel.uv.loop"
 
 local uv = loop.uv
 
--- Bytes that are read at a time.
+-- How many bytes are read at a time.
 local BLOCK = 64 * 1024
--- ms after which a file is looked at although no event has come: no system tells of everything. And how often one that
--- is not there is looked for.
+-- After how many ms a file is looked at although no event has come, since no system has events for everything; and
+-- after how many ms a missing file is looked for again.
 local AT_LEAST, ABSENT = 1000, 250
 
 local function id_of(stat) return stat and ("%d %d"):format(stat.dev, stat.ino) end
 
 -- ---- when to look ----
 
--- Ends the waits of whoever follows a file: when something happens to the file, after some ms, and for good when `out`
--- is closed. Events that come while nobody waits are one.
+-- Lets a go block wait until something happens to a file, or some ms have passed, or `out` is closed. Several events
+-- that come while nobody waits count as one.
 local Watch = {}
 Watch.__index = Watch
 
@@ -32,13 +32,13 @@ local function watch(out)
   return setmetatable({ wake = wake, on_event = on_event, event = uv.new_fs_event(), timer = uv.new_timer() }, Watch)
 end
 
--- From now on it is this file. Where that fails, the time alone ends a wait.
+-- Watches the file at this path from now on. If that fails, only the time ends a wait.
 function Watch:begin(path)
   self.event:stop()
   self.event:start(path, {}, self.on_event)
 end
 
--- Parks; false when `out` is closed.
+-- Waits at most so many ms; parks. Returns false once `out` is closed.
 function Watch:wait(ms)
   self.timer:start(ms, 0, self.on_event)
   local open = self.wake:take()
@@ -55,9 +55,9 @@ end
 
 -- ---- one file ----
 
--- Where the last `n` complete lines of the first `size` bytes begin: they are read backwards. Or nil and an error.
+-- Returns where the last `n` complete lines of the first `size` bytes begin, by reading backwards; or nil and an error.
 local function start_of_last(d, n, size)
-  local newlines = -1 -- the last one ends a line, and begins none
+  local newlines = -1 -- the last newline ends a line, but no line begins after it
   while size > 0 do
     local from = math.max(0, size - BLOCK)
     local err, block = d:call(uv.fs_read, d.fd, size - from, from)
@@ -73,8 +73,8 @@ local function start_of_last(d, n, size)
   return 0
 end
 
--- Calls `emit` with all that there is from `pos` on. Returns where it ends; or nil when `emit` wants no more, or with
--- an error.
+-- Calls `emit` with the bytes from `pos` to the end. Returns the position of the end; nil when `emit` returns false; or
+-- nil and an error.
 local function read_from(d, pos, emit)
   while true do
     local err, chunk = d:call(uv.fs_read, d.fd, BLOCK, pos)
@@ -85,8 +85,8 @@ local function read_from(d, pos, emit)
   end
 end
 
--- Puts the lines of a file on a channel until another one has taken its path: true then. Else false, and the error if
--- there is one.
+-- Puts the lines of a file on a channel. Returns true when another file has replaced it at its path; otherwise false,
+-- and the error if there is one.
 local function follow_file(out, d, path, pos, watching)
   local emit = lines.splitter(out)
   local err, stat = d:call(uv.fs_fstat, d.fd)
@@ -94,14 +94,14 @@ local function follow_file(out, d, path, pos, watching)
   local id = id_of(stat)
   watching:begin(path)
   while true do
-    -- Whether it is another one is to be known before reading: what is written until then is not to be missed.
+    -- Looks for another file at the path before reading, so that nothing written to this one until then is missed.
     local _, at_path = d:call(uv.fs_stat, path)
     pos, err = read_from(d, pos, emit)
     if not pos then return false, err end
     if at_path and id_of(at_path) ~= id then return emit(nil) end
     err, stat = d:call(uv.fs_fstat, d.fd)
     if err then return false, err end
-    if stat.size < pos then -- it has been cut off
+    if stat.size < pos then -- it was truncated
       if not emit(nil) then return false end
       pos, emit = 0, lines.splitter(out)
     elseif not watching:wait(at_path and AT_LEAST or ABSENT) then
@@ -110,10 +110,10 @@ local function follow_file(out, d, path, pos, watching)
   end
 end
 
--- ---- whatever is at the path ----
+-- ---- the files at a path, one after another ----
 
--- Opens the file at a path and finds where to begin. `seen`: what was there when following began, if anything. Returns
--- nil and an error where that cannot be done.
+-- Opens the file at a path. `seen`: the stat of the file that was there when following began, if any. Returns the
+-- descriptor and where to begin, or nil and an error.
 ---@return runnel.uv.Descriptor? d
 ---@return any pos or the error
 local function open(path, seen, last)
@@ -143,7 +143,7 @@ local function follow_into(out, path, seen, last)
     if opened then
       local d <close> = opened
       goes_on, err = follow_file(out, d, path, pos, watching)
-    elseif begun or pos:find "^ENOENT" then -- later it may be all kinds of things for a moment, while it is replaced
+    elseif begun or pos:find "^ENOENT" then -- once begun, any error may be temporary, while the file is replaced
       goes_on = watching:wait(ABSENT)
     else
       goes_on, err = false, pos
@@ -156,16 +156,16 @@ end
 ---@class runnel.uv.follow
 local follow = {}
 
----The lines of a file that grows, and of the files that take its place, for ever; as `tail -F` shows them. A line comes
----once its newline has been written; the rest of a file that is replaced or cut off comes as a line, too. A file that
----is not there is waited for. One that has taken the path, or was cut off, is read from its beginning; that a file was
----cut off shows when it is shorter than what has been read. Nothing is read while nobody takes, so that what comes and
----goes meanwhile is missed.
+---The lines of a file that grows, and of the files that replace it at its path, for ever, like `tail -F`. A line is put
+---once its newline has been written. When a file is replaced or truncated, the rest of its last line is put as a line,
+---too. If there is no file, it waits for one. A file that has replaced another, or was truncated, is read from its
+---beginning; it counts as truncated when it is shorter than what has been read of it. Nothing is read while nobody
+---takes: what is written and removed again meanwhile is missed.
 ---@param path string
----@param opts? { last?: integer } `last`: begin with so many of the lines that there are, 0 for none but new ones; by
----default with all of them
----@return runnel.Channel<string> lines without their newlines; closes with an error where there is something that
----cannot be read, or no file. Closing it ends the following.
+---@param opts? { last?: integer } `last`: begin with so many of the existing lines, 0 for new lines only; by default
+---with all of them
+---@return runnel.Channel<string> lines without their newlines; closes with an error if what is at the path cannot be
+---read, or is no regular file. Close it to stop following.
 function follow.follow(path, opts)
   if type(path) ~= "string" then
     error("follow: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
@@ -175,7 +175,7 @@ function follow.follow(path, opts)
   if last ~= nil then check.integer(last, 0, "follow: last") end
   loop.check_time "follow"
   local out = lines.chan()
-  core.go(follow_into, out, path, uv.fs_stat(path), last) -- what is written from now on is new
+  core.go(follow_into, out, path, uv.fs_stat(path), last) -- lines written after this stat are new
   return out
 end
 

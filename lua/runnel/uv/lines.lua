@@ -17,8 +17,8 @@ local AHEAD = 128
 ---@return runnel.Channel<string>
 function lines.chan() return core.chan(AHEAD) end
 
--- A function that puts a line, and gives false once the channel is closed, even while it waits: nobody may ever take
--- again, and no go block nor descriptor is to stay behind.
+-- Makes a function that puts a line and returns whether it was accepted. When the channel closes, also a waiting put
+-- returns false, so that no go block and no descriptor is left behind.
 local function putter(out)
   local put = { out }
   local ops = { out:done(), put }

@@ -20,7 +20,7 @@ if previous then
   end
 end
 
----Raises, at the line that called the function which calls this, in a simulation: no event of the loop comes there.
+---In a simulation, where no event of the loop comes, raises at the line that called the caller of this function.
 ---@param what string the function
 function loop.check_time(what)
   if core.is_simulation() then

@@ -10,7 +10,7 @@ local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
 local GRACE = 2000
--- ms between two looks whether a process group that was told to end has done so
+-- ms between two checks whether a process group has ended after its signal
 local LOOK = 10
 -- ms that are never over
 local FAR = 1 << 40
@@ -21,8 +21,8 @@ local running = setmetatable({}, { __mode = "v" })
 
 ---How a process has ended.
 ---@class runnel.uv.Status
----@field code integer the exit status, 0 to 255; where a signal has killed it, 128 + the signal's number, as in a shell
----@field signal? integer the number of the signal that has killed it; nil where it has ended by itself
+---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
+---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
 
 -- What a process has for uv.run, which is in another file. (The reference leaves out a class without a description.)
 ---@class runnel.uv.Process
@@ -110,7 +110,7 @@ end
 -- process itself has ended: while anybody is left in the group, the system gives its number to nobody else.
 local function signal_to(self, signal) return uv.kill(self.detached and -self.pid or self.pid, signal) end
 
----Sends a signal; to a detached process and all that it has started, unless they have left its process group.
+---Sends a signal to the process; if it is detached, to its whole process group.
 ---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
 ---@return boolean ok false when it has ended already
 ---@return string? err
@@ -153,7 +153,8 @@ local function is_seen_off(self)
   self.timer = nil
 end
 
--- The process that is seen off has ended. Others of its group may still be at it, and have the rest of the grace.
+-- A process that is being stopped has ended. Other processes of its group may still run; they have the rest of the
+-- grace.
 local function see_off_group(self)
   if not self.detached then return is_seen_off(self) end
   self.timer:stop()
@@ -164,9 +165,9 @@ local function see_off_group(self)
   end)
 end
 
----Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace; both also to
----what a detached process has started. Does not wait; take from `exit` for that. One that has ended gets no signal, nor
----does what it has left behind.
+---Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. If it is
+---detached, the signals go to its whole process group. Does not wait; take from `exit` for that. If the process has
+---already ended, no signal is sent, not even to processes that it left behind.
 function Process:close()
   if self.closing then return end
   self.closing = true
@@ -221,8 +222,8 @@ end
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
 ---descriptor; `stderr = "stdout"`: where stdout goes. `cwd`: its directory. `env`: changes to the environment, false to
 ---leave a variable out. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true for a
----session and process group of its own. Then `kill` and `close` signal the process and all that it has started, but
----Ctrl-C in a terminal, which goes to the program's own group, does not reach it. Otherwise they signal it alone.
+---session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal, which
+---goes to the program's own group, does not reach the process. Otherwise they signal the process alone.
 ---@return runnel.uv.Process
 ---Where it cannot be started, `exit` and the other channels are closed with the error.
 local function spawn(options)

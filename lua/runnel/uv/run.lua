@@ -1,4 +1,4 @@
----Processes from beginning to end: started, fed, read and waited for in one call.
+---uv.run: starts a process, writes its input, reads its output and waits until it ends, in one call.
 
 local core = require "runnel.core"
 local command = require "runnel.uv.command"
@@ -9,15 +9,15 @@ local alts_index = core.alts_index
 local describe, is_descriptor = command.describe, command.is_descriptor
 local PRIORITY = { priority = true }
 
--- Options that spawn does not have.
+-- The options that spawn does not have.
 local OWN = { timeout = true, limit = true }
 
 ---What a process has written, and how it has ended.
 ---@class runnel.uv.Result
----@field stdout? string what it has written; nil where `stdout` went elsewhere
+---@field stdout? string what it has written; nil if `stdout` went elsewhere
 ---@field stderr? string likewise
----@field code integer the exit status, 0 to 255; where a signal has killed it, 128 + the signal's number, as in a shell
----@field signal? integer the number of the signal that has killed it; nil where it has ended by itself
+---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
+---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
 
 -- ---- options ----
 
@@ -72,8 +72,8 @@ local Alarm = { __close = function(self)
   loop.close(self.timer)
 end }
 
--- A channel that gets a value after so many ms, and what is to be closed. A timer of luv's, since it can be taken back:
--- rn.run would wait for a timeout.
+-- Returns a channel that gets a value after so many ms, and an object to close. It uses a timer of luv's, which can be
+-- stopped; rn.run would wait for a timeout of rn.timeout.
 local function set_alarm(ms)
   local ch = core.chan(1)
   if not ms or ms == math.huge then return ch, nil end
@@ -87,7 +87,7 @@ local run = {}
 
 -- ---- until the end ----
 
--- Raises, at the line that called run, where nothing can wait: before a process has been started.
+-- Raises, at the line that called run, if the caller cannot wait there; called before a process is started.
 local function check_wait()
   local ok, err = pcall(core.yield)
   if ok then return end
@@ -95,11 +95,11 @@ local function check_wait()
   error(err, 0) -- the go block has been cancelled
 end
 
--- The program ends while the process runs.
+-- Kills the process if the program ends while it runs.
 local Leash = { __gc = function(self) self.process:kill() end }
 
--- Takes all that the process writes, until it has ended. Returns its runnel.uv.Status, the texts by name, and what went
--- wrong.
+-- Takes all output of the process until it has ended. Returns its runnel.uv.Status, the texts by name, and the first
+-- error.
 local function gather(p, late, options)
   local limit, file = options.limit or math.huge, tostring(options[1])
   local texts, sizes, problem, status = {}, {}, nil, nil
@@ -139,15 +139,16 @@ local function gather(p, late, options)
   return status, texts, problem
 end
 
----Runs a process and waits until it has ended and its output is closed; parks. To cancel the go block that waits, or to
----end the program, stops the process.
----@param options table the command and its arguments, and by name those of spawn, but:
+---Runs a process and waits until it has ended and its output is closed; parks. The process is stopped when the go block
+---that waits is cancelled, or the program ends.
+---@param options table the command and its arguments, and by name the options of spawn, with these differences:
 ---`stdin`: a string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none
----or a file descriptor; by default the result has them; `stderr = "stdout"`: where stdout goes. `timeout`: ms after
----which the process is stopped. `limit`: bytes of each output; a process that writes more is stopped.
----@return runnel.uv.Result? result whatever its exit status
+---or a file descriptor; by default the output is in the result; `stderr = "stdout"`: stderr goes where stdout goes.
+---`timeout`: ms; a process that runs longer is stopped. `limit`: bytes; a process that writes more to stdout, or to
+---stderr, is stopped.
+---@return runnel.uv.Result? result whatever its exit status; nil if there is an error
 ---@return any err why it could not be started, or was stopped; or the error with which the channel for stdin closed
----@return runnel.uv.Result? result where there is an error, of a process that had been started
+---@return runnel.uv.Result? result the result after an error, if the process had been started
 function run.run(options)
   check_wait()
   local ok, process = pcall(start, options)
