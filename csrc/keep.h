@@ -6,8 +6,9 @@
 
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
    it for the first time; a flag in it says that it is in the list, and later parks only test that flag. The list is
-   trimmed to the entries that are needed a few at a time: by whoever parks once it has grown, and in each cycle of the collector. A go block
-   that was handed over to its channels (anchor.h) keeps what it waits on itself, in its user value GO_WAITS. */
+   trimmed to the entries that are needed a few at a time: by each park once it has grown, and in each cycle of the
+   collector. A go block that was handed over to its channels (anchor.h) keeps what it waits on itself, in its user value
+   GO_WAITS. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
 
@@ -34,8 +35,8 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
 /* Looks at the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 void keep_trim(lua_State *L, Sched *S, uint32_t n);
 
-/* The same after an alt has parked with so many waiters, where the list has grown to its limit. Not before: what an alt is to wait on is not
-   needed until it is queued. */
+/* The same after an alt has parked with so many waiters, when the list has grown to its limit. Not before: what an alt
+   is about to wait on does not count as needed until it is queued. */
 void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
 
 /* The same in a cycle of the collector, with a share of all entries. */
