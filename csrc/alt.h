@@ -26,6 +26,7 @@ typedef struct Waiter {
   int at;            /* index in alt->co of the channel; the value of a put is at the next one */
   bool is_put;       /* in the queue of puts, or of takes */
   bool is_kept;      /* of the first one of a block: it is in the scheduler's list (keep.h) */
+  bool is_away;      /* of the first one of a block: the go block was handed over with it, and may be gone (ALT_AWAY) */
   bool is_free;      /* an operation of the library's own: does not count against the limit of waiting operations */
 } Waiter;
 

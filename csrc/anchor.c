@@ -207,6 +207,7 @@ static void hand_over(lua_State *L, Sched *S, Go *go, int anchors, int away) {
   lua_pushboolean(L, 0);
   lua_rawseti(L, anchors, go->chan.slot);
   alt->flags |= ALT_AWAY;
+  if (size_of_waits(alt)) alt->waiters->is_away = true;
   S->anchors.held--;
 }
 

@@ -31,6 +31,7 @@ static bool has_waiter(const Sched *S, const List *queue) {
 
 /* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */
 static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
+  if (block->is_away) return false; /* the list does not keep the go block: its waiters may lead to nothing */
   for (size_t i = 0; i < bytes / sizeof(Waiter); i++) {
     if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_AWAY)) return true;
   }

@@ -264,6 +264,7 @@ static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, in
   alt->state = ALT_PARKED;
   alt->flags |= flags;
   alt->waiters = waiters;
+  waiters->is_away = false;
   for (int i = 0; i < n; i++) {
     if (UNLIKELY(!is_free && !chan_has_room(ops[i].ch, ops[i].is_put))) {
       chan_withdraw(alt);
