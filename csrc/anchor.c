@@ -294,13 +294,11 @@ void anchor_push_slot(lua_State *L, uint32_t slot) {
 /* ---- the sentinel ----
 
    A userdata that nobody holds: its finalizer runs once a cycle and makes the next one. SCHED_AWAY has the sentinel, weakly.
-   Where the finalizer cannot be called, on a stack that is full or without memory, the chain breaks, and anchor_tend mends
-   it.
 
-   Where memory is short an allocation ends in a full collection. That must not find the next sentinel dead: the collector
-   calls finalizers until there are no more to call, and would so never return. So the finalizer holds it meanwhile. Such a
-   collection may also give other finalizers their turn, which end in one as well. So the first finalizer after one that has
-   failed allocates nothing: its sentinel serves again. */
+   Where memory is short an allocation ends in a full collection. If that finds the next sentinel dead, its finalizer is
+   called in the same collection, and so on: the collection would never end. So the finalizer holds the next sentinel while it
+   allocates; and once an allocation has failed, it makes none and does nothing, until the scheduler has run. anchor_tend makes
+   one then, and also where the finalizer could not be called at all. */
 
 enum { SENTINEL = 0 };
 
@@ -322,21 +320,15 @@ static int on_cycle(lua_State *L) {
   Sched *S = sched_self(L);
   Anchors *a = &S->anchors;
   lua_settop(L, 1);
-  bool is_made = false;
-  if (a->failed) {
-    a->failed = false;
-  } else {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
-    is_made = lua_pcall(L, 0, 1, 0) == LUA_OK;
-    uint32_t share = a->size / CYCLE_SHARE;
-    if (is_made) go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
-    else a->failed = true;
+  if (a->failed) return 0;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCH);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
+    a->failed = true;
+    return 0;
   }
+  uint32_t share = a->size / CYCLE_SHARE;
+  go_on(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
   keep_tend(L, S);
-  if (!is_made) { /* makes Lua call this finalizer again */
-    lua_getmetatable(L, 1);
-    lua_setmetatable(L, 1);
-  }
   return 0;
 }
 
