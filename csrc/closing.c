@@ -78,12 +78,33 @@ static int closer(lua_State *L) {
   return reopened(L, lua_pcallk(L, n + 1, LUA_MULTRET, 0, 0, reopened), 0);
 }
 
+/* (n): calls itself n levels deep. */
+static int nest(lua_State *L) {
+  lua_Integer n = lua_tointeger(L, 1);
+  if (n == 0) return 0;
+  lua_pushcfunction(L, nest);
+  lua_pushinteger(L, n - 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must get as far as to mark
+   them as to be closed. False when there is no memory for that. */
+static bool prepare(lua_State *co) {
+  enum { LEVELS = 4 }; /* closer, reopen, a __close, and one more */
+  lua_sethook(co, NULL, 0, 0); /* it has inherited ours */
+  lua_pushcfunction(co, nest);
+  lua_pushinteger(co, LEVELS - 1);
+  return lua_checkstack(co, LEVELS * LUA_MINSTACK) && lua_pcall(co, 1, 0, 0) == LUA_OK;
+}
+
 /* Makes the closer of the go block that is running, which keeps it alive. Called protected, in the coroutine of the go
    block that is being closed. */
 static int make_closer(lua_State *L) {
   Sched *S = sched_self(L);
   anchor_push(L, S->current);
   lua_State *co = lua_newthread(L);
+  if (!prepare(co)) return luaL_error(L, "not enough memory");
   closing_guard(L, co);
   lua_getiuservalue(L, SCHED_SELF, SCHED_CLOSER);
   lua_xmove(L, co, 1);
