@@ -277,6 +277,7 @@ check-asserts: ## the specs on a Lua with its own assertions and the checks of i
 
 .PHONY: check-valgrind
 check-valgrind: export RUNNEL_MODEL_SEEDS = 50
+check-valgrind: export SPEC_LIMIT = 900
 check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
 	$(SETUP) valgrind
 	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS),heavy' \
