@@ -30,9 +30,9 @@ LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),-fl
 
 DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
 WARNINGS     = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-CORE_CFLAGS  = -std=c11 -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
+CORE_CFLAGS  = -std=c11 -iquote csrc -fPIC -fvisibility=hidden -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(LUA_CFLAGS)
 comma        = ,
-VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/runnel.h)
+VERSION     := $(shell sed -n 's/^.define RUNNEL_VERSION "\(.*\)"/\1/p' csrc/capi/runnel.h)
 ABI          = 0
 ifeq ($(shell uname),Darwin)
 MODULE_LDFLAGS = -bundle -undefined dynamic_lookup
@@ -48,11 +48,10 @@ LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
-# csrc/host/ is the executable's, not the module's, so the wildcard stays on one level; and csrc/api*.c is the library's,
-# which has the Lua modules in it besides.
-SOURCES     = $(filter-out csrc/api%,$(wildcard csrc/*.c))
+# The module is csrc/base, core, lua and port; the library adds csrc/capi and the Lua modules, the executable csrc/host.
+SOURCES     = $(wildcard $(addprefix csrc/,$(addsuffix /*.c,base core lua port)))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
-LIB_SOURCES = $(wildcard csrc/api*.c)
+LIB_SOURCES = $(wildcard csrc/capi/*.c)
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 
@@ -68,7 +67,7 @@ HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,
 HOST_SOURCES    = $(filter-out $(if $(EDIT),,csrc/host/editor.c),$(wildcard csrc/host/*.c))
 HOST_OBJECTS    = $(HOST_SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
-HOST_CPPFLAGS   = -iquote csrc -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
+HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
@@ -117,12 +116,12 @@ $(BUILD)/obj/%.o: csrc/%.c Makefile
 
 $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -c -o $@ $<
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules api_modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua runnel_modules capi/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
 CONTRACT = $(BUILD)/runnel.host.contract.lua
@@ -133,7 +132,7 @@ $(CONTRACT): scripts/contract.lua README.md
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules api_modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules capi/modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -162,7 +161,7 @@ $(BUILD)/librunnel.a: $(LIB_OBJECTS)
 
 # A program finds the library where it was installed, without ldconfig or LD_LIBRARY_PATH; below /usr it needs no help.
 RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
-$(BUILD)/runnel.pc: csrc/runnel.pc.in csrc/runnel.h Makefile .FORCE
+$(BUILD)/runnel.pc: csrc/capi/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
@@ -399,7 +398,7 @@ run-bench-port: $(BUILD)/port
 	$(BUILD)/port
 
 $(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
-	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -iquote csrc -o $@ $< $(LIB_OBJECTS) $(LIBS)
+	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB_OBJECTS) $(LIBS)
 
 .PHONY: check-threads run-threads
 check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
@@ -432,7 +431,7 @@ $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -iquote csrc -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(TEST_OBJECTS:.o=.d)
 
@@ -457,7 +456,7 @@ lint: ## everything that tools can say about the sources
 	$(SETUP) lint
 	$(THEN) --keep-going --output-sync=target lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
 
-C_FILES   = $(wildcard csrc/*.c csrc/host/*.c scripts/*.c tests/*.c bench/*.c)
+C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
 
 lint-lua:
@@ -520,7 +519,7 @@ export LUA_PATH='$(PREFIX)/share/lua/5.4/?.lua;;' LUA_CPATH='$(PREFIX)/lib/lua/5
 .PHONY: install-library
 install-library: library
 	$(Q)install -d "$(ROOT)/include" "$(ROOT)/lib/pkgconfig"
-	$(Q)install -m 644 csrc/runnel.h "$(ROOT)/include/runnel.h"
+	$(Q)install -m 644 csrc/capi/runnel.h "$(ROOT)/include/runnel.h"
 	$(Q)install -m 644 $(BUILD)/librunnel.a "$(ROOT)/lib/librunnel.a"
 	$(Q)install -m 755 $(BUILD)/$(LIBRARY) "$(ROOT)/lib/$(LIBRARY)"
 	$(Q)ln -sf $(LIBRARY) "$(ROOT)/lib/$(LIBRARY_LINK)"

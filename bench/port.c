@@ -4,7 +4,7 @@
 
    One poster that waits for room when there is none, one go block that takes. Then how long a message takes to wake a
    scheduler that sleeps. */
-#include "runnel.h"
+#include "capi/runnel.h"
 
 #include <lauxlib.h>
 #include <lualib.h>

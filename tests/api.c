@@ -1,10 +1,10 @@
-/* api: what csrc/runnel.h promises, in assertions.
+/* api: what csrc/capi/runnel.h promises, in assertions.
 
      api [NAME...]
 
    Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer
    of threads. */
-#include "runnel.h"
+#include "capi/runnel.h"
 
 #include <fcntl.h>
 #include <lauxlib.h>

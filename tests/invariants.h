@@ -5,7 +5,7 @@
 
 #include <lua.h>
 
-#include "sched.h"
+#include "core/sched.h"
 
 /* Pushes the scheduler of a state in which runnel.core has been loaded, or nil, and returns it, or NULL. */
 Sched *invariants_sched(lua_State *L);

@@ -1,13 +1,13 @@
 /* core.c: see core.h. */
-#include "core.h"
+#include "host/core.h"
 
 #include <lauxlib.h>
 #include <lualib.h>
 
-#include "api_modules.h"
-#include "inspect.h"
-#include "terminal.h"
-#include "unheard.h"
+#include "capi/modules.h"
+#include "core/unheard.h"
+#include "host/inspect.h"
+#include "host/terminal.h"
 
 int luaopen_runnel_core(lua_State *L);
 

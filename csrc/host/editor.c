@@ -2,7 +2,7 @@
 
    libedit asks for a key through read_key, which waits in wait_input and so lets go blocks run, in the middle of a
    search or of a key that sends several bytes, too. What they print calls hide; redraw shows the line again. */
-#include "editor.h"
+#include "host/editor.h"
 
 #include <histedit.h>
 #include <langinfo.h>
@@ -18,11 +18,11 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "clock.h"
-#include "interrupt.h"
-#include "output.h"
-#include "utf8.h"
-#include "wait.h"
+#include "base/clock.h"
+#include "host/interrupt.h"
+#include "host/output.h"
+#include "host/utf8.h"
+#include "host/wait.h"
 
 enum { HISTORY = 1000, LONGEST_PROMPT = 64 };
 

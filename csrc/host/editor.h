@@ -6,7 +6,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "lines.h"
+#include "host/lines.h"
 
 #ifdef RUNNEL_EDITOR
 

@@ -1,12 +1,12 @@
 /* inspect.c: see inspect.h. */
-#include "inspect.h"
+#include "host/inspect.h"
 
 #include <lauxlib.h>
 
-#include "carry.h"
-#include "core.h"
-#include "driver.h"
-#include "lua_face.h"
+#include "core/driver.h"
+#include "host/core.h"
+#include "lua/face.h"
+#include "port/carry.h"
 
 /* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
 #define CHANS_KEY "runnel.host.chans"

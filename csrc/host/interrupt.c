@@ -1,13 +1,13 @@
 /* interrupt.c: see interrupt.h. */
-#include "interrupt.h"
+#include "host/interrupt.h"
 
 #include <lauxlib.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core.h"
-#include "driver.h"
+#include "core/driver.h"
+#include "host/core.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 

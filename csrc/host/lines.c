@@ -1,12 +1,12 @@
 /* lines.c: see lines.h. */
-#include "lines.h"
+#include "host/lines.h"
 
 #include <lauxlib.h>
 #include <stdio.h>
 
-#include "interrupt.h"
-#include "output.h"
-#include "wait.h"
+#include "host/interrupt.h"
+#include "host/output.h"
+#include "host/wait.h"
 
 static void flush(void *ud, bool busy) {
   (void)ud;

@@ -9,14 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
-#include "core.h"
-#include "interrupt.h"
-#include "options.h"
-#include "output.h"
-#include "prompt.h"
-#include "runnel.h"
-#include "script.h"
+#include "base/clock.h"
+#include "capi/runnel.h"
+#include "host/core.h"
+#include "host/interrupt.h"
+#include "host/options.h"
+#include "host/output.h"
+#include "host/prompt.h"
+#include "host/script.h"
 
 /* Exit status for a command line that makes no sense, as most programs have it; lua5.4 has 1. */
 enum { WRONG_USAGE = 2 };

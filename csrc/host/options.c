@@ -1,5 +1,5 @@
 /* options.c: see options.h. */
-#include "options.h"
+#include "host/options.h"
 
 #include <stdlib.h>
 #include <string.h>

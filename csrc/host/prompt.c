@@ -1,13 +1,13 @@
 /* prompt.c: see prompt.h. */
-#include "prompt.h"
+#include "host/prompt.h"
 
 #include <lauxlib.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 
-#include "editor.h"
-#include "script.h"
+#include "host/editor.h"
+#include "host/script.h"
 
 /* Protected: (program's name) */
 static int start(lua_State *L) {

@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "options.h"
+#include "host/options.h"
 
 /* Runs the prompt until its input ends: whether all went well. */
 bool prompt_run(lua_State *L, const Options *o);

@@ -1,13 +1,13 @@
 /* script.c: see script.h. */
-#include "script.h"
+#include "host/script.h"
 
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
-#include "error_text.h"
-#include "interrupt.h"
+#include "core/error_text.h"
+#include "host/core.h"
+#include "host/interrupt.h"
 
 /* Pushes what requiring a module gives. */
 static void push_module(lua_State *L, const char *name) {

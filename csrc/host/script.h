@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "options.h"
+#include "host/options.h"
 
 /* Calls the function under `nargs` arguments on top of L, which Ctrl-C may interrupt. Where it raises, the message with
    its traceback is left in place of its results. */

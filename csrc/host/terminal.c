@@ -1,5 +1,5 @@
 /* terminal.c: see terminal.h. */
-#include "terminal.h"
+#include "host/terminal.h"
 
 #include <fcntl.h>
 #include <lauxlib.h>
@@ -8,11 +8,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "editor.h"
-#include "interrupt.h"
-#include "output.h"
-#include "script.h"
-#include "wait.h"
+#include "host/editor.h"
+#include "host/interrupt.h"
+#include "host/output.h"
+#include "host/script.h"
+#include "host/wait.h"
 
 /* Where the registry has whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"

@@ -1,5 +1,5 @@
 /* utf8.c: see utf8.h. */
-#include "utf8.h"
+#include "host/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* wait.c: see wait.h. */
-#include "wait.h"
+#include "host/wait.h"
 
 #include <errno.h>
 #include <lauxlib.h>
@@ -10,12 +10,12 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-#include "bell.h"
-#include "clock.h"
-#include "core.h"
-#include "driver.h"
-#include "interrupt.h"
-#include "unheard.h"
+#include "base/clock.h"
+#include "core/driver.h"
+#include "core/unheard.h"
+#include "host/core.h"
+#include "host/interrupt.h"
+#include "port/bell.h"
 
 /* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;

@@ -1,0 +1,193 @@
+/* api.c: the C API's ground, opening, and running the scheduler; see api.h and runnel.h. */
+#include "capi/api.h"
+
+#include "capi/modules.h"
+#include "core/go.h"
+#include "core/unheard.h"
+#include "port/carry.h"
+
+int luaopen_runnel_core(lua_State *L);
+
+/* Its address is the key of `perform` in the registry. */
+static const char call_key = 0;
+
+/* Upvalue of `perform` with the last error's message, or nil. */
+enum { AT_MESSAGE = 2 };
+
+/* Protected: (call, values...) -> results. */
+static int perform(lua_State *L) {
+  Call *call = (Call *)lua_touserdata(L, 1);
+  int n = call->body(L, sched_self(L), call);
+  if (n != API_MESSAGE) return n;
+  lua_replace(L, lua_upvalueindex(AT_MESSAGE));
+  return 0;
+}
+
+/* Message handler: errors are told as strings. */
+static int to_string(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+int api_call(lua_State *L, int n, Call *call) {
+  if (!L || lua_gettop(L) < n) return RUNNEL_BAD_ARGUMENT;
+  int base = lua_gettop(L) - n;
+  if (!lua_checkstack(L, LUA_MINSTACK)) {
+    lua_settop(L, base);
+    return RUNNEL_NO_MEMORY;
+  }
+  lua_pushcfunction(L, to_string);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) != LUA_TFUNCTION) {
+    lua_settop(L, base);
+    return RUNNEL_NOT_OPEN;
+  }
+  lua_pushlightuserdata(L, call);
+  lua_rotate(L, base + 1, 3);
+  int status = lua_pcall(L, n + 1, LUA_MULTRET, base + 1);
+  if (status == LUA_OK) {
+    lua_remove(L, base + 1);
+    return call->code;
+  }
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  lua_insert(L, -2);
+  lua_setupvalue(L, -2, AT_MESSAGE);
+  lua_settop(L, base);
+  return status == LUA_ERRMEM ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
+}
+
+const char *runnel_strerror(int code) {
+  enum { LOWEST = RUNNEL_FOREIGN, HIGHEST = RUNNEL_CLOSED };
+  static const char *const texts[] = {
+      [RUNNEL_OK - LOWEST] = "ok",
+      [RUNNEL_IDLE - LOWEST] = "nothing is ready, timed or alive",
+      [RUNNEL_EMPTY - LOWEST] = "nothing to take now",
+      [RUNNEL_FULL - LOWEST] = "no room now",
+      [RUNNEL_CLOSED - LOWEST] = "closed",
+      [RUNNEL_BAD_ARGUMENT - LOWEST] = "an argument is not what is expected",
+      [RUNNEL_NO_MEMORY - LOWEST] = "out of memory",
+      [RUNNEL_RAISED - LOWEST] = "an error was raised (runnel_message tells which)",
+      [RUNNEL_RUNNING - LOWEST] = "the scheduler is running already",
+      [RUNNEL_NOT_OPEN - LOWEST] = "runnel is not open in this lua_State (runnel_open)",
+      [RUNNEL_FOREIGN - LOWEST] = "another copy of runnel is open in this lua_State; runnel_open comes first",
+  };
+  return code >= LOWEST && code <= HIGHEST ? texts[code - LOWEST] : "no code of runnel's";
+}
+
+const char *runnel_version(void) { return RUNNEL_VERSION; }
+
+const char *runnel_message(lua_State *L) {
+  const char *message = NULL;
+  if (!L || !lua_checkstack(L, 2)) return NULL;
+  int top = lua_gettop(L);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) {
+    lua_getupvalue(L, -1, AT_MESSAGE);
+    /* No number: to look at that as a string might allocate. */
+    if (lua_type(L, -1) == LUA_TSTRING) message = lua_tostring(L, -1);
+  }
+  lua_settop(L, top);
+  return message;
+}
+
+/* ---- opening ---- */
+
+/* Protected: (where the code goes). */
+static int open_all(lua_State *L) {
+  int *code = (int *)lua_touserdata(L, 1);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (!face_is_ours(L)) {
+    *code = RUNNEL_FOREIGN;
+    return 0;
+  }
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) return 0;
+  modules_preload(L, runnel_modules);
+  luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
+  if (!face_push_sched(L)) { /* require has found another copy than this one */
+    *code = RUNNEL_FOREIGN;
+    return 0;
+  }
+  lua_pushnil(L);
+  lua_pushcclosure(L, perform, AT_MESSAGE);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &call_key);
+  return 0;
+}
+
+int runnel_open(lua_State *L) {
+  int code = RUNNEL_OK;
+  if (!L) return RUNNEL_BAD_ARGUMENT;
+  if (!lua_checkstack(L, LUA_MINSTACK)) return RUNNEL_NO_MEMORY;
+  lua_pushcfunction(L, open_all);
+  lua_pushlightuserdata(L, &code);
+  int status = lua_pcall(L, 1, 0, 0);
+  if (status == LUA_OK) return code;
+  lua_pop(L, 1);
+  return status == LUA_ERRMEM ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
+}
+
+/* ---- running ---- */
+
+static int go(lua_State *L, Sched *S, Call *call) {
+  if (!lua_isfunction(L, API_VALUES) && luaL_getmetafield(L, API_VALUES, "__call") == LUA_TNIL) {
+    return api_code(call, RUNNEL_BAD_ARGUMENT);
+  }
+  lua_settop(L, API_VALUES + call->option);
+  runnel_chan *hold = NULL;
+  if (call->hold) { /* first: once there is a go block nothing may fail */
+    lua_pushnil(L);
+    hold = api_hold(L);
+  }
+  go_spawn(L, S, call->option);
+  if (call->hold) {
+    api_set_hold(L, hold);
+    *call->hold = hold;
+  }
+  return 0;
+}
+
+int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
+  if (nargs < 0) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
+}
+
+/* Gives sched_next's result to the caller. When idle, the next thing to do may be to report an error. */
+static int tell_next(const Sched *S, Call *call, int64_t ns) {
+  int64_t left = ns < 0 ? unheard_left(S) : ns;
+  if (call->next_us) *call->next_us = left < 0 || left == INT64_MAX ? -1 : left / 1000 + (left % 1000 != 0);
+  return api_code(call, ns < 0 ? RUNNEL_IDLE : RUNNEL_OK);
+}
+
+static int step(lua_State *L, Sched *S, Call *call) {
+  if (S->running || S->current || S->inside) return api_code(call, RUNNEL_RUNNING);
+  return tell_next(S, call, sched_step(L, S, (lua_Integer)call->resumes, call->ns));
+}
+
+int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us) {
+  if (resumes < 0) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, 0, &(Call){.body = step, .resumes = resumes, .ns = INT64_MAX, .next_us = next_us});
+}
+
+int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
+  if (us < 0) return RUNNEL_BAD_ARGUMENT;
+  int64_t ns = us < INT64_MAX / 2000 ? us * 1000 : INT64_MAX / 2;
+  return api_call(L, 0, &(Call){.body = step, .resumes = INT64_MAX, .ns = ns, .next_us = next_us});
+}
+
+static int next(lua_State *L, Sched *S, Call *call) {
+  return tell_next(S, call, S->bell && bell_is_rung(S->bell) ? 0 : sched_next(L, S));
+}
+
+int runnel_next(lua_State *L, int64_t *next_us) {
+  if (!next_us) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, 0, &(Call){.body = next, .next_us = next_us});
+}
+
+static int fd(lua_State *L, Sched *S, Call *call) {
+  const Bell *bell = carry_bell(L, S);
+  if (!bell) return api_code(call, RUNNEL_NO_MEMORY);
+  *call->fd = bell_fd(bell);
+  return 0;
+}
+
+int runnel_fd(lua_State *L, int *fd_out) {
+  if (!fd_out) return RUNNEL_BAD_ARGUMENT;
+  return api_call(L, 0, &(Call){.body = fd, .fd = fd_out});
+}

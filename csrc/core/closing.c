@@ -1,0 +1,203 @@
+/* closing.c: see closing.h. */
+#include "core/closing.h"
+
+#include <lauxlib.h>
+
+#include "core/anchor.h"
+#include "core/go.h"
+
+/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function; NULL: no coroutine resumes it
+   (go_resumer). */
+static int close_coroutine(lua_State *co) {
+#if LUA_VERSION_RELEASE_NUM >= 50406
+  return lua_closethread(co, NULL);
+#else
+  return lua_resetthread(co);
+#endif
+}
+
+/* ---- the guard ---- */
+
+/* __close of the guard: (guard, error). */
+static int on_guard_closed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->current && S->current->alt.co == L) return 0; /* the go block has ended, and the scheduler closes it */
+  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
+    lua_settop(L, 0);
+    anchor_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go && go->alt.co == L) {
+      go_bury(L, S, go);
+      break;
+    }
+  }
+  return 0;
+}
+
+void closing_finish(Sched *S, Go *go, lua_State *co) {
+  enum { CALL_OF_CLOSE = 3 }; /* the function and its two arguments */
+  go->alt.co = co;
+  S->current = go;
+  if (UNLIKELY(lua_gethookmask(co))) lua_sethook(co, NULL, 0, 0);
+  /* With room for the call on its stack nothing in it can fail, but for too many nested C calls before Lua 5.4.4. */
+  if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
+  lua_settop(co, 0);
+  S->current = NULL;
+}
+
+/* ---- the closer ---- */
+
+/* (variables..., error): the variables, innermost first, become variables of this function, innermost last. Raises the
+   error. */
+static int reopen(lua_State *L) {
+  int n = lua_gettop(L) - 1;
+  for (int i = 1, j = n; i < j; i++, j--) {
+    lua_pushvalue(L, i);
+    lua_copy(L, j, i);
+    lua_replace(L, j);
+  }
+  for (int i = 1; i <= n; i++) lua_toclose(L, i);
+  return lua_error(L);
+}
+
+/* All variables are closed: (traceback, name, ..., error) -> error, traceback, name. */
+static int reopened(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_insert(L, 1);
+  lua_settop(L, 3);
+  return 3;
+}
+
+/* The closer's function: (variables..., error, traceback, name) -> error, traceback, name. */
+static int closer(lua_State *L) {
+  int n = lua_gettop(L) - 3;
+  lua_rotate(L, 1, 2); /* traceback, name, variables..., error */
+  lua_pushcfunction(L, reopen);
+  lua_insert(L, 3);
+  return reopened(L, lua_pcallk(L, n + 1, LUA_MULTRET, 0, 0, reopened), 0);
+}
+
+/* (n): calls itself n levels deep. */
+static int nest(lua_State *L) {
+  lua_Integer n = lua_tointeger(L, 1);
+  if (n == 0) return 0;
+  lua_pushcfunction(L, nest);
+  lua_pushinteger(L, n - 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must get as far as to mark
+   them as to be closed. False when there is no memory for that. */
+static bool prepare(lua_State *co) {
+  enum { LEVELS = 4 }; /* closer, reopen, a __close, and one more */
+  lua_sethook(co, NULL, 0, 0); /* it has inherited ours */
+  lua_pushcfunction(co, nest);
+  lua_pushinteger(co, LEVELS - 1);
+  return lua_checkstack(co, LEVELS * LUA_MINSTACK) && lua_pcall(co, 1, 0, 0) == LUA_OK;
+}
+
+/* Makes the closer of the go block that is running, which keeps it alive. Called protected, in the coroutine of the go
+   block that is being closed. */
+static int make_closer(lua_State *L) {
+  Sched *S = sched_self(L);
+  anchor_push(L, S->current);
+  lua_State *co = lua_newthread(L);
+  if (!prepare(co)) return luaL_error(L, "not enough memory");
+  closing_guard(L, co);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_CLOSER);
+  lua_xmove(L, co, 1);
+  lua_setiuservalue(L, -2, CHAN_VALUES);
+  S->closer = co;
+  return 0;
+}
+
+/* ---- the hook ---- */
+
+/* Pushes argument i of the function that is being called. */
+static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
+  int extra = i - ar->nparams;
+  return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
+}
+
+/* Pushes the variable for whose `__close` Lua makes a call: the first argument; or the second, where `__close` is no
+   function but something else that can be called, which Lua then inserts before it. */
+static bool push_variable(lua_State *co, lua_Debug *ar) {
+  lua_getinfo(co, "fu", ar);
+  int function = lua_gettop(co);
+  if (!push_argument(co, ar, 1)) return false;
+  if (luaL_getmetafield(co, -1, "__close") != LUA_TNIL) {
+    bool is_it = lua_rawequal(co, -1, function);
+    lua_pop(co, 1);
+    if (is_it) return true;
+  }
+  lua_pop(co, 1);
+  return push_argument(co, ar, 2);
+}
+
+/* The call hook: moves a variable to the closer, and cancels the call that would close it. If memory runs out, neither
+   this call nor later ones are cancelled. */
+static void move_variable(lua_State *co, lua_Debug *ar) {
+  lua_getinfo(co, "f", ar);
+  bool is_guard = lua_tocfunction(co, -1) == on_guard_closed;
+  lua_pop(co, 1);
+  if (is_guard) return;
+  lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
+  Sched *S = (Sched *)lua_touserdata(co, -1);
+  if (!S->closer) {
+    lua_getiuservalue(co, -1, SCHED_MAKE_CLOSER);
+    if (lua_pcall(co, 0, 0, 0) != LUA_OK) lua_pop(co, 1);
+  }
+  if (!S->closer || !lua_checkstack(S->closer, LUA_MINSTACK) || !push_variable(co, ar)) {
+    lua_sethook(co, NULL, 0, 0);
+    return;
+  }
+  lua_xmove(co, S->closer, 1);
+  lua_pushnil(co);
+  lua_error(co);
+}
+
+int closing_start(lua_State *L, Sched *S, Go *go) {
+  lua_State *co = go->alt.co;
+  int top = lua_gettop(L);
+  anchor_push(L, go);
+  lua_getiuservalue(L, -1, CHAN_VALUES); /* keeps it alive until it is closed */
+  S->closer = NULL;
+  S->current = go;
+  lua_sethook(co, move_variable, LUA_MASKCALL, 0);
+  int status = close_coroutine(co);
+  lua_sethook(co, NULL, 0, 0);
+  if (status != LUA_OK && !S->closer) {
+    lua_xmove(co, L, 1);
+    lua_replace(L, top - 2);
+  }
+  lua_settop(co, 0);
+  lua_settop(L, top);
+  if (!S->closer) return 0;
+  lua_State *closes = go->alt.co = S->closer;
+  S->closer = NULL;
+  /* A new coroutine inherits the hook of the coroutine that made it, which was ours. */
+  lua_sethook(closes, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
+  lua_xmove(L, closes, 3);
+  return lua_gettop(closes) - 2; /* below are the guard and the function */
+}
+
+void closing_open(lua_State *L) {
+  static const struct {
+    int user_value;
+    lua_CFunction function;
+  } functions[] = {{SCHED_CLOSER, closer}, {SCHED_MAKE_CLOSER, make_closer}};
+  for (int i = 0; i < 2; i++) {
+    lua_pushvalue(L, SCHED_SELF);
+    lua_pushcclosure(L, functions[i].function, 1);
+    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
+  }
+  lua_newuserdatauv(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_guard_closed, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
+}

@@ -1,0 +1,36 @@
+/* closing.h: how the coroutine of a go block is closed: by the scheduler when the block dies, or by somebody else.
+
+   When a go block dies, its to-be-closed variables are still open. Lua closes those of a coroutine that has ended with
+   an error only outside of it, in lua_closethread, where nothing can yield. So we close the coroutine with a call hook:
+   it sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the call. The closer
+   then marks the variables as to be closed, in their old order, and raises the error again. There Lua closes them like
+   those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces the first one. A
+   go block that does not die pays nothing for that.
+
+   Somebody else may close the coroutine of a go block that waits. Below everything else on its stack is a to-be-closed
+   value, the guard: its `__close` ends the go block. */
+#ifndef RUNNEL_CLOSING_H
+#define RUNNEL_CLOSING_H
+
+#include "core/sched.h"
+
+/* Pushes the guard onto `co`, a new coroutine, and marks it as to be closed. May raise. */
+static inline void closing_guard(lua_State *L, lua_State *co) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_GUARD);
+  lua_xmove(L, co, 1);
+  lua_toclose(co, 1);
+}
+
+/* Closes what is left on the stack of a go block's coroutine that has ended well: only the guard, which then does
+   nothing. Does not raise, whatever debug hook the go block has set. */
+void closing_finish(Sched *S, Go *go, lua_State *co);
+
+/* Closes the coroutine of a go block that has died. On top of L are its error, its traceback and its name. If it has
+   variables to be closed, those three are moved to the closer, which becomes the go block's coroutine; returns with how
+   many values to resume it. Otherwise returns 0, and the error may have been replaced. Does not raise. */
+int closing_start(lua_State *L, Sched *S, Go *go);
+
+/* Sets up the guard and the closer's functions; the scheduler's userdata is at SCHED_SELF. */
+void closing_open(lua_State *L);
+
+#endif

@@ -1,0 +1,117 @@
+/* driver.c: see driver.h. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how ppoll is asked for */
+#endif
+#include "core/driver.h"
+
+#include <lauxlib.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/select.h>
+
+#include "port/carry.h"
+
+#if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
+#define HAVE_PPOLL
+#endif
+
+int driver_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+void driver_check_hook(lua_State *L) {
+  if (LIKELY(!lua_gethookmask(L))) return;
+  lua_pushcfunction(L, driver_nothing);
+  lua_call(L, 0, 0);
+}
+
+/* The longest waits: of one that does not see signals, and of a driver that does not see the bell. */
+enum { BLIND_MS = 100, DEAF_MS = 10 };
+
+/* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
+static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) {
+  struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+#ifdef HAVE_PPOLL
+  (void)ppoll(fds, 2, ns < 0 ? NULL : &ts, blocked);
+#else
+  int highest = fds[0].fd > fds[1].fd ? fds[0].fd : fds[1].fd;
+  if (highest >= FD_SETSIZE) { /* too large for pselect */
+    (void)poll(fds, 2, ns < 0 || ns > BLIND_MS * CLOCK_MS ? BLIND_MS : (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
+    return;
+  }
+  fd_set readable;
+  FD_ZERO(&readable);
+  for (int i = 0; i < 2; i++) {
+    if (fds[i].fd >= 0) FD_SET(fds[i].fd, &readable);
+  }
+  (void)pselect(highest + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, blocked);
+#endif
+}
+
+/* Sleeps until `fd`, unless it is negative, is readable, or the bell rings. Signals are held back between the look
+   at the hook and the sleep, so that none falls in between unnoticed. */
+static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
+  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = S->bell ? bell_fd(S->bell) : -1, .events = POLLIN}};
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  if (!lua_gethookmask(L)) sleep_on(fds, ns, &old);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
+  World *w = &S->world;
+  S->driver_hears = true;
+  if (S->stop || w->ready.first) return false;
+  Timer *first = heap_first(&w->heap);
+  if (first) {
+    int64_t left = first->deadline - clock_now(&w->clock);
+    if (left <= 0) return false;
+    if (ns < 0 || left < ns) ns = left;
+  }
+  if (ns != 0) sleep_ns(L, S, fd, ns);
+  driver_check_hook(L);
+  return true;
+}
+
+/* Waits in the driver on top of the stack, which is popped. */
+static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
+  if (S->carriers.first && !S->driver_hears && (ns < 0 || ns > DEAF_MS * CLOCK_MS)) ns = DEAF_MS * CLOCK_MS;
+  lua_getfield(L, -1, "wait");
+  lua_insert(L, -2);
+  if (ns < 0) lua_pushnil(L);
+  else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+  lua_call(L, 2, 0);
+}
+
+void driver_wait(lua_State *L, Sched *S, int64_t ns) {
+  if (S->world.clock.is_virtual) {
+    if (ns > 0) clock_jump(&S->world.clock, S->world.clock.virtual_ns + ns);
+    return;
+  }
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    if (ns != 0) sleep_ns(L, S, -1, ns);
+  } else {
+    wait_in(L, S, ns);
+  }
+  driver_check_hook(L);
+  carry_listen(L, S);
+}
+
+bool driver_alive(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->world.clock.is_virtual) return false;
+  if (carry_is_alive(S)) return true;
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_getfield(L, -1, "alive");
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  bool alive = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return alive;
+}

@@ -1,0 +1,92 @@
+/* timeout.c: see timeout.h.
+
+   Deadlines are sorted into windows of 10 ms. A pending one that serves a request for t lies in the window of t, or in the
+   next: of the first it is enough to know the latest, of the second the earliest. SCHED_TIMEOUTS has the latest of window
+   w at 2w, and the earliest at 2w + 1 where that is another one. Within a window a new timeout is always the latest (else
+   the latest would have served); it keeps its predecessor alive by a user value of its own. */
+#include "core/timeout.h"
+
+enum { PREDECESSOR = CHAN_EXTRAS + 1 };
+
+static const int64_t WINDOW = 10 * CLOCK_MS;
+
+static lua_Integer window_of(int64_t deadline) { return (lua_Integer)(deadline / WINDOW); }
+
+/* Pushes the timeout at a key of the table, or nil. */
+static Timeout *look_up(lua_State *L, int table, lua_Integer key) {
+  lua_rawgeti(L, table, key);
+  return (Timeout *)lua_touserdata(L, -1);
+}
+
+/* Pushes a pending timeout that serves the deadline and returns true, or pushes nothing. */
+static bool push_shared(lua_State *L, int table, int64_t deadline) {
+  lua_Integer key = 2 * window_of(deadline);
+  Timeout *latest = look_up(L, table, key);
+  if (latest && latest->timer.deadline >= deadline) return true;
+  lua_pop(L, 1);
+  Timeout *earliest = look_up(L, table, key + 3);
+  if (!earliest) {
+    lua_pop(L, 1);
+    earliest = look_up(L, table, key + 2);
+  }
+  if (earliest && earliest->timer.deadline - deadline < WINDOW) return true;
+  lua_pop(L, 1);
+  return false;
+}
+
+/* Enters the timeout at the top of the stack, which becomes the latest of its window. May raise. */
+static void enter(lua_State *L, int table, lua_Integer key) {
+  int at = lua_gettop(L);
+  if (look_up(L, table, key)) {
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, at, PREDECESSOR);
+    /* The first of the window gets the other key when it gets company. */
+    if (!look_up(L, table, key + 1)) {
+      lua_pushvalue(L, at + 1);
+      lua_rawseti(L, table, key + 1);
+    }
+  }
+  lua_pushvalue(L, at);
+  lua_rawseti(L, table, key);
+  lua_settop(L, at);
+}
+
+void timeout_push(lua_State *L, Sched *S, int64_t ns) {
+  int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
+  int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  int table = lua_gettop(L);
+  if (!push_shared(L, table, deadline)) {
+    Timeout *t = (Timeout *)lua_newuserdatauv(L, sizeof(Timeout), PREDECESSOR);
+    chan_init(&t->chan, S);
+    t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
+    lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+    lua_setmetatable(L, -2);
+    sched_reserve_timer(L, S);
+    if (!push_shared(L, table, deadline)) { /* else a finalizer has asked for one */
+      enter(L, table, 2 * window_of(deadline));
+      t->chan.flags |= CHAN_TIMEOUT;
+      heap_insert(&S->world.heap, &t->timer);
+    }
+  }
+  lua_replace(L, table);
+  lua_settop(L, table);
+}
+
+void timeout_fire(lua_State *L, Timer *timer) {
+  Timeout *t = CONTAINER_OF(timer, Timeout, timer);
+  lua_Integer key = 2 * window_of(timer->deadline);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  int table = lua_gettop(L);
+  /* The table may be all that keeps it alive: what it leads to stays on the stack until the channel is closed. */
+  for (int i = 0; i < 2; i++) {
+    lua_rawgeti(L, table, key + i);
+    if (lua_touserdata(L, -1) == t) {
+      lua_pushnil(L);
+      lua_rawseti(L, table, key + i);
+    }
+  }
+  chan_close(L, &t->chan, 0, 0);
+  t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
+  lua_settop(L, table - 1);
+}

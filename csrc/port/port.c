@@ -1,0 +1,184 @@
+/* port.c: see port.h. */
+#include "port/port.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { FIRST_CAPACITY = 16 };
+
+typedef struct Messages {
+  Message *items;  /* from malloc */
+  size_t count;    /* of them */
+  size_t capacity; /* for how many there is memory */
+} Messages;
+
+struct runnel_port {
+  atomic_uint holds;       /* posters' holds, and the scheduler's */
+  Bell *bell;              /* the scheduler's */
+  size_t limit;            /* messages posted and not delivered, at most */
+  atomic_size_t under_way; /* how many there are; grows under the lock only */
+
+  pthread_mutex_t lock; /* of what follows */
+  pthread_cond_t room;  /* there is room again, or it has closed */
+  unsigned posters;     /* posters' holds */
+  bool closed;          /* nobody may post */
+  bool told;            /* the scheduler knows that it has to look */
+  Messages inbox;       /* what has been posted and not taken */
+
+  Messages outbox; /* what the scheduler's thread has taken; its own, as is: */
+  size_t first;    /* the oldest of them */
+};
+
+void message_drop(Message *message) {
+  if (message->kind == MESSAGE_BYTES) free(message->as.bytes.start);
+  else if (message->kind == MESSAGE_CALL && message->as.call.drop) message->as.call.drop(message->as.call.data);
+  message->kind = MESSAGE_NONE;
+}
+
+Port *port_new(Bell *bell, size_t limit) {
+  Port *port = (Port *)calloc(1, sizeof *port);
+  if (!port) return NULL;
+  atomic_init(&port->holds, 2);
+  atomic_init(&port->under_way, 0);
+  port->bell = bell_hold(bell);
+  port->limit = limit;
+  port->posters = 1;
+  port->told = true; /* it looks without being told at first */
+  (void)pthread_mutex_init(&port->lock, NULL);
+  (void)pthread_cond_init(&port->room, NULL);
+  return port;
+}
+
+static void let_go(Port *port) {
+  if (atomic_fetch_sub_explicit(&port->holds, 1, memory_order_acq_rel) > 1) return;
+  bell_release(port->bell);
+  (void)pthread_cond_destroy(&port->room);
+  (void)pthread_mutex_destroy(&port->lock);
+  free(port->inbox.items);
+  free(port->outbox.items);
+  free(port);
+}
+
+/* ---- posters ---- */
+
+void port_hold(Port *port) {
+  atomic_fetch_add_explicit(&port->holds, 1, memory_order_relaxed);
+  (void)pthread_mutex_lock(&port->lock);
+  port->posters++;
+  (void)pthread_mutex_unlock(&port->lock);
+}
+
+void port_release(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  bool last = --port->posters == 0;
+  (void)pthread_mutex_unlock(&port->lock);
+  if (last) port_close(port);
+  let_go(port);
+}
+
+/* Adds a message; false for want of memory. */
+static bool append(Messages *messages, const Message *message, size_t limit) {
+  if (messages->count == messages->capacity) {
+    size_t capacity = messages->capacity ? messages->capacity * 2 : FIRST_CAPACITY;
+    if (capacity > limit) capacity = limit;
+    Message *items = (Message *)realloc(messages->items, capacity * sizeof *items);
+    if (!items) return false;
+    messages->items = items;
+    messages->capacity = capacity;
+  }
+  messages->items[messages->count++] = *message;
+  return true;
+}
+
+PostResult port_post(Port *port, const Message *message) {
+  PostResult result = POST_DONE;
+  bool tell = false;
+  (void)pthread_mutex_lock(&port->lock);
+  if (port->closed) {
+    result = POST_CLOSED;
+  } else if (atomic_load_explicit(&port->under_way, memory_order_relaxed) >= port->limit) {
+    result = POST_FULL;
+  } else if (!append(&port->inbox, message, port->limit)) {
+    result = POST_NO_MEMORY;
+  } else {
+    atomic_fetch_add_explicit(&port->under_way, 1, memory_order_relaxed);
+    tell = !port->told;
+    port->told = true;
+  }
+  (void)pthread_mutex_unlock(&port->lock);
+  if (tell) bell_ring(port->bell);
+  return result;
+}
+
+bool port_wait(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  if (atomic_load(&port->under_way) >= port->limit) {
+    while (!port->closed && atomic_load(&port->under_way) > port->limit / 2)
+      (void)pthread_cond_wait(&port->room, &port->lock);
+  }
+  bool open = !port->closed;
+  (void)pthread_mutex_unlock(&port->lock);
+  return open;
+}
+
+void port_close(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  bool tell = !port->closed; /* also while the scheduler is at work: it need not hold the port any more */
+  port->closed = port->told = true;
+  (void)pthread_cond_broadcast(&port->room);
+  (void)pthread_mutex_unlock(&port->lock);
+  if (tell) bell_ring(port->bell);
+}
+
+bool port_is_closed(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  bool closed = port->closed;
+  (void)pthread_mutex_unlock(&port->lock);
+  return closed;
+}
+
+/* ---- the scheduler's thread ---- */
+
+Message *port_first(Port *port, bool *closed) {
+  if (port->first == port->outbox.count) {
+    port->first = port->outbox.count = 0;
+    (void)pthread_mutex_lock(&port->lock);
+    Messages emptied = port->outbox;
+    port->outbox = port->inbox;
+    port->inbox = emptied;
+    *closed = port->closed;
+    port->told = port->outbox.count > 0;
+    (void)pthread_mutex_unlock(&port->lock);
+    if (!port->outbox.count) return NULL;
+  }
+  return &port->outbox.items[port->first];
+}
+
+void port_delivered(Port *port) {
+  port->first++;
+  if (atomic_fetch_sub(&port->under_way, 1) != port->limit / 2 + 1) return;
+  (void)pthread_mutex_lock(&port->lock); /* so that nobody is between looking and waiting */
+  (void)pthread_cond_broadcast(&port->room);
+  (void)pthread_mutex_unlock(&port->lock);
+}
+
+bool port_has_news(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  bool told = port->told;
+  (void)pthread_mutex_unlock(&port->lock);
+  return told;
+}
+
+void port_shut(Port *port) {
+  (void)pthread_mutex_lock(&port->lock);
+  port->closed = true;
+  Messages inbox = port->inbox;
+  port->inbox = (Messages){0};
+  (void)pthread_cond_broadcast(&port->room);
+  (void)pthread_mutex_unlock(&port->lock);
+  for (; port->first < port->outbox.count; port->first++) message_drop(&port->outbox.items[port->first]);
+  for (size_t i = 0; i < inbox.count; i++) message_drop(&inbox.items[i]);
+  free(inbox.items);
+  let_go(port);
+}
