@@ -124,10 +124,12 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(Q)$(LUA) scripts/embed.lua runnel_modules capi/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
+# What the prompt's :doc shows: the tables of the manual, without the C API.
 CONTRACT = $(BUILD)/runnel.host.contract.lua
-$(CONTRACT): scripts/contract.lua README.md
+MANUAL = $(sort $(wildcard docs/manual/*.md))
+$(CONTRACT): scripts/contract.lua $(MANUAL)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/contract.lua README.md > $@.new
+	$(Q)$(LUA) scripts/contract.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
 	@mv $@.new $@
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
@@ -484,12 +486,12 @@ lint-tree: # the rockspec names every source; no tab, but in Go, and no space at
 lint-shell:
 	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
 
-# lua-language-server checks the annotations in lua/, the examples and the README's snippets, where it is installed.
-# Before 3.19 it does not know what the call of a generic class returns, and reports what is right.
+# lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
+# and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
 ANNOTATIONS = $(abspath $(BUILD))/annotations
 lint-annotations: programs
 	@rm -rf $(ANNOTATIONS)
-	@$(LUA) scripts/snippets.lua README.md $(ANNOTATIONS)/tree/snippets
+	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(MANUAL)
 	@cp -R lua examples .luarc.json $(ANNOTATIONS)/tree/
 	@if ! command -v lua-language-server >/dev/null; then \
 	  echo 'lint-annotations: skipped, since lua-language-server is not installed'; \

@@ -1,4 +1,4 @@
--- runnel.uv as a module: the driver, luv, and what the README says of it.
+-- runnel.uv as a module: the driver, luv, and its page of the manual.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -127,8 +127,8 @@ describe("runnel.uv", function()
     end
   end)
 
-  it("is in the README, all of it and nothing else", function()
-    local file <close> = assert(io.open "README.md")
+  it("is in the manual, all of it and nothing else", function()
+    local file <close> = assert(io.open "docs/manual/io.md")
     local text, named = file:read "a", {}
     for name in text:gmatch "%f[%w]uv%.([%l_]+)" do
       if not text:find("driver.luv." .. name, 1, true) then named[name] = true end
