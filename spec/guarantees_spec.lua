@@ -11,7 +11,7 @@ local function contents(path)
   return file:read "a"
 end
 
--- From the page: the promises, each { line =, tests = how many }; the titles of specs, each { line =, title = }; and the
+-- From the page: the promises, each { line =, tests = how many }; the titles of specs, each { line =, title = }; the
 -- programs, each { line =, file =, target = the command of make }.
 local function read()
   local promises, titles, programs = {}, {}, {}

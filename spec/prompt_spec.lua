@@ -450,7 +450,8 @@ describe("the prompt #slow", function()
       term:enter ":doc rn.alt"
       term:expect "\nrn.alt {.*\n>$"
       term:enter ":doc take"
-      term:expect "\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\nxf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n>$"
+      term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
+        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n>$")
       term:enter ":doc tap"
       term:expect "\nrn.mult%(ch%)\n    [^>]+\n>$"
       term:enter ":doc nonsense"
