@@ -446,7 +446,7 @@ describe("the prompt #slow", function()
       term:enter ":load nope.lua"
       term:expect "\ncannot open nope.lua"
       term:enter ":doc ch:offer"
-      term:expect "\nch:offer%(v%)\n    what put returns, or nil if it would have to wait\n>$"
+      term:expect "\nch:offer%(v%)\n    What put returns, or nil if it would have to wait\n>$"
       term:enter ":doc rn.alt"
       term:expect "\nrn.alt {.*\n>$"
       term:enter ":doc take"
