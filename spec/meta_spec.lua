@@ -35,7 +35,8 @@ end
 describe("meta.lua", function()
   it("declares every function of runnel.core, once, and no other", function()
     assert.same(functions_of(core), declared "^function core%.([%w_]+)%(")
-    assert.same(functions_of(core.moving), declared "^function core%.moving%.([%w_]+)%(")
+    assert.same(functions_of(core.internal), declared "^function core%.internal%.([%w_]+)%(")
+    assert.same(functions_of(core.internal.moving), declared "^function core%.internal%.moving%.([%w_]+)%(")
   end)
 
   it("declares every method of channels, once, and no other", function()

@@ -448,12 +448,12 @@ static void go_from_c(void) {
   lua(L, "assert(heard == nil)"); /* it may still be taken */
   IS(RUNNEL_CLOSED, runnel_poll(L, result));
   CHECK(strcmp(runnel_message(L), "oh") == 0);
-  lua(L, "core = require 'runnel.core' core.tell_unheard() assert(heard == nil)");
+  lua(L, "core = require 'runnel.core' core.internal.report_unhandled() assert(heard == nil)");
   lua_getglobal(L, "error");
   lua_pushliteral(L, "ah");
   OK(runnel_go(L, 1, NULL));
   settle(L);
-  lua(L, "core.tell_unheard() assert(heard == 'ah')");
+  lua(L, "core.internal.report_unhandled() assert(heard == 'ah')");
   lua_close(L);
 }
 
@@ -730,7 +730,7 @@ static void port_to_unlike_channels(void) {
   OK(runnel_port_open(L, chan(L, "bad"), 1000, RUNNEL_CLOSE_CHANNEL, &port));
   OK(runnel_post_integer(port, 1));
   settle(L);
-  lua(L, "require('runnel.core').tell_unheard() assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
+  lua(L, "require('runnel.core').internal.report_unhandled() assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
   lua_close(L);

@@ -3,8 +3,8 @@
 
 #include "capi/modules.h"
 #include "core/go.h"
-#include "core/unheard.h"
-#include "port/carry.h"
+#include "core/unhandled.h"
+#include "port/pump.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -150,7 +150,7 @@ int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
 
 /* Gives sched_next's result to the caller. When idle, the next thing to do may be to report an error. */
 static int tell_next(const Sched *S, Call *call, int64_t ns) {
-  int64_t left = ns < 0 ? unheard_left(S) : ns;
+  int64_t left = ns < 0 ? unhandled_left(S) : ns;
   if (call->next_us) *call->next_us = left < 0 || left == INT64_MAX ? -1 : left / 1000 + (left % 1000 != 0);
   return api_code(call, ns < 0 ? RUNNEL_IDLE : RUNNEL_OK);
 }
@@ -172,7 +172,7 @@ int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
 }
 
 static int next(lua_State *L, Sched *S, Call *call) {
-  return tell_next(S, call, S->bell && bell_is_rung(S->bell) ? 0 : sched_next(L, S));
+  return tell_next(S, call, pump_is_pending(S) ? 0 : sched_next(L, S));
 }
 
 int runnel_next(lua_State *L, int64_t *next_us) {
@@ -181,9 +181,9 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Bell *bell = carry_bell(L, S);
-  if (!bell) return api_code(call, RUNNEL_NO_MEMORY);
-  *call->fd = bell_fd(bell);
+  const Wakeup *wakeup = pump_wakeup(L, S);
+  if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
+  *call->fd = wakeup_fd(wakeup);
   return 0;
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "port/carry.h"
+#include "port/pump.h"
 
 /* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is
    looked at first, so that one that has been released is found out. */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "core/origin.h"
-#include "core/unheard.h"
+#include "core/unhandled.h"
 #include "lua/face.h"
 
 /* In the registry: the module, by which a second require under another name finds the same scheduler. */
@@ -65,11 +65,8 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
-  lua_scope_open(L);
-  lua_lines_open(L);
-  lua_moving_open(L);
-  on_close_open(L);
-  unheard_open(L);
+  lua_internal_open(L);
+  unhandled_open(L);
   origin_open(L);
   return 1;
 }

@@ -1,4 +1,4 @@
-/* unheard.h: errors of go blocks that nobody has taken yet.
+/* unhandled.h: unhandled errors: those of go blocks that nobody has taken yet.
 
    A go block that raises closes its result channel with the error. An error that somebody takes, as `nil, err`, is not
    reported. An error that nobody has taken after GRACE is reported once: most programs that want an error take it
@@ -11,32 +11,37 @@
    A for loop over a channel drops the error with which the channel was closed; that does not count as taking it
    (ALT_LOOP). Functions of the library that take an error and close another channel with it pass it on: then it must be
    taken from that channel. */
-#ifndef RUNNEL_UNHEARD_H
-#define RUNNEL_UNHEARD_H
+#ifndef RUNNEL_UNHANDLED_H
+#define RUNNEL_UNHANDLED_H
 
 #include "core/sched.h"
 
 /* Keeps an error until somebody takes it from the channel at index `at`, or it is time to report it. On top of L and
    popped: the error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not
    raise. */
-void unheard_add(lua_State *L, Sched *S, int at);
+void unhandled_add(lua_State *L, Sched *S, int at);
 
 /* Drops the errors that were taken, and reports those whose time has come at `now`; INT64_MAX: all. Does not raise, but
    it calls the error handler, which may run any code. */
-void unheard_report(lua_State *L, Sched *S, int64_t now);
+void unhandled_report(lua_State *L, Sched *S, int64_t now);
 
 /* When the next one is to be reported; INT64_MAX when there is none. */
-static inline int64_t unheard_deadline(const Sched *S) { return S->world.unheard ? S->world.unheard_due : INT64_MAX; }
+static inline int64_t unhandled_deadline(const Sched *S) { return S->world.unhandled ? S->world.unhandled_due : INT64_MAX; }
 
 /* ns until the next one is to be reported, or -1 when there is none. For a program with a loop of its own, which may
    have nothing else to wait for. */
-static inline int64_t unheard_left(const Sched *S) {
-  if (LIKELY(!S->world.unheard)) return -1;
-  int64_t left = S->world.unheard_due - clock_now(&S->world.clock);
+static inline int64_t unhandled_left(const Sched *S) {
+  if (LIKELY(!S->world.unhandled)) return -1;
+  int64_t left = S->world.unhandled_due - clock_now(&S->world.clock);
   return left > 0 ? left : 0;
 }
 
-/* Adds its functions to the module on top of L; the scheduler's userdata is at SCHED_SELF. */
-void unheard_open(lua_State *L);
+/* The caller has taken the error at index `err` and is about to close the channel at index `at` with it, if that is an
+   open channel. The error then counts as unhandled until somebody takes it from there. Without a channel nobody can
+   take it, and it is reported. Does nothing unless it is the error of a go block. Does not raise. */
+void unhandled_pass_on(lua_State *L, const Sched *S, int err, int at);
+
+/* Sets up the list of errors; the scheduler's userdata is at SCHED_SELF. */
+void unhandled_open(lua_State *L);
 
 #endif
