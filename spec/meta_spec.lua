@@ -39,6 +39,15 @@ describe("meta.lua", function()
     assert.same(functions_of(core.internal.moving), declared "^function core%.internal%.moving%.([%w_]+)%(")
   end)
 
+  it("has nothing at the top of runnel.core that programs cannot use: what is private is in core.internal", function()
+    local rn = require "runnel"
+    for name, value in pairs(core) do
+      local is_table = name == "methods" or name == "internal"
+      assert.is_true(is_table or rawequal(rn[name], value) or name == "wait_readable", name)
+    end
+    for name in pairs(core.internal) do assert.is_nil(rawget(rn, name), name) end
+  end)
+
   it("declares every method of channels, once, and no other", function()
     assert.same(functions_of(core.methods), declared "^function Channel:([%w_]+)")
   end)
