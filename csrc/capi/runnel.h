@@ -82,9 +82,9 @@ RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
    that without waiting is not interrupted. Lua thread. */
 RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 
-/* When to step again: *next_us is 0 when a go block is ready, else the microseconds to the next deadline, or -1 without
-   one. RUNNEL_OK; RUNNEL_IDLE when there is no timer, no open port and nothing of a driver's alive: then *next_us is -1, or
-   the microseconds until an error that nobody has taken is to be reported, which a later step does. Lua thread. */
+/* When to step again: *next_us is 0 if a go block is ready, else the microseconds to the next deadline, or -1 if there
+   is none. Returns RUNNEL_OK; or RUNNEL_IDLE if there is no timer, no open port, and no event of a driver to come. Then
+   *next_us is -1, or the microseconds until a step is to report an error that nobody has taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* *fd is a descriptor that is readable when messages have arrived at a port and it is time to step, for the

@@ -1,7 +1,7 @@
 /* driver.h: how the scheduler waits when nothing is ready.
 
-   A driver is an object of the user's with two methods: wait(self, ms or nil) returns after at most that long, or sooner
-   if its own events have run their callbacks; alive(self) tells whether it has events that may still come. The built-in
+   A driver is an object of the user's with two methods. wait(self, ms or nil) returns after at most that long, or
+   sooner if its own events have run their callbacks. alive(self) tells whether events may still come. The built-in
    driver sleeps and has no events. In virtual time nobody waits.
 
    Other threads may post messages into channels, through ports (csrc/port). The core does not depend on ports: it knows
@@ -27,16 +27,16 @@ static inline int driver_port_fd(const Sched *S) { return S->port_hook ? S->port
 /* Waits for at most `ns`, or without limit if that is negative; 0 only polls. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
-/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of ports, the
-   next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go block is ready or a
-   deadline is due. Raises what a debug hook raises. */
+/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of ports,
+   the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go block is ready
+   or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
-/* Whether the driver has events that may come, or there are ports (PortHook.alive). May raise what the driver raises. */
+/* Whether the driver has events that may come, or PortHook.alive. May raise what the driver raises. */
 bool driver_alive(lua_State *L);
 
-/* Runs the debug hook of the main thread, if it has one. The lua executable delivers Ctrl-C by such a hook; the loop is C
-   code, in which Lua would never call it. Raises what the hook raises. */
+/* Runs the debug hook of the main thread, if it has one. The lua executable delivers Ctrl-C by such a hook, and Lua
+   does not call it while the loop, which is C code, runs. Raises what the hook raises. */
 void driver_check_hook(lua_State *L);
 
 /* The function that driver_check_hook calls: a hook that is called for it may raise. */

@@ -12,14 +12,15 @@
 
 enum { MAX_FIELDS = 16 }; /* how many fields of a table are shown */
 
-/* Pushes the next key of the table at index `at` after the key at index `last` (nil: the first), in alphabetical order,
-   among the strings whose values can be shown; nil when there is none. */
+/* Pushes the key of the table at index `at` that follows the key at index `last` (nil: the first one) in alphabetical
+   order; nil if there is none. Only keys that are strings, and whose values can be shown, count. */
 static void push_next_key(lua_State *L, int at, int last) {
   lua_pushnil(L);
   int best = lua_gettop(L);
   for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
     int type = lua_type(L, -1);
-    if (lua_type(L, -2) != LUA_TSTRING || (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN)) continue;
+    if (lua_type(L, -2) != LUA_TSTRING) continue;
+    if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN) continue;
     if (!lua_isnil(L, last) && !lua_compare(L, last, -2, LUA_OPLT)) continue;
     if (!lua_isnil(L, best) && !lua_compare(L, -2, best, LUA_OPLT)) continue;
     lua_pushvalue(L, -2);
@@ -27,7 +28,8 @@ static void push_next_key(lua_State *L, int at, int last) {
   }
 }
 
-/* Pushes the text of an error that is a table: its message if there is one, and its other fields; false without any. */
+/* Pushes the text of an error that is a table: its message, if it has one, and its other fields. Returns false if it
+   has neither; the text is then what tostring gives. */
 static bool push_table_text(lua_State *L, int at) {
   luaL_Buffer b;
   lua_getfield(L, at, "message");
@@ -41,7 +43,7 @@ static bool push_table_text(lua_State *L, int at) {
   }
   bool is_first = true;
   for (int n = 0; n < MAX_FIELDS; n++) {
-    push_next_key(L, at, key); /* what lies on the stack of a buffer must be left there */
+    push_next_key(L, at, key); /* keeps what the buffer has on the stack */
     lua_replace(L, key);
     if (lua_isnil(L, key)) break;
     if (has_message && strcmp(lua_tostring(L, key), "message") == 0) continue;
@@ -87,7 +89,8 @@ int error_raise(lua_State *L) {
   return lua_error(L);
 }
 
-int error_keep_traceback(lua_State *L) {
+/* The message handler: keeps the traceback of the error, and returns the error. */
+static int keep_traceback(lua_State *L) {
   luaL_traceback(L, L, NULL, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
   lua_settop(L, 1);
@@ -100,8 +103,8 @@ void error_push_traceback(lua_State *L) {
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
 }
 
-/* Protected: (error, traceback or nil, name or channel or nil). */
-static int tell(lua_State *L) {
+/* Protected: (error, traceback or nil, name or channel or nil): calls the error handler, or writes to stderr. */
+static int report(lua_State *L) {
   if (lua_type(L, 3) == LUA_TUSERDATA) {
     chan_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);
@@ -160,14 +163,15 @@ static int describe_death(lua_State *L) {
   if (is_cancelled) lua_pushnil(L);
   else luaL_traceback(L, go->alt.co, NULL, 0);
   name_push_go(L, go, 1);
-  /* It keeps its name while its variables are being closed. */
+  /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
   lua_pushvalue(L, -1);
   chan_set_extra(L, 1, EXTRA_GO);
   return 2;
 }
 
 void error_describe_death(lua_State *L, int at, bool is_cancelled) {
-  /* A finalizer could close the coroutine, by coroutine.close, while Lua describes its calls, and free them. */
+  /* Without the collector: a finalizer could call coroutine.close on the coroutine, and free the stack frames that
+     luaL_traceback is reading. */
   bool collects = !is_cancelled && lua_gc(L, LUA_GCISRUNNING) == 1;
   if (collects) lua_gc(L, LUA_GCSTOP);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
@@ -185,7 +189,7 @@ void error_open(lua_State *L) {
   static const struct {
     int user_value;
     lua_CFunction function;
-  } functions[] = {{SCHED_MSGH, error_keep_traceback}, {SCHED_TELL, tell}, {SCHED_DESCRIBE, describe_death}};
+  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, report}, {SCHED_DESCRIBE, describe_death}};
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     lua_pushvalue(L, SCHED_SELF);
     lua_pushcclosure(L, functions[i].function, 1);

@@ -10,15 +10,12 @@
    has no such field; the text is then what tostring gives. May raise. */
 bool error_push_text(lua_State *L, int at);
 
-/* Raises the error on top of L, a string, with the position of the caller: the innermost function on the stack that is
-   not one of the library's. */
+/* Raises the error on top of L, a string, with the position of the call: that of the innermost function on the stack
+   that is not one of the library's, or no position if that is a C function. */
 int error_raise(lua_State *L);
 
-/* The message handler: keeps the traceback of the error, and returns the error. */
-int error_keep_traceback(lua_State *L);
-
-/* Pushes the traceback of the last error, or nil, and forgets it: if memory runs out, no traceback is kept, and that
-   of an earlier error must not be taken for that of a later one. */
+/* Pushes the traceback that the message handler SCHED_MSGH has kept of the last error, or nil, and forgets it: if
+   memory runs out, no traceback is kept, and that of an earlier error must not be taken for that of a later one. */
 void error_push_traceback(lua_State *L);
 
 /* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or

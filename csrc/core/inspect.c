@@ -18,20 +18,25 @@ static void push_channel(lua_State *L, const Waiter *w) {
   lua_xmove(w->alt->co, L, 1);
 }
 
-/* Sets what a parked alt waits for in the table on top of L: `operation` is "take", "put" or "alts"; `channel`, or `channels` of an
-   alts. */
+/* Pushes a list of the channels of an alt's waiters. */
+static void push_channels(lua_State *L, const Alt *alt) {
+  lua_createtable(L, (int)alt->count, 0);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* Sets fields of the table on top of L that tell what a parked alt waits for: `operation`, which is "take", "put" or
+   "alts", and `channel`, or `channels` of an alts. */
 static void set_operation(lua_State *L, const Alt *alt) {
   bool is_put = alt->waiters[0].is_put;
   if (alt->flags & ALT_SELECT) {
     lua_pushliteral(L, "alts");
-    lua_createtable(L, (int)alt->count, 0);
-    for (uint32_t i = 0; i < alt->count; i++) {
-      push_channel(L, &alt->waiters[i]);
-      lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    push_channels(L, alt);
     lua_setfield(L, -3, "channels");
   } else {
-    push_channel(L, &alt->waiters[0]); /* before anything is allocated: a finalizer may end the wait, and the go block */
+    push_channel(L, &alt->waiters[0]); /* first, since an allocation may run a finalizer that ends the go block */
     lua_setfield(L, -2, "channel");
     lua_pushstring(L, is_put ? "put" : "take");
   }
@@ -57,17 +62,13 @@ static void name_channels(lua_State *L) {
   lua_replace(L, list);
 }
 
-/* Protected: (alt, name of the operation) -> text. */
+/* Protected: (alt, name of the operation) -> text */
 static int describe_waiting(lua_State *L) {
   const Alt *alt = (const Alt *)lua_touserdata(L, 1);
   const char *what = (const char *)lua_touserdata(L, 2);
   lua_pushstring(L, what);
   if (!(alt->flags & ALT_SELECT) && strcmp(what, "take") != 0 && strcmp(what, "put") != 0) return 1;
-  lua_createtable(L, (int)alt->count, 0);
-  for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt->waiters[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
+  push_channels(L, alt);
   name_channels(L);
   lua_concat(L, 2);
   return 1;
@@ -135,8 +136,8 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   int list = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
-  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has nothing alive",
-                  waiting);
+  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has "
+                  "nothing alive", waiting);
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {

@@ -6,9 +6,9 @@
 
 #include "core/origin.h"
 
-/* The outermost function of a coroutine, with where it was defined; false when it has not started. Each look at a level
-   costs as much as it is deep, so it is found by doubling and halving: an endless recursion has a great many. A function
-   written in C (pcall, or the core's own) says nothing: then it is what that has called. */
+/* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
+   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. lua_getstack takes
+   time in proportion to the level, and an endless recursion has very many levels: hence the binary search. */
 static bool outermost(lua_State *co, lua_Debug *ar) {
   int low = 0, high = 1;
   if (!lua_getstack(co, 0, ar)) return false;
@@ -30,15 +30,15 @@ static bool outermost(lua_State *co, lua_Debug *ar) {
   return true;
 }
 
-/* Pushes onto co the function of which a go block that has not started is made, below its `n` arguments; or, where that is
-   written in C, the first argument that is a function written in Lua. */
+/* Pushes onto `co` the function of a go block that has not started, which lies below its `n` arguments; or, if that is
+   a C function, the first argument that is a Lua function. */
 static void push_function(lua_State *co, int n) {
   int at = lua_gettop(co) - n, i = at;
   while (i < at + n && (!lua_isfunction(co, i) || lua_iscfunction(co, i))) i++;
   lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
 }
 
-/* Pushes the channel into which a go block of the library moves values, and returns true, or pushes nothing. */
+/* Pushes the channel into which a go block of the library moves values, and returns true; or pushes nothing. */
 static bool push_target(lua_State *L, const Go *go, int at) {
   if (!(go->chan.flags & CHAN_FEEDS)) return false;
   int top = lua_gettop(L);
@@ -58,7 +58,8 @@ static bool push_target(lua_State *L, const Go *go, int at) {
   return false;
 }
 
-/* Pushes the name of a go block of the library, as "pipe at job.lua:2 -> chan: results". */
+/* Pushes the name of a go block that the library has started, as "pipe at job.lua:2 -> chan: results", and returns
+   true; or pushes nothing. */
 static bool push_origin_name(lua_State *L, const Go *go, int at) {
   if (!origin_push(L, go->origin)) return false;
   if (push_target(L, go, at)) {
@@ -82,7 +83,7 @@ void name_push_go(lua_State *L, Go *go, int at) {
       return;
     }
     push_function(co, go->alt.nresults);
-    if (!lua_isfunction(co, -1)) { /* something else that can be called */
+    if (!lua_isfunction(co, -1)) { /* a value with a __call metamethod */
       lua_pop(co, 1);
       lua_pushliteral(L, "[C]");
       return;

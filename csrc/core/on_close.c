@@ -1,5 +1,5 @@
-/* on_close.c: the function that is called when a channel closes. A go block that waits for done() would do the same, but
-   it takes more than a kilobyte, and every stream of runnel.uv would have one. */
+/* on_close.c: the function that is called when a channel closes. A go block that waits for done() could do the same,
+   but it takes more than a kilobyte, and every stream of runnel.uv would need one. */
 #include "core/error.h"
 
 enum { STACK_FOR_CALL = 8 }; /* slots, those of an error's report included */

@@ -1,12 +1,12 @@
-/* origin.c: see origin.h. SCHED_ORIGINS has the texts by number and the numbers by text; at LIBRARY, the prefix with
-   which the sources of the library's functions begin. */
+/* origin.c: see origin.h. SCHED_ORIGINS maps numbers to texts and texts to numbers. At LIBRARY it has the prefix of the
+   source names of the library's functions. */
 #include "core/origin.h"
 
 #include <string.h>
 
 enum { LIBRARY = 0 };
 
-/* Pushes the prefix with which the sources of the library's functions begin, and returns it; or NULL. */
+/* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is not known. */
 static const char *push_prefix(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
   lua_rawgeti(L, -1, LIBRARY);
@@ -14,7 +14,9 @@ static const char *push_prefix(lua_State *L) {
   return lua_tostring(L, -1);
 }
 
-static bool begins_with(const char *source, const char *prefix) { return prefix && strncmp(source, prefix, strlen(prefix)) == 0; }
+static bool begins_with(const char *source, const char *prefix) {
+  return prefix && strncmp(source, prefix, strlen(prefix)) == 0;
+}
 
 bool origin_is_library(lua_State *L, const lua_Debug *ar) {
   bool is = begins_with(ar->source, push_prefix(L));
@@ -30,7 +32,7 @@ bool origin_push(lua_State *L, uint32_t origin) {
   return is_there;
 }
 
-/* Fills in the current line of the innermost Lua function that is not the library's; false if there is none. */
+/* Fills in the current line of the innermost Lua function that is not one of the library's; false if there is none. */
 static bool find_caller(lua_State *L, lua_Debug *ar) {
   const char *prefix = push_prefix(L);
   bool found = false;
@@ -43,7 +45,7 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   return found;
 }
 
-/* The number of a text: the one it has already, or a new one. May raise. */
+/* The number of the text "WHAT at FILE:LINE": the one that it has already, or a new one. May raise. */
 static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   int text = lua_gettop(L) + 1, origins = text + 1;
   lua_pushfstring(L, "%s at %s:%d", what, ar->short_src, ar->currentline);

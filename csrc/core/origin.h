@@ -1,9 +1,9 @@
 /* origin.h: where the program has called the library. A go block that the library starts is named after that line, not
    after a line of runnel's own.
 
-   An origin is a small number that stands for a text like "pipe at job.lua:2"; each text has one number. A go block
-   inherits the origin of the go block that starts it, until it gets another one. Origins are used only for go blocks
-   whose function belongs to the library. */
+   An origin is a number that stands for a text such as "pipe at job.lua:2"; equal texts have the same number. A go
+   block inherits the origin of the go block that starts it, until it gets one of its own. Only go blocks whose function
+   belongs to the library are named after their origin. */
 #ifndef RUNNEL_ORIGIN_H
 #define RUNNEL_ORIGIN_H
 

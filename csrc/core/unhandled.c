@@ -7,14 +7,18 @@
 
 #include "core/error.h"
 
-/* How long an error waits to be taken, and how many may wait: when there is one more, the oldest is reported. */
+/* How long an error waits to be taken. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
-enum { MOST = 1000, STACK_FOR_REPORT = 12 };
+
+enum {
+  MOST = 1000,          /* errors that may wait: if there is one more, the oldest is reported */
+  STACK_FOR_REPORT = 12 /* slots of L */
+};
 
 /* Fields of a record. */
 enum { ERROR = 1, TRACEBACK, NAME, CHANNEL, DEADLINE };
 
-/* Protected: (error, traceback, name, channel, deadline). */
+/* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
 static int keep(lua_State *L) {
   Sched *S = sched_self(L);
   lua_createtable(L, DEADLINE, 0);
@@ -61,8 +65,8 @@ static bool pop(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken: its result
-   channel; or, if it is a go block of the library that has closed the channel that it fed with the error, that
+/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken. That is its
+   result channel; or, for a go block of the library that has closed the channel that it feeds with the error, that
    channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
@@ -99,13 +103,14 @@ void unhandled_add(lua_State *L, Sched *S, int at) {
 
 void unhandled_report(lua_State *L, Sched *S, int64_t now) {
   if (!lua_checkstack(L, STACK_FOR_REPORT)) return;
-  /* No more than there are now: the handler may start go blocks that fail, too. */
+  /* No more than there are now: the handler may start go blocks that fail in turn. */
   for (uint32_t n = S->world.unhandled; n > 0 && S->world.unhandled && S->world.unhandled_due <= now; n--) {
     if (pop(L, S)) error_report(L);
   }
 }
 
-/* Pushes the record of an error at index `err` that was taken, the newest if there are several; or returns false. */
+/* Pushes the newest record of the error at index `err` that somebody has taken, and returns true; or pushes something
+   else and returns false. */
 static bool find(lua_State *L, const World *w, int err) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
   for (uint32_t i = w->unhandled_first + w->unhandled; i-- > w->unhandled_first;) {

@@ -1,7 +1,7 @@
-/* unhandled.h: unhandled errors: those of go blocks that nobody has taken yet.
+/* unhandled.h: unhandled errors: errors of go blocks that nobody has taken yet.
 
    A go block that raises closes its result channel with the error. An error that somebody takes, as `nil, err`, is not
-   reported. An error that nobody has taken after GRACE is reported once: most programs that want an error take it
+   reported. An error that nobody has taken within GRACE is reported once: most programs that want an error take it
    sooner, and the log of a server gets it without much delay. At the end of the program or of a simulation, and before
    the main program raises a deadlock, all errors that are left are reported.
 
@@ -21,14 +21,16 @@
    raise. */
 void unhandled_add(lua_State *L, Sched *S, int at);
 
-/* Drops the errors that were taken, and reports those whose time has come at `now`; INT64_MAX: all. Does not raise, but
-   it calls the error handler, which may run any code. */
+/* Drops the errors that were taken, and reports those that are due at `now`; with INT64_MAX, all of them. Does not
+   raise, but it calls the error handler, which may run any code. */
 void unhandled_report(lua_State *L, Sched *S, int64_t now);
 
-/* When the next one is to be reported; INT64_MAX when there is none. */
-static inline int64_t unhandled_deadline(const Sched *S) { return S->world.unhandled ? S->world.unhandled_due : INT64_MAX; }
+/* When the next error is to be reported; INT64_MAX if there is none. */
+static inline int64_t unhandled_deadline(const Sched *S) {
+  return S->world.unhandled ? S->world.unhandled_due : INT64_MAX;
+}
 
-/* ns until the next one is to be reported, or -1 when there is none. For a program with a loop of its own, which may
+/* ns until the next error is to be reported, or -1 if there is none. For a program with a loop of its own, which may
    have nothing else to wait for. */
 static inline int64_t unhandled_left(const Sched *S) {
   if (LIKELY(!S->world.unhandled)) return -1;

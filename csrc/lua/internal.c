@@ -27,9 +27,9 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_each(chs, v, i) -> j: puts v on the channels of a list, from the i-th on. Stops at a channel that needs an offer
-   of its own: it is closed or full, or a put on it may run Lua code or allocate. j is the number of that channel, or
-   n + 1. Raises nothing but that an argument is wrong, before it puts. */
+/* offer_each(chs, v, i) -> j: puts v on the channels of a list, from the i-th on. Stops at a channel that needs an
+   offer of its own: it is closed or full, or a put on it may run Lua code or allocate. j is the number of that channel,
+   or n + 1. Raises nothing but that an argument is wrong, before it puts. */
 static int internal_offer_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");

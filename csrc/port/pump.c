@@ -217,8 +217,8 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
   return deliver(L);
 }
 
-/* Parks in one operation on the channel at index `at`. Its waiter does not count against the channel's limit, since each
-   port has a limit of its own. */
+/* Parks in one operation on the channel at index `at`. Its waiter does not count against the channel's limit: each port
+   has a limit of its own. */
 static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
   Alt *alt = sched_waiter(L, S, "a port");
   Chan *ch = (Chan *)lua_touserdata(L, at);

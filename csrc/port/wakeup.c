@@ -11,9 +11,9 @@
 struct Wakeup {
   atomic_uint references; /* how many hold it */
   pthread_mutex_t lock;   /* keeps `pending` and the pipe's content in step */
-  atomic_bool pending; /* there is a byte in the pipe; read without the lock only to see whether taking it is worth it */
-  int read_end;        /* readable while a signal is pending */
-  int write_end;       /* where the byte is written */
+  atomic_bool pending;    /* there is a byte in the pipe; read without the lock as a first, cheap check */
+  int read_end;           /* readable while a signal is pending */
+  int write_end;          /* where the byte is written */
 };
 
 /* Closes a pipe; errno stays as it is. */
