@@ -78,7 +78,7 @@ int runnel_post_bytes(runnel_port *port, const void *bytes, size_t size) {
   message = (Message){.kind = MESSAGE_BYTES, .as.bytes = {.start = copy, .size = size}};
   int code = post(port, &message);
   if (code != RUNNEL_OK) free(copy);
-  return code; /* NOLINT(clang-analyzer-unix.Malloc): the port has it now */
+  return code; /* NOLINT(clang-analyzer-unix.Malloc): the port owns the copy now */
 }
 
 int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop drop, void *data) {
