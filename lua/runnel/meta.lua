@@ -284,7 +284,8 @@ function Channel:name(s) end
 
 -- ---- what the library's own modules use ----
 
----Functions for the library's own modules, which may change at any time: programs must not use them.
+-- These may change at any time: programs must not use them.
+
 ---@class runnel.internal
 core.internal = {}
 
@@ -410,8 +411,9 @@ function core.internal.is_simulation() end
 ---@return any
 function core.internal.require(name) end
 
----Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
----take, poll, put and turn let the other go blocks run once 128 values have been moved since the last wait.
+-- Starting go blocks and moving values. Any number of these operations may wait on a channel, and take, poll, put and
+-- turn let the other go blocks run once 128 values have been moved since the last wait.
+
 ---@class runnel.moving
 core.internal.moving = {}
 
