@@ -650,7 +650,7 @@ static void port_is_alive(void) {
   lua_close(L);
 }
 
-/* What was posted before the port closed is delivered, even if the scheduler finds the port closed before the wakeup. */
+/* What was posted before the port closed is delivered, even if the scheduler sees the port closed before the wakeup. */
 static void port_delivers_what_a_closed_port_has(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL;

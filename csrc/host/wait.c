@@ -40,7 +40,8 @@ static Waited poll_input(int64_t ns) {
     FD_SET(STDIN_FILENO, &set);
     if (port >= 0 && port < FD_SETSIZE) FD_SET(port, &set);
     struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    int n = pselect((port < FD_SETSIZE && port > STDIN_FILENO ? port : STDIN_FILENO) + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
+    int highest = port < FD_SETSIZE && port > STDIN_FILENO ? port : STDIN_FILENO;
+    int n = pselect(highest + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
     if (n == 0 || (n > 0 && !FD_ISSET(STDIN_FILENO, &set))) waited = WAITED_TIME;
     else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* reading will tell what is wrong with it */
     else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
