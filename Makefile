@@ -3,7 +3,7 @@
 #
 # To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC and
 # BUSTED_FLAGS, for example
-#   make test SPEC=spec/chan_spec.lua BUSTED_FLAGS=--filter=close
+#   make test SPEC=spec/core/chan_spec.lua BUSTED_FLAGS=--filter=close
 
 LUA    ?= lua5.4
 CFLAGS ?= -O3 -fno-plt $(LTO)

@@ -275,7 +275,7 @@ describe("functions for modules of our own", function()
   it("call nothing that parks then, or raises", function()
     for message, f in pairs {
       ["impossible inside a function that is called on closing"] = function() rn.chan():take() end,
-      ["spec/corners_spec.lua:%d+: no"] = function() error "no" end,
+      ["spec/core/internal_spec.lua:%d+: no"] = function() error "no" end,
     } do
       local ch = rn.chan()
       core.on_close(ch, f)

@@ -341,7 +341,7 @@ describe("runnel.uv", function()
       ['write: there is no option "mode"'] = function() uv.write("x", rn.chan(), { mode = 1 }) end,
     } do
       local _, err = pcall(f)
-      assert.matches("^spec/uv_file_spec.lua:%d+: " .. message, err)
+      assert.matches("^spec/uv/file_spec.lua:%d+: " .. message, err)
     end
   end)
 end)

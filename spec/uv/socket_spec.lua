@@ -271,7 +271,7 @@ describe("runnel.uv", function()
       local a, b = pair()
       for _, bad in ipairs { {}, true, print } do
         local _, err = pcall(function() a:write(bad) end)
-        assert.matches("^spec/uv_socket_spec.lua:%d+: write: a string expected, got a " .. type(bad), err)
+        assert.matches("^spec/uv/socket_spec.lua:%d+: write: a string expected, got a " .. type(bad), err)
       end
       assert.error_matches(function() a:write() end, "write: a string expected, got nothing")
       a:close()
@@ -467,7 +467,7 @@ describe("runnel.uv", function()
       ["resolve: the name of a host expected, got nothing"] = function() uv.resolve() end,
     } do
       local _, err = pcall(f)
-      assert.matches("^spec/uv_socket_spec.lua:%d+: " .. message, err)
+      assert.matches("^spec/uv/socket_spec.lua:%d+: " .. message, err)
     end
   end)
 

@@ -221,7 +221,7 @@ describe("uv.follow", function()
       ["follow: last: an integer of at least 0 expected, got 0.5"] = function() uv.follow("x", { last = 0.5 }) end,
     } do
       local _, err = pcall(f)
-      assert.matches("^spec/uv_follow_spec.lua:%d+: " .. message, err)
+      assert.matches("^spec/uv/follow_spec.lua:%d+: " .. message, err)
     end
   end)
 end)

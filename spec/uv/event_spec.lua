@@ -75,7 +75,7 @@ describe("runnel.uv", function()
     it("are known by name", function()
       for bad, got in pairs { [{}] = "a table", [7] = "a number", foo = 'there is no signal "foo"' } do
         local _, err = pcall(function() uv.signal(bad) end)
-        assert.matches("^spec/uv_event_spec.lua:%d+: signal: .*" .. got, err)
+        assert.matches("^spec/uv/event_spec.lua:%d+: signal: .*" .. got, err)
       end
       assert.error_matches(function() uv.signal() end, "signal: the name of a signal expected, got nothing")
       assert.error_matches(function() uv.signal("int", false) end, "got a boolean")
@@ -172,7 +172,7 @@ describe("runnel.uv", function()
     it("of what is not there closes with an error", function()
       assert.same({ nil, "/no/such: ENOENT: no such file or directory" }, { uv.watch("/no/such"):take() })
       local _, err = pcall(function() uv.watch(1) end)
-      assert.matches("^spec/uv_event_spec.lua:%d+: watch: a path expected, got a number", err)
+      assert.matches("^spec/uv/event_spec.lua:%d+: watch: a path expected, got a number", err)
     end)
   end)
 
@@ -219,7 +219,7 @@ describe("runnel.uv", function()
     it("wants ms", function()
       for _, bad in ipairs { 0, -1, 0 / 0, math.huge, "1" } do
         local _, err = pcall(function() uv.ticker(bad) end)
-        assert.matches("^spec/uv_event_spec.lua:%d+: ticker: a number of ms above 0 expected, got ", err)
+        assert.matches("^spec/uv/event_spec.lua:%d+: ticker: a number of ms above 0 expected, got ", err)
       end
     end)
   end)

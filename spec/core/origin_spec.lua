@@ -36,7 +36,7 @@ describe("a go block of the library", function()
       local line = debug.getinfo(start, "S").linedefined
       start()
       rn.sleep(1)
-      local here = "spec/origin_spec.lua:" .. line
+      local here = "spec/core/origin_spec.lua:" .. line
       local found = entries()
       from, to = nil, nil
       assert.same({ [("%s at %s -> chan: to"):format(name, here)] = here }, found)
@@ -55,9 +55,9 @@ describe("a go block of the library", function()
     table.sort(names)
     local line = debug.getinfo(1, "l").currentline - 10
     assert.same({
-      ("mult at spec/origin_spec.lua:%d"):format(line + 1), ("mult at spec/origin_spec.lua:%d"):format(line + 4),
-      ("pub at spec/origin_spec.lua:%d"):format(line + 3), ("split at spec/origin_spec.lua:%d"):format(line + 5),
-      ("tap at spec/origin_spec.lua:%d"):format(line + 2), ("tap at spec/origin_spec.lua:%d"):format(line + 4),
+      ("mult at spec/core/origin_spec.lua:%d"):format(line + 1), ("mult at spec/core/origin_spec.lua:%d"):format(line + 4),
+      ("pub at spec/core/origin_spec.lua:%d"):format(line + 3), ("split at spec/core/origin_spec.lua:%d"):format(line + 5),
+      ("tap at spec/core/origin_spec.lua:%d"):format(line + 2), ("tap at spec/core/origin_spec.lua:%d"):format(line + 4),
     }, names)
   end))
 
