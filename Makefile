@@ -189,7 +189,7 @@ test: ## set up, build and run the specs
 	$(BUILDING)
 	$(THEN) run-specs
 run-specs: programs
-	$(Q)$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
+	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' $(LUA) scripts/specs.lua $(SPEC) -- $(BUSTED_FLAGS)
 
 .PHONY: debug
 debug: ## the same with the core's invariants asserted, in build/debug/
