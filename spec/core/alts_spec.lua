@@ -2,9 +2,9 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local finalizers = require "spec.support.finalizers"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 
 -- The limit on pending puts, and pending takes, of one channel.
 local MAX = 1024
@@ -30,7 +30,7 @@ describe("alts", function()
       rn.go(function() a:put "waiting" end)
       settle()
       assert.same({ "waiting", a, n = 2 }, table.pack(rn.alts { a, b }))
-      world.assert_no_waiters(a, b)
+      stage.assert_no_waiters(a, b)
     end))
 
     it("puts a value, and gives true with its channel", within(function()
@@ -41,7 +41,7 @@ describe("alts", function()
       settle()
       assert.same({ true, a, n = 2 }, table.pack(rn.alts { { a, 3 }, b }))
       assert.equal(3, (taker:take()))
-      world.assert_no_waiters(a, b)
+      stage.assert_no_waiters(a, b)
     end))
 
     it("does one of them only", within(function()
@@ -64,8 +64,8 @@ describe("alts", function()
           end
         end
         assert.equal(1, changed)
-        world.assert_no_waiters(table.unpack(ins))
-        world.assert_no_waiters(table.unpack(outs))
+        stage.assert_no_waiters(table.unpack(ins))
+        stage.assert_no_waiters(table.unpack(outs))
       end
     end))
 
@@ -119,7 +119,7 @@ describe("alts", function()
         b:close(reason)
         settle()
         assert.same({ nil, b, reason, n = 3 }, got)
-        world.assert_no_waiters(a, b)
+        stage.assert_no_waiters(a, b)
       end
       local a, got = rn.chan(), nil
       rn.go(function() got = table.pack(rn.alts { rn.chan(), a }) end)
@@ -138,7 +138,7 @@ describe("alts", function()
       assert.equal(1, ch:stats().puts)
       assert.equal("value", (ch:take()))
       assert.is_true((putter:take()))
-      world.assert_no_waiters(ch, other)
+      stage.assert_no_waiters(ch, other)
     end))
 
     it("gives what is buffered first", within(function()
@@ -167,7 +167,7 @@ describe("alts", function()
           settle()
           assert.same({ true, list[i] }, got)
         end
-        world.assert_no_waiters(table.unpack(list))
+        stage.assert_no_waiters(table.unpack(list))
       end
     end))
 
@@ -179,7 +179,7 @@ describe("alts", function()
         assert.equal(1, list[1]:stats().takes)
         list[i]:put(i)
         -- The go block has not run since.
-        world.assert_no_waiters(table.unpack(list))
+        stage.assert_no_waiters(table.unpack(list))
         for j = 1, 10 do assert.is_nil(list[j]:offer "nobody") end
         settle()
       end
@@ -217,7 +217,7 @@ describe("alts", function()
         else
           assert.same({ "from the right", true }, { l[1], r[1] })
         end
-        world.assert_no_waiters(a, b)
+        stage.assert_no_waiters(a, b)
       end
     end))
 
@@ -230,7 +230,7 @@ describe("alts", function()
       rn.go(function() b:close "why" end)
       assert.same({ nil, b, "why", n = 3 }, table.pack(rn.alts { a, b }))
       rn.run()
-      world.assert_no_waiters(a, b)
+      stage.assert_no_waiters(a, b)
     end)
 
     it("is woken by a timeout, which keeps nothing of it", within(function()
@@ -244,7 +244,7 @@ describe("alts", function()
         assert.equal(i, (rn.alts { ch, timeout }))
       end
       assert.equal(0, timeout:stats().takes)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
   end)
 
@@ -274,7 +274,7 @@ describe("alts", function()
         local value = ch:take()
         assert.is_true((putter:take()))
         if value == "a" then first = first + 1 end
-        world.assert_no_waiters(ch)
+        stage.assert_no_waiters(ch)
       end
       assert.equal(n, first) -- one that waits is first come, first served
       first = 0
@@ -302,13 +302,13 @@ describe("alts", function()
         assert.equal("mine", (ch:take()))
         settle()
         assert.same({ true, ch, n = 2 }, got)
-        world.assert_no_waiters(ch)
+        stage.assert_no_waiters(ch)
         rn.go(function() got = table.pack(rn.alts(list)) end)
         settle()
         assert.is_true(ch:put "yours")
         settle()
         assert.same({ "yours", ch, n = 2 }, got)
-        world.assert_no_waiters(ch)
+        stage.assert_no_waiters(ch)
         assert.same({ 2, 2 }, { ch:stats().put_total, ch:stats().take_total })
       end
     end))
@@ -320,7 +320,7 @@ describe("alts", function()
       settle()
       ch:close "why"
       assert.equal(3, (parked:take()))
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
       -- Closed, both are ready: false, or nil and the reason.
       local puts = 0
       for _ = 1, 200 do
@@ -350,7 +350,7 @@ describe("alts", function()
           assert(put[value] and value ~= taker)
         end
         assert.equal(3, n)
-        world.assert_no_waiters(ch)
+        stage.assert_no_waiters(ch)
       end)
     end)
 
@@ -383,7 +383,7 @@ describe("alts", function()
         assert.same({ default, "default", n = 2 }, table.pack(rn.alts({ ch, { ch, 1 } }, { default = default })))
         assert.same({ default, "default", n = 2 }, table.pack(rn.alts({}, { default = default })))
       end
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("gives nil for a default with nowait", within(function()
@@ -441,7 +441,7 @@ describe("alts", function()
     it("chooses each equally often", function()
       for _, k in ipairs { 2, 4, 7, 10, 64, 100 } do
         local counts
-        world.run(function()
+        stage.run(function()
           local ready = channels(k, function(i)
             local ch = rn.chan()
             ch:close(i)
@@ -455,7 +455,7 @@ describe("alts", function()
 
     it("chooses fairly among takes and puts, whatever is not ready between them", function()
       local counts
-      world.run(function()
+      stage.run(function()
         local ready, ops = {}, {}
         for i = 1, 7 do
           ready[i] = rn.promise_chan()
@@ -470,7 +470,7 @@ describe("alts", function()
 
     it("chooses independently of what it chose before", function()
       local counts = { 0, 0, 0, 0 }
-      world.run(function()
+      stage.run(function()
         local a, b = rn.promise_chan(), rn.promise_chan()
         a:put(0)
         b:put(1)
@@ -542,7 +542,7 @@ describe("alts", function()
           else
             list[i]:put { i }
           end
-          world.assert_no_waiters(table.unpack(list))
+          stage.assert_no_waiters(table.unpack(list))
           settle()
           assert.same({ i % 3 == 0 or { i }, list[i], n = 2 }, got)
         end
@@ -557,7 +557,7 @@ describe("alts", function()
           assert.same({ "ready", list[i] }, { rn.alts(list) })
           assert.same({ nil, "default" }, { rn.alts(list, { nowait = true }) })
         end
-        world.assert_no_waiters(table.unpack(list))
+        stage.assert_no_waiters(table.unpack(list))
       end
     end))
 
@@ -566,7 +566,7 @@ describe("alts", function()
       rn.go(function() list[777]:put "value" end)
       assert.same({ "value", list[777] }, { rn.alts(list) })
       rn.run()
-      world.assert_no_waiters(table.unpack(list))
+      stage.assert_no_waiters(table.unpack(list))
     end)
 
     it("is refused for more than anybody needs", within(function()
@@ -575,7 +575,7 @@ describe("alts", function()
         local ops = setmetatable({}, { __len = function() return n end, __index = function() return ch end })
         raises("^alts: from 1 to 100000 operations expected, got %-?%d+", function() rn.alts(ops) end)
       end
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("waits many times over with no more memory", within(function()
@@ -631,7 +631,7 @@ describe("alts", function()
       local ok, err = pcall(rn.alts, { a, { b, 1 } }, opts)
       assert.is_false(ok)
       assert.equal("broken list", err)
-      world.assert_no_waiters(a, b)
+      stage.assert_no_waiters(a, b)
       assert.equal(0, #b)
     end))
 
@@ -664,7 +664,7 @@ describe("alts", function()
       local ok, err = pcall(rn.alts, ops)
       assert.is_false(ok)
       assert.matches("take would have to wait, which is impossible across a C call", err)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("may wait while it is read outside any go block", function()
@@ -693,7 +693,7 @@ describe("alts", function()
       for _ = 1, 2 do collectgarbage() end
       assert.equal("as it was", (b:take()))
       assert.same({ true, true }, (parked:take()))
-      world.assert_no_waiters(a, b)
+      stage.assert_no_waiters(a, b)
     end))
   end)
 
@@ -706,7 +706,7 @@ describe("alts", function()
         local list = table.move(ops, 1, 20, 1, {})
         table.insert(list, place, crowded)
         raises("^chan: inbox: 1024 takes wait already, no more may", function() rn.alts(list) end)
-        world.assert_no_waiters(table.unpack(others))
+        stage.assert_no_waiters(table.unpack(others))
         assert.equal(MAX, crowded:stats().takes)
       end
       -- The same go block can wait as before.
@@ -727,7 +727,7 @@ describe("alts", function()
       raises("^chan: inbox: 1024 puts wait already", function()
         rn.alts { other, { other, 1 }, { crowded, "more" } }
       end)
-      world.assert_no_waiters(other)
+      stage.assert_no_waiters(other)
       rn.go(function() other:put "value" end)
       assert.equal("value", other:take())
       for i = 1, MAX do assert.equal(i, (crowded:take())) end
@@ -744,7 +744,7 @@ describe("alts", function()
       assert.equal("value", (parked:take()))
       ops[MAX + 1] = ch
       raises("^chan: inbox: 1024 takes wait already", function() rn.alts(ops) end)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
   end)
 
@@ -811,7 +811,7 @@ describe("alts", function()
       stop:close()
       for t = 1, 4 do assert(takers[t]:take()) end
       assert.equal(120, n)
-      world.assert_no_waiters(table.unpack(list))
+      stage.assert_no_waiters(table.unpack(list))
     end)
   end)
 
@@ -872,7 +872,7 @@ describe("alt", function()
     end)
     settle()
     a:put "!"
-    world.assert_no_waiters(a, b)
+    stage.assert_no_waiters(a, b)
     assert.equal("a!", (parked:take()))
   end))
 
@@ -893,7 +893,7 @@ describe("alt", function()
     settle()
     ch:put "yours"
     assert.same({ "take", "yours", true }, (parked:take()))
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
     -- Ready at once, each of the three is chosen some time.
     ch = rn.promise_chan()
     ch:put "kept"
@@ -925,7 +925,7 @@ describe("alt", function()
     }))
     assert.equal(1, (rn.alt { { full(1), function(v) return v end }, default = error }))
     assert.equal("d", (rn.alt { default = function() return "d" end }))
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("takes a channel's value that is the word default for what it is", within(function()
@@ -977,6 +977,6 @@ describe("alt", function()
     clauses[1], clauses[2][2], clauses[2] = nil, nil, nil
     assert.equal("as it was", (b:take()))
     assert.same({ true, true }, (parked:take()))
-    world.assert_no_waiters(a, b)
+    stage.assert_no_waiters(a, b)
   end))
 end)

@@ -1,9 +1,9 @@
 local rn = require "runnel"
 local finalizers = require "spec.support.finalizers"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 
 -- A callback that keeps what it is called with: calls[i] is a packed list of arguments.
 local function recorder()
@@ -38,7 +38,7 @@ describe("take_async", function()
     assert.equal(0, #calls) -- ready, but not on the stack of the one who puts
     settle()
     assert.same({ { "value", n = 1 } }, calls)
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("calls back later, never on the caller, with on_caller false", within(function()
@@ -189,7 +189,7 @@ describe("put_async", function()
     assert.is_true(ch:put_async(false, nil, true))
     for i = 1, 3 do assert.equal(i, (ch:take())) end
     assert.is_false((ch:take()))
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("completes true after the channel has closed", within(function()
@@ -241,7 +241,7 @@ describe("put_async", function()
 end)
 
 describe("callbacks", function()
-  local function heard(f) return world.reports(function() f() settle() end) end
+  local function heard(f) return stage.reports(function() f() settle() end) end
 
   it("that raise on the caller reach on_error once, and the caller goes on", within(function()
     local ch = rn.chan(1):name "jobs"
@@ -278,7 +278,7 @@ describe("callbacks", function()
       assert.matches("stack traceback:.*async_spec.lua", report.trace)
       assert.matches("async_spec.lua:%d+", report.where)
     end
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("that raise do not harm others", within(function()
@@ -308,7 +308,7 @@ describe("callbacks", function()
     end
     local ready, never, list = rn.chan(10), rn.chan(), {}
     ready:put_async(1, tries(list, never))
-    world.run(function()
+    stage.run(function()
       ready:take_async(tries(list, never))
       ready:put_async(1, tries(list, never), false)
       settle()
@@ -318,7 +318,7 @@ describe("callbacks", function()
       settle()
     end)
     assert.equal(4 * 8, #list)
-    world.assert_no_waiters(never)
+    stage.assert_no_waiters(never)
   end)
 
   it("may do all that need not wait", within(function()

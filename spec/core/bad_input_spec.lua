@@ -4,9 +4,9 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local policy = require "spec.support.policy"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 local NAN, INF = 0 / 0, math.huge
 
 local ch -- a channel of each test's own
@@ -15,7 +15,7 @@ local ch -- a channel of each test's own
 local function each_raises(list)
   return within(function()
     for i = 1, #list, 2 do raises(list[i], list[i + 1]) end
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
     assert.equal(0, ch:stats().put_total)
   end)
 end
@@ -211,7 +211,7 @@ describe("bad input", function()
     "^onto_chan: close: true, false", function() rn.onto_chan(ch, {}, "no") end,
   })
 
-  it("to tap and sub", world.within(function()
+  it("to tap and sub", stage.within(function()
     local source = rn.chan()
     local m, p = rn.mult(source), rn.pub(source, type)
     raises("^tap: close: true, false or nil expected, got a table$", function() m:tap(rn.chan(), { close = false }) end)
@@ -303,7 +303,7 @@ describe("bad input", function()
     raises(pattern, function() result:put(1) end)
     raises(pattern, function() result:offer(1) end)
     raises(pattern, function() result:put_async(1) end)
-    world.assert_no_waiters(result)
+    stage.assert_no_waiters(result)
     result:take()
   end))
 end)
@@ -324,7 +324,7 @@ describe("waiting is impossible", function()
       local pattern = ("^%s would have to wait, which is impossible %s.*: %s"):format(list[i], where, INSTEAD)
       inside(function() raises(pattern, list[i + 1]) end)
     end
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end
 
   it("inside a coroutine of one's own within a go block", within(function()
@@ -431,6 +431,6 @@ describe("waiting is impossible", function()
     local ok, err = coroutine.resume(coroutine.create(function() ch:take() end))
     assert.is_false(ok)
     assert.matches("^.-bad_input_spec.lua:%d+: deadlock: take on chan: jobs would wait for ever", err)
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end)
 end)

@@ -2,9 +2,9 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local policy = require "spec.support.policy"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 
 -- All values that can be taken at once.
 local function drain(ch)
@@ -17,7 +17,7 @@ local function drain(ch)
 end
 
 local function heard(f)
-  return world.reports(function()
+  return stage.reports(function()
     f()
     settle()
   end)
@@ -192,7 +192,7 @@ describe("a dropping buffer", function()
     assert.is_false(ch:put(4))
     assert.equal(1, (ch:take()))
     assert.equal(2, (ch:take()))
-    assert.same({ nil, "over", n = 2 }, world.pack_take(ch))
+    assert.same({ nil, "over", n = 2 }, stage.pack_take(ch))
   end))
 end)
 
@@ -256,25 +256,25 @@ describe("a promise channel", function()
     assert.equal(1, #ch)
     ch:close()
     assert.is_false(ch:put "late")
-    assert.same({ "first", n = 1 }, world.pack_take(ch))
-    assert.same({ "first", n = 1 }, world.pack_take(ch))
+    assert.same({ "first", n = 1 }, stage.pack_take(ch))
+    assert.same({ "first", n = 1 }, stage.pack_take(ch))
   end))
 
   it("gives its value although it was closed with an error afterwards", within(function()
     local ch = rn.promise_chan()
     ch:put "kept"
     ch:close "too late"
-    assert.same({ "kept", n = 1 }, world.pack_take(ch))
+    assert.same({ "kept", n = 1 }, stage.pack_take(ch))
   end))
 
   it("closed without a value gives nil, and the reason, to every taker", within(function()
     local ch, got = rn.promise_chan(), {}
-    for i = 1, 3 do rn.go(function() got[i] = world.pack_take(ch) end) end
+    for i = 1, 3 do rn.go(function() got[i] = stage.pack_take(ch) end) end
     settle()
     ch:close "broken"
     settle()
     for i = 1, 3 do assert.same({ nil, "broken", n = 2 }, got[i]) end
-    assert.same({ nil, "broken", n = 2 }, world.pack_take(ch))
+    assert.same({ nil, "broken", n = 2 }, stage.pack_take(ch))
   end))
 
   it("may hold false", within(function()
@@ -298,7 +298,7 @@ describe("a promise channel", function()
     ch:put_async "now"
     settle()
     assert.same({ "now", "now", "now" }, got)
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("puts its value through a transducer first", within(function()
@@ -372,14 +372,14 @@ describe("a buffer policy", function()
       settle()
       assert.same(expected, got)
     end
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("gives values from the buffer before those of waiting puts", within(function()
     local ch = rn.chan(policy.queue(1))
     for i = 1, 4 do ch:put_async(i) end
     assert.same({ 1, 2, 3, 4 }, drain(ch))
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   it("that is always full hands values over like no buffer", within(function()
@@ -400,7 +400,7 @@ describe("a buffer policy", function()
       settle()
       assert.equal("value", got)
       assert.is_true(put)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end
   end))
 
@@ -419,7 +419,7 @@ describe("a buffer policy", function()
     settle()
     assert.equal(4, (ch:poll()))
     assert.is_true((putter:take()))
-    world.assert_no_waiters(ch)
+    stage.assert_no_waiters(ch)
   end))
 
   describe("whose method raises", function()
@@ -548,7 +548,7 @@ describe("a buffer policy", function()
       reports = heard(function() assert.equal(1, (ch:take())) end)
       assert.same({ false, "broken policy", n = 2 }, got)
       assert.equal(1, #reports)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("when nobody asked it: on_error hears of it once, with the channel's name", within(function()
@@ -687,7 +687,7 @@ describe("a buffer policy", function()
           assert.is_false(ok)
           assert.matches("chan: jobs: a transducer or buffer policy must not use the channel that it runs for", err)
           assert.same({ "first" }, queue.values)
-          world.assert_no_waiters(ch)
+          stage.assert_no_waiters(ch)
           assert.equal("first", (ch:take()))
         end
       end
@@ -715,7 +715,7 @@ describe("a buffer policy", function()
         assert.is_true(ch:closed())
         assert.is_false(ch:put "late")
         if method == "add" then assert.equal("second", (ch:take())) end
-        assert.same({ nil, "enough", n = 2 }, world.pack_take(ch))
+        assert.same({ nil, "enough", n = 2 }, stage.pack_take(ch))
         assert.equal(1, queue.calls.close)
       end
     end))
@@ -750,7 +750,7 @@ describe("a buffer policy", function()
       active = false
       assert.is_false(ok)
       assert.matches("take would have to wait, which is impossible inside a buffer policy: use offer or poll", err)
-      world.assert_no_waiters(ch, other)
+      stage.assert_no_waiters(ch, other)
     end
   end))
 
@@ -784,7 +784,7 @@ describe("a buffer policy", function()
     local value, port = rn.alts({ other, ch }, { priority = true })
     assert.same({ "from the policy", true }, { value, port == other })
     assert.equal(0, #other)
-    world.assert_no_waiters(other, ch)
+    stage.assert_no_waiters(other, ch)
     assert.is_true(third:put "end")
     assert.equal("end", (taker:take()))
     -- The same for a put that finds a taker, and a channel that closes.
@@ -796,7 +796,7 @@ describe("a buffer policy", function()
     value, port = rn.alts({ closing, { ch, 1 } }, { priority = true })
     assert.is_nil(value)
     assert.equal(closing, port)
-    world.assert_no_waiters(closing, ch)
+    stage.assert_no_waiters(closing, ch)
   end))
 
   it("that changes its mind between two questions gives an alts its other operations", within(function()
@@ -810,7 +810,7 @@ describe("a buffer policy", function()
       local value, port = rn.alts({ liar, ready }, { priority = priority })
       assert.same({ "honest", true }, { value, port == ready })
       assert.is_nil((rn.alts({ liar, ready }, { priority = priority, default = false })) or nil)
-      world.assert_no_waiters(liar, ready)
+      stage.assert_no_waiters(liar, ready)
     end
   end))
 

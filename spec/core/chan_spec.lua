@@ -2,9 +2,9 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local finalizers = require "spec.support.finalizers"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 
 -- The limit on pending puts, and pending takes, of one channel.
 local MAX = 1024
@@ -21,21 +21,21 @@ describe("a channel", function()
       end)
       settle()
       assert.same({ "putting" }, log)
-      assert.same({ "value", n = 1 }, world.pack_take(ch))
+      assert.same({ "value", n = 1 }, stage.pack_take(ch))
       settle()
       assert.same({ "putting", true }, log)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("hands the value of a put to a waiting take", within(function()
       local ch, got = rn.chan(), nil
-      rn.go(function() got = world.pack_take(ch) end)
+      rn.go(function() got = stage.pack_take(ch) end)
       settle()
       assert.same({ true, n = 1 }, table.pack(ch:put "value"))
       assert.is_nil(got) -- the taker is ready, but has not run
       settle()
       assert.same({ "value", n = 1 }, got)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("carries every value but nil as it is", within(function()
@@ -94,7 +94,7 @@ describe("a channel", function()
       assert.is_true(ch:offer(2))
       assert.is_nil(ch:offer(3))
       assert.equal(2, (taker:take()))
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("polls only what a put offers that waits", within(function()
@@ -105,7 +105,7 @@ describe("a channel", function()
       assert.same({ 1, n = 1 }, table.pack(ch:poll()))
       assert.is_nil(ch:poll())
       assert.is_true(putter:take())
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("offers false, and polls false", within(function()
@@ -141,7 +141,7 @@ describe("a channel", function()
       rn.go(function() ch:put "late" end)
       assert.equal("late", ch:take())
       rn.run()
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end)
 
     it("runs the scheduler until a put completes", function()
@@ -158,7 +158,7 @@ describe("a channel", function()
       raises("^deadlock: put on chan: lonely would wait for ever", function() ch:put(1) end)
       raises("^deadlock: alts on chan: lonely, chan: lonely, chan: #%d+ would wait for ever",
         function() rn.alts { ch, { ch, 2 }, rn.chan() } end)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
       assert.is_nil(ch:poll())
       assert.is_nil(ch:offer(1))
     end)
@@ -166,17 +166,17 @@ describe("a channel", function()
     it("gives a take the reason of a close", function()
       local ch = rn.chan()
       rn.go(function() ch:close "why" end)
-      assert.same({ nil, "why", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, "why", n = 2 }, stage.pack_take(ch))
     end)
   end)
 
   describe("closed", function()
     it("completes all waiting takes with nil", within(function()
       local ch, got = rn.chan(), {}
-      for i = 1, 10 do rn.go(function() got[i] = world.pack_take(ch) end) end
+      for i = 1, 10 do rn.go(function() got[i] = stage.pack_take(ch) end) end
       settle()
       assert.same({ n = 0 }, table.pack(ch:close()))
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
       settle()
       for i = 1, 10 do assert.same({ nil, n = 1 }, got[i]) end
     end))
@@ -198,9 +198,9 @@ describe("a channel", function()
       for i = 1, 3 do ch:put(i) end
       ch:close()
       assert.is_true(ch:closed())
-      for i = 1, 3 do assert.same({ i, n = 1 }, world.pack_take(ch)) end
-      assert.same({ nil, n = 1 }, world.pack_take(ch))
-      assert.same({ nil, n = 1 }, world.pack_take(ch))
+      for i = 1, 3 do assert.same({ i, n = 1 }, stage.pack_take(ch)) end
+      assert.same({ nil, n = 1 }, stage.pack_take(ch))
+      assert.same({ nil, n = 1 }, stage.pack_take(ch))
       assert.same({ nil, n = 1 }, table.pack(ch:poll()))
     end))
 
@@ -216,12 +216,12 @@ describe("a channel", function()
         assert.equal(5, ch:stats().puts)
         assert.is_false(ch:put "late")
         for i = 1, n + 5 do
-          assert.same({ i, n = 1 }, world.pack_take(ch))
+          assert.same({ i, n = 1 }, stage.pack_take(ch))
           settle()
           assert.equal(math.max(0, 5 - i), ch:stats().puts)
           assert.is_true(done[i])
         end
-        assert.same({ nil, "over", n = 2 }, world.pack_take(ch))
+        assert.same({ nil, "over", n = 2 }, stage.pack_take(ch))
         assert.equal(n + 5, ch:stats().put_total)
         assert.equal(n + 5, ch:stats().take_total)
       end
@@ -239,12 +239,12 @@ describe("a channel", function()
       for _, reason in ipairs { "text", {}, 42, true } do
         for _, n in ipairs { 0, 1, 5 } do
           local ch, waiting = rn.chan(n), {}
-          for i = 1, 3 do rn.go(function() waiting[i] = world.pack_take(ch) end) end
+          for i = 1, 3 do rn.go(function() waiting[i] = stage.pack_take(ch) end) end
           settle()
           ch:close(reason)
           settle()
           for i = 1, 3 do assert.same({ nil, reason, n = 2 }, waiting[i]) end
-          for _ = 1, 3 do assert.same({ nil, reason, n = 2 }, world.pack_take(ch)) end
+          for _ = 1, 3 do assert.same({ nil, reason, n = 2 }, stage.pack_take(ch)) end
         end
       end
     end))
@@ -252,7 +252,7 @@ describe("a channel", function()
     it("with false for an error gives that", within(function()
       local ch = rn.chan()
       ch:close(false)
-      assert.same({ nil, false, n = 2 }, world.pack_take(ch))
+      assert.same({ nil, false, n = 2 }, stage.pack_take(ch))
     end))
 
     it("with an error never polls that error as a value", within(function()
@@ -270,8 +270,8 @@ describe("a channel", function()
         local ch = rn.chan(n)
         for i = 1, n do ch:put { i } end
         ch:close "broken"
-        for i = 1, n do assert.same({ { i }, n = 1 }, world.pack_take(ch)) end
-        assert.same({ nil, "broken", n = 2 }, world.pack_take(ch))
+        for i = 1, n do assert.same({ { i }, n = 1 }, stage.pack_take(ch)) end
+        assert.same({ nil, "broken", n = 2 }, stage.pack_take(ch))
       end
     end))
 
@@ -282,11 +282,11 @@ describe("a channel", function()
       ch:close "second"
       ch:close()
       assert.equal(1, (ch:take()))
-      assert.same({ nil, "first", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, "first", n = 2 }, stage.pack_take(ch))
       ch = rn.chan()
       ch:close()
       ch:close "late"
-      assert.same({ nil, n = 1 }, world.pack_take(ch))
+      assert.same({ nil, n = 1 }, stage.pack_take(ch))
     end))
 
     it("tells that it is", within(function()
@@ -305,7 +305,7 @@ describe("a channel", function()
       ch:close "why"
       ch:name "other"
       ch:take()
-      assert.same({ nil, "why", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, "why", n = 2 }, stage.pack_take(ch))
       assert.equal("other", ch:name())
     end))
 
@@ -327,7 +327,7 @@ describe("a channel", function()
     it("closes when the channel closes, whatever it still holds", within(function()
       local ch = rn.chan(1)
       local done, seen = ch:done(), nil
-      rn.go(function() seen = world.pack_take(done) end)
+      rn.go(function() seen = stage.pack_take(done) end)
       ch:put(1)
       settle()
       assert.is_nil(seen)
@@ -378,8 +378,8 @@ describe("a channel", function()
       local ch = rn.chan(1)
       local done = ch:done()
       ch:close "why"
-      assert.same({ nil, n = 1 }, world.pack_take(done))
-      assert.same({ nil, "why", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, n = 1 }, stage.pack_take(done))
+      assert.same({ nil, "why", n = 2 }, stage.pack_take(ch))
     end))
 
     it("cannot be closed by anybody else", within(function()
@@ -489,7 +489,7 @@ describe("a channel", function()
       end
       assert.is_true(kept:closed())
       assert.equal(1, (kept:take()))
-      assert.same({ nil, n = 1 }, world.pack_take(kept))
+      assert.same({ nil, n = 1 }, stage.pack_take(kept))
     end))
 
     it("closes with the error that ended its scope", within(function()
@@ -501,7 +501,7 @@ describe("a channel", function()
       end)
       assert.is_false(ok)
       assert.equal("broken", err)
-      assert.same({ nil, "broken", n = 2 }, world.pack_take(kept))
+      assert.same({ nil, "broken", n = 2 }, stage.pack_take(kept))
     end))
 
     it("ends those who wait for it", within(function()
@@ -523,11 +523,11 @@ describe("a channel", function()
 
     it("in a go block that dies closes with its error", function()
       local kept
-      local reports = world.reports(function()
-        world.run(function()
+      local reports = stage.reports(function()
+        stage.run(function()
           kept = rn.chan()
-          -- world.run would fail for the error; this one is looked at.
-          local heard = world.reports(function()
+          -- stage.run would fail for the error; this one is looked at.
+          local heard = stage.reports(function()
             rn.go(function()
               local ch <close> = kept
               ch:offer(1)
@@ -539,7 +539,7 @@ describe("a channel", function()
         end)
       end)
       assert.same({}, reports)
-      assert.same({ nil, "dead", n = 2 }, world.pack_take(kept))
+      assert.same({ nil, "dead", n = 2 }, stage.pack_take(kept))
     end)
   end)
 
@@ -746,7 +746,7 @@ describe("a channel", function()
         ch:put_async(MAX + i)
       end
       for i = 101, MAX + 100 do assert.equal(i, (ch:take())) end
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("is closed like any other", within(function()
@@ -832,7 +832,7 @@ describe("a channel", function()
       local n = 0
       for _ in pairs(seen) do n = n + 1 end
       assert.equal(200, n)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end)
   end)
 

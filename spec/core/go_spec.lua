@@ -1017,7 +1017,7 @@ describe("go", function()
             rn.step()
             rn.step()
             rn.step()
-            local alive = rn.ps()[1]
+            local alive = stage.entries()[1]
             if alive then assert.is_true(rn.cancel(result)) end
             assert.equal(1, select("#", pcall(rn.run)))
             assert.is_true(result:closed())

@@ -1,12 +1,10 @@
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 
--- The entries of ps but that of the test, as "name" -> where they wait.
+-- Where the go blocks of the test wait, by their names.
 local function entries()
   local list = {}
-  for _, entry in ipairs(rn.ps()) do
-    if entry.state ~= "running" then list[entry.name] = entry.where end
-  end
+  for _, entry in ipairs(stage.entries()) do list[entry.name] = entry.where end
   return list
 end
 

@@ -1,10 +1,10 @@
 local rn = require "runnel"
 local finalizers = require "spec.support.finalizers"
 local raises = require "spec.support.raises"
-local world = require "spec.support.world"
+local stage = require "spec.support.stage"
 local xforms = require "spec.support.xforms"
 
-local within, settle = world.within, world.settle
+local within, settle = stage.within, stage.settle
 
 local function drain(ch)
   local list = {}
@@ -16,7 +16,7 @@ local function drain(ch)
 end
 
 local function heard(f)
-  return world.reports(function()
+  return stage.reports(function()
     f()
     settle()
   end)
@@ -160,7 +160,7 @@ describe("a channel with a transducer", function()
       settle()
       assert.same({ 1, 2, 3, 1, 2 }, got)
       assert.same({ 3, 4 }, drain(ch))
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("serves takes, callbacks and alts alike, and withdraws the rest of an alts", within(function()
@@ -176,7 +176,7 @@ describe("a channel with a transducer", function()
       ch:put "x"
       settle()
       assert.same({ true, "x", "x" }, got)
-      world.assert_no_waiters(ch, other)
+      stage.assert_no_waiters(ch, other)
     end))
 
     it("keeps to the limit of dropping and sliding buffers", within(function()
@@ -248,7 +248,7 @@ describe("a channel with a transducer", function()
       assert.is_true(ch:closed())
       assert.is_false(ch:put "c")
       assert.same({ "a", "b" }, drain(ch))
-      assert.same({ nil, n = 1 }, world.pack_take(ch))
+      assert.same({ nil, n = 1 }, stage.pack_take(ch))
     end))
 
     it("completes waiting puts true, and drops them", within(function()
@@ -262,14 +262,14 @@ describe("a channel with a transducer", function()
       settle()
       assert.same({ true, true, true, true, true }, done)
       assert.is_true(ch:closed())
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
       assert.equal(2, (ch:take()))
-      assert.same({ nil, n = 1 }, world.pack_take(ch))
+      assert.same({ nil, n = 1 }, stage.pack_take(ch))
     end))
 
     it("ends waiting takes that get nothing", within(function()
       local ch, got = rn.chan(1, xforms.take(1, rn.reduced)), {}
-      for i = 1, 3 do rn.go(function() got[i] = world.pack_take(ch) end) end
+      for i = 1, 3 do rn.go(function() got[i] = stage.pack_take(ch) end) end
       settle()
       ch:put "only"
       settle()
@@ -315,14 +315,14 @@ describe("a channel with a transducer", function()
 
     it("flushes to waiting takes first, the rest get nil", within(function()
       local ch, got = rn.chan(1, xforms.partition(10)), {}
-      for i = 1, 3 do rn.go(function() got[i] = world.pack_take(ch) end) end
+      for i = 1, 3 do rn.go(function() got[i] = stage.pack_take(ch) end) end
       settle()
       ch:put "a"
       ch:put "b"
       ch:close "why"
       settle()
       assert.same({ { { "a", "b" }, n = 1 }, { nil, "why", n = 2 }, { nil, "why", n = 2 } }, got)
-      assert.same({ nil, "why", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, "why", n = 2 }, stage.pack_take(ch))
     end))
 
     it("flushes only after the puts that wait have gone through", within(function()
@@ -575,7 +575,7 @@ describe("a channel with a transducer", function()
           assert.equal(1, #reports)
           assert.matches("chan: jobs: a transducer or buffer policy must not use the channel that it runs for",
             reports[1].err)
-          world.assert_no_waiters(ch)
+          stage.assert_no_waiters(ch)
           assert.same({ 1 }, drain(ch))
         end
       end
@@ -593,7 +593,7 @@ describe("a channel with a transducer", function()
         assert.equal(1, #reports)
         assert.matches("chan: jobs: a transducer or buffer policy must not use the channel that it runs for",
           reports[1].err)
-        world.assert_no_waiters(ch)
+        stage.assert_no_waiters(ch)
       end
     end))
 
@@ -622,7 +622,7 @@ describe("a channel with a transducer", function()
       assert.is_false(ch:put(4))
       assert.same({ 1, 2 }, (ch:take()))
       assert.same({ 3 }, (ch:take())) -- by the completion
-      assert.same({ nil, "enough", n = 2 }, world.pack_take(ch))
+      assert.same({ nil, "enough", n = 2 }, stage.pack_take(ch))
     end))
 
     it("closes its own channel while puts and takes wait", within(function()
@@ -637,7 +637,7 @@ describe("a channel with a transducer", function()
       settle()
       assert.same({ 1, 2, 3, 4, "closed", "closed" }, got)
       assert.same({ true, true, true, true }, done)
-      world.assert_no_waiters(ch)
+      stage.assert_no_waiters(ch)
     end))
 
     it("cannot park", within(function()
@@ -653,12 +653,12 @@ describe("a channel with a transducer", function()
       for _, message in ipairs(messages) do
         assert.matches("would have to wait, which is impossible inside a transducer: use offer or poll", message)
       end
-      world.assert_no_waiters(other)
+      stage.assert_no_waiters(other)
       -- Neither can the handler.
       local ch = rn.chan(5, xforms.map(error), function() other:take() end)
       local reports = heard(function() ch:put(1) end)
       assert.matches("which is impossible inside an exception handler", reports[1].err)
-      world.assert_no_waiters(other)
+      stage.assert_no_waiters(other)
     end))
 
     it("may use other channels, and wake their takers", within(function()
