@@ -1,9 +1,10 @@
 # runnel: every command a person types. `make help` lists them. `make demo` and `make test` install what is missing
 # (scripts/setup), so they need only make and a package manager.
 #
-# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC and
-# BUSTED_FLAGS, for example
+# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC (files or
+# folders) and BUSTED_FLAGS, for example
 #   make test SPEC=spec/core/chan_spec.lua BUSTED_FLAGS=--filter=close
+# LONG=1 runs the long form of a check or of the specs (spec/support/long.lua).
 
 LUA    ?= lua5.4
 CFLAGS ?= -O3 -fno-plt $(LTO)
@@ -189,7 +190,8 @@ test: ## set up, build and run the specs
 	$(BUILDING)
 	$(THEN) run-specs
 run-specs: programs
-	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' $(LUA) scripts/specs.lua $(SPEC) -- $(BUSTED_FLAGS)
+	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' RUNNEL_LONG='$(LONG)' $(LUA) scripts/specs.lua $(SPEC) -- \
+	  $(if $(LONG),,--exclude-tags=long) $(BUSTED_FLAGS)
 
 .PHONY: debug
 debug: ## the same with the core's invariants asserted, in build/debug/
@@ -275,8 +277,7 @@ check-asserts: ## the specs on a Lua with its own assertions and the checks of i
 	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm -ldl' BUSTED_FLAGS='$(FEWER_SPECS)'
 
 .PHONY: check-valgrind
-check-valgrind: export RUNNEL_MODEL_SEEDS = 50
-check-valgrind: export SPEC_LIMIT = 900
+check-valgrind: export SPEC_LIMIT = 0
 check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
 	$(SETUP) valgrind
 	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS),heavy' \

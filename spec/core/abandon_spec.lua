@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -544,21 +545,16 @@ describe("abandoned go blocks", function()
       end
     end
 
-    it("200000 in takes #heavy", flat(200000, function() rn.chan():take() end))
-    it("50000 in alts #heavy", flat(50000, function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
-    it("50000 pairs waiting for each other #heavy", flat(50000, function()
+    it("in takes #heavy", flat(long.times(50000, 10000000), function() rn.chan():take() end))
+    it("in alts #heavy", flat(long.times(20000, 1000000), function() rn.alts { rn.chan(), { rn.chan(), 1 } } end))
+    it("in pairs waiting for each other #heavy", flat(long.times(20000, 1000000), function()
       local a, b = rn.chan(), rn.chan()
       rn.go(function() b:put(a:take()) end)
       a:put(b:take())
     end))
 
-    it("many that end while others are abandoned #heavy", flat(100000, function()
+    it("many that end while others are abandoned #heavy", flat(long.times(40000, 1000000), function()
       if math.random(2) == 1 then rn.chan():put {} end
     end))
-
-    it("ten million #slow #long", function()
-      if not os.getenv "RUNNEL_LONG" then return pending "takes a minute: set RUNNEL_LONG" end
-      flat(10000000, function() rn.chan():take() end)()
-    end)
   end)
 end)

@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -105,7 +106,7 @@ describe("chaos", function()
   for _, mode in ipairs { "incremental", "generational" } do
     it(("leaves everything consistent, with the %s collector"):format(mode), function()
       collectgarbage(mode)
-      for seed = 1, 150 do
+      for seed = 1, long.times(60, 1500) do
         local ok, err = pcall(sim.run, chaos, { seed = seed, shuffle = seed % 2 == 0 }, seed)
         if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
         for _, heard in ipairs(stage.heard()) do

@@ -1,6 +1,7 @@
 -- Coroutines of go blocks that somebody else closes or resumes, at inconvenient moments.
 local rn = require "runnel"
 local finalizers = require "spec.support.finalizers"
+local long = require "spec.support.long"
 local stage = require "spec.support.stage"
 local xforms = require "spec.support.xforms"
 
@@ -21,7 +22,7 @@ describe("a go block whose coroutine is closed from without", function()
 
   it("may be all that held the channel it waited on", function()
     collectgarbage("incremental", 100, 1000, 1)
-    for i = 1, 500 do
+    for i = 1, long.times(100, 1000) do
       local co, result = parked(function()
         local ch = rn.chan(1)
         if i % 3 == 0 then rn.alts { ch, rn.chan() } else ch:take() end

@@ -1,9 +1,10 @@
 local agree = require "spec.support.agree"
+local long = require "spec.support.long"
 local perform = require "spec.support.perform"
 local program = require "spec.support.program"
 local stage = require "spec.support.stage"
 
-local SEEDS = tonumber(os.getenv "RUNNEL_MODEL_SEEDS") or 500
+local SEEDS = long.times(150, 3000)
 
 describe("random programs", function()
   before_each(stage.open)
@@ -21,7 +22,7 @@ describe("random programs", function()
   end)
 
   it("are the same for the same seed", function()
-    for seed = 1, 50 do
+    for seed = 1, 20 do
       local once, again = program.make(seed), program.make(seed)
       assert.same(once, again)
       local opts = { seed = seed, shuffle = true }

@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
@@ -26,7 +27,7 @@ describe("timeout", function()
     end)
 
     it("never wakes early, and never 10 ms late, and shares wherever it can #heavy", function()
-      sim.each_seed(50, function(seed)
+      sim.each_seed(long.times(15, 200), function(seed)
         local random = seed * 7919
         local function below(n)
           random = (random * 1103515245 + 12345) % 2147483648
@@ -285,7 +286,7 @@ describe("timeout", function()
   describe("many", function()
     -- A few thousand sleepers against a list sorted by deadline, then by when they began.
     it("random timers wake in the order of a sorted list #heavy", function()
-      for seed = 1, 10 do
+      for seed = 1, long.times(3, 30) do
         sim.run(function()
           local random = seed
           local function below(n)
@@ -339,9 +340,9 @@ describe("timeout", function()
       end
     end))
 
-    it("100000 timeouts fire, each at its time #heavy", stage.sim(function()
-      local n, late = 0, 0
-      for i = 1, 100000 do
+    it("timeouts fire, each at its time #heavy", stage.sim(function()
+      local all, n, late = long.times(20000, 100000), 0, 0
+      for i = 1, all do
         local ms = i * 37 % 10007 / 8
         rn.timeout(ms):take_async(function()
           n = n + 1
@@ -349,7 +350,7 @@ describe("timeout", function()
         end)
       end
       rn.sleep(20000)
-      assert.equal(100000, n)
+      assert.equal(all, n)
       assert.equal(0, late)
     end))
 

@@ -398,7 +398,10 @@ describe("examples/tail.lua", function()
     local path = uv_stage.path(table.concat(lines, "\n") .. "\n")
     for words, first in pairs { [{ path }] = 19991, [{ "-n", "15000", path }] = 5001, [{ "-n", "99999", path }] = 1 } do
       local process = start("tail", table.unpack(words))
-      for i = first, 20000 do assert.equal("line " .. i, process.stdout:take()) end
+      for i = first, 20000 do
+        local line = process.stdout:take()
+        if line ~= lines[i] then assert.equal(lines[i], line) end -- assert is slow
+      end
       assert.equal(0, interrupt(process))
     end
     local process = start("tail", "-n", "0", path)
