@@ -177,8 +177,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 
 # ---- together, and outside the tree ----
 
-LONG_CHECKS = check-specs-long check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host \
-              check-embed check-asserts
+LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
+              check-fuzz check-threads check-soak check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
 	$(THEN) -j1 $(LONG_CHECKS)
