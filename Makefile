@@ -253,13 +253,26 @@ include tests/checks.mk
 
 ## The sources
 
-.PHONY: lint lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
+.PHONY: lint lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
 lint: ## everything that tools can say about the sources
 	$(SETUP) lint
-	$(THEN) --keep-going --output-sync=target lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
+	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
+	  lint-annotations
 
 C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
+
+# `make format` lays out the C files as .clang-format says. Each release of clang-format differs from the next in some
+# lines, so only one is asked.
+FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h tests/*.h examples/embed/*.c)
+CLANG_FORMAT = 14
+lint-format:
+	@if clang-format --version | grep -q 'version $(CLANG_FORMAT)\.'; then clang-format --dry-run --Werror $(FORMATTED); \
+	else echo 'lint-format: skipped, since clang-format is not of version $(CLANG_FORMAT)'; fi
+
+.PHONY: format
+format: ## lay out the C files with clang-format
+	clang-format -i $(FORMATTED)
 
 lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)

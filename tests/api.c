@@ -730,7 +730,8 @@ static void port_to_unlike_channels(void) {
   OK(runnel_port_open(L, chan(L, "bad"), 1000, RUNNEL_CLOSE_CHANNEL, &port));
   OK(runnel_post_integer(port, 1));
   settle(L);
-  lua(L, "require('runnel.core').tell_unheard() assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
+  lua(L,
+      "require('runnel.core').tell_unheard() assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
   lua_close(L);

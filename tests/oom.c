@@ -44,15 +44,15 @@ enum { USUAL, RESTLESS, GENERATIONAL, NCOLLECTORS };
 
 /* The memory of one state, and when it fails. */
 typedef struct Memory {
-  size_t used;       /* bytes in use */
-  bool armed;        /* the attempt is under way */
-  Mode mode;         /* which allocations fail */
-  uint32_t k;        /* the number that the mode is about */
-  uint64_t random;   /* for SOME */
-  uint32_t asked;    /* allocations so far, armed, repetitions left out */
-  uint32_t refused;  /* of these, failed */
-  bool repeating;    /* the last one failed; the next is its repetition if it is the same: */
-  const void *block; /* its block */
+  size_t used;               /* bytes in use */
+  bool armed;                /* the attempt is under way */
+  Mode mode;                 /* which allocations fail */
+  uint32_t k;                /* the number that the mode is about */
+  uint64_t random;           /* for SOME */
+  uint32_t asked;            /* allocations so far, armed, repetitions left out */
+  uint32_t refused;          /* of these, failed */
+  bool repeating;            /* the last one failed; the next is its repetition if it is the same: */
+  const void *block;         /* its block */
   size_t old_size, new_size; /* and sizes */
 } Memory;
 
@@ -72,14 +72,18 @@ static bool must_fail(Memory *m, const void *block, size_t old_size, size_t new_
   m->asked++;
   bool fails = false;
   switch (m->mode) {
-    case ONCE: fails = m->asked == m->k; break;
-    case ALL: fails = m->asked >= m->k; break;
-    case SOME:
-      m->random ^= m->random << 13;
-      m->random ^= m->random >> 7;
-      m->random ^= m->random << 17;
-      fails = m->random % m->k == 0;
-      break;
+  case ONCE:
+    fails = m->asked == m->k;
+    break;
+  case ALL:
+    fails = m->asked >= m->k;
+    break;
+  case SOME:
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    fails = m->random % m->k == 0;
+    break;
   }
   if (!fails) return false;
   m->refused++;
@@ -249,9 +253,8 @@ static lua_State *open_state(Memory *m) {
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
   lua_settop(L, 0);
-  static const luaL_Reg functions[] = {
-      {"refused", t_refused}, {"arm", t_arm}, {"captured", t_captured}, {"invariants", invariants_check},
-      {"open", t_open}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"refused", t_refused},           {"arm", t_arm},   {"captured", t_captured},
+                                       {"invariants", invariants_check}, {"open", t_open}, {NULL, NULL}};
   must_load(L, "tests/oom_support.lua");
   luaL_newlib(L, functions);
   must_call(L, 1, 1);
@@ -269,8 +272,8 @@ static void start_collector(lua_State *L, int collector) {
    of them failed. */
 static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, uint64_t seed, bool *untouched) {
   Memory m = {.mode = mode, .k = k, .random = seed};
-  (void)snprintf(now.text, sizeof now.text, "%s, collector %s, %s %u, seed %u", file, COLLECTORS[collector], MODES[mode],
-                 (unsigned)k, (unsigned)seed);
+  (void)snprintf(now.text, sizeof now.text, "%s, collector %s, %s %u, seed %u", file, COLLECTORS[collector],
+                 MODES[mode], (unsigned)k, (unsigned)seed);
   lua_State *L = open_state(&m);
   must_load(L, file);
   lua_pushvalue(L, 1);
