@@ -75,15 +75,16 @@ run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --er
 run-valgrind: run-specs
 
 .PHONY: coverage run-coverage
-coverage: ## what of csrc/ the specs reach, without the assertions: at least 95 % of the lines and 90 % of the branches
+# An executable that ends itself by a signal, as on Ctrl-C, is counted as well (tests/counts.c). What the other checks reach
+# is not counted.
+coverage: ## what of csrc/ the specs reach, without the assertions: all lines but those with a reason, 90 % of the branches
 	$(SETUP) coverage
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
 run-coverage: programs
 	find $(BUILD) -name '*.gcda' -delete
 	$(THEN) run-specs run-api run-host
-	$(GCOVR) | $(LUA) scripts/coverage.lua docs/coverage.md
-	$(GCOVR) --branches | $(LUA) scripts/coverage.lua docs/coverage.md
-	$(GCOVR) --print-summary --fail-under-line 95 --fail-under-branch 90 --output $(BUILD)/coverage.txt
+	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
+	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
 GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
 
 # ---- programs of their own ----

@@ -396,6 +396,17 @@ describe("alts", function()
       assert.equal("waited", (parked:take()))
     end))
 
+    it("finds its options through a metatable", within(function()
+      local ch, other = full(1), full(2)
+      local options = setmetatable({}, { __index = { priority = true } })
+      for _ = 1, 20 do
+        assert.same({ 1, ch }, { rn.alts({ ch, other }, options) })
+        ch:put(1)
+      end
+      assert.same({ "d", "default" }, { rn.alts({ rn.chan() }, setmetatable({}, { __index = { default = "d" } })) })
+      assert.same({ nil, "default" }, { rn.alts({ rn.chan() }, setmetatable({}, { __index = { nowait = true } })) })
+    end))
+
     it("gives no default where something is ready", within(function()
       local ch = full(false)
       assert.same({ false, ch }, { rn.alts({ rn.chan(), ch }, { default = "default" }) })

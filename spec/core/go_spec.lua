@@ -945,6 +945,12 @@ describe("go", function()
       assert.same({}, stage.others())
     end))
 
+    it("calls a block [C] that is to call what is no function, until it begins", function()
+      local result = rn.go(setmetatable({}, { __call = function() end }))
+      assert.equal("[C]", stage.entry(result).name)
+      assert.is_nil((result:take()))
+    end)
+
     it("has blocks under way outside go blocks too", function()
       local result = rn.go(function() end)
       assert.equal("ready", stage.entry(result).state)

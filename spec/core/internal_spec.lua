@@ -1,4 +1,4 @@
--- What other specs have no reason to come by, and coverage (docs/coverage.md) misses.
+-- Functions of the core that only modules of the library use, and corners of others.
 local rn = require "runnel"
 local core = require "runnel.core"
 local sim = require "runnel.sim"

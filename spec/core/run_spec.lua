@@ -147,6 +147,14 @@ describe("run", function()
       end)
     end
 
+    it("names four of the channels of an alts, and how many more there are", function()
+      local chs = {}
+      for i = 1, 6 do chs[i] = rn.chan():name("ch" .. i) end
+      local ok, err = pcall(rn.alts, chs)
+      assert.is_false(ok)
+      assert.matches("deadlock: alts on chan: ch1, chan: ch2, chan: ch3, chan: ch4 and 2 more would wait", err, 1, true)
+    end)
+
     it("lists sixteen blocks, and how many more there are", function()
       collectgarbage() -- no other test's
       collectgarbage()

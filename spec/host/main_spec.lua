@@ -358,6 +358,25 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
+    it("twice, in C code that takes long: ends at once", function()
+      dir:write("script.lua", [[
+        print "ready" io.stdout:flush()
+        local text = ("a"):rep(1e5)
+        text:find(("a-"):rep(30) .. "b") -- for years
+      ]])
+      local result = process.run(dir.path, ([[
+        mkfifo ready
+        %s script.lua >ready &
+        pid=$!
+        read line <ready
+        while kill -INT $pid 2>/dev/null; do sleep 0.05; done
+        wait $pid
+        status=$?
+        rm ready
+        exit $status]]):format(runnel))
+      assert.equal(130, result.status)
+    end)
+
     it("goes on where it catches that", function()
       local result = interrupted [[
         local rn = require "runnel"
