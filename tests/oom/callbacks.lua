@@ -1,7 +1,8 @@
--- take_async and put_async with on_caller false, done at once and later.
+-- take_async and put_async with on_caller true and false, done at once and later.
 local t = ...
 local rn = require "runnel"
 
+local ON_CALLER = t.variant(true, false)
 local N = 12
 local sent, got = t.ledger(N)
 local confirmed = {}
@@ -16,22 +17,22 @@ end
 
 local function put(ch, i)
   sent[i] = t.TRIED
-  sent[i] = ch:put_async(i, function(ok) confirmed[i] = ok end, false) and t.PUT or t.REFUSED
+  sent[i] = ch:put_async(i, function(ok) confirmed[i] = ok end, ON_CALLER) and t.PUT or t.REFUSED
 end
 
 local function attempt()
-  a:take_async(on_value, false)
+  a:take_async(on_value, ON_CALLER)
   taken = taken + 1
   for i = 1, 4 do put(a, i) end
   for i = 5, 9 do put(b, i) end
-  b:take_async(on_value, false)
+  b:take_async(on_value, ON_CALLER)
   taken = taken + 1
-  a:take_async(on_value, false)
+  a:take_async(on_value, ON_CALLER)
   taken = taken + 1
   rn.run()
   sent[10] = t.TRIED
-  sent[10] = a:put_async(10, nil, false) and t.PUT or t.REFUSED
-  b:take_async(on_value, false)
+  sent[10] = a:put_async(10, nil, ON_CALLER) and t.PUT or t.REFUSED
+  b:take_async(on_value, ON_CALLER)
   taken = taken + 1
   b:close()
   put(b, 11)
@@ -45,7 +46,7 @@ local function check()
     assert(calls == taken)
     for i = 1, 10 do assert(got[i] == 1) end
     for i = 1, 9 do assert(confirmed[i] == true) end
-    assert(sent[11] == (false and t.REFUSED or sent[11]) and confirmed[11] == false)
+    assert(sent[11] == (ON_CALLER and t.REFUSED or sent[11]) and confirmed[11] == false)
   end
 end
 

@@ -1,8 +1,9 @@
--- alts over 100 operations, takes and puts, ready at once and later, with and without a default.
+-- alts over 4 and over 100 operations, takes and puts, ready at once and later, with and without a default.
 local t = ...
 local rn = require "runnel"
 
-local OPS, ROUNDS = 100, 6
+local OPS = t.variant(4, 100)
+local ROUNDS = OPS == 4 and 12 or 6
 local sent, got = t.ledger(2 * ROUNDS)
 local chs, ops = {}, {}
 for i = 1, OPS do
