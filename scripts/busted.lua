@@ -1,5 +1,5 @@
--- busted.lua [OPTIONS] FILE...: runs busted in the interpreter that runs this file. The `busted` command would start one
--- of its own choice. scripts/specs.lua runs this for each spec file.
+-- busted.lua [OPTIONS] FILE...: runs busted in the interpreter that runs this file. The `busted` command would start
+-- one of its own choice. scripts/specs.lua runs this for each spec file.
 local options = { "--ignore-lua", "--output=scripts/spec_report.lua" } -- whatever .busted says
 table.move(arg, 1, #arg, #options + 1)
 table.move(options, 1, #options, 1, arg)

@@ -3,8 +3,8 @@
 --     /* uncovered: REASON */         the specs do not reach this line, and why
 --     /* seldom covered: REASON */    they reach it or not, as it happens
 --
--- at the end of a line, or on lines of its own before it. A reason is for the lines after it as well, up to the first one
--- that is reached. Fails where a line is not reached and has no reason, and where a reason says that a line is not
+-- at the end of a line, or on lines of its own before it. A reason is for the lines after it as well, up to the first
+-- one that is reached. Fails where a line is not reached and has no reason, and where a reason says that a line is not
 -- reached and it is.
 
 -- What the report says: path -> line number -> whether it was reached.
@@ -38,7 +38,7 @@ local function check(path)
       if file[number] and reason == "uncovered" then complain(path, from, "reached, in spite of the reason", lines[from]) end
       is_explained = not file[number] and (reason ~= nil or is_explained)
       if is_explained then explained = explained + 1 end
-      if not file[number] and not is_explained then complain(path, number, "not reached, without a reason", line) end
+      if not (file[number] or is_explained) then complain(path, number, "not reached, without a reason", line) end
       reason = nil
     end
   end

@@ -37,7 +37,8 @@ end
 local paths, options = {}, {}
 local list = paths
 for _, word in ipairs(arg) do
-  if word == "--" and list == paths then list = options else list[#list + 1] = list == options and quote(word) or word end
+  if word == "--" and list == paths then list = options
+  else list[#list + 1] = list == options and quote(word) or word end
 end
 
 local files = {}
@@ -116,7 +117,8 @@ local function run()
   write(work .. "/run", RUN:format(quote(work), os.getenv "UNDER" or "", lua, table.concat(options, " ")))
   write(work .. "/order", table.concat(order, "\n") .. "\n")
   for i, path in ipairs(files) do write(("%s/%d.file"):format(work, i), path) end
-  local pipe = assert(io.popen(("xargs -P %s -n 1 sh %s <%s"):format(jobs, quote(work .. "/run"), quote(work .. "/order"))))
+  local command = ("xargs -P %s -n 1 sh %s <%s"):format(jobs, quote(work .. "/run"), quote(work .. "/order"))
+  local pipe = assert(io.popen(command))
   local results, shown, sum = {}, 0, { 0, 0, 0, 0 }
 
   local function take(number, result)
@@ -138,7 +140,8 @@ local function run()
   pipe:close()
   for number = 1, #files do
     if not results[number] then
-      take(number, { seconds = 0, counts = { 0, 0, 1, 0 }, out = ("Error: %s: it was not run to its end\n"):format(files[number]) })
+      local out = ("Error: %s: it was not run to its end\n"):format(files[number])
+      take(number, { seconds = 0, counts = { 0, 0, 1, 0 }, out = out })
     end
   end
   return sum

@@ -52,11 +52,8 @@ describe("a go block of the library", function()
     for name in pairs(entries()) do names[#names + 1] = name end
     table.sort(names)
     local line = debug.getinfo(1, "l").currentline - 10
-    assert.same({
-      ("mult at spec/core/origin_spec.lua:%d"):format(line + 1), ("mult at spec/core/origin_spec.lua:%d"):format(line + 4),
-      ("pub at spec/core/origin_spec.lua:%d"):format(line + 3), ("split at spec/core/origin_spec.lua:%d"):format(line + 5),
-      ("tap at spec/core/origin_spec.lua:%d"):format(line + 2), ("tap at spec/core/origin_spec.lua:%d"):format(line + 4),
-    }, names)
+    local function at(what, offset) return ("%s at spec/core/origin_spec.lua:%d"):format(what, line + offset) end
+    assert.same({ at("mult", 1), at("mult", 4), at("pub", 3), at("split", 5), at("tap", 2), at("tap", 4) }, names)
   end))
 
   it("that waits in a function of the program's waits at its line", stage.sim(function()
