@@ -35,10 +35,10 @@ local function check(path)
     local kind = line:match "/%* (uncovered): %S" or line:match "/%* (seldom covered): %S"
     if kind then reason, from = kind, number end
     if file[number] ~= nil then
-      if file[number] and reason == "uncovered" then complain(path, from, "reached, in spite of the reason", lines[from]) end
+      if file[number] and reason == "uncovered" then complain(path, from, "is reached, see the reason", lines[from]) end
       is_explained = not file[number] and (reason ~= nil or is_explained)
-      if is_explained then explained = explained + 1 end
-      if not (file[number] or is_explained) then complain(path, number, "not reached, without a reason", line) end
+      if is_explained then explained = explained + 1
+      elseif not file[number] then complain(path, number, "not reached, without a reason", line) end
       reason = nil
     end
   end

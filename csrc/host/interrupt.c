@@ -94,6 +94,7 @@ static void handle_quit(int signal_number) {
 
 static void handle(int signal_number) {
   if (pending && main_thread) {
+    /* uncovered: the process ends before it has counted these lines */
     (void)signal(signal_number, SIG_DFL); /* it is blocked until this returns */
     (void)raise(signal_number);
     return;

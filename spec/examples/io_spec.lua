@@ -21,8 +21,8 @@ describe("examples/guest.lua", function()
     assert.same({ "", 0 }, { errors, status })
     local turns, sleeps, ticks = output:match "^(%d+) turns of a busy go block, (%d+) sleeps of 1 ms, (%d+) ticks"
     assert.is_true(tonumber(turns) > 1000, output)
-    assert.is_true(tonumber(sleeps) > 30, output)
-    assert.is_true(tonumber(ticks) > 30, output)
+    assert.is_true(tonumber(sleeps) > 5, output) -- others may have the processor for most of the time
+    assert.is_true(tonumber(ticks) > 5, output)
   end)
 
   it("says how to use it", function()
