@@ -315,7 +315,7 @@ describe("the prompt #slow", function()
       term:press("Up", "Up")
       term:expect "> a = 1$"
       term:press "C-c"
-      term:expect "> a = 1\n>$"
+      term:expect "> a = 1%^C\n>$"
       term:press "C-d"
       term:expect "%[ended 0%]"
       assert.equal("a = 1\nb = a + 1\n", dir:read "runnel_history")
