@@ -176,7 +176,7 @@ describe("runnel.core_async", function()
       assert.are.same({ false, "default" }, a["alts!"]({ c }, "priority", true, "default", false))
     end))
 
-    it("tells of a closed channel", within(function()
+    it("reports a closed channel", within(function()
       local c = a.chan()
       a["close!"](c)
       local result = a["alts!"] { c, a.timeout(10) }

@@ -109,7 +109,7 @@ describe("mix", function()
     assert.equal(2, out:take())
   end))
 
-  it("lets an input go when that closes", stage.sim(function()
+  it("drops an input that closes", stage.sim(function()
     local m, out, inputs = mix_of(2)
     inputs.a:close()
     flush(out)

@@ -759,7 +759,7 @@ describe("alts", function()
     end))
   end)
 
-  it("lets finalizers in nowhere between looking and queueing", within(function()
+  it("runs no finalizer between its look and the enqueue", within(function()
     for _, n in ipairs { 10, 40, 70 } do
       local current, sent, got, used = nil, 0, 0, {}
       finalizers.among(function()

@@ -34,7 +34,7 @@ describe("bad input", function()
     "^chan: a buffer holds at most 2147483647 values", function() rn.chan(math.maxinteger) end,
   })
 
-  it("to chan: what is no buffer", each_raises {
+  it("to chan: an object that is no buffer", each_raises {
     "^chan: a buffer size, a buffer, or an object with full, add, remove and count expected, got string$",
     function() rn.chan "x" end,
     "expected, got string$", function() rn.chan "10" end,

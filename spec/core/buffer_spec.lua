@@ -323,7 +323,7 @@ describe("a promise channel", function()
 end)
 
 describe("unblocking_buffer", function()
-  it("tells whether a put may have to wait", function()
+  it("returns whether a put may have to wait", function()
     assert.is_true(rn.unblocking_buffer(rn.dropping_buffer(1)))
     assert.is_true(rn.unblocking_buffer(rn.sliding_buffer(1)))
     assert.is_false(rn.unblocking_buffer(rn.buffer(1)))
@@ -523,7 +523,7 @@ describe("a buffer policy", function()
       assert.equal(1, (ch:take()))
     end))
 
-    it("on behalf of a callback: on_error hears of it once, and the callback is told", within(function()
+    it("on behalf of a callback: on_error gets it once, and the callback is called", within(function()
       local add, remove = false, true
       local ch = rn.chan(policy.queue(1, {
         add = function(q, value)
@@ -551,7 +551,7 @@ describe("a buffer policy", function()
       stage.assert_no_waiters(ch)
     end))
 
-    it("when nobody asked it: on_error hears of it once, with the channel's name", within(function()
+    it("when nobody asked it: on_error gets it once, with the channel's name", within(function()
       local fails
       local ch = rn.chan(policy.queue(1, {
         full = function(q)
@@ -612,9 +612,9 @@ describe("a buffer policy", function()
     end))
   end)
 
-  describe("that counts nonsense", function()
+  describe("whose count is wrong", function()
     for _, nonsense in ipairs { -1, 1.5, "many", 0 / 0, math.huge, false, {} } do
-      it(("(%s) is told so"):format(type(nonsense) == "table" and "{}" or tostring(nonsense)), within(function()
+      it(("(%s) gets an error"):format(type(nonsense) == "table" and "{}" or tostring(nonsense)), within(function()
         local ch = rn.chan(policy.queue(3, { count = function() return nonsense end }))
         local pattern = "the buffer policy's count did not return a non%-negative integer"
         raises(pattern, function() ch:take() end)
@@ -625,7 +625,7 @@ describe("a buffer policy", function()
       end))
     end
 
-    it("while a take waits is told to on_error", within(function()
+    it("while a take waits is reported to on_error", within(function()
       local count = 0
       local ch = rn.chan(policy.queue(3, { count = function() return count end }))
       local taker = rn.go(function() return ch:take() end)
@@ -640,7 +640,7 @@ describe("a buffer policy", function()
       assert.is_truthy((taker:take()))
     end))
 
-    it("more than it holds is told when remove gives nil", within(function()
+    it("more than it holds gets an error when remove gives nil", within(function()
       local ch = rn.chan(policy.queue(3, { count = function() return 1 end }))
       raises("the buffer policy's remove returned nil although its count is not 0", function() ch:take() end)
       raises("remove returned nil", function() ch:poll() end)

@@ -152,7 +152,7 @@ describe("a channel", function()
       assert.equal("value", got)
     end)
 
-    it("tells of a deadlock, and has then nothing queued", function()
+    it("reports a deadlock, and has then nothing queued", function()
       local ch = rn.chan():name "lonely"
       raises("^deadlock: take on chan: lonely would wait for ever", function() ch:take() end)
       raises("^deadlock: put on chan: lonely would wait for ever", function() ch:put(1) end)
@@ -289,7 +289,7 @@ describe("a channel", function()
       assert.same({ nil, n = 1 }, stage.pack_take(ch))
     end))
 
-    it("tells that it is", within(function()
+    it("reports that it is", within(function()
       local ch = rn.chan(1)
       assert.is_false(ch:closed())
       assert.is_false(ch:stats().closed)
@@ -544,7 +544,7 @@ describe("a channel", function()
   end)
 
   describe("'s stats()", function()
-    it("tell what it is and what waits", within(function()
+    it("describe it and what waits", within(function()
       local ch = rn.chan(2):name "jobs"
       local stats = ch:stats()
       assert.equal("integer", math.type(stats.id))
@@ -614,7 +614,7 @@ describe("a channel", function()
       assert.equal("chan: p (0/1)", tostring(rn.promise_chan():name "p"))
     end))
 
-    it("tells what waits", within(function()
+    it("shows what waits", within(function()
       local ch = rn.chan(3):name "jobs"
       for i = 1, 3 do ch:put(i) end
       assert.equal("chan: jobs (3/3)", tostring(ch))
@@ -639,7 +639,7 @@ describe("a channel", function()
       assert.equal("chan: jobs (closed)", tostring(ch))
     end))
 
-    it("tells both sides of one alts", within(function()
+    it("shows both sides of one alts", within(function()
       local ch = rn.chan():name "jobs"
       local parked = rn.go(function() return rn.alts { ch, { ch, 1 } } end)
       settle()

@@ -168,7 +168,7 @@ local ch = rn.chan()
 rn.mult(ch):tap(ch)]], line = 3, says = "the mult would feed its own source" },
 }
 
-describe("a first mistake, in a program that", function()
+describe("a program that", function()
   local dir
 
   setup(function() dir = process.directory() end)
@@ -186,11 +186,11 @@ describe("a first mistake, in a program that", function()
   end
 
   for _, mistake in ipairs(MISTAKES) do
-    it(mistake[1] .. ", says so", function() check(run(process.runnel, mistake), mistake) end)
+    it(mistake[1] .. " gets a helpful error", function() check(run(process.runnel, mistake), mistake) end)
   end
 
   for _, i in ipairs { 1, 3, 5, 6, 21, 25, 33 } do
-    it(MISTAKES[i][1] .. ", says so under lua5.4, too", function()
+    it(MISTAKES[i][1] .. " gets a helpful error under lua5.4, too", function()
       check(run(LUA, MISTAKES[i]), MISTAKES[i])
     end)
   end

@@ -867,7 +867,7 @@ describe("go", function()
   end)
 
   describe("ps", function()
-    it("tells what each go block does, and where", stage.sim(function()
+    it("shows what each go block does, and where", stage.sim(function()
       local jobs = rn.chan():name "jobs"
       local here = stage.here()
       local file, line = here:match "^(.*):(%d+)$"
@@ -903,7 +903,7 @@ describe("go", function()
       assert.is_true(putter ~= nil)
     end))
 
-    it("tells for how long it has waited", stage.sim(function()
+    it("shows how long it has waited", stage.sim(function()
       local sleeper = rn.go(function() rn.sleep(100) end)
       local taker = rn.go(function() rn.chan():take() end)
       rn.sleep(30)

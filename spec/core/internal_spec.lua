@@ -5,7 +5,7 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 describe("a channel", function()
-  it("with nothing to say of itself is shown by its number", function()
+  it("without a name is shown by its number", function()
     local ch = rn.chan()
     assert.equal("chan: #" .. ch:stats().id, tostring(ch))
     ch:close()
@@ -13,8 +13,8 @@ describe("a channel", function()
   end)
 end)
 
-describe("what is no buffer", function()
-  it("never blocks nor unblocks anything", function()
+describe("an object that is no buffer", function()
+  it("is not an unblocking buffer", function()
     assert.is_false(rn.unblocking_buffer(io.stdout))
     assert.is_false(rn.unblocking_buffer(rn.chan(rn.sliding_buffer(1))))
     assert.is_false(rn.unblocking_buffer(nil))
@@ -59,7 +59,7 @@ describe("on the outside of go blocks", function()
     assert.equal(98, #ch)
   end)
 
-  it("a deadlock tells of callbacks that wait, though they are nowhere in any code", function()
+  it("a deadlock reports callbacks that wait, which have no line", function()
     local ch = rn.chan():name "lonely"
     local line = stage.here(1)
     ch:take_async(function() end)
@@ -118,7 +118,7 @@ describe("a debug hook", function()
 end)
 
 describe("errors", function()
-  it("are told without a traceback where there is none", function()
+  it("are reported without a traceback where there is none", function()
     local output = stage.script [[
       local core = require "runnel.core"
       core.report("the message", nil, "here")
@@ -216,7 +216,7 @@ describe("functions for modules of our own", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("tell of arguments that cannot be", function()
+  it("raise for impossible arguments", function()
     local ch = rn.chan(1)
     for _, fd in ipairs { -1, math.maxinteger } do
       assert.error_matches(function() core.wait_readable(fd) end, "wait_readable: a file descriptor expected")

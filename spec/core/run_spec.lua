@@ -255,7 +255,7 @@ describe("run", function()
       assert.is_true(ticks >= 10 and polls >= 10, ticks .. " ticks, " .. polls .. " polls")
     end)
 
-    it("tells how long to the next deadline", function()
+    it("returns the time to the next deadline", function()
       local sleepers = { stage.sleeper(10000), stage.sleeper(5000) }
       local ms = rn.step()
       assert.is_true(ms > 4000 and ms <= 5000)
@@ -278,7 +278,7 @@ describe("run", function()
       end
     end)
 
-    it("tells of errors and goes on", function()
+    it("reports errors and goes on", function()
       rn.go(error, "bad")
       local ran
       rn.go(function() ran = true end)
@@ -375,7 +375,7 @@ describe("run", function()
       rn.run()
     end)
 
-    it("an error of a go block meanwhile is told, and the wait goes on", function()
+    it("an error of a go block meanwhile is reported, and the wait goes on", function()
       local ch = rn.chan()
       rn.go(error, "bad")
       rn.go(function() ch:put "good" end)

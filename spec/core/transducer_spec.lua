@@ -218,7 +218,7 @@ describe("a channel with a transducer", function()
       end
     end))
 
-    it("lets finalizers in on no half-done put", within(function()
+    it("runs no finalizer in the middle of a put", within(function()
       for _ = 1, 20 do
         local ch, sent, got = rn.chan(200, xforms.times(7)), 0, 0
         finalizers.among(function()
@@ -239,7 +239,7 @@ describe("a channel with a transducer", function()
     end))
   end)
 
-  describe("that has had enough (reduced)", function()
+  describe("that is done (reduced)", function()
     it("closes, with what it has passed on still there", within(function()
       local ch = rn.chan(5, xforms.take(2, rn.reduced))
       assert.is_true(ch:put "a")
@@ -391,7 +391,7 @@ describe("a channel with a transducer", function()
       end
     end))
 
-    it("tells on_error of an error in its completion, and is closed", within(function()
+    it("reports to on_error an error in its completion, and is closed", within(function()
       local ch = rn.chan(1, xforms.of(pass, function(rf, acc)
         rf(acc, "flushed")
         error("incomplete", 0)
@@ -496,7 +496,7 @@ describe("a channel with a transducer", function()
       assert.same({ "first", "second", "third", "last" }, taken)
     end))
 
-    it("tells on_error of an error in the handler, once", within(function()
+    it("reports to on_error an error in the handler, once", within(function()
       local ch = rn.chan(5, xforms.map(function() error("first", 0) end), function() error("second", 0) end)
       local reports = heard(function() assert.is_true(ch:put(1)) end)
       assert.equal(1, #reports)
@@ -524,7 +524,7 @@ describe("a channel with a transducer", function()
   end)
 
   describe("whose step", function()
-    it("returns nothing is told so", within(function()
+    it("returns nothing gets an error", within(function()
       for _, returns in ipairs {
         { "nil", function() end }, { "number", function() return 42 end }, { "table", function() return {} end },
         { "boolean", function() return false end }, { "userdata", function() return rn.chan() end },
@@ -547,7 +547,7 @@ describe("a channel with a transducer", function()
       assert.same({ 1 }, drain(ch))
     end))
 
-    it("produces nil is told so", within(function()
+    it("produces nil gets an error", within(function()
       local ch = rn.chan(1, xforms.map(function() return nil end))
       local reports = heard(function() assert.is_true(ch:put(1)) end)
       assert.equal(1, #reports)

@@ -111,7 +111,7 @@ describe("runnel.driver.luasocket", function()
     rn.sleep(1)
   end)
 
-  it("tells what it expects", function()
+  it("reports what it expects", function()
     for _, bad in ipairs { 42, "socket", {} } do
       local ok, err = pcall(function() sockets.readable(bad) end)
       assert.is_false(ok)

@@ -204,7 +204,7 @@ describe("examples/wordcount.lua", function()
     assert.equal(expected(licences .. "/*", 100000), (run(wordcount, "--top", "100000")))
   end)
 
-  it("tells of a file that is missing, or none", function()
+  it("reports a file that is missing, or none", function()
     for _, case in ipairs { { "/no/such/file", "No such file or directory" }, { "spec", "Is a directory" } } do
       for _, files in ipairs { { case[1] }, { "LICENSE", case[1] } } do
         local output, errors, status = run(wordcount, table.unpack(files))
@@ -278,7 +278,7 @@ describe("examples/pipeline.lua", function()
     assert.same({ [1] = 19, [2] = 10, [3] = 10, [4] = 10, [10] = 10, [20] = 10 }, expected.unordered)
   end)
 
-  it("tells of each job", function()
+  it("reports each job", function()
     local output = output_of(pipeline, "--ms", "1", "--log", "ordered", "1")
     local log = {}
     for line in output:gmatch "[^\n]+" do
@@ -300,7 +300,7 @@ describe("examples/pipeline.lua", function()
 end)
 
 describe("bench/bench.lua", function()
-  it("prints a table of what it is asked for #slow", function()
+  it("prints a table of the chosen measurements #slow", function()
     local output = output_of("bench/bench.lua", "--quick", "chan0", "channel")
     assert.matches("unbuffered, a message +ns +[%d.]+ +[%d.]+ +[%d.]+ +[%d.]+ +<= [%d.]+ %u", output:gsub("met", "MET"))
     assert.matches("an unbuffered channel +bytes", output)

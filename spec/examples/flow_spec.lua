@@ -59,7 +59,7 @@ describe("examples/pubsub.lua", function()
 end)
 
 describe("examples/ratelimit.lua", function()
-  it("passes all lines on, no faster than it was told", function()
+  it("passes all lines on, no faster than the rate given", function()
     local start = rn.now()
     local output, errors, status = shell "seq 15 | lua examples/ratelimit.lua 100 5"
     assert.is_true(rn.now() - start >= 100)
@@ -124,7 +124,7 @@ describe("examples/logstat.lua", function()
     assert.are.equal(tonumber(all), requests + 2) -- the two lines without a request have such a status, too
   end)
 
-  it("tells every second how far it has got #slow", function()
+  it("prints every second how far it has got #slow", function()
     local _, errors = shell [[
       { head -n 50 examples/access.log; sleep 1.2; cat examples/access.log; } | lua examples/logstat.lua]]
     assert.is_truthy(errors:find "^%d+ requests so far\n%d+ requests; 2 lines skipped\n$", errors)

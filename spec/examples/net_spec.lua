@@ -158,14 +158,14 @@ describe("examples/echo_load.lua", function()
     return lines[1], complaints, status
   end
 
-  it("tells of a server that sends something else", within(function()
+  it("reports a server that sends something else", within(function()
     local line, complaints, status = against(function(chunk) return ("?"):rep(#chunk) end)
     assert.matches("^0 answers .* 3 clients failed$", line)
     assert.equal("echo_load: what came back is not what was sent", complaints[1])
     assert.equal(1, status)
   end))
 
-  it("tells of a server that ends, or is not there", within(function()
+  it("reports a server that ends, or is not there", within(function()
     local line, complaints, status = against(function() return nil end)
     assert.matches("^0 answers .* 3 clients failed$", line)
     assert.equal(3, #complaints)
@@ -320,7 +320,7 @@ describe("examples/httpcheck.lua", function()
     clients:close()
   end))
 
-  it("tells of URLs that are none", within(function()
+  it("reports URLs that are none", within(function()
     local lines, _, status = outcome(start("httpcheck", "ftp://x/", "http://:80/", "http://x:99999/"))
     assert.matches("^%-.* 0  ftp://x/: this is no http:// URL$", lines[2])
     assert.matches("^%-.* 0  http://:80/: this URL has no valid host and port$", lines[3])

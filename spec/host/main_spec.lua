@@ -292,7 +292,7 @@ describe("runnel, the executable", function()
         exit $status]]):format(runnel))
     end
 
-    it("tells where the main thread was, and of the go blocks", function()
+    it("reports where the main thread was, and the go blocks", function()
       local result = interrupted [[
         local rn = require "runnel"
         rn.go(function() rn.rename "worker" rn.chan():name "jobs":take() end)
@@ -459,7 +459,7 @@ describe("runnel, the executable", function()
     assert.equal(first, script(text, "", "--sim --seed 42").out)
   end)
 
-  it("--time tells how long it took", function()
+  it("--time prints how long it took", function()
     local result = script("print 'x'", "", "--time")
     assert.equal("x\n", result.out)
     assert.matches("runnel: 0%.%d%d%d s, of the processor 0%.%d%d%d s, %d+%.%d MB at most\n$", result.err)

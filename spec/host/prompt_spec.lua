@@ -572,7 +572,7 @@ describe("a prompt that reads a pipe (-i)", function()
     assert.equal(0, result.status)
   end)
 
-  it("tells what a driver raises, and goes on", function()
+  it("reports what a driver raises, and goes on", function()
     local result = prompt("d = { n = 0 }\nfunction d:wait()\nself.n = self.n + 1\n"
       .. "if self.n == 1 then error 'no luck' end\nif self.n == 2 then error {} end\nend\n"
       .. "function d:alive() return false end\nrn.driver(d)\nrn.go(function() rn.sleep(30) print 'late' end)\n"

@@ -99,7 +99,7 @@ describe("runnel.uv", function()
       file:close()
     end
 
-    it("tells of changes of a file", function()
+    it("reports changes of a file", function()
       local path = uv_stage.path "text"
       local changes = uv.watch(path)
       touch(path)
@@ -109,7 +109,7 @@ describe("runnel.uv", function()
       changes:close()
     end)
 
-    it("tells what comes and goes in a directory", function()
+    it("reports what comes and goes in a directory", function()
       local path, clear = directory()
       local changes = uv.watch(path)
       touch(path .. "/a")

@@ -145,7 +145,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("looks at the file from time to time where the system tells nothing #slow", function()
+  it("looks at the file from time to time where the system reports no change #slow", function()
     -- As many watches as there may be are not to be had; this one sees nothing.
     local luv = require "luv"
     local meta = getmetatable(luv.new_fs_event())

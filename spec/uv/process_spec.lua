@@ -366,7 +366,7 @@ describe("uv.spawn", function()
       p:close()
     end)
 
-    it("tells of a directory that is not there, and of a file that cannot run", function()
+    it("reports a directory that is not there, and a file that cannot run", function()
       local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
       assert.equal("true: ENOENT: no such file or directory", err)
       _, err = uv.spawn({ uv_stage.path "x" }).exit:take()

@@ -58,7 +58,7 @@ describe("uv.run", function()
     assert.is_true(endless:closed())
   end)
 
-  it("tells of input that was not all there", function()
+  it("reports input that was not all there", function()
     local result, err, partial = uv.run { "cat", stdin = uv.read "/no/such" }
     assert.is_nil(result)
     assert.equal("ENOENT: no such file or directory: /no/such", err)
@@ -75,7 +75,7 @@ describe("uv.run", function()
     assert.is_true(rn.now() - before < 3000)
   end)
 
-  it("tells what kept a process from starting", function()
+  it("reports what kept a process from starting", function()
     assert.same({ nil, "no-such-command: ENOENT: no such file or directory" }, { uv.run { "no-such-command" } })
     assert.same({ nil, "true: ENOENT: no such file or directory" }, { uv.run { "true", cwd = "/no/such" } })
   end)

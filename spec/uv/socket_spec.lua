@@ -355,7 +355,7 @@ describe("runnel.uv", function()
   end)
 
   describe("connect", function()
-    it("tells why it cannot", function()
+    it("reports why it cannot", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       conns:close()
       rn.run()
