@@ -22,7 +22,8 @@ end
 
 local function text(message)
   if message == nil then return "" end
-  message = (type(message) == "string" and message or pretty.write(message)):gsub("\n+$", ""):gsub("\n", "\n  ")
+  message = type(message) == "string" and message or pretty.write(message)
+  message = message:gsub("^scripts/busted.lua:%d+: ", ""):gsub("\n+$", ""):gsub("\n", "\n  ")
   return "\n  " .. message
 end
 

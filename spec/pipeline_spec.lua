@@ -443,7 +443,8 @@ for variant, pipeline_async in pairs(variants) do
       end))
 
       for _, with in ipairs { "with", "without" } do
-        it("that calls coroutine.yield is an error of that job alone, reported once, " .. with .. " ex_handler", function()
+        local name = "that calls coroutine.yield is an error of that job alone, reported once, %s ex_handler"
+        it(name:format(with), function()
           sim.each_seed(10, function()
             local told = 0
             local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)

@@ -296,7 +296,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
-      it("reports to on_error the error of its source, which comes after that of a job, or after the closing", stage.sim(
+      it("reports to on_error the error of its source, which comes after a job's or after the closing", stage.sim(
         function()
           for _, how in ipairs { "a job raises", "the results are closed" } do
             local results = pmap(2, function()
