@@ -4,9 +4,9 @@
 #include <lauxlib.h>
 
 /* Leaves with what is broken unless the condition holds. */
-#define MUST(condition, what) \
-  do { \
-    if (!(condition)) return what; \
+#define MUST(condition, what)                                                                                          \
+  do {                                                                                                                 \
+    if (!(condition)) return what;                                                                                     \
   } while (0)
 
 /* Pushes a user value of the scheduler, which is at index `at`. */
