@@ -1,7 +1,7 @@
 ---alt: alts with a function for each operation.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
 local alts_index = core.alts_index
 ---@class runnel.alt

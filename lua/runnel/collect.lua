@@ -1,9 +1,9 @@
 ---Between channels and lists: into, reduce, transduce, onto_chan, to_chan.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local chan, is_reduced = core.chan, core.is_reduced
 local take, put = core.moving.take, core.moving.put

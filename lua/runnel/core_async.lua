@@ -13,8 +13,8 @@ if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 
 local rn = require "runnel"
 local core = require "runnel.core"
-local check = require "runnel.check"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
 
 local methods = core.methods
 

@@ -9,9 +9,9 @@
 ---others is the solo mode: "mute" or "pause".
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
 

@@ -7,9 +7,9 @@
 ---slow a buffer, so that they do not hold up the others. Values that come while there is no tap are dropped.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local chan, alts, yield, offer_each = core.chan, core.moving.alts, core.yield, core.offer_each
 local take, offer = core.methods.take, core.methods.offer

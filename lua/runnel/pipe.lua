@@ -1,9 +1,9 @@
 ---From channels to a channel: pipe, merge.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local poll, alts, yield = core.moving.poll, core.moving.alts, core.yield
 local offer = core.methods.offer

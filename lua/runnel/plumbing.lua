@@ -1,9 +1,9 @@
 ---Parts that connect channels: split, map, take, multiplex, broadcast.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 local pipe = require "runnel.pipe"
 

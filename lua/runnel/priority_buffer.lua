@@ -1,6 +1,6 @@
 ---priority_buffer: a buffer policy that gives the least value first, a binary heap.
 
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
 local PriorityBuffer = {}
 PriorityBuffer.__index = PriorityBuffer

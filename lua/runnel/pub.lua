@@ -8,9 +8,9 @@
 ---topics go at their own pace. Values without a subscriber are dropped.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 
 local take = core.moving.take

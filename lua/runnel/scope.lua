@@ -11,7 +11,7 @@
 ---waiting.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 local timed_out = require "runnel.timed_out"
 
 -- What the scope raises if the guard is closed without an error. The go block's own error, if any, is reported.

@@ -10,7 +10,7 @@
 ---numbers of its own: what was under way outside it waits until it is over, and what it leaves behind is dropped.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
 ---@class runnel.sim
 local sim = {}

@@ -13,7 +13,7 @@
 ---of that step: the value is lost, and the next one finds everything in order.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
 local reduced, is_reduced = core.reduced, core.is_reduced
 local select = select

@@ -10,7 +10,7 @@
 ---Copas, such as its sockets, is for its threads only. Before version 2, Copas cannot tell that it has nothing left to
 ---do, and so rn.run() does not end.
 
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local copas = need("copas", "Debian's lua-copas, LuaRocks' copas")
 
 -- LuaSocket goes on waiting when a signal such as Ctrl-C comes, hence no wait is longer.

@@ -13,7 +13,7 @@
 ---cqueues, such as its sockets, is for its threads only. Their errors go to rn.on_error.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local cqueues = need("cqueues", "Debian's lua-cqueues, LuaRocks' cqueues")
 
 ---@class runnel.driver.cqueues: runnel.Driver

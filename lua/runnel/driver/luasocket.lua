@@ -12,7 +12,7 @@
 ---wait for a socket and a timeout, or another channel.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local socket = need("socket", "Debian's lua-socket, LuaRocks' luasocket")
 
 -- LuaSocket goes on waiting when a signal such as Ctrl-C comes, hence no wait is longer.

@@ -13,7 +13,7 @@
 ---Meanwhile the driver does nothing.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 
 ---@class runnel.driver.luv: runnel.Driver

@@ -1,7 +1,7 @@
 ---Checks the table that is passed to uv.spawn and uv.run: a command, its arguments and options.
 
 local core = require "runnel.core"
-local loop = require "runnel.uv.loop"
+local loop = require "runnel.internal.uv.loop"
 
 local find, math_type = string.find, math.type
 

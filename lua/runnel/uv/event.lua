@@ -1,8 +1,8 @@
 ---What happens now and then, as channels: signals, changes of files, the passing of time.
 
 local core = require "runnel.core"
-local guard = require "runnel.guard"
-local loop = require "runnel.uv.loop"
+local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 local chan, offer = core.chan, core.methods.offer

@@ -1,12 +1,12 @@
 ---Files, and whatever else has a path or a descriptor: read and written through channels.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local descriptor = require "runnel.uv.descriptor"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv = loop.uv

@@ -1,10 +1,10 @@
 ---uv.follow: the lines of a file that grows, such as a log, like `tail -F`.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local descriptor = require "runnel.uv.descriptor"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 

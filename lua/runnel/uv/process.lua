@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local command = require "runnel.uv.command"
-local loop = require "runnel.uv.loop"
+local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv, math_type = loop.uv, math.type

@@ -1,8 +1,8 @@
 ---Names of hosts to addresses.
 
 local core = require "runnel.core"
-local guard = require "runnel.guard"
-local loop = require "runnel.uv.loop"
+local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 

@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local command = require "runnel.uv.command"
-local loop = require "runnel.uv.loop"
+local loop = require "runnel.internal.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
 local alts_index = core.alts_index

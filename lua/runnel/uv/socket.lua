@@ -1,8 +1,8 @@
 ---Sockets: TCP and Unix, from both ends.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local loop = require "runnel.internal.uv.loop"
 local resolve = require "runnel.uv.resolve"
 local stream = require "runnel.uv.stream"
 

@@ -4,10 +4,10 @@
 ---and its channel alive; while it does not, they are collected once nobody else has them, and the handle is closed.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local guard = require "runnel.guard"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
 
 local chan, turn, alts, on_close = core.chan, core.moving.turn, core.moving.alts, core.on_close
 local offer = core.methods.offer

@@ -2,7 +2,7 @@
 ---the go block is cancelled: an error of a channel (a buffer policy that raises) must not stop the go block.
 
 local core = require "runnel.core"
-local guard = require "runnel.guard"
+local guard = require "runnel.internal.guard"
 
 local poll, alts, is_cancelled = core.moving.poll, core.moving.alts, core.moving.is_cancelled
 local offer, pass_on = core.methods.offer, core.pass_on

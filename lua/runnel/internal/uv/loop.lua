@@ -1,7 +1,7 @@
 ---What all of runnel.uv stands on: luv, its loop as the scheduler's driver, and the closing of handles.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
 

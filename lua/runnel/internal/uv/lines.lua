@@ -1,8 +1,8 @@
 ---Chunks of text into lines.
 
 local core = require "runnel.core"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local find, sub, concat = string.find, string.sub, table.concat
 local alts, offer_lines = core.moving.alts, core.offer_lines

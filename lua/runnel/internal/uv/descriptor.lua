@@ -1,7 +1,7 @@
 ---File descriptors: opened and used without blocking the loop, and closed when nobody has them any more.
 
 local core = require "runnel.core"
-local loop = require "runnel.uv.loop"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 
