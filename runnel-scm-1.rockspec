@@ -54,6 +54,7 @@ build = {
       libraries = { "pthread" },
     },
     ["runnel"] = "lua/runnel.lua",
+    ["runnel.all"] = "lua/runnel/all.lua",
     ["runnel.alt"] = "lua/runnel/alt.lua",
     ["runnel.collect"] = "lua/runnel/collect.lua",
     ["runnel.core_async"] = "lua/runnel/core_async.lua",
