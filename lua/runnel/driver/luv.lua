@@ -21,7 +21,7 @@ local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = { luv = true }
 
 local FAR = 1 << 40 -- ms
-local loop_mode = uv.loop_mode or function() end -- old versions of luv lack it
+local loop_mode = uv.loop_mode or function() end -- luv before 1.40 lacks it
 local keeper -- a timer, active in run only
 local function nothing() end
 

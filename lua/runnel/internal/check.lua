@@ -9,6 +9,13 @@ local CALLER = 3
 
 local function article(value) return value == nil and "nothing" or "a " .. type(value) end
 
+---A value in a message: strings in quotes.
+---@return string
+function check.describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+
 ---A channel.
 ---@param what string the function and argument, as in "pipe: from"
 function check.chan(value, what)

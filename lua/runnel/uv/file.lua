@@ -16,7 +16,7 @@ local O = uv.constants
 local SIZE = 64 * 1024
 
 local function check_place(where, what)
-  if type(where) == "string" or math.type(where) == "integer" and where >= 0 then return end
+  if type(where) == "string" or descriptor.is_descriptor(where) then return end
   local got = where == nil and "nothing" or type(where) == "number" and tostring(where) or "a " .. type(where)
   error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
 end

@@ -1,11 +1,15 @@
 ---Processes: their input and output as channels, their end as a promise.
 
 local core = require "runnel.core"
-local command = require "runnel.uv.command"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
-local uv, math_type = loop.uv, math.type
+local uv, find = loop.uv, string.find
+local describe, is_descriptor = check.describe, descriptor.is_descriptor
+
+local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- ms from SIGTERM to SIGKILL
@@ -46,7 +50,103 @@ local running = setmetatable({}, { __mode = "v" })
 local Process = {}
 Process.__name = "runnel.uv.process"
 
--- ---- plumbing ----
+-- ---- options ----
+
+local function complain(text, ...) error(text:format(...), 0) end
+
+-- The command's arguments.
+local function words_of(options)
+  if type(options) ~= "table" then
+    complain('a table with the command and its arguments expected, as in uv.spawn { "ls", "-l" }, got %s',
+      describe(options))
+  end
+  if type(options[1]) ~= "string" or options[1] == "" then
+    complain("the name of a command expected in front, got %s", describe(options[1]))
+  end
+  local args = {}
+  for i = 1, #options do
+    local word = options[i]
+    local kind = type(word)
+    if kind == "number" then
+      word = tostring(word)
+    elseif kind ~= "string" then
+      complain("argument %d: a string expected, got %s", i - 1, describe(word))
+    elseif find(word, "\0", 1, true) then
+      complain("argument %d has a zero byte", i - 1)
+    end
+    if i > 1 then args[i - 1] = word end
+  end
+  return args
+end
+
+local function check_stdin(value)
+  if value ~= nil and type(value) ~= "boolean" and not is_descriptor(value) and not core.is_chan(value) then
+    complain("stdin: a channel, true for a new one, false for none, or a file descriptor expected, got %s",
+      describe(value))
+  end
+end
+
+local function check_output(name, value, same)
+  if value == nil or value == false or value == "lines" or value == "chunks" or value == same then return end
+  if is_descriptor(value) then return end
+  complain('%s: "chunks", "lines", %sfalse for none, or a file descriptor expected, got %s', name,
+    same and '"stdout" for the same, ' or "", describe(value))
+end
+
+-- `args` are what follows the command, so that its keys and the number after them are those of the words.
+local function check_options(options, args)
+  local n = #args + 1
+  for key in next, options do
+    if not (OPTIONS[key] or args[key] or key == n) then
+      complain("there is no option %s", describe(key))
+    end
+  end
+  check_stdin(options.stdin)
+  check_output("stdout", options.stdout)
+  check_output("stderr", options.stderr, "stdout")
+  if options.cwd ~= nil and type(options.cwd) ~= "string" then
+    complain("cwd: a path expected, got %s", describe(options.cwd))
+  end
+  if options.env ~= nil and type(options.env) ~= "table" then
+    complain("env: a table of names and values expected, got %s", describe(options.env))
+  end
+  if options.detached ~= nil and type(options.detached) ~= "boolean" then
+    complain("detached: true or false expected, got %s", describe(options.detached))
+  end
+  local grace = options.grace
+  if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
+    complain("grace: a number of ms expected, got %s", describe(grace))
+  end
+end
+
+-- The environment as luv wants it: ours, with changes.
+local function environment(changes)
+  local env = uv.os_environ()
+  for name, value in pairs(changes) do
+    if type(name) ~= "string" or name == "" or name:find("[=\0]") then
+      complain("env: the name of a variable expected, got %s", describe(name))
+    end
+    if value ~= false and type(value) ~= "string" and type(value) ~= "number" then
+      complain("env: %s: a string expected, or false to leave it out, got %s", name, describe(value))
+    end
+    env[name] = value or nil
+  end
+  local list = {}
+  for name, value in pairs(env) do list[#list + 1] = name .. "=" .. value end
+  return list
+end
+
+-- Checks the argument of spawn; returns the options for luv. Raises without a position and without the function's name.
+local function options_for_luv(options)
+  local args = words_of(options)
+  check_options(options, args)
+  return {
+    args = args, stdio = nil, cwd = options.cwd, detached = options.detached and true or nil,
+    env = options.env and environment(options.env),
+  }
+end
+
+-- ---- input and output ----
 
 -- Makes a pipe for a descriptor of the process. Returns its end, and ours as a stream; or nothing and an error.
 ---@return integer? fd
@@ -69,7 +169,7 @@ local function pipe_for(name, what)
 end
 
 local function wants_channel(option)
-  return option ~= false and option ~= "stdout" and math_type(option) ~= "integer"
+  return option ~= false and option ~= "stdout" and not is_descriptor(option)
 end
 
 -- The descriptors of the process, those of its streams being ends of pipes, and an error if there is one.
@@ -227,7 +327,7 @@ end
 ---@return runnel.uv.Process
 ---Where it cannot be started, `exit` and the other channels are closed with the error.
 local function spawn(options)
-  local valid, for_luv = pcall(command.parse, options)
+  local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
   loop.check_time "spawn"
   local file = options[1]

@@ -1,12 +1,13 @@
 ---uv.run: starts a process, writes its input, reads its output and waits until it ends, in one call.
 
 local core = require "runnel.core"
-local command = require "runnel.uv.command"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
 local alts_index = core.alts_index
-local describe, is_descriptor = command.describe, command.is_descriptor
+local describe, is_descriptor = check.describe, descriptor.is_descriptor
 local PRIORITY = { priority = true }
 
 -- The options that spawn does not have.

@@ -2,8 +2,8 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
-local resolve = require "runnel.uv.resolve"
 local stream = require "runnel.uv.stream"
 
 local uv = loop.uv
@@ -69,11 +69,28 @@ local function explain(err, host, port)
   return loop.message(err, port and host .. ":" .. port or host)
 end
 
+-- The addresses of a host, at least one, by the system's resolver; or nil and an error. Parks.
+---@return string[]?
+---@return string?
+local function look_up(host)
+  local answers, err, found = core.chan(1), nil, nil
+  local req, problem, name = uv.getaddrinfo(host, nil, { socktype = "stream" }, function(e, list)
+    err, found = e, list
+    answers:offer(true)
+  end)
+  if not req then return nil, loop.message(name or problem, host) end
+  answers:take()
+  if err then return nil, loop.message(err, host) end
+  local addresses = {}
+  for i, entry in ipairs(found) do addresses[i] = entry.addr end
+  return addresses
+end
+
 local function is_address(host) return host:find "^[%d.]+$" ~= nil or host:find(":", 1, true) ~= nil end
 
 local function addresses_of(host)
   if is_address(host) then return { host } end
-  return resolve.addresses(host)
+  return look_up(host)
 end
 
 -- libuv would cut it off.
@@ -268,6 +285,27 @@ function socket.listen(host, port, opts)
   return ch, nil, err
 end
 
-socket.resolve = resolve.resolve
+-- ---- resolve ----
+
+local function resolve_into(out, host)
+  local addresses, err = look_up(host)
+  for _, address in ipairs(addresses or {}) do
+    if not out:put(address) then return end
+  end
+  out:close(err)
+end
+
+---The addresses of a host, as a channel of strings, best first.
+---@param host string a name or an address
+---@return runnel.Channel<string> addresses closes after the last, or with an error
+function socket.resolve(host)
+  if type(host) ~= "string" then
+    error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)
+  end
+  loop.check_time "resolve"
+  local out = core.chan()
+  guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
+  return out
+end
 
 return socket

@@ -61,6 +61,10 @@ end
 
 local descriptor = {}
 
+---Whether a value may be a file descriptor.
+---@return boolean
+function descriptor.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+
 ---Opens a path, or wraps a descriptor that is open.
 ---@param where string|integer
 ---@param flags integer for a path: how
