@@ -34,10 +34,10 @@ for _, name in ipairs { "alt", "collect", "pipe", "pipeline" } do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end
 
----Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
----state is, with its finalizers.
----@param code? integer|boolean the exit status; true is 0. The default is 0, or 1 if an error was written to stderr
----because nobody took it
+---Ends the program at once, from the main program or a go block. Go blocks that have not ended are dropped without
+---closing their `<close>` variables. Then the Lua state closes, and finalizers run.
+---@param code? integer|boolean the exit status; true means 0. The default is 0, or 1 if an error that nobody took was
+---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)

@@ -338,7 +338,7 @@ describe("mix", function()
       end)
       raises("^admix: channel: a channel expected, got a string", function() m:admix "a"
       end)
-      raises("^admix: the mix would take what it has put", function() m:admix(out)
+      raises("^admix: the mix would take what it puts", function() m:admix(out)
       end)
       raises("^unmix: a mix expected, got nothing", function() rn.unmix()
       end)
@@ -352,7 +352,7 @@ describe("mix", function()
       end)
       raises("^toggle: a table of states by channel expected; a key is a number", function() m:toggle { a }
       end)
-      raises("^toggle: the mix would take what it has put", function() m:toggle { [out] = {} }
+      raises("^toggle: the mix would take what it puts", function() m:toggle { [out] = {} }
       end)
       raises("^toggle: the state of chan: #%d+.* is a string; write { mute =", function() m:toggle { [a] = "mute" }
       end)
