@@ -300,7 +300,7 @@ describe("uv.spawn", function()
     local _, reason = p.stdout:take()
     assert.equal("end\n", text:sub(-4))
     assert.is_true(#text >= 65536 and #text < 1000000)
-    assert.equal(3000004 - #text .. " bytes of stdout were dropped, since nobody had asked for it", reason)
+    assert.equal(3000004 - #text .. " bytes of stdout were dropped, because nobody had asked for it", reason)
     assert.equal("small\n", all(p.stderr))
   end)
 

@@ -29,8 +29,8 @@ local function ensure_reduced(acc)
   return reduced(acc)
 end
 
--- Every stage repeats the lines that tell a step from the other two calls. A common constructor of stages would cost one
--- more call: 8 % of the instructions of a message through a channel with one stage, 18 % with three.
+-- Every stage repeats the lines that tell a step from the other two calls. A common constructor of stages would cost
+-- one more call: 8 % of the instructions of a message through a channel with one stage, 18 % with three.
 
 -- Completes a stage that has held back a value. If adding it raises, the later stages still complete.
 local function finish(rf, acc, rest)
