@@ -15,7 +15,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 
-local reduced, is_reduced = core.reduced, core.is_reduced
+local reduced, is_reduced, is_callable = core.reduced, core.is_reduced, check.is_callable
 local select = select
 
 ---@class runnel.xf
@@ -124,15 +124,9 @@ end
 
 -- ---- several values for one ----
 
-local function callable(value)
-  if type(value) == "function" then return true end
-  local meta = getmetatable(value)
-  return type(meta) == "table" and meta.__call ~= nil
-end
-
 -- Adds the elements of a list, or the values of an iterator function, until the accumulator is reduced.
 local function add_all(rf, acc, source)
-  if callable(source) then
+  if is_callable(source) then
     for v in source do
       acc = rf(acc, v)
       if is_reduced(acc) then return acc end
@@ -392,7 +386,7 @@ function xf.comp(...)
   return function(rf)
     for i = n, 1, -1 do
       rf = stages[i](rf)
-      if not callable(rf) then
+      if not is_callable(rf) then
         error(("xf.comp: transducer %d returned a %s instead of a reducing function"):format(i, type(rf)), 0)
       end
     end

@@ -23,22 +23,27 @@ function check.chan(value, what)
   if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value), CALLER) end
 end
 
+---Whether a value is a function, or an object with `__call`.
+---@return boolean
+function check.is_callable(value)
+  if type(value) == "function" then return true end
+  local meta = getmetatable(value)
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
+local is_callable = check.is_callable
+
 ---A function, or an object with `__call`.
 function check.callable(value, what)
-  if type(value) == "function" then return end
-  local meta = getmetatable(value)
-  if type(meta) ~= "table" or not meta.__call then
+  if type(value) ~= "function" and not is_callable(value) then
     error(what .. ": a function expected, got " .. article(value), CALLER)
   end
 end
 
 ---The same, or nil.
 function check.callable_or_nil(value, what)
-  if value ~= nil and type(value) ~= "function" then
-    local meta = getmetatable(value)
-    if type(meta) ~= "table" or not meta.__call then
-      error(what .. ": a function or nil expected, got " .. article(value), CALLER)
-    end
+  if value ~= nil and not is_callable(value) then
+    error(what .. ": a function or nil expected, got " .. article(value), CALLER)
   end
 end
 
@@ -48,6 +53,12 @@ function check.close(value, what)
   if value ~= nil and type(value) ~= "boolean" then
     error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)
   end
+end
+
+---A string.
+---@param expected string what the message calls it, as in "a path"
+function check.string(value, expected, what)
+  if type(value) ~= "string" then error(("%s: %s expected, got %s"):format(what, expected, article(value)), CALLER) end
 end
 
 ---An integer of at least `least`.

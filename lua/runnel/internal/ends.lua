@@ -2,6 +2,7 @@
 ---channel raises (because its buffer policy did) does not end the go block; only its cancellation does.
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 
 local poll, alts, is_cancelled = core.moving.poll, core.moving.alts, core.moving.is_cancelled
@@ -10,16 +11,11 @@ local PRIORITY = { priority = true }
 
 local ends = {}
 
-local function is_callable(value)
-  local meta = getmetatable(value)
-  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
-end
-
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list (up to its first nil), or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
 function ends.iterator(source)
-  if is_callable(source) then return source end
+  if check.is_callable(source) then return source end
   if type(source) ~= "table" then return nil end
   local i = 0
   return function()

@@ -1,6 +1,7 @@
 ---Events as channels: signals, changes of files, ticks.
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
 
@@ -109,9 +110,7 @@ end
 ---@param path string
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
 function event.watch(path)
-  if type(path) ~= "string" then
-    error("watch: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
-  end
+  check.string(path, "a path", "watch")
   loop.check_time "watch"
   local ch, handle = chan(), uv.new_fs_event()
   close_with(ch, handle)

@@ -170,9 +170,7 @@ local follow = {}
 ---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, or is
 ---not a regular file. Close it to stop following.
 function follow.follow(path, opts)
-  if type(path) ~= "string" then
-    error("follow: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
-  end
+  check.string(path, "a path", "follow")
   check.options(opts, { last = true }, "follow")
   local last = opts and opts.last
   if last ~= nil then check.integer(last, 0, "follow: last") end

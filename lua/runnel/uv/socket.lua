@@ -300,9 +300,7 @@ end
 ---@param host string a name or an address
 ---@return runnel.Channel<string> addresses closes after the last, or with an error
 function socket.resolve(host)
-  if type(host) ~= "string" then
-    error("resolve: the name of a host expected, got " .. (host == nil and "nothing" or "a " .. type(host)), 2)
-  end
+  check.string(host, "the name of a host", "resolve")
   loop.check_time "resolve"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
