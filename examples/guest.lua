@@ -6,7 +6,7 @@
 -- block, a sleeping one and a timer of luv share the time; the program prints how often each ran.
 
 local rn = require "runnel"
-local uv = require "runnel.need"("luv", "Debian's lua-luv, LuaRocks' luv")
+local uv = require "luv"
 
 local USAGE = "usage: lua5.4 examples/guest.lua [MS]\n  MS: for how long, a whole number from 1\n"
 if arg[1] == "--help" then

@@ -4,9 +4,9 @@
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, take = core.chan, internal.moving.take

@@ -5,9 +5,9 @@
 ---shows only the user's own code.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
 local internal = core.internal
 

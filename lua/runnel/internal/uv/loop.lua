@@ -1,27 +1,29 @@
----What all of runnel.uv stands on: luv, its loop as the scheduler's driver, and the closing of handles.
+---What all modules of runnel.uv need: luv, its loop as the scheduler's driver, and a safe way to close handles.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
 
 ---@class runnel.uv.loop
 ---@field uv any luv
----@field over boolean the Lua state is closing
+---@field over boolean the Lua state is closing: callbacks must do nothing
 local loop = { over = false }
 
--- Requiring this installs the driver, unless one is set that runs luv's loop: it has a field `luv` that is true.
+-- Requiring this module sets the driver, unless a driver is set that runs luv's loop and says so with the field
+-- `luv = true`.
 local previous = core.driver(driver)
 if previous then
   core.driver(previous)
   if not previous.luv then
     error("runnel.uv: a driver is set that does not run luv's loop; call rn.driver(nil) before, or let its wait(ms) "
-      .. "run luv's loop as well and say so with a field luv = true", 0)
+      .. "run luv's loop as well and set its field luv = true", 0)
   end
 end
 
----In a simulation, where no event of the loop comes, raises at the line that called the caller of this function.
----@param what string the function
+---Raises an error if a simulation is running, in which no events of the loop arrive. The error is raised at the line
+---that called the caller of this function.
+---@param what string the name of that caller
 function loop.check_time(what)
   if core.internal.is_simulation() then
     error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
@@ -31,18 +33,19 @@ end
 
 -- ---- closing handles ----
 
--- luv frees the memory of a handle that is being closed when the Lua state closes, although libuv will still use it. So
--- a handle is only ever closed within a turn of the loop, at whose end it is gone: `doomed` are those that wait for it.
-local doomed, closing = {}, {} -- closing: those that a turn is at work on, or none
-local settled = {} -- channels to close when they are
-local due = false -- whether the sweeper runs
--- Not a timer, of which some run after the turn's end. Made now, since finalizers want it when the state closes.
+-- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
+-- So a handle is closed only within a turn of the loop: at the end of that turn libuv is done with it.
+local to_close, closing = {}, {} -- the handles that wait for that turn; those that the current turn closes
+local settled = {} -- channels to close when those handles are closed
+local due = false -- whether the sweeper is active
+-- It is not a timer, because some timers run after the end of a turn. It is made now, because finalizers use it when
+-- the Lua state closes.
 local sweeper = uv.new_idle()
 
 local function sweep()
   sweeper:stop()
   due = false
-  doomed, closing = closing, doomed
+  to_close, closing = closing, to_close
   for i = 1, #closing do
     local handle = closing[i]
     closing[i] = nil
@@ -61,33 +64,34 @@ local function in_next_turn()
   sweeper:start(sweep)
 end
 
----Closes a handle in the loop's next turn. To be called once; nothing else may be done with the handle.
+---Closes a handle in the loop's next turn. To be called once for a handle, which must not be used afterwards.
 ---@param handle userdata
 function loop.close(handle)
-  doomed[#doomed + 1] = handle
+  to_close[#to_close + 1] = handle
   in_next_turn()
 end
 
 ---Parks until all handles for which loop.close has been called are closed.
 function loop.settle()
-  core.yield() -- to those who close a handle because a channel has been closed
-  if #doomed == 0 then return end
+  core.yield() -- lets callbacks run that close a handle because a channel has closed
+  if #to_close == 0 then return end
   local ch = core.chan()
   settled[#settled + 1] = ch
   in_next_turn()
   ch:take()
 end
 
--- Where luv closes a handle by itself, as when a process cannot be started, the loop has to have its turn before the
--- Lua state closes. Finalizers run last made, first run: so this one, made after the handle, runs before the handle's.
--- Callbacks must do nothing then, since their handles may be gone: `over`.
+-- When luv closes a handle by itself, because a process cannot be started, for example, the loop must have a turn
+-- before the Lua state closes. Finalizers run in the reverse order of creation, so that this one, made after the
+-- handle, runs before the handle's. Callbacks must do nothing in that turn, because their handles may be freed already;
+-- hence `over`.
 local Turn = { __gc = function(self)
   if not self.due then return end
   loop.over = true
   uv.run "nowait"
 end }
 
----Calls a function after the loop's next turn has begun, at whose end all is gone that is being closed.
+---Calls a function in the loop's next turn, at the end of which all handles that are being closed now are freed.
 ---@param f fun()
 function loop.after_turn(f)
   local turn = setmetatable({ due = true }, Turn)
@@ -104,8 +108,8 @@ end
 
 local sigpipe
 
----Makes writing to what nobody reads an error instead of the program's end. It lasts for the rest of the program, so
----that it is called only where something is going to be written to a socket or pipe.
+---Lets a write to a pipe or socket without a reader fail, instead of killing the program by SIGPIPE. This holds for the
+---rest of the program, so it is called only when the program makes a stream.
 function loop.ignore_sigpipe()
   if sigpipe and not sigpipe:is_closing() then return end
   sigpipe = uv.new_signal()
@@ -115,7 +119,7 @@ end
 
 -- ---- errors ----
 
--- What luv's callbacks tell of an error is its name alone.
+-- Callbacks of luv get only the name of an error.
 local MESSAGES = {
   EADDRINUSE = "address already in use", ECANCELED = "operation canceled", ECONNABORTED = "connection aborted",
   ECONNREFUSED = "connection refused", ECONNRESET = "connection reset by peer", EHOSTUNREACH = "host is unreachable",
@@ -127,7 +131,7 @@ local MESSAGES = {
   EAI_FAIL = "permanent failure", EAI_FAMILY = "address family not supported", EAI_SERVICE = "service not available",
 }
 
----A message for an error of luv's.
+---Makes a message for an error of luv.
 ---@param err string its name, or its name and message
 ---@param what? string what failed: a path, an address, a command
 ---@return string

@@ -1,8 +1,8 @@
----Chunks of text into lines.
+---Splits chunks of text into lines.
 
 local core = require "runnel.core"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local find, sub, concat = string.find, string.sub, table.concat
 local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
@@ -10,15 +10,15 @@ local PRIORITY = { priority = true }
 
 local lines = {}
 
--- So many lines wait for whoever takes them. It makes a line cheap: there is one switch between go blocks for all.
-local AHEAD = 128
+-- How many lines a channel of lines buffers, so that one switch between go blocks serves many lines.
+local BUFFERED = 128
 
----A channel for lines.
+---Makes a channel for lines.
 ---@return runnel.Channel<string>
-function lines.chan() return core.chan(AHEAD) end
+function lines.chan() return core.chan(BUFFERED) end
 
--- Makes a function that puts a line and returns whether it was accepted. When the channel closes, also a waiting put
--- returns false, so that no go block and no descriptor is left behind.
+-- Makes a function that puts a line and returns whether it was accepted. If the channel closes while the put waits, the
+-- function returns false, so that the go block can end and its descriptor is closed.
 local function putter(out)
   local put = { out }
   local ops = { out:done(), put }
@@ -28,13 +28,13 @@ local function putter(out)
   end
 end
 
----A function that puts the lines of chunks on a channel, without their newlines. Called with nil it puts what is left,
----a last line without one. It parks, and returns false once the channel is closed.
+---Makes a function that is called with each chunk and puts its lines on a channel, without their newlines. Called with
+---nil, it puts the rest, a last line that had no newline. It parks, and returns false once the channel is closed.
 ---@param out runnel.Channel<string>
 ---@return fun(chunk: string?): boolean
 function lines.splitter(out)
   local put = putter(out)
-  local parts, n = {}, 0 -- of a line that goes on in the next chunk
+  local parts, n = {}, 0 -- the parts of a line that continues in the next chunk
   return function(chunk)
     if chunk == nil then return n == 0 or put(concat(parts, "", 1, n)) end
     local from, to = 1, find(chunk, "\n", 1, true)
@@ -59,11 +59,11 @@ function lines.splitter(out)
       n = n + 1
       parts[n] = sub(chunk, from)
     end
-    return not out:closed() -- a line without end must not go on for ever
+    return not out:closed() -- so that an endless line stops, too
   end
 end
 
----Puts the lines of a channel of chunks on another one, until either closes, and with it the other.
+---Puts the lines of a channel of chunks on another channel, until either of the two closes; then closes the other one.
 ---@param chunks runnel.Channel<string>
 ---@param out runnel.Channel<string>
 function lines.split(chunks, out)
@@ -81,7 +81,7 @@ local function close_both(pair, reason)
   guard.close(pair[1])
 end
 
----The lines of a channel of chunks. Closing the one closes the other.
+---Makes a channel of the lines of a channel of chunks. Closing either of the two closes the other.
 ---@param chunks runnel.Channel<string>
 ---@return runnel.Channel<string>
 function lines.of(chunks)

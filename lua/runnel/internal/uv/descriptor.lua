@@ -1,22 +1,22 @@
----File descriptors: opened and used without blocking the loop, and closed when nobody has them any more.
+---File descriptors, which are opened and used without blocking the loop, and closed when they are collected.
 
 local core = require "runnel.core"
-local loop = require "runnel.uv.loop"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 
--- ms between two attempts to open a named pipe for writing that nobody reads yet
+-- ms between two attempts to open a named pipe for writing while it has no reader
 local RETRY = 20
 
 ---@class runnel.uv.Descriptor
----@field fd? integer nil when it is closed
+---@field fd? integer nil once it is closed
 ---@field name string for messages
----@field begin fun(f: function, ...: any) begins an asynchronous call of luv's, of which there may be one at a time
----@field finish fun(): string?, any parks until it is done; its error, if there is one, and its result
+---@field begin fun(f: function, ...: any) begins an asynchronous call of luv; only one at a time
+---@field finish fun(): string?, any parks until that call is done; returns its error, if there is one, and its result
 local Descriptor = {}
 Descriptor.__index = Descriptor
 
--- Standard input, output and error belong to all, and are never closed.
+-- Standard input, output and error belong to the whole program, so they are never closed.
 local function close(self)
   if self.fd and self.fd > 2 then uv.fs_close(self.fd) end
   self.fd = nil
@@ -27,7 +27,7 @@ Descriptor.__close, Descriptor.__gc = close, close
 local function new(name, fd)
   local self = setmetatable({ name = name, fd = fd }, Descriptor)
   local answers, err, result = core.chan(1), nil, nil
-  -- Holds `self`, which must not be collected, and with it closed, while luv is at work on it.
+  -- Refers to `self`: it must not be collected, and closed, while luv uses it.
   local function on_answer(e, r)
     err, result = e and loop.message(e, self.name), r
     answers:offer(true)
@@ -45,13 +45,13 @@ local function new(name, fd)
   return self
 end
 
----An asynchronous call from beginning to end.
+---Makes an asynchronous call and parks until it is done.
 function Descriptor:call(f, ...)
   self.begin(f, ...)
   return self.finish()
 end
 
----Gives the descriptor away, together with the duty to close it.
+---Returns the descriptor, which the caller must close from now on.
 ---@return integer fd
 function Descriptor:give()
   local fd = self.fd
@@ -61,9 +61,13 @@ end
 
 local descriptor = {}
 
+---Whether a value may be a file descriptor.
+---@return boolean
+function descriptor.is_descriptor(value) return math.type(value) == "integer" and value >= 0 end
+
 ---Opens a path, or wraps a descriptor that is open.
 ---@param where string|integer
----@param flags integer for a path: how
+---@param flags integer how to open a path
 ---@return runnel.uv.Descriptor? d
 ---@return string? err
 function descriptor.open(where, flags)

@@ -1,13 +1,21 @@
----Checks of arguments for the functions written in Lua. Each raises at the line that called the function which checks.
+---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
+---whose argument is wrong.
 
 local core = require "runnel.core"
 
 local check = {}
 
--- 1 is the check, 2 the function of runnel that calls it, 3 the caller's line.
+-- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
 local CALLER = 3
 
 local function article(value) return value == nil and "nothing" or "a " .. type(value) end
+
+---A value as text for a message, strings in quotes.
+---@return string
+function check.describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
 
 ---A channel.
 ---@param what string the function and argument, as in "pipe: from"
@@ -15,30 +23,42 @@ function check.chan(value, what)
   if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value), CALLER) end
 end
 
----Something that can be called.
-function check.callable(value, what)
-  if type(value) == "function" then return end
+---Whether a value is a function, or an object with `__call`.
+---@return boolean
+function check.is_callable(value)
+  if type(value) == "function" then return true end
   local meta = getmetatable(value)
-  if type(meta) ~= "table" or not meta.__call then
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
+local is_callable = check.is_callable
+
+---A function, or an object with `__call`.
+function check.callable(value, what)
+  if type(value) ~= "function" and not is_callable(value) then
     error(what .. ": a function expected, got " .. article(value), CALLER)
   end
 end
 
----Something that can be called, or nil.
+---The same, or nil.
 function check.callable_or_nil(value, what)
-  if value ~= nil and type(value) ~= "function" then
-    local meta = getmetatable(value)
-    if type(meta) ~= "table" or not meta.__call then
-      error(what .. ": a function or nil expected, got " .. article(value), CALLER)
-    end
+  if value ~= nil and not is_callable(value) then
+    error(what .. ": a function or nil expected, got " .. article(value), CALLER)
   end
 end
 
----Checks a `close` argument: true, false or nil. A table of options in its place would otherwise go unnoticed.
+---A `close` argument: true, false or nil. Anything else may be an argument in the wrong place, such as a table of
+---options.
 function check.close(value, what)
   if value ~= nil and type(value) ~= "boolean" then
     error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)
   end
+end
+
+---A string.
+---@param expected string what the message calls it, as in "a path"
+function check.string(value, expected, what)
+  if type(value) ~= "string" then error(("%s: %s expected, got %s"):format(what, expected, article(value)), CALLER) end
 end
 
 ---An integer of at least `least`.
@@ -64,7 +84,7 @@ function check.chans(value, what)
 end
 
 ---A table of options with known names, or nil.
----@param known table<string, boolean> the names that there are
+---@param known table<string, boolean> the valid names
 function check.options(value, known, what)
   if value == nil then return end
   if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
@@ -78,20 +98,20 @@ function check.value(value, what)
   if value == nil then error(what .. ": a value other than nil expected", CALLER) end
 end
 
----What can be a key of a table.
+---A value that can be a key of a table.
 function check.key(value, what)
   if value == nil then error(what .. ": a value other than nil expected", CALLER) end
-  if value ~= value then error(what .. ": not a number (nan) is equal to nothing, not even to itself", CALLER) end
+  if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
 end
 
----An object of the library's own.
+---An object of the library.
 ---@param class table its metatable
----@param kind string how its kind is called, as in "a mult"
+---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
   if getmetatable(value) ~= class then error(("%s: %s expected, got %s"):format(what, kind, article(value)), CALLER) end
 end
 
----Makes a channel with a buffer that the caller has given.
+---Makes a channel with a buffer that the user passed, which may be invalid.
 ---@param buf? runnel.BufferLike as for rn.chan
 ---@return runnel.Channel<any> ch
 function check.new_chan(buf, what)

@@ -1,8 +1,9 @@
----The two ends of a go block that moves values between channels: the source and the sink. Neither raises, except when
----the go block is cancelled: an error of a channel (a buffer policy that raises) must not stop the go block.
+---What a go block that moves values between channels takes from, its source, and puts on, its sink. An error that a
+---channel raises (because its buffer policy did) does not end the go block; only its cancellation does.
 
 local core = require "runnel.core"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local poll, alts, is_cancelled = internal.moving.poll, internal.moving.alts, internal.moving.is_cancelled
@@ -11,16 +12,11 @@ local PRIORITY = { priority = true }
 
 local ends = {}
 
-local function is_callable(value)
-  local meta = getmetatable(value)
-  return type(value) == "function" or type(meta) == "table" and meta.__call ~= nil
-end
-
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list (up to its first nil), or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
 function ends.iterator(source)
-  if is_callable(source) then return source end
+  if check.is_callable(source) then return source end
   if type(source) ~= "table" then return nil end
   local i = 0
   return function()
@@ -43,9 +39,9 @@ local function unless_failed(ok, value, err)
   return nil, value
 end
 
----Makes a function that takes the next value of `from`. Once `from` or `to` is closed it returns nil and the error of
----the close, if any; after `to` is closed it takes nothing. An error that `from` raises counts as the error of its
----close. Now and then the function lets other go blocks run.
+---Makes a function that takes the next value from `from`. Once `from` is closed and drained, or `to` is closed, it
+---returns nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
+---raises is treated as the error with which it closed. The function lets other go blocks run after 128 values.
 ---@param from runnel.Channel<any>
 ---@param to runnel.Channel<any>
 ---@return fun(): any, any
@@ -54,7 +50,7 @@ function ends.source(from, to)
   return function() return unless_failed(pcall(next_of, from, to, ops)) end
 end
 
--- `ops` and `put` are tables that each call uses again: alts copies them at once, so several go blocks may share them.
+-- Each call reuses the tables `ops` and `put`. Several go blocks may share them, because alts copies them at once.
 local function put_on(to, ops, put, value)
   local accepted = offer(to, value)
   if accepted ~= nil then return accepted end
@@ -64,10 +60,11 @@ local function put_on(to, ops, put, value)
   return accepted or false
 end
 
----Makes a function that puts a value on `to` and returns whether it was accepted. When `to` closes, also a waiting put
----returns false, so that no go block is left behind. If `to` raises, the value is dropped and the error is reported.
+---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
+---the function returns false, so that the go block can end. If `to` raises, the value is dropped and the error is
+---reported.
 ---@param to runnel.Channel<any>
----@param what string what puts, for the error handler
+---@param what string what the error handler calls the one who puts
 ---@return fun(value: any): boolean
 function ends.sink(to, what)
   local put = { to }
@@ -78,9 +75,9 @@ function ends.sink(to, what)
   end
 end
 
----Closes a channel, and passes on an error that was just taken from another one: it then counts as not taken until
----somebody takes it from `to`. Without `to` the error is reported.
----@param to runnel.Channel<any>|nil|false nil or false: closes nothing
+---Closes a channel with an error that was just taken from another one. The error then counts as not taken until
+---somebody takes it from `to`. Without `to` it is reported.
+---@param to runnel.Channel<any>|nil|false nil or false: there is no channel to close
 ---@param err any
 function ends.close(to, err)
   if err ~= nil then pass_on(err, to or nil) end
