@@ -14,7 +14,7 @@ static int push_part(lua_State *L, int at, int part) { return lua_getiuservalue(
 
 /* Whether the scheduler holds a go block: its slot has its userdata. */
 static bool is_held(lua_State *L, int at, const Go *go) {
-  push_part(L, at, SCHED_ANCHORS);
+  push_part(L, at, SCHED_STRONG);
   bool held = go->chan.slot && lua_rawgeti(L, -1, go->chan.slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
   lua_settop(L, at);
   return held;
@@ -43,7 +43,7 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
     MUST(link->next->prev == link, "the run queue is not linked");
     MUST(alt->state == ALT_READY, "a go block in the run queue is not ready");
     MUST(alt->count == 0, "a ready go block has waiters");
-    MUST(!(alt->flags & ALT_AWAY), "a ready go block is kept by its channels");
+    MUST(!(alt->flags & ALT_WEAK), "a ready go block is kept by its channels");
     MUST(alt->co, "a ready go block has no coroutine");
     /* One whose coroutine somebody has closed, with a hook that kept us from noticing, ends in its turn. */
     bool is_closed = !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD;
@@ -93,7 +93,7 @@ static const char *check_go(const Go *go) {
     const Waiter *w = &alt->waiters[i];
     MUST(w->alt == alt, "a waiter is not that of its alt");
     /* What its channels keep alive is dropped from a queue, but not ended, when somebody has closed its coroutine. */
-    if (!w->link.next && alt->flags & ALT_AWAY && !chan_is_active(alt)) continue;
+    if (!w->link.next && alt->flags & ALT_WEAK && !alt_is_active(alt)) continue;
     MUST(w->link.next && w->link.next->prev == &w->link, "a waiter is in no queue");
     MUST(w->chan->tag == &chan_tag, "a waiter waits on what is no channel");
     chan_check(w->chan);
@@ -102,11 +102,11 @@ static const char *check_go(const Go *go) {
 }
 
 /* The slots of go blocks: each held, handed over, collected, or free and linked as such. */
-static const char *check_anchors(lua_State *L, int at, const Sched *S) {
-  const Anchors *a = &S->anchors;
+static const char *check_roots(lua_State *L, int at, const Sched *S) {
+  const Roots *a = &S->roots;
   uint32_t held = 0, unused = 0;
-  push_part(L, at, SCHED_ANCHORS);
-  push_part(L, at, SCHED_AWAY);
+  push_part(L, at, SCHED_STRONG);
+  push_part(L, at, SCHED_WEAK);
   for (uint32_t slot = 1; slot <= a->size; slot++) {
     int type = lua_rawgeti(L, at + 1, slot);
     if (type == LUA_TNUMBER) {
@@ -115,7 +115,7 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
       held++;
       const Go *go = (const Go *)lua_touserdata(L, -1);
       MUST(go->chan.slot == slot, "a held go block does not know its slot");
-      MUST(!(go->alt.flags & ALT_AWAY), "a held go block is said to be kept by its channels");
+      MUST(!(go->alt.flags & ALT_WEAK), "a held go block is said to be kept by its channels");
       const char *broken = check_go(go);
       if (broken) return broken;
     } else {
@@ -123,7 +123,7 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
       if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
         const Go *go = (const Go *)lua_touserdata(L, -1);
         MUST(go->chan.slot == slot, "a go block that was handed over does not know its slot");
-        MUST(go->alt.flags & ALT_AWAY, "a go block that was handed over does not know it");
+        MUST(go->alt.flags & ALT_WEAK, "a go block that was handed over does not know it");
         MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a go block that was handed over is not parked");
         const char *broken = check_go(go);
         if (broken) return broken;
@@ -132,7 +132,7 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
     }
     lua_pop(L, 1);
   }
-  MUST(held == a->held, "the number of held go blocks is not as counted");
+  MUST(held == a->strong, "the number of held go blocks is not as counted");
   uint32_t linked = 0;
   for (uint32_t slot = a->free; slot; linked++) {
     MUST(slot <= a->size, "a free slot is out of bounds");
@@ -189,7 +189,7 @@ const char *invariants_broken(lua_State *L) {
     broken = check_rest(S);
     if (!broken) broken = check_ready(L, at, S);
     if (!broken) broken = check_heap(L, at, S);
-    if (!broken) broken = check_anchors(L, at, S);
+    if (!broken) broken = check_roots(L, at, S);
     if (!broken) broken = check_pools(L, at, S);
   }
   lua_settop(L, top);

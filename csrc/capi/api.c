@@ -3,6 +3,7 @@
 
 #include "capi/modules.h"
 #include "core/go.h"
+#include "core/sched.h"
 #include "core/unheard.h"
 #include "port/carry.h"
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "capi/api.h"
+#include "core/chan.h"
 #include "port/carry.h"
 
 /* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is
@@ -36,10 +37,9 @@ void api_set_hold(lua_State *L, const runnel_chan *hold) {
 /* ---- making and holding ---- */
 
 static int new_chan(lua_State *L, Sched *S, Call *call) {
-  (void)S;
   static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
   BufferKind kind = call->size ? kinds[call->option] : BUFFER_NONE;
-  face_push_chan(L, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size});
+  chan_new_buffered(L, S, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size}, false);
   *call->hold = api_hold(L);
   return 0;
 }

@@ -3,8 +3,7 @@
 
 #include <lauxlib.h>
 
-#include "core/anchor.h"
-#include "core/go.h"
+#include "core/root.h"
 
 /* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function; NULL: no coroutine resumes it
    (go_resumer). */
@@ -14,24 +13,6 @@ static int close_coroutine(lua_State *co) {
 #else
   return lua_resetthread(co);
 #endif
-}
-
-/* ---- the guard ---- */
-
-/* __close of the guard: (guard, error). */
-static int on_guard_closed(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->current && S->current->alt.co == L) return 0; /* the go block has ended, and the scheduler closes it */
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    lua_settop(L, 0);
-    anchor_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go && go->alt.co == L) {
-      go_bury(L, S, go);
-      break;
-    }
-  }
-  return 0;
 }
 
 void closing_finish(Sched *S, Go *go, lua_State *co) {
@@ -102,7 +83,7 @@ static bool prepare(lua_State *co) {
    block that is being closed. */
 static int make_closer(lua_State *L) {
   Sched *S = sched_self(L);
-  anchor_push(L, S->current);
+  root_push(L, S->current);
   lua_State *co = lua_newthread(L);
   if (!prepare(co)) return luaL_error(L, "not enough memory");
   closing_guard(L, co);
@@ -136,14 +117,21 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
+/* Whether the call is that of the guard's `__close`; the scheduler's userdata is at index `sched`. */
+static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
+  lua_getinfo(co, "f", ar);
+  lua_getiuservalue(co, sched, SCHED_GUARD);
+  luaL_getmetafield(co, -1, "__close");
+  bool is_it = lua_rawequal(co, -1, -3);
+  lua_settop(co, sched);
+  return is_it;
+}
+
 /* The call hook: moves a variable to the closer, and cancels the call that would close it. If memory runs out, neither
    this call nor later ones are cancelled. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
-  lua_getinfo(co, "f", ar);
-  bool is_guard = lua_tocfunction(co, -1) == on_guard_closed;
-  lua_pop(co, 1);
-  if (is_guard) return;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
+  if (is_close_of_guard(co, ar, lua_gettop(co))) return;
   Sched *S = (Sched *)lua_touserdata(co, -1);
   if (!S->closer) {
     lua_getiuservalue(co, -1, SCHED_MAKE_CLOSER);
@@ -161,7 +149,7 @@ static void move_variable(lua_State *co, lua_Debug *ar) {
 int closing_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
-  anchor_push(L, go);
+  root_push(L, go);
   lua_getiuservalue(L, -1, CHAN_VALUES); /* keeps it alive until it is closed */
   S->closer = NULL;
   S->current = go;
@@ -193,11 +181,4 @@ void closing_open(lua_State *L) {
     lua_pushcclosure(L, functions[i].function, 1);
     lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
   }
-  lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_guard_closed, 1);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
 }

@@ -12,7 +12,7 @@
 #ifndef RUNNEL_CLOSING_H
 #define RUNNEL_CLOSING_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Pushes the guard onto `co`, a new coroutine, and marks it as to be closed. May raise. */
 static inline void closing_guard(lua_State *L, lua_State *co) {

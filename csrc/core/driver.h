@@ -9,7 +9,7 @@
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Waits until the deadline `ns` from now, or for ever when negative; 0 only looks. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);

@@ -3,9 +3,11 @@
 
 #include <lauxlib.h>
 
-#include "core/anchor.h"
+#include "core/alt.h"
+#include "core/chan.h"
 #include "core/closing.h"
 #include "core/report.h"
+#include "core/root.h"
 #include "core/unheard.h"
 
 enum {
@@ -20,20 +22,17 @@ enum { STACK_TO_GIVE_UP = 12 };
    above the guard (closing.h). The callers are functions that Lua calls, and have pushed no more than a few values:
    there is room on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
-  Go *go = (Go *)lua_newuserdatauv(L, sizeof(Go), nuvalues);
+  Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
-  chan_init(&go->chan, S);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
   go->chan.flags = CHAN_RESULT | CHAN_GO;
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, at);
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   go->origin = S->current ? S->current->origin : 0;
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) luaL_error(L, "too many arguments for a go block");
   closing_guard(L, co);
-  anchor_hold(L, S, go, at); /* the last that may raise */
+  root_add(L, S, go, at); /* the last that may raise */
   lua_insert(L, at - n);
   lua_xmove(L, co, n);
   return go;
@@ -43,7 +42,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
   Go *go = new_go(L, S, nargs + 1, nuvalues);
   go->alt.nresults = (uint16_t)nargs;
-  sched_ready(S, &go->alt);
+  alt_make_ready(S, &go->alt);
   return go;
 }
 
@@ -82,7 +81,7 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
    value at index `result` of L as its one value, or at `reason` as its error (0: none). Does not raise: nothing here
    allocates. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
-  anchor_pop(L, S, go);
+  root_remove(L, S, go);
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;
@@ -112,8 +111,8 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
 
 bool go_is_cancellation(lua_State *L, int at, int err) {
   bool is = false;
-  for (ChanExtra key = EXTRA_CANCEL; key <= EXTRA_CANCEL_2 && !is; key++) {
-    chan_extra(L, at, key);
+  for (Attr key = ATTR_CANCEL; key <= ATTR_CANCEL_2 && !is; key++) {
+    attr_push(L, at, key);
     is = !lua_isnil(L, -1) && lua_rawequal(L, -1, err);
     lua_pop(L, 1);
   }
@@ -151,7 +150,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
    how many values its closer is to be resumed with, or 0 when there is nothing left to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
-  anchor_push(L, go);
+  root_push(L, go);
   report_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
   go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
@@ -214,8 +213,8 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
   /* While a coroutine is being closed its stack holds nothing any more, not even the channels that it waits on. */
-  if (go->alt.flags & ALT_AWAY) anchor_reclaim(L, S, go, at);
-  sched_withdraw(S, &go->alt);
+  if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
+  alt_stop_waiting(S, &go->alt);
   lua_pushnil(L);
   lua_setiuservalue(L, at, GO_WAITS);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
@@ -229,11 +228,28 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
 
 void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
   int top = lua_gettop(L);
-  anchor_push(L, go);
+  root_push(L, go);
   go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
   S->current = NULL;
   go_bury(L, S, go);
   lua_settop(L, top);
+}
+
+/* __close of the guard: (guard, error). Ends the go block whose coroutine L is, unless it has ended and the scheduler
+   closes its coroutine. */
+static int on_guard_closed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->current && S->current->alt.co == L) return 0;
+  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+    lua_settop(L, 0);
+    root_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go && go->alt.co == L) {
+      go_bury(L, S, go);
+      break;
+    }
+  }
+  return 0;
 }
 
 /* What a go block does that was killed, whoever resumes it. */
@@ -246,10 +262,10 @@ static int stay_killed(lua_State *L, int status, lua_KContext context) {
 
 int go_kill(lua_State *L, Go *go) {
   Sched *S = go->chan.sched;
-  if (go->alt.flags & ALT_AWAY) anchor_bring_back(L, S, go);
+  if (go->alt.flags & ALT_WEAK) root_promote(L, S, go);
   if (go->alt.state != ALT_READY) {
-    sched_withdraw(S, &go->alt);
-    sched_ready(S, &go->alt);
+    alt_stop_waiting(S, &go->alt);
+    alt_make_ready(S, &go->alt);
   }
   go->alt.nresults = 0;
   go->chan.flags |= CHAN_KILLED;
@@ -261,7 +277,7 @@ int go_kill(lua_State *L, Go *go) {
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
   if (!go->chan.slot || alt->state == ALT_NEW) return false;
-  if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return chan_is_active(alt);
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return alt_is_active(alt);
   return !(alt->flags & ALT_CALLBACK);
 }
 
@@ -283,30 +299,37 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   }
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
-  chan_extras(L, at);
+  attr_table(L, at);
   /* That may have run finalizers, which may have done anything. */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   lua_pushvalue(L, reason);
-  lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? EXTRA_CANCEL_2 : EXTRA_CANCEL);
+  lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
   lua_pop(L, 1);
   /* Parked but in no queue: committed, and what completes it has called code of the user's. */
   bool is_parked = alt->state == ALT_PARKED && alt->count;
-  if (is_parked) sched_claim(L, S, alt);
+  if (is_parked) alt_commit(L, S, alt);
   if (is_parked && alt->flags & ALT_CALLBACK) {
     end(L, S, go, 0, reason);
     lua_pop(L, 1);
     return true;
   }
   alt->flags |= ALT_CANCEL;
-  if (alt->state == ALT_SLEEPING) sched_withdraw(S, alt);
+  if (alt->state == ALT_SLEEPING) alt_stop_waiting(S, alt);
   else if (!is_parked) return true;
-  sched_wake(S, alt, 0);
+  alt_wake(S, alt, 0);
   return true;
 }
 
 void go_open(lua_State *L) {
   lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
   lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  lua_newuserdatauv(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_guard_closed, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
   closing_open(L);
 }

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_GO_H
 #define RUNNEL_GO_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
    them by its userdata, the result channel. */

@@ -22,7 +22,7 @@ static bool has_waiter(const Sched *S, const List *queue) {
   if (!link) return false;
   for (int i = 0; i < LONG_QUEUE; i++) {
     const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if (alt != &S->outside && !(alt->flags & ALT_AWAY)) return true;
+    if (alt != &S->outside && !(alt->flags & ALT_WEAK)) return true;
     link = link->next;
     if (link == queue->first) return false;
   }
@@ -31,9 +31,9 @@ static bool has_waiter(const Sched *S, const List *queue) {
 
 /* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */
 static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
-  if (block->is_away) return false; /* the list does not keep the go block: its waiters may lead to nothing */
+  if (block->is_weak) return false; /* the list does not keep the go block: its waiters may lead to nothing */
   for (size_t i = 0; i < bytes / sizeof(Waiter); i++) {
-    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_AWAY)) return true;
+    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_WEAK)) return true;
   }
   return false;
 }
@@ -71,7 +71,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   lua_pop(L, 1);
 }
 
-void keep_tend(lua_State *L, Sched *S) {
+void keep_trim_cycle(lua_State *L, Sched *S) {
   uint32_t share = S->kept.size / CYCLE_SHARE;
   keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }

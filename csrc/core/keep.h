@@ -7,12 +7,12 @@
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
    it for the first time; a flag in it says that it is in the list, and later parks only test that flag. The list is
    trimmed to the entries that are needed a few at a time: by each park once it has grown, and in each cycle of the
-   collector. A go block that was handed over to its channels (anchor.h) keeps what it waits on itself, in its user value
+   collector. A go block that was handed over to its channels (root.h) keeps what it waits on itself, in its user value
    GO_WAITS. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Adds the channel, or block of waiters, at index `at` of L to the list. Raises where memory runs out, and runs no code
    of the user's. */
@@ -40,7 +40,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n);
 void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
 
 /* The same in a cycle of the collector, with a share of all entries. */
-void keep_tend(lua_State *L, Sched *S);
+void keep_trim_cycle(lua_State *L, Sched *S);
 
 /* Sets up the list; the scheduler's userdata is at SCHED_SELF. */
 void keep_open(lua_State *L);

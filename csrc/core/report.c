@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/anchor.h"
+#include "core/attr.h"
 #include "core/error_text.h"
 #include "core/origin.h"
+#include "core/root.h"
 #include "lua/face.h"
 
 enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
@@ -31,7 +32,7 @@ void report_push_traceback(lua_State *L) {
 /* Protected: (error, traceback or nil, name or channel or nil). */
 static int tell(lua_State *L) {
   if (lua_type(L, 3) == LUA_TUSERDATA) {
-    chan_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
+    attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);
   } else if (lua_isnil(L, 3)) {
     lua_pushliteral(L, "the scheduler");
@@ -90,7 +91,7 @@ static int describe_death(lua_State *L) {
   report_go_name(L, go, 1);
   /* It keeps its name while its variables are being closed. */
   lua_pushvalue(L, -1);
-  chan_set_extra(L, 1, EXTRA_GO);
+  attr_set(L, 1, ATTR_GO);
   return 2;
 }
 
@@ -167,7 +168,7 @@ static bool push_target(lua_State *L, const Go *go, int at) {
 static bool push_origin_name(lua_State *L, const Go *go, int at) {
   if (!origin_push(L, go->origin)) return false;
   if (push_target(L, go, at)) {
-    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_pushfstring(L, "%s -> %s", lua_tostring(L, -3), lua_tostring(L, -1));
     lua_replace(L, -4);
     lua_pop(L, 2);
@@ -176,7 +177,7 @@ static bool push_origin_name(lua_State *L, const Go *go, int at) {
 }
 
 void report_go_name(lua_State *L, Go *go, int at) {
-  chan_extra(L, at, EXTRA_GO);
+  attr_push(L, at, ATTR_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
   lua_pop(L, 1);
   lua_State *co = go->alt.co;
@@ -259,7 +260,7 @@ static void name_channels(lua_State *L) {
   for (int i = 1; i <= n && i <= NAMED; i++) {
     lua_pushstring(L, i == 1 ? " on " : ", ");
     lua_rawgeti(L, list, i);
-    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_remove(L, -2);
     lua_concat(L, 3);
   }
@@ -286,12 +287,12 @@ static int describe_waiting(lua_State *L) {
   return 1;
 }
 
-void report_push_waiting(lua_State *L, Alt *alt, const char *what) {
+void report_push_waiting(lua_State *L, Alt *alt, const Operation *op) {
   int top = lua_gettop(L);
   if (lua_checkstack(L, LUA_MINSTACK)) {
     lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
     lua_pushlightuserdata(L, alt);
-    lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
+    lua_pushlightuserdata(L, (void *)(uintptr_t)op->name); /* only ever read through a const pointer */
     if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
   }
   lua_settop(L, top);
@@ -313,7 +314,7 @@ static void push_entry(lua_State *L, Go *go, int at) {
     report_where(L, go);
     lua_setfield(L, -2, "where");
   }
-  if (alt->state == ALT_PARKED && alt->count && chan_is_active(alt)) {
+  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) {
     set_operation(L, alt);
   }
   if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
@@ -330,8 +331,8 @@ void report_list(lua_State *L) {
   Sched *S = sched_self(L);
   lua_newtable(L);
   lua_Integer n = 0;
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    anchor_push_slot(L, slot);
+  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+    root_push_slot(L, slot);
     Go *go = (Go *)lua_touserdata(L, -1);
     if (go) {
       push_entry(L, go, lua_gettop(L));
@@ -341,16 +342,15 @@ void report_list(lua_State *L) {
   }
 }
 
-int report_raise(lua_State *L, const char *what) {
-  bool is_in_lua = strcmp(what, "alt") == 0 || strcmp(what, "scope") == 0; /* whose caller is one further up */
-  luaL_where(L, is_in_lua ? 2 : 1);
+int report_raise(lua_State *L, int level) {
+  luaL_where(L, level);
   lua_insert(L, -2);
   lua_concat(L, 2);
   return lua_error(L);
 }
 
-int report_deadlock(lua_State *L, const char *what) {
-  const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
+int report_deadlock(lua_State *L, const Operation *op) {
+  const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : op->name;
   luaL_Buffer b;
   report_list(L);
   int list = lua_gettop(L);
@@ -372,7 +372,7 @@ int report_deadlock(lua_State *L, const char *what) {
     lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, entry + 1), lua_tostring(L, entry + 2),
                     lua_isnil(L, entry + 3) ? "?" : lua_tostring(L, entry + 3));
     if (!lua_isnil(L, entry + 4)) {
-      chan_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
+      attr_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
       lua_pushfstring(L, " on %s", lua_tostring(L, -1));
       lua_replace(L, -2);
       lua_concat(L, 2);
@@ -396,7 +396,7 @@ int report_deadlock(lua_State *L, const char *what) {
     luaL_addvalue(&b);
   }
   luaL_pushresult(&b);
-  return report_raise(L, what);
+  return report_raise(L, op->level);
 }
 
 void report_open(lua_State *L) {

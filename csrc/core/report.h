@@ -2,7 +2,7 @@
 #ifndef RUNNEL_REPORT_H
 #define RUNNEL_REPORT_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Tells on_error, or stderr without one, of an error. On top of L and popped: the error, its traceback or nil, and
    where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
@@ -33,16 +33,16 @@ void report_where(lua_State *L, const Go *go);
 /* Pushes a list of all go blocks: what ps returns. */
 void report_list(lua_State *L);
 
-/* Raises the error on top of L with the position of whoever called the operation `what`. */
-int report_raise(lua_State *L, const char *what);
+/* Raises the error on top of L with the position of the function at that level, as of luaL_where. */
+int report_raise(lua_State *L, int level);
 
 /* Pushes a text such as "take on chan: jobs" for an operation that waits outside any go block, or nil if memory runs
-   out; `what` is the name of the operation. Does not raise, since the operation must still be withdrawn. */
-void report_push_waiting(lua_State *L, Alt *alt, const char *what);
+   out. Does not raise, since the operation must still be withdrawn. */
+void report_push_waiting(lua_State *L, Alt *alt, const Operation *op);
 
-/* Raises a deadlock: the operation that the text on top of L describes (if that is nil, `what`) would wait for ever.
+/* Raises a deadlock: the operation that the text on top of L describes (if that is nil, `op`) would wait for ever.
    Lists the go blocks that are parked. */
-int report_deadlock(lua_State *L, const char *what);
+int report_deadlock(lua_State *L, const Operation *op);
 
 /* Sets up the functions that are called protected, so that reporting need not allocate them (SCHED_MSGH and others). */
 void report_open(lua_State *L);

@@ -5,6 +5,7 @@
    its own. */
 #include "core/unheard.h"
 
+#include "core/attr.h"
 #include "core/error_text.h"
 #include "core/report.h"
 #include "lua/face.h"
@@ -70,7 +71,7 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
     lua_getiuservalue(L, at, GO_FED);
     const Chan *fed = face_to_chan(L, -1);
-    bool is_there = fed && chan_push_reason(L, fed, lua_gettop(L));
+    bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
     if (is_there) {
       is_there = lua_rawequal(L, -1, error);
       lua_pop(L, 1);

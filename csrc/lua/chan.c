@@ -1,9 +1,9 @@
 /* lua/chan.c: channels as Lua sees them: their constructor and methods. */
-#include "core/chan_user.h"
+#include "core/chan_custom.h"
 #include "core/go.h"
-#include "core/keep.h"
+#include "core/park.h"
 #include "core/report.h"
-#include "core/timeout.h"
+#include "core/timer.h"
 #include "lua/face.h"
 
 /* The metatable's name, as in messages of Lua's own. */
@@ -21,21 +21,18 @@ static void check_value(lua_State *L, int i, const char *what) {
   }
 }
 
-/* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
-static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
-  Alt *alt = sched_waiter(L, ch->sched, what);
-  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, is_put);
-  return sched_wait(L, ch->sched, alt, what, NULL);
-}
+static const Operation TAKE = {.name = "take", .level = 1};
+static const Operation LOOP = {.name = "take", .level = 1, .flags = ALT_LOOP};
+static const Operation PUT = {.name = "put", .level = 1, .is_put = true};
+static const Operation TAKE_ASYNC = {.name = "take_async", .level = 1};
+static const Operation PUT_ASYNC = {.name = "put_async", .level = 1, .is_put = true};
 
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
-  return wait_single(L, ch, "take", false);
+  return park_on(L, ch, 1, &TAKE, NULL);
 }
 
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
@@ -45,12 +42,7 @@ static int chan_lua_next(lua_State *L) {
   int n = chan_take(L, ch, 1);
   if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_HEARD;
   if (n != TAKE_WAIT) return n;
-  Alt *alt = sched_waiter(L, ch->sched, "take");
-  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, false);
-  alt->flags |= ALT_LOOP;
-  return sched_wait(L, ch->sched, alt, "take", NULL);
+  return park_on(L, ch, 1, &LOOP, NULL);
 }
 
 /* ch:put(v) -> true | false */
@@ -62,7 +54,7 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  return wait_single(L, ch, "put", true);
+  return park_on(L, ch, 1, &PUT, NULL);
 }
 
 /* ch:offer(v) -> true | nil (not now) | false (closed) */
@@ -106,30 +98,22 @@ static int chan_lua_poll(lua_State *L) {
 
 /* ---- callbacks ---- */
 
+/* Callbacks that may run within one another. A callback that takes again may be called on the caller so many times over;
+   then the scheduler calls it, or the C stack would overflow. */
 enum { MAX_NESTED = 8 };
-
-/* What a callback is called in messages. One of these for each that runs within another: a callback that takes again
-   may be called on the caller a few times over, and then by the scheduler, or the C stack would end. */
-static const char A_CALLBACK[MAX_NESTED][11] = {"a callback", "a callback", "a callback", "a callback",
-                                                "a callback", "a callback", "a callback", "a callback"};
-
-/* How many callbacks run within one another now. */
-static int nested(const Sched *S) {
-  for (int i = 0; i < MAX_NESTED; i++) {
-    if (S->inside == A_CALLBACK[i]) return i + 1;
-  }
-  return 0;
-}
 
 /* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
 static void call_now(lua_State *L, Chan *ch, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
-  report_call(L, n, A_CALLBACK[nested(ch->sched)], 1);
+  ch->sched->nested++;
+  report_call(L, n, "a callback", 1);
+  ch->sched->nested--;
 }
 
+/* Whether the callback may be called by the caller, as argument `i` asks. */
 static bool is_on_caller(lua_State *L, const Sched *S, int i) {
-  return (lua_isnoneornil(L, i) || lua_toboolean(L, i)) && (LIKELY(!S->inside) || nested(S) < MAX_NESTED);
+  return (lua_isnoneornil(L, i) || lua_toboolean(L, i)) && S->nested < MAX_NESTED;
 }
 
 /* A coroutine that will run a callback has the channel here on its stack (and a value to put behind it). */
@@ -137,8 +121,8 @@ enum { CALLBACK_CHAN = 2 };
 
 /* Queues an operation whose callback will run in `go`. */
 static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
-  sched_claim(L, ch->sched, &go->alt);
-  chan_wait_alone(ch, &go->alt, CALLBACK_CHAN, is_put);
+  alt_commit(L, ch->sched, &go->alt);
+  alt_enqueue_single(ch, &go->alt, CALLBACK_CHAN, is_put);
   chan_check(ch);
 }
 
@@ -152,7 +136,7 @@ static int chan_lua_take_async(lua_State *L) {
     call_now(L, ch, 2, n);
     return 0;
   }
-  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
+  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, &TAKE_ASYNC);
   lua_settop(L, 2);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
@@ -160,9 +144,9 @@ static int chan_lua_take_async(lua_State *L) {
   /* Looked at again, since making it may have run finalizers. */
   if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
     lua_xmove(L, go->alt.co, n);
-    sched_commit(L, ch->sched, &go->alt, n);
+    alt_complete(L, ch->sched, &go->alt, n);
   } else {
-    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
+    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, &TAKE_ASYNC);
     wait_for_callback(L, ch, go, false);
   }
   return 0;
@@ -192,18 +176,18 @@ static int chan_lua_put_async(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
+  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, &PUT_ASYNC);
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = go_spawn_waiting(L, ch->sched, 3);
   /* Looked at again, as in take_async. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
+    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, &PUT_ASYNC);
     wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {
     lua_pushboolean(go->alt.co, result == PUT_DONE);
-    sched_commit(L, ch->sched, &go->alt, 1);
+    alt_complete(L, ch->sched, &go->alt, 1);
   }
   lua_pushboolean(L, result == PUT_DONE);
   return 1;
@@ -259,7 +243,7 @@ static int chan_lua_stats(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "stats", "ch:stats()");
   lua_Integer count = chan_count(L, ch, 1);
   lua_createtable(L, 0, 10);
-  chan_extra(L, 1, EXTRA_NAME);
+  attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, KINDS[ch->buf.kind]);
   lua_setfield(L, -2, "buffer");
@@ -280,13 +264,13 @@ static int chan_lua_name(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "name", "ch:name(s)");
   (void)ch;
   if (lua_isnoneornil(L, 2)) {
-    chan_extra(L, 1, EXTRA_NAME);
+    attr_push(L, 1, ATTR_NAME);
     return 1;
   }
   if (lua_type(L, 2) != LUA_TSTRING) return luaL_error(L, "name: a string expected, got %s", luaL_typename(L, 2));
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
-  chan_set_extra(L, 1, EXTRA_NAME);
+  attr_set(L, 1, ATTR_NAME);
   lua_settop(L, 1);
   return 1;
 }
@@ -296,7 +280,7 @@ static int chan_meta_tostring(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
   lua_Integer count = chan_count(L, ch, 1);
-  chan_push_name(L, ch, 1);
+  attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);
   luaL_addvalue(&b);
@@ -380,49 +364,15 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  int nuvalues = has_xf ? CHAN_HANDLER : CHAN_EXTRAS;
-  if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
-    b.size = b.limit;
-    b.base = (uint8_t)(b.limit > 1 ? nuvalues + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues += (int)b.limit;
-  }
-  Chan *ch = (Chan *)lua_newuserdatauv(L, sizeof(Chan), nuvalues);
+  Chan *ch = chan_new_buffered(L, S, b, has_xf);
   int at = lua_gettop(L);
-  chan_init(ch, S);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, at);
   if (b.kind == BUFFER_POLICY) {
     lua_pushvalue(L, policy);
     lua_setiuservalue(L, at, CHAN_VALUES);
   }
-  ch->buf = b;
-  if (has_xf) {
-    lua_pushvalue(L, xf);
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushvalue(L, at);
-    lua_pushcclosure(L, chan_user_add, 2);
-    lua_call(L, 1, 1);
-    if (luaL_getmetafield(L, -1, "__call") == LUA_TNIL) {
-      if (!lua_isfunction(L, -1)) return luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
-    } else {
-      lua_pop(L, 1);
-    }
-    lua_setiuservalue(L, at, CHAN_STEP);
-    if (has_handler) {
-      lua_pushvalue(L, handler);
-      lua_setiuservalue(L, at, CHAN_HANDLER);
-    }
-    ch->flags |= CHAN_XFORM;
-  }
+  if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
   lua_settop(L, at);
   return 1;
-}
-
-void face_push_chan(lua_State *L, Buffer b) {
-  lua_pushnil(L);
-  int nil = lua_gettop(L);
-  new_chan(L, b, nil, nil, nil);
-  lua_replace(L, nil);
 }
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
@@ -441,7 +391,7 @@ static int core_promise_chan(lua_State *L) {
 /* timeout(ms) -> ch */
 static int core_timeout(lua_State *L) {
   int64_t ns = face_check_ms(L, 1, "timeout");
-  timeout_push(L, sched_self(L), ns);
+  timer_push_timeout(L, sched_self(L), ns);
   return 1;
 }
 

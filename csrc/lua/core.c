@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/origin.h"
+#include "core/sched.h"
 #include "core/unheard.h"
 #include "lua/face.h"
 

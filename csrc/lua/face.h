@@ -5,7 +5,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* The channel at index `i`, or NULL for anything else. */
 static inline Chan *face_to_chan(lua_State *L, int i) {
@@ -39,9 +39,6 @@ void face_check_callable(lua_State *L, int i, const char *what);
 
 /* Adds functions to the module on top of L, each with the scheduler, which is at SCHED_SELF, as its upvalue. */
 void face_register(lua_State *L, const luaL_Reg *functions);
-
-/* Pushes a new channel with the buffer, which must be none or one of BUFFER_FIXED, BUFFER_DROPPING and BUFFER_SLIDING. */
-void face_push_chan(lua_State *L, Buffer b);
 
 /* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */
 int face_moving_alts(lua_State *L);

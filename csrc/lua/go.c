@@ -1,7 +1,11 @@
 /* lua/go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
-#include "core/anchor.h"
+#include "core/attr.h"
 #include "core/go.h"
+#include "core/park.h"
 #include "core/report.h"
+#include "core/root.h"
+#include "core/sched.h"
+#include "core/timer.h"
 #include "lua/face.h"
 
 /* go(f, ...) -> result channel */
@@ -15,7 +19,7 @@ static int core_go(lua_State *L) {
 static int core_cancel(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
-    chan_push_name(L, ch, 1);
+    attr_push_name(L, ch, 1);
     return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
                       lua_tostring(L, -1));
   }
@@ -35,20 +39,19 @@ static int core_yield(lua_State *L) {
     sched_step(L, S, S->world.nready, INT64_MAX);
     return 0;
   }
-  Alt *alt = sched_waiter(L, S, "yield");
-  alt->nresults = 0;
-  sched_ready(S, alt);
-  return sched_wait(L, S, alt, "yield", NULL);
+  static const Operation yield = {.name = "yield", .level = 1};
+  return park_yield(L, S, &yield, NULL);
 }
 
 /* sleep(ms) */
 static int core_sleep(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
-  sched_reserve_timer(L, S);
-  Alt *alt = sched_waiter(L, S, "sleep");
-  sched_sleep(S, alt, clock_after(now, ns));
-  return sched_wait(L, S, alt, "sleep", NULL);
+  timer_reserve(L, S);
+  static const Operation sleep = {.name = "sleep", .level = 1};
+  Alt *alt = park_begin(L, S, &sleep);
+  timer_sleep(S, alt, clock_after(now, ns));
+  return park_wait(L, S, alt, &sleep, NULL);
 }
 
 /* now() -> ms */
@@ -62,9 +65,9 @@ static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
   if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
-  anchor_push(L, S->current);
+  root_push(L, S->current);
   lua_pushvalue(L, 1);
-  chan_set_extra(L, lua_gettop(L) - 1, EXTRA_GO);
+  attr_set(L, lua_gettop(L) - 1, ATTR_GO);
   return 0;
 }
 
@@ -90,7 +93,7 @@ static int core_report(lua_State *L) {
   lua_settop(L, 3); /* err, traceback, where */
   Go *go = sched_self(L)->current;
   if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
-    anchor_push(L, go);
+    root_push(L, go);
     report_go_name(L, go, 4);
     lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
     lua_replace(L, 3);

@@ -1,6 +1,7 @@
 /* lua/lines.c: putting the lines of a text on a channel, for runnel.uv: what would else be three calls for each line. */
 #include <string.h>
 
+#include "core/chan.h"
 #include "lua/face.h"
 
 /* offer_lines(ch, text, from) -> next, state: puts the lines of the text that end in it on a channel, each without its

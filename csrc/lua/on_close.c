@@ -1,21 +1,7 @@
 /* on_close.c: a function that is called when a channel closes, for runnel.uv, whose streams stop reading then. A go block
    that waits for done() would do the same, but takes more than a kilobyte, and every stream would have one. */
-#include "core/report.h"
+#include "core/chan.h"
 #include "lua/face.h"
-
-enum { STACK_FOR_CALL = 8 }; /* slots, those of an error's report included */
-
-void chan_call_on_close(lua_State *L, int at) {
-  int top = lua_gettop(L);
-  chan_extra(L, at, EXTRA_ON_CLOSE);
-  if (lua_isnil(L, -1) || !lua_checkstack(L, STACK_FOR_CALL)) {
-    lua_settop(L, top);
-    return;
-  }
-  lua_pushnil(L);
-  chan_set_extra(L, at, EXTRA_ON_CLOSE); /* nothing is added to the table, so nothing is allocated */
-  report_call(L, 0, "a function that is called on closing", at);
-}
 
 /* on_close(ch, f) -> before: calls f(), which must not park, at once when ch closes, or now if it is closed already. There is
    one such function of a channel; `before`, or nil, is the one that this replaces. An error in it goes to on_error; without
@@ -24,9 +10,9 @@ static int core_on_close(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "on_close", "on_close(ch, f)");
   face_check_callable(L, 2, "on_close");
   lua_settop(L, 2);
-  chan_extra(L, 1, EXTRA_ON_CLOSE);
+  attr_push(L, 1, ATTR_ON_CLOSE);
   lua_insert(L, 2);
-  chan_set_extra(L, 1, EXTRA_ON_CLOSE);
+  attr_set(L, 1, ATTR_ON_CLOSE);
   if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }

@@ -2,17 +2,22 @@
 #include <limits.h>
 #include <math.h>
 
+#include "base/random.h"
 #include "core/closing.h"
 #include "core/driver.h"
 #include "core/go.h"
 #include "core/report.h"
+#include "core/sched.h"
 #include "core/unheard.h"
 #include "lua/face.h"
+
+static const Operation RUN = {.name = "run", .level = 1};
+static const Operation SIMULATE = {.name = "sim.run", .level = 1};
 
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
   lua_pushnil(L); /* no other text for what waits */
-  return report_deadlock(L, "sim.run");
+  return report_deadlock(L, &SIMULATE);
 }
 
 /* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's
@@ -29,7 +34,7 @@ static bool tell_deadlock(lua_State *L, Sched *S, Go *root, int at) {
 
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results
    and returns how many they are, or raises its error. */
-static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
+static int run_root(lua_State *L, Sched *S, int nargs, const Operation *op) {
   int base = lua_gettop(L) - nargs - 1;
   Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
@@ -38,7 +43,7 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   while (!ended && S->world.clock.is_virtual && tell_deadlock(L, S, go, base + 1)) ended = sched_run(L, S, go);
   if (!ended) {
     lua_pushnil(L);
-    return report_deadlock(L, what);
+    return report_deadlock(L, op);
   }
   if (go->alt.flags & ALT_RAISE) {
     lua_xmove(S->outside.co, L, 1);
@@ -60,7 +65,7 @@ static int core_run(lua_State *L) {
     return 0;
   }
   face_check_callable(L, 1, "run");
-  return run_root(L, S, lua_gettop(L) - 1, "run");
+  return run_root(L, S, lua_gettop(L) - 1, &RUN);
 }
 
 /* For how long a step without a maximum runs go blocks, in ns. */
@@ -125,7 +130,7 @@ static int core_wait_readable(lua_State *L) {
 /* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too
    late to raise. */
 static int simulate(lua_State *L) {
-  int n = run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
+  int n = run_root(L, sched_self(L), lua_gettop(L) - 1, &SIMULATE);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   return n;
 }
@@ -152,7 +157,7 @@ static int core_simulate(lua_State *L) {
   S->world = (World){
       .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle,
       .unheard_first = 1};
-  sched_seed(&S->world, (uint64_t)seed);
+  random_seed(&S->world.random, (uint64_t)seed);
   for (int i = 1; i < 3; i++) {
     lua_pushvalue(L, 5 + i);
     lua_setiuservalue(L, SCHED_SELF, kept[i]);

@@ -1,8 +1,9 @@
 /* lua/scope.c: what scopes (lua/runnel/scope.lua) need of the core: to learn of every end of a go block, and to
    wait. */
-#include "core/anchor.h"
+#include "core/attr.h"
 #include "core/go.h"
-#include "core/keep.h"
+#include "core/park.h"
+#include "core/root.h"
 #include "lua/face.h"
 
 /* The function has returned what lies above the guard. */
@@ -30,13 +31,13 @@ static int core_guarded(lua_State *L) {
 /* self(what) -> the result channel of the running go block, or nil outside any; raises where `what` could not wait. */
 static int core_self(lua_State *L) {
   Sched *S = sched_self(L);
-  Alt *alt = sched_waiter(L, S, luaL_checkstring(L, 1));
+  Alt *alt = park_begin(L, S, &(Operation){.name = luaL_checkstring(L, 1), .level = 2});
   if (alt == &S->outside) {
     lua_settop(alt->co, 0);
     lua_pushnil(L);
     return 1;
   }
-  anchor_push(L, sched_go(alt));
+  root_push(L, sched_go(alt));
   return 1;
 }
 
@@ -44,10 +45,8 @@ static int core_self(lua_State *L) {
 static int core_join(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  Alt *alt = sched_waiter(L, ch->sched, "a scope");
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, false);
-  return sched_wait(L, ch->sched, alt, "a scope", NULL);
+  static const Operation join = {.name = "a scope", .level = 1, .is_free = true};
+  return park_on(L, ch, 1, &join, NULL);
 }
 
 /* is_cancellation(result, err) -> whether err is what the go block was cancelled with */
@@ -70,7 +69,7 @@ static int core_has_ended(lua_State *L) {
 static int core_excuse(lua_State *L) {
   face_check_chan(L, 1, "excuse", "excuse(result, err)");
   lua_settop(L, 2);
-  chan_set_extra(L, 1, EXTRA_CANCEL);
+  attr_set(L, 1, ATTR_CANCEL);
   return 0;
 }
 

@@ -5,8 +5,9 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "core/chan.h"
 #include "core/go.h"
-#include "core/keep.h"
+#include "core/park.h"
 #include "core/report.h"
 
 /* Messages that a carrier delivers before it lets others run. */
@@ -118,14 +119,14 @@ static Carrier *self(lua_State *L) { return (Carrier *)lua_touserdata(L, AT_CARR
 static int on_news(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   self(L)->idle = false;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return carry_on(L);
 }
 
 /* Once the put has been completed. */
 static int on_put(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   port_delivered(self(L)->port);
   return carry_on(L);
 }
@@ -133,27 +134,13 @@ static int on_put(lua_State *L, int status, lua_KContext alt) {
 /* Once the others have run. */
 static int on_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return carry_on(L);
 }
 
-/* Parks in one operation on the channel at index `at`. More carriers than the channel admits may wait: each port has
-   a limit of its own. */
-static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
-  Alt *alt = sched_waiter(L, S, "a port");
-  Chan *ch = (Chan *)lua_touserdata(L, at);
-  keep_channel(L, ch, at);
-  chan_wait_alone(ch, alt, at, is_put);
-  alt->own.waiter.is_free = true;
-  return sched_wait(L, S, alt, "a port", k);
-}
-
-static int let_others_run(lua_State *L, Sched *S) {
-  Alt *alt = sched_waiter(L, S, "a port");
-  alt->nresults = 0;
-  sched_ready(S, alt);
-  return sched_wait(L, S, alt, "a port", on_turn);
-}
+/* Any number of carriers may wait on a channel: each port has a limit of its own. */
+static const Operation TAKE = {.name = "a port", .level = 1, .is_free = true};
+static const Operation PUT = {.name = "a port", .level = 1, .is_free = true, .is_put = true};
 
 /* Delivers messages until it has to wait. */
 static int carry_on(lua_State *L) {
@@ -169,17 +156,17 @@ static int carry_on(lua_State *L) {
       if (closed && carrier->closes) chan_close(L, ch, AT_CHAN, 0);
       if (closed) return 0;
       carrier->idle = true;
-      return park(L, S, AT_DONE, false, on_news);
+      return park_on(L, (Chan *)lua_touserdata(L, AT_DONE), AT_DONE, &TAKE, on_news);
     }
     push_value(L, S, message);
     bool is_nil = lua_isnil(L, -1);
     lua_replace(L, AT_VALUE);
-    if (!is_nil && chan_put(L, ch, AT_CHAN, AT_VALUE) == PUT_WAIT) return park(L, S, AT_CHAN, true, on_put);
+    if (!is_nil && chan_put(L, ch, AT_CHAN, AT_VALUE) == PUT_WAIT) return park_on(L, ch, AT_CHAN, &PUT, on_put);
     lua_pushnil(L);
     lua_replace(L, AT_VALUE);
     port_delivered(carrier->port);
   }
-  return let_others_run(L, S);
+  return park_yield(L, S, &TAKE, on_turn);
 }
 
 /* The go block: (carrier, channel, nil, done). However it ends, its port is shut. */
@@ -254,9 +241,9 @@ Port *carry_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   /* From here on it is a go block that will end at once, unless it gets a port. */
   int go = lua_gettop(L);
   lua_pushliteral(L, "a port to ");
-  chan_push_name(L, ch, at);
+  attr_push_name(L, ch, at);
   lua_concat(L, 2);
-  chan_set_extra(L, go, EXTRA_GO);
+  attr_set(L, go, ATTR_GO);
   lua_pushvalue(L, go);
   lua_rawsetp(L, carriers, carrier);
   lua_settop(L, top);
@@ -276,7 +263,7 @@ void carry_listen(lua_State *L, Sched *S) {
   do {
     Carrier *carrier = CONTAINER_OF(link, Carrier, link);
     if (carrier->idle && carrier->go->alt.state == ALT_PARKED && port_has_news(carrier->port)) {
-      sched_commit(L, S, &carrier->go->alt, 0);
+      alt_complete(L, S, &carrier->go->alt, 0);
     }
     if (port_is_closed(carrier->port)) let_go(L, carrier);
     link = link->next;

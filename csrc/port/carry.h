@@ -5,7 +5,7 @@
 #ifndef RUNNEL_CARRY_H
 #define RUNNEL_CARRY_H
 
-#include "core/sched.h"
+#include "core/state.h"
 #include "port/port.h"
 
 /* Pushes the message's value, or nothing where a MESSAGE_CALL makes none; returns how many it pushed. May raise, but

@@ -1,12 +1,42 @@
-/* timeout.c: see timeout.h.
+/* timer.c: see timer.h.
 
    Deadlines are sorted into windows of 10 ms. A pending one that serves a request for t lies in the window of t, or in the
    next: of the first it is enough to know the latest, of the second the earliest. SCHED_TIMEOUTS has the latest of window
    w at 2w, and the earliest at 2w + 1 where that is another one. Within a window a new timeout is always the latest (else
    the latest would have served); it keeps its predecessor alive by a user value of its own. */
-#include "core/timeout.h"
+#include "core/timer.h"
 
-enum { PREDECESSOR = CHAN_EXTRAS + 1 };
+#include "core/alt.h"
+#include "core/chan.h"
+
+enum { FIRST_TIMERS = 16 }; /* entries of the first heap */
+
+/* ---- the heap ---- */
+
+void timer_reserve(lua_State *L, Sched *S) {
+  Heap *heap = &S->world.heap;
+  while (heap->count == heap->capacity) {
+    uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
+    HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
+    if (heap->capacity < capacity) { /* else a finalizer has grown it meanwhile */
+      heap_move(heap, storage, capacity);
+      lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+    } else {
+      lua_pop(L, 1);
+    }
+  }
+}
+
+void timer_sleep(Sched *S, Alt *alt, int64_t deadline) {
+  alt->state = ALT_SLEEPING;
+  alt->own.timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE};
+  heap_insert(&S->world.heap, &alt->own.timer);
+}
+
+/* ---- timeouts ---- */
+
+/* User value of a timeout. */
+enum { PREDECESSOR = CHAN_ATTRS + 1 };
 
 static const int64_t WINDOW = 10 * CLOCK_MS;
 
@@ -51,19 +81,16 @@ static void enter(lua_State *L, int table, lua_Integer key) {
   lua_settop(L, at);
 }
 
-void timeout_push(lua_State *L, Sched *S, int64_t ns) {
+void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
   if (!push_shared(L, table, deadline)) {
-    Timeout *t = (Timeout *)lua_newuserdatauv(L, sizeof(Timeout), PREDECESSOR);
-    chan_init(&t->chan, S);
+    Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), PREDECESSOR);
     t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
-    lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-    lua_setmetatable(L, -2);
-    sched_reserve_timer(L, S);
-    if (!push_shared(L, table, deadline)) { /* else a finalizer has asked for one */
+    timer_reserve(L, S);
+    if (!push_shared(L, table, deadline)) { /* else a finalizer has made one meanwhile */
       enter(L, table, 2 * window_of(deadline));
       t->chan.flags |= CHAN_TIMEOUT;
       heap_insert(&S->world.heap, &t->timer);
@@ -73,12 +100,13 @@ void timeout_push(lua_State *L, Sched *S, int64_t ns) {
   lua_settop(L, table);
 }
 
-void timeout_fire(lua_State *L, Timer *timer) {
+/* Closes the timeout whose timer is due and has left the heap. */
+static void fire_timeout(lua_State *L, Timer *timer) {
   Timeout *t = CONTAINER_OF(timer, Timeout, timer);
   lua_Integer key = 2 * window_of(timer->deadline);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
-  /* The table may be all that keeps it alive: what it leads to stays on the stack until the channel is closed. */
+  /* The table may be all that keeps the channel alive: it stays on the stack until it is closed. */
   for (int i = 0; i < 2; i++) {
     lua_rawgeti(L, table, key + i);
     if (lua_touserdata(L, -1) == t) {
@@ -89,4 +117,16 @@ void timeout_fire(lua_State *L, Timer *timer) {
   chan_close(L, &t->chan, 0, 0);
   t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
   lua_settop(L, table - 1);
+}
+
+/* ---- due timers ---- */
+
+void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
+  Heap *heap = &S->world.heap;
+  Timer *timer;
+  while ((timer = heap_first(heap)) != NULL && timer->deadline <= now) {
+    heap_remove(heap, timer);
+    if (timer->is_timeout) fire_timeout(L, timer);
+    else alt_wake(S, CONTAINER_OF(timer, Alt, own.timer), 0);
+  }
 }

@@ -1,11 +1,10 @@
-/* chan_user.c: see chan_user.h. */
-#include "core/chan_user.h"
+/* chan_custom.c: see chan_custom.h. */
+#include "core/chan_custom.h"
 
 #include <lauxlib.h>
 
-#include "core/anchor.h"
 #include "core/report.h"
-#include "core/sched.h"
+#include "core/root.h"
 
 /* The methods of a policy. */
 enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
@@ -96,28 +95,28 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
   return ok;
 }
 
-void chan_user_prepare(lua_State *L) { luaL_checkstack(L, LUA_MINSTACK, NULL); }
+void chan_custom_prepare(lua_State *L) { luaL_checkstack(L, LUA_MINSTACK, NULL); }
 
-void chan_user_check_busy(lua_State *L, const Chan *ch, int at) {
+void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
   /* Twice what closing needs: a policy that is asked may close its channel, and then it is too late to raise. */
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
   if (!(ch->flags & CHAN_BUSY)) return;
-  chan_push_name(L, ch, at);
+  attr_push_name(L, ch, at);
   luaL_error(L, "%s: a transducer or buffer policy must not use the channel that it runs for", lua_tostring(L, -1));
 }
 
 /* ---- the buffer of such a channel ---- */
 
-bool chan_user_full(lua_State *L, Chan *ch, int at) {
+bool chan_custom_full(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
-  chan_user_check_busy(L, ch, at);
+  chan_custom_check_busy(L, ch, at);
   ask(L, ch, at, FULL, 0, RAISE);
   bool full = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return full;
 }
 
-/* Like chan_user_full on behalf of nobody: a policy that fails has no room. */
+/* Like chan_custom_full on behalf of nobody: a policy that fails has no room. */
 static bool has_room(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return !buffer_full(&ch->buf);
   if (!ask(L, ch, at, FULL, 0, LEAVE)) {
@@ -129,9 +128,9 @@ static bool has_room(lua_State *L, Chan *ch, int at) {
   return !full;
 }
 
-lua_Integer chan_user_count(lua_State *L, Chan *ch, int at) {
+lua_Integer chan_custom_count(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
-  chan_user_check_busy(L, ch, at);
+  chan_custom_check_busy(L, ch, at);
   ask(L, ch, at, COUNT, 0, RAISE);
   lua_Integer n = lua_tointeger(L, -1);
   lua_pop(L, 1);
@@ -178,9 +177,9 @@ static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_err
    nobody else holds a go block that has ended. */
 static void claim(lua_State *L, Alt *alt) {
   Sched *S = sched_self(L);
-  sched_claim(L, S, alt);
+  alt_commit(L, S, alt);
   if (alt == &S->outside) lua_pushnil(L);
-  else anchor_push(L, sched_go(alt));
+  else root_push(L, sched_go(alt));
 }
 
 /* Wakes an owner with the value on top of L as the result of its take or put, or as the error that it raises. A callback
@@ -197,12 +196,12 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Inst
     if (instead == FALSE_INSTEAD) lua_pushboolean(alt->co, 0);
     else lua_pushnil(alt->co);
     lua_xmove(L, alt->co, 1);
-    sched_wake(S, alt, 2);
+    alt_wake(S, alt, 2);
     return;
   }
   lua_xmove(L, alt->co, 1);
   if (!ok) alt->flags |= ALT_RAISE;
-  sched_wake(S, alt, ok ? 1 + chan_push_port(alt->co, alt->flags, port) : 1);
+  alt_wake(S, alt, ok ? 1 + alt_push_port(alt->co, alt->flags, port) : 1);
 }
 
 /* Serves waiting takes from the buffer, as many as it has values. */
@@ -217,7 +216,7 @@ static void serve(lua_State *L, Chan *ch, int at) {
       n = lua_tointeger(L, -1);
       lua_pop(L, 1);
     }
-    Waiter *w = n > 0 ? chan_first(ch, false) : NULL;
+    Waiter *w = n > 0 ? chan_first_taker(ch) : NULL;
     if (!w) return;
     /* Committed before the policy's code runs: that may do anything to the other channels of an alts. */
     Alt *alt = w->alt;
@@ -259,7 +258,7 @@ static bool is_reduced(lua_State *L) {
 /* A transducer has had enough: what waits to be put has been accepted, and is dropped; the channel closes. */
 static void reduced(lua_State *L, Chan *ch, int at) {
   Waiter *w;
-  while ((w = chan_first(ch, true)) != NULL) {
+  while ((w = chan_first_putter(ch)) != NULL) {
     ch->put_total++;
     chan_complete_put(L, w, true);
   }
@@ -293,7 +292,7 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
   }
 }
 
-void chan_user_finish(lua_State *L, Chan *ch, int at) {
+void chan_custom_finish(lua_State *L, Chan *ch, int at) {
   if (ch->flags & CHAN_FINISHED || !(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) return;
   ch->flags |= CHAN_FINISHED;
   if (ch->flags & CHAN_XFORM) {
@@ -309,7 +308,9 @@ void chan_user_finish(lua_State *L, Chan *ch, int at) {
   }
 }
 
-int chan_user_add(lua_State *L) {
+/* The reducing function at the end of a channel's transducer, which adds to the buffer. rf() and rf(acc) give the
+   accumulator, rf(acc, v) adds v. Upvalues: the scheduler, the channel. */
+static int add(lua_State *L) {
   int n = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, lua_upvalueindex(2));
   if (n == 0) lua_pushvalue(L, lua_upvalueindex(2));
@@ -327,6 +328,25 @@ int chan_user_add(lua_State *L) {
   }
   lua_settop(L, 1);
   return 1;
+}
+
+void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler) {
+  lua_pushvalue(L, xf);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushvalue(L, at);
+  lua_pushcclosure(L, add, 2);
+  lua_call(L, 1, 1);
+  if (luaL_getmetafield(L, -1, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+  } else if (!lua_isfunction(L, -1)) {
+    luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
+  }
+  lua_setiuservalue(L, at, CHAN_STEP);
+  if (handler) {
+    lua_pushvalue(L, handler);
+    lua_setiuservalue(L, at, CHAN_HANDLER);
+  }
+  ch->flags |= CHAN_XFORM;
 }
 
 /* ---- put and take ---- */
@@ -356,19 +376,19 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
 /* Admits waiting puts while there is room. */
 static void admit_all(lua_State *L, Chan *ch, int at) {
   while (ch->nputs && has_room(L, ch, at)) {
-    Waiter *w = chan_first(ch, true);
+    Waiter *w = chan_first_putter(ch);
     if (w) admit(L, ch, at, w);
   }
-  if (ch->flags & CHAN_CLOSED && !ch->nputs) chan_user_finish(L, ch, at);
+  if (ch->flags & CHAN_CLOSED && !ch->nputs) chan_custom_finish(L, ch, at);
 }
 
-PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
+PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   if (ch->flags & CHAN_RESULT) {
     luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; make a channel for more values");
   }
-  chan_user_check_busy(L, ch, at);
+  chan_custom_check_busy(L, ch, at);
   /* Where a take waits the value goes through, room or not: else the two would wait for each other. */
-  bool full = chan_user_full(L, ch, at);
+  bool full = chan_custom_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
   if ((full || (ch->flags & CHAN_ADMITTING && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
   if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
@@ -379,18 +399,18 @@ PutResult chan_user_put(lua_State *L, Chan *ch, int at, int value) {
   return PUT_DONE;
 }
 
-int chan_user_take(lua_State *L, Chan *ch, int at) {
-  chan_user_check_busy(L, ch, at);
+int chan_custom_take(lua_State *L, Chan *ch, int at) {
+  chan_custom_check_busy(L, ch, at);
   Waiter *w;
-  lua_Integer n = chan_user_count(L, ch, at);
+  lua_Integer n = chan_custom_count(L, ch, at);
   /* Puts that wait although nothing is buffered: a policy that was full when empty, or a transducer that drops. */
-  while (n == 0 && (w = chan_first(ch, true)) != NULL) {
+  while (n == 0 && (w = chan_first_putter(ch)) != NULL) {
     admit(L, ch, at, w);
-    n = chan_user_count(L, ch, at);
+    n = chan_custom_count(L, ch, at);
   }
-  if (n == 0 && UNLIKELY(chan_user_unfinished(ch))) {
-    chan_user_finish(L, ch, at);
-    n = chan_user_count(L, ch, at);
+  if (n == 0 && UNLIKELY(chan_custom_unfinished(ch))) {
+    chan_custom_finish(L, ch, at);
+    n = chan_custom_count(L, ch, at);
   }
   if (n > 0) {
     fetch(L, ch, at, RAISE);
@@ -401,5 +421,5 @@ int chan_user_take(lua_State *L, Chan *ch, int at) {
   }
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
   lua_pushnil(L);
-  return 1 + chan_give_reason(L, ch, at);
+  return 1 + attr_take_reason(L, ch, at);
 }
