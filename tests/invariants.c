@@ -3,6 +3,8 @@
 
 #include <lauxlib.h>
 
+#include "core/chan.h"
+
 /* Leaves with what is broken unless the condition holds. */
 #define MUST(condition, what) \
   do { \
