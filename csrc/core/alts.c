@@ -146,9 +146,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
       alt_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~what->flags;
-      Operation no_room = *what;
-      no_room.is_put = ops[i].is_put;
-      chan_no_room(L, ops[i].ch, alts_at(i), &no_room);
+      chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
     }
     alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put);
     waiters[i].is_free = is_free;

@@ -38,10 +38,10 @@ void attr_push_name(lua_State *L, const Chan *ch, int at);
 /* Pushes why a closed channel was closed; returns how many values it pushed, 1 or 0. */
 int attr_push_reason(lua_State *L, const Chan *ch, int at);
 
-/* The same for a taker: from here on the error counts as taken (unheard.h). */
+/* The same for a taker: from here on the error counts as taken (unhandled.h). */
 static inline int attr_take_reason(lua_State *L, Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
-  ch->flags |= CHAN_HEARD;
+  ch->flags |= CHAN_ERROR_TAKEN;
   return attr_push_reason(L, ch, at);
 }
 

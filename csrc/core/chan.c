@@ -8,8 +8,9 @@
 
 #include <lauxlib.h>
 
+#include "core/attr.h"
 #include "core/chan_custom.h"
-#include "core/report.h"
+#include "core/error.h"
 
 const char chan_tag = 'c';
 
@@ -63,10 +64,10 @@ bool chan_few_count(const List *queue) {
   return true;
 }
 
-int chan_no_room(lua_State *L, const Chan *ch, int at, const Operation *op) {
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   attr_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
-  if (op->is_put) {
+  if (is_put) {
     lua_pushfstring(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
                     "(sliding_buffer, dropping_buffer) where the puts come from a callback",
                     name, CHAN_MAX_PENDING);
@@ -75,7 +76,7 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, const Operation *op) {
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }
-  return report_raise(L, op->level);
+  return error_raise(L);
 }
 
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
@@ -99,7 +100,7 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
   lua_pushnil(alt->co);
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
   if (reason) {
-    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_HEARD;
+    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_ERROR_TAKEN;
     lua_pushvalue(L, reason);
     lua_xmove(L, alt->co, 1);
     n++;
@@ -323,7 +324,7 @@ void chan_call_on_close(lua_State *L, int at) {
   }
   lua_pushnil(L);
   attr_set(L, at, ATTR_ON_CLOSE); /* an existing key: nothing is allocated */
-  report_call(L, 0, "a function that is called on closing", at);
+  error_call(L, 0, "a function that is called on closing", at);
 }
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {

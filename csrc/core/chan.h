@@ -129,8 +129,8 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
   return chan_few_count(&ch->takes);
 }
 
-/* Raises that one more waiter of the operation is too many for the channel. */
-int chan_no_room(lua_State *L, const Chan *ch, int at, const Operation *op);
+/* Raises that one more put, or take, is too many for the channel. */
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put);
 
 /* ---- the values of the buffer ---- */
 

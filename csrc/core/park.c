@@ -4,10 +4,12 @@
 #include <lauxlib.h>
 
 #include "core/alt.h"
+#include "core/attr.h"
 #include "core/chan.h"
+#include "core/error.h"
 #include "core/go.h"
+#include "core/inspect.h"
 #include "core/keep.h"
-#include "core/report.h"
 #include "core/root.h"
 #include "core/sched.h"
 
@@ -19,7 +21,7 @@
 static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
   lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or do it "
                   "in a go block of its own (rn.go)", op->name, where);
-  return report_raise(L, op->level);
+  return error_raise(L);
 }
 
 /* Raises what the running go block was cancelled with. */
@@ -80,19 +82,19 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   int status = sched_call_loop(L, S);
   uint8_t flags = alt->flags;
-  if (status == LUA_OK && alt->state != ALT_READY) report_push_waiting(L, alt, op);
+  if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);
   alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
     alt_stop_waiting(S, alt);
     if (status != LUA_OK) return lua_error(L);
-    return report_deadlock(L, op);
+    return inspect_raise_deadlock(L, op->name);
   }
   alt->state = ALT_IDLE;
   if (status != LUA_OK) {
     /* The operation has completed, and then something else failed: report the error and return the results. */
     lua_pushnil(L);
     lua_pushnil(L); /* the scheduler's own error, not a go block's */
-    report_error(L);
+    error_report(L);
   }
   luaL_checkstack(L, alt->nresults, NULL);
   lua_xmove(alt->co, L, alt->nresults);
@@ -113,7 +115,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
 
 int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Alt *alt = park_begin(L, ch->sched, op);
-  if (UNLIKELY(!op->is_free && !chan_has_room(ch, op->is_put))) return chan_no_room(L, ch, at, op);
+  if (UNLIKELY(!op->is_free && !chan_has_room(ch, op->is_put))) return chan_no_room(L, ch, at, op->is_put);
   keep_channel(L, ch, at);
   alt_enqueue_single(ch, alt, at, op->is_put);
   alt->own.waiter.is_free = op->is_free;

@@ -5,12 +5,13 @@
 
 #include "base/random.h"
 #include "core/driver.h"
+#include "core/error.h"
 #include "core/go.h"
+#include "core/inspect.h"
 #include "core/keep.h"
-#include "core/report.h"
 #include "core/root.h"
 #include "core/timer.h"
-#include "core/unheard.h"
+#include "core/unhandled.h"
 
 enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
@@ -40,7 +41,7 @@ static void look(lua_State *L, Sched *S) {
   w->left = w->stride;
   driver_check_hook(L);
   timer_fire_due(L, S, now);
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
@@ -56,16 +57,16 @@ static bool wait(lua_State *L, Sched *S) {
   root_watch(L, S);
   driver_check_hook(L);
   timer_fire_due(L, S, now);
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
     bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else the program goes on and may take errors */
-    if (!w->unheard || !is_deadlock) return false;
-    unheard_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
+    if (!w->unhandled || !is_deadlock) return false;
+    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
     return true;
   }
-  int64_t until = unheard_deadline(S);
+  int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
   driver_wait(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
@@ -88,7 +89,7 @@ int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first && !driver_alive(L)) return -1;
-  int64_t until = unheard_deadline(S);
+  int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
   if (until == INT64_MAX && !first) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);
@@ -108,7 +109,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
     if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, clock_now(&w->clock));
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, clock_now(&w->clock));
   return sched_next(L, S);
 }
 
@@ -223,7 +224,8 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, protected_step, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_STEP);
-  report_open(L);
+  error_open(L);
+  inspect_set_up(L);
   keep_open(L);
   root_open(L);
 }

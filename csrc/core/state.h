@@ -83,8 +83,6 @@ enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 /* An operation as the program calls it; a constant of the C function that does it. */
 typedef struct Operation {
   const char *name; /* its name in messages */
-  uint8_t level;    /* whose line an error names, as of luaL_where: 1 the function's caller; 2 the caller of that, where
-                       the library calls the function from Lua */
   bool is_put;      /* a put, else a take, if it is on a single channel */
   bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
@@ -134,7 +132,7 @@ typedef enum ChanFlag {
   CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_HEARD = 131072     /* somebody has taken the error with which it was closed (unheard.h) */
+  CHAN_ERROR_TAKEN = 131072     /* somebody has taken the error with which it was closed (unhandled.h) */
 } ChanFlag;
 
 struct Chan {
@@ -154,6 +152,14 @@ struct Chan {
 
 /* Its address is the tag of channels, and the scheduler's key in the registry. */
 extern const char chan_tag;
+
+/* The channel at index `i` of L, or NULL for anything else. */
+static inline Chan *chan_to(lua_State *L, int i) {
+  Chan *ch = (Chan *)lua_touserdata(L, i);
+  /* A light userdata has no length; a foreign one may be shorter than the tag. */
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
+  return ch;
+}
 
 /* A go block; its userdata is also its result channel, whose CHAN_VALUES holds the coroutine while it lives. */
 typedef struct Go {
@@ -194,15 +200,14 @@ enum {
   SCHED_TELL,        /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,    /* C function: describes a go block that has raised */
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
-  SCHED_BELL,        /* frees the bell in the end, or nil without one */
-  SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
+  SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
   SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine (closing.h) */
   SCHED_CLOSER,      /* function of a coroutine that closes the variables of a dead go block; and */
   SCHED_MAKE_CLOSER, /* the function that makes that coroutine (closing.c) */
   SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHEARD,     /* table: errors that nobody has taken yet; and */
-  SCHED_KEEP_UNHEARD, /* the function that adds to it (unheard.h) */
-  SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (report.c) */
+  SCHED_UNHANDLED,     /* table: errors that nobody has taken yet; and */
+  SCHED_KEEP_UNHANDLED, /* the function that adds to it (unhandled.h) */
+  SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
   SCHED_NUSER = SCHED_ORIGINS
 };
@@ -225,9 +230,9 @@ typedef struct World {
   int64_t looked;         /* when the loop last looked at the clock, in ns */
   int64_t polled;         /* when it last polled the driver, in ns */
   uint64_t random;        /* state of the random numbers: never 0 */
-  uint32_t unheard;       /* errors that nobody has taken yet */
-  uint32_t unheard_first; /* number of the first of them in SCHED_UNHEARD */
-  int64_t unheard_due;    /* when that one is to be reported */
+  uint32_t unhandled;       /* errors that nobody has taken yet */
+  uint32_t unhandled_first; /* number of the first of them in SCHED_UNHANDLED */
+  int64_t unhandled_due;    /* when that one is to be reported */
 } World;
 
 /* Bookkeeping of root.c. */
@@ -271,9 +276,7 @@ struct Sched {
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   const void *checked;   /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
   Roots roots;           /* bookkeeping of SCHED_STRONG */
-  struct Bell *bell;     /* how other threads wake it, or NULL while nobody would */
-  bool driver_hears;     /* the driver waits in a way that the bell ends */
-  List carriers;         /* ports that are not shut (carry.h) */
+  struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
   uint64_t next_id;      /* for the next channel or go block */
   int64_t grace;         /* how long an error may wait to be taken, in ns */
   uint64_t printed;      /* errors that were written to stderr, since there was no handler */

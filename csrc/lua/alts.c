@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/alts.h"
-#include "core/report.h"
+#include "core/error.h"
 #include "lua/face.h"
 
 enum { OPS = 1, OPTS };
@@ -27,7 +27,7 @@ typedef struct Options {
 /* Raises the message on top of the stack. */
 static int raise(lua_State *L, const Operation *op) {
   lua_pushfstring(L, "%s: %s", op->name, lua_tostring(L, -1));
-  return report_raise(L, op->level);
+  return error_raise(L);
 }
 
 /* Raises that element `i` of the ops is not an operation. */
@@ -178,23 +178,22 @@ static inline int alts(lua_State *L, const Operation *what) {
   return alts_wait(L, S, &a);
 }
 
-static const Operation ALTS = {.name = "alts", .level = 1, .flags = ALT_SELECT};
+static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
 
-/* alt is written in Lua and calls alts_index: the program's line is one level further up. */
-static const Operation ALT = {.name = "alt", .level = 2, .flags = ALT_SELECT | ALT_INDEX};
+/* The Lua function alt calls alts_index. */
+static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
 
 /* The library's own (lua/moving.c). */
-static const Operation MOVING = {.name = "alt", .level = 2, .flags = ALT_SELECT | ALT_INDEX, .is_free = true};
+static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .is_free = true};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }
 
-/* The same with the number of the operation instead of its port. */
-static int core_alts_index(lua_State *L) { return alts(L, &ALT); }
+int face_alts_index(lua_State *L) { return alts(L, &ALT); }
 
 int face_moving_alts(lua_State *L) { return alts(L, &MOVING); }
 
 void lua_alts_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"alts", core_alts}, {"alts_index", core_alts_index}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};
   face_register(L, functions);
 }

@@ -1,8 +1,8 @@
 /* lua/chan.c: channels as Lua sees them: their constructor and methods. */
 #include "core/chan_custom.h"
+#include "core/error.h"
 #include "core/go.h"
 #include "core/park.h"
-#include "core/report.h"
 #include "core/timer.h"
 #include "lua/face.h"
 
@@ -21,11 +21,9 @@ static void check_value(lua_State *L, int i, const char *what) {
   }
 }
 
-static const Operation TAKE = {.name = "take", .level = 1};
-static const Operation LOOP = {.name = "take", .level = 1, .flags = ALT_LOOP};
-static const Operation PUT = {.name = "put", .level = 1, .is_put = true};
-static const Operation TAKE_ASYNC = {.name = "take_async", .level = 1};
-static const Operation PUT_ASYNC = {.name = "put_async", .level = 1, .is_put = true};
+static const Operation TAKE = {.name = "take"};
+static const Operation LOOP = {.name = "take", .flags = ALT_LOOP};
+static const Operation PUT = {.name = "put", .is_put = true};
 
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
@@ -38,9 +36,9 @@ static int chan_lua_take(lua_State *L) {
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
-  uint32_t heard = ch->flags & CHAN_HEARD;
+  uint32_t heard = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
-  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_HEARD;
+  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &LOOP, NULL);
 }
@@ -67,26 +65,6 @@ static int chan_lua_offer(lua_State *L) {
   return 1;
 }
 
-/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with
-   offer: because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1.
-   Raises nothing but that an argument is wrong, before it puts. */
-static int core_offer_each(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
-  check_value(L, 2, "offer_each");
-  lua_Integer i = luaL_checkinteger(L, 3);
-  lua_settop(L, 3);
-  for (;; i++) {
-    lua_rawgeti(L, 1, i);
-    Chan *ch = face_to_chan(L, 4);
-    if (!ch) break;
-    ch->sched->world.moves++; /* see lua/moving.c */
-    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
-    lua_settop(L, 3);
-  }
-  lua_pushinteger(L, i);
-  return 1;
-}
-
 /* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "poll", "ch:poll()");
@@ -107,7 +85,7 @@ static void call_now(lua_State *L, Chan *ch, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
   ch->sched->nested++;
-  report_call(L, n, "a callback", 1);
+  error_call(L, n, "a callback", 1);
   ch->sched->nested--;
 }
 
@@ -136,7 +114,7 @@ static int chan_lua_take_async(lua_State *L) {
     call_now(L, ch, 2, n);
     return 0;
   }
-  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, &TAKE_ASYNC);
+  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
   lua_settop(L, 2);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
@@ -146,7 +124,7 @@ static int chan_lua_take_async(lua_State *L) {
     lua_xmove(L, go->alt.co, n);
     alt_complete(L, ch->sched, &go->alt, n);
   } else {
-    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, &TAKE_ASYNC);
+    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
     wait_for_callback(L, ch, go, false);
   }
   return 0;
@@ -176,13 +154,13 @@ static int chan_lua_put_async(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, &PUT_ASYNC);
+  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = go_spawn_waiting(L, ch->sched, 3);
   /* Looked at again, as in take_async. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, &PUT_ASYNC);
+    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
     wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {
@@ -428,7 +406,6 @@ void lua_chan_open(lua_State *L) {
       {"promise_chan", core_promise_chan},
       {"timeout", core_timeout},
       {"is_chan", core_is_chan},
-      {"offer_each", core_offer_each},
       {NULL, NULL},
   };
   face_register(L, functions);

@@ -1,8 +1,8 @@
 /* lua/go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
 #include "core/attr.h"
 #include "core/go.h"
+#include "core/inspect.h"
 #include "core/park.h"
-#include "core/report.h"
 #include "core/root.h"
 #include "core/sched.h"
 #include "core/timer.h"
@@ -39,7 +39,7 @@ static int core_yield(lua_State *L) {
     sched_step(L, S, S->world.nready, INT64_MAX);
     return 0;
   }
-  static const Operation yield = {.name = "yield", .level = 1};
+  static const Operation yield = {.name = "yield"};
   return park_yield(L, S, &yield, NULL);
 }
 
@@ -48,7 +48,7 @@ static int core_sleep(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
   timer_reserve(L, S);
-  static const Operation sleep = {.name = "sleep", .level = 1};
+  static const Operation sleep = {.name = "sleep"};
   Alt *alt = park_begin(L, S, &sleep);
   timer_sleep(S, alt, clock_after(now, ns));
   return park_wait(L, S, alt, &sleep, NULL);
@@ -73,7 +73,7 @@ static int core_rename(lua_State *L) {
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
-  report_list(L);
+  inspect_push_list(L);
   return 1;
 }
 
@@ -85,22 +85,6 @@ static int core_on_error(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
   return 1;
-}
-
-/* report(err): tells on_error of an error that code on top of the core has caught. */
-static int core_report(lua_State *L) {
-  luaL_checkany(L, 1);
-  lua_settop(L, 3); /* err, traceback, where */
-  Go *go = sched_self(L)->current;
-  if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
-    root_push(L, go);
-    report_go_name(L, go, 4);
-    lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
-    lua_replace(L, 3);
-    lua_settop(L, 3);
-  }
-  report_error(L);
-  return 0;
 }
 
 /* reduced(v) -> what tells a transducer's caller that it has had enough. */
@@ -135,7 +119,6 @@ void lua_go_open(lua_State *L) {
       {"rename", core_rename},
       {"ps", core_ps},
       {"on_error", core_on_error},
-      {"report", core_report},
       {"reduced", core_reduced},
       {"is_reduced", core_is_reduced},
       {NULL, NULL},

@@ -195,7 +195,7 @@ local function closing(i, f)
   end
 end
 
-local take, put = core.moving.take, core.moving.put
+local take, put = core.internal.moving.take, core.internal.moving.put
 
 -- Starts what moves values to `to`. Returns a channel that closes when it has ended.
 local function ending(to, close, start)

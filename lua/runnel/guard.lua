@@ -1,8 +1,9 @@
 ---What the library's own go blocks have in common: how they are started, and how they call code of the user's.
 
 local core = require "runnel.core"
+local internal = core.internal
 
-local xpcall, is_cancelled = xpcall, core.moving.is_cancelled
+local xpcall, is_cancelled = xpcall, internal.moving.is_cancelled
 local close = core.methods.close
 
 local guard = {}
@@ -14,9 +15,9 @@ local guard = {}
 ---Starts a go block of the library; all of them are started here. It may die of an error, because somebody cancels it
 ---(`:kill`), or because code of the user's that it calls uses coroutine.yield. Takers of the channels that it feeds
 ---would then wait for ever, so `give_up(fed, reason, block, is_reported)` is called, which must not wait.
----`is_reported`: the reason will be reported as an error of the go block, unless `give_up` calls `core.excuse`.
+---`is_reported`: the reason will be reported as an error of the go block, unless `give_up` calls `excuse`.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
-guard.go = core.moving.go
+guard.go = internal.moving.go
 
 ---Names a go block, in rn.ps and in messages, after the library function that the program called and the line of that
 ---call. Go blocks that it starts get the same name. Call it while that function of the library runs.
@@ -24,7 +25,7 @@ guard.go = core.moving.go
 ---@param what string
 ---@return runnel.Channel<any> block
 function guard.started(block, what)
-  pcall(core.started, block, what) -- if memory runs out, the go block is started without that name
+  pcall(internal.started, block, what) -- if memory runs out, the go block is started without that name
   return block
 end
 
@@ -60,13 +61,13 @@ end
 ---@param f function
 ---@param ... any its arguments
 ---@return boolean ok
----@return any ... its results; or the error, and the traceback, for core.report
+---@return any ... its results; or the error, and the traceback, for internal.report
 function guard.try(f, ...) return tried(xpcall(f, with_traceback, ...)) end
 
 local function reported(what, ok, first, ...)
   if ok then return true, first, ... end
   local err, trace = caught(first)
-  core.report(err, trace, what)
+  internal.report(err, trace, what)
   return false, err
 end
 

@@ -12,8 +12,9 @@ local core = require "runnel.core"
 local check = require "runnel.check"
 local ends = require "runnel.ends"
 local guard = require "runnel.guard"
+local internal = core.internal
 
-local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
+local chan, turn, alts = core.chan, internal.moving.turn, internal.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean take its values and drop them

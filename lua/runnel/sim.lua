@@ -41,7 +41,7 @@ function sim.run(f, opts, ...)
   check.integer(seed, math.mininteger, "sim.run: seed")
   local was_running = running
   running = true
-  return finish(was_running, pcall(core.simulate, seed, opts and opts.shuffle or false, f, ...))
+  return finish(was_running, pcall(core.internal.simulate, seed, opts and opts.shuffle or false, f, ...))
 end
 
 ---Virtual ms since the simulation that is running began; after it, how long the last one took.

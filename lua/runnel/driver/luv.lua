@@ -20,7 +20,7 @@ local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 ---@field luv boolean says to runnel.uv that luv's loop runs
 local driver = { luv = true }
 
-local FAR = 1 << 40 -- ms
+local FOREVER_MS = 1 << 40
 local loop_mode = uv.loop_mode or function() end -- old versions of luv lack it
 local keeper -- a timer, active in run only
 local function nothing() end
@@ -29,7 +29,7 @@ local function nothing() end
 -- keeps alive would not run at all, though there may be others in it: hence, for the moment, one that does.
 local function run()
   if not keeper or keeper:is_closing() then keeper = uv.new_timer() end
-  keeper:start(FAR, 0, nothing)
+  keeper:start(FOREVER_MS, 0, nothing)
   uv.run "nowait"
   local ms = uv.backend_timeout()
   keeper:stop()

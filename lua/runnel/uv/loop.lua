@@ -23,7 +23,7 @@ end
 ---In a simulation, where no event of the loop comes, raises at the line that called the caller of this function.
 ---@param what string the function
 function loop.check_time(what)
-  if core.is_simulation() then
+  if core.internal.is_simulation() then
     error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
       .. "or use channels of your own in its place", 3)
   end

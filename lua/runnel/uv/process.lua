@@ -12,8 +12,8 @@ local STANDARD = { "stdin", "stdout", "stderr" }
 local GRACE = 2000
 -- ms between two checks whether a process group has ended after its signal
 local LOOK = 10
--- ms that are never over
-local FAR = 1 << 40
+-- longer than any program runs
+local FOREVER_MS = 1 << 40
 
 -- Processes that run, by their promises. The loop keeps the promise of the exit alive, but not the rest: a process that
 -- nobody has any more, and that waits for somebody to take its output, is to find it closed.
@@ -138,7 +138,7 @@ end
 
 -- Waits for the end, but not for ever. A timer of luv's, since it can be taken back: rn.run would wait for a timeout.
 local function see_off(self)
-  local grace = math.ceil(math.min(self.grace, FAR))
+  local grace = math.ceil(math.min(self.grace, FOREVER_MS))
   self.guard = setmetatable({ process = self }, Guard)
   self.deadline = core.now() + grace
   self.timer = uv.new_timer()

@@ -5,7 +5,7 @@ local command = require "runnel.uv.command"
 local loop = require "runnel.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
-local alts_index = core.alts_index
+local alts_index = core.internal.alts_index
 local describe, is_descriptor = command.describe, command.is_descriptor
 local PRIORITY = { priority = true }
 

@@ -8,8 +8,9 @@ local check = require "runnel.check"
 local guard = require "runnel.guard"
 local lines = require "runnel.uv.lines"
 local loop = require "runnel.uv.loop"
+local internal = core.internal
 
-local chan, turn, alts, on_close = core.chan, core.moving.turn, core.moving.alts, core.on_close
+local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
