@@ -26,7 +26,7 @@ static bool is_held(lua_State *L, int at, const Go *go) {
 static const char *check_rest(const Sched *S) {
   MUST(!S->running, "the loop is said to be running");
   MUST(!S->current, "a go block is said to be running");
-  MUST(!S->root, "a root is left");
+  MUST(!S->awaited, "a go block is still awaited");
   MUST(!S->inside, "code of the user's is said to be running");
   MUST(S->outside.state == ALT_IDLE, "the outside operation is not idle");
   MUST(S->outside.count == 0, "the outside operation has waiters");

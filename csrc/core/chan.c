@@ -1,9 +1,8 @@
 /* chan.c: see chan.h.
 
-   How it reads: a put asks is it closed, does somebody wait, is there room, and else waits; a take likewise. What hands
-   a value over (complete_*) withdraws the other side's alt from all its queues and puts the results where the other side
-   will find them, on its own stack. Channels whose values go through code of the user's (a transducer, a buffer policy)
-   take the paths of chan_custom.c. */
+   A put asks: is the channel closed, does a take wait, is there room; else it waits. A take likewise. Whoever completes
+   the other side's operation (complete_*) pushes the results onto the other side's stack, commits its alt and wakes it.
+   Channels whose values go through user code (a transducer, a buffer policy) take the paths of chan_custom.c. */
 #include "core/chan.h"
 
 #include <lauxlib.h>
@@ -129,7 +128,7 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD && !(ch->flags & CHAN_REASON_HERE)) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
-    if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer was faster, or has closed the channel */
+    if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
       lua_pop(L, 1);
       continue;
     }
@@ -144,10 +143,10 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   }
 }
 
-/* chan_fetch, where the values are user values. */
+/* chan_fetch if the slots are user values. */
 static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
   int slot = b->base + (int)b->head;
-  /* What is taken must not be kept alive by its slot; numbers and booleans can stay there. */
+  /* The slot must not keep the value alive; numbers and booleans can stay there. */
   if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
     lua_pushnil(L);
     lua_setiuservalue(L, at, slot);
@@ -171,7 +170,7 @@ void chan_fetch(lua_State *L, Chan *ch, int at) {
   buffer_advance(b);
 }
 
-/* chan_store behind the others, where the values are user values and one is free. */
+/* chan_store behind the other values if the slots are user values and one is free. */
 static inline void store_inline(lua_State *L, Buffer *b, int at, int value) {
   lua_pushvalue(L, value);
   lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
@@ -197,7 +196,7 @@ void chan_store(lua_State *L, Chan *ch, int at, int value) {
   }
 }
 
-/* Serves all waiting takes of a promise that has got its value. */
+/* Completes all waiting takes of a promise, which has got its value. */
 static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_taker(ch)) != NULL) {
@@ -206,7 +205,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
   }
 }
 
-/* Moves waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
+/* Moves values of waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
 static void admit(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while (!buffer_full(&ch->buf) && (w = chan_first_putter(ch)) != NULL) {
@@ -249,7 +248,7 @@ again:
 }
 
 int chan_take(lua_State *L, Chan *ch, int at) {
-  /* A transducer has a say only in what is put: without waiting puts there is nothing for it to do. */
+  /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
   if (UNLIKELY(ch->flags & special || ch->buf.kind == BUFFER_POLICY)) return chan_custom_take(L, ch, at);
   if (ch->buf.count) {
@@ -284,13 +283,13 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   return ch->buf.kind == BUFFER_POLICY ? chan_custom_count(L, ch, at) : (lua_Integer)ch->buf.count;
 }
 
-/* Keeps why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
-static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
+/* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
+static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   const Buffer *b = &ch->buf;
   bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
   if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT))) {
-    /* The slot will not be used again: closing for a reason allocates nothing where nothing is buffered. A waiting put
-       would use it if there were a buffer, but waits only where that is full. */
+    /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
+       waits only while the buffer is full, and so none is going to use the slot.) */
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_VALUES);
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
@@ -305,7 +304,7 @@ static void keep_reason(lua_State *L, Chan *ch, int at, int reason) {
   lua_pop(L, 1);
 }
 
-/* Closes the channel that somebody asked for to learn of the closing, if there is one. */
+/* Closes the channel's done() channel, if there is one. */
 static void close_done(lua_State *L, int at) {
   attr_push(L, at, ATTR_DONE);
   Chan *done = (Chan *)lua_touserdata(L, -1);
@@ -313,7 +312,7 @@ static void close_done(lua_State *L, int at) {
   lua_pop(L, 1);
 }
 
-enum { STACK_FOR_ON_CLOSE = 8 }; /* slots, those of an error's report included */
+enum { STACK_FOR_ON_CLOSE = 8 }; /* slots, including those for the report of an error */
 
 void chan_call_on_close(lua_State *L, int at) {
   int top = lua_gettop(L);
@@ -331,8 +330,8 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
   if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) chan_custom_prepare(L);
   if (reason) {
-    keep_reason(L, ch, at, reason);
-    if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer was faster */
+    store_reason(L, ch, at, reason);
+    if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer has closed it meanwhile */
   }
   if (ch->flags & CHAN_BUSY) {
     ch->flags |= CHAN_CLOSE_LATER;
@@ -393,7 +392,7 @@ void chan_check(const Chan *ch) {
   assert(nputs == ch->nputs && ntakes == ch->ntakes);
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  if (ch->buf.kind == BUFFER_POLICY) return; /* its count and room are the policy's to know */
+  if (ch->buf.kind == BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && ch->buf.count));
   assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);
   assert(ch->buf.count <= ch->buf.size);

@@ -5,8 +5,7 @@
 
 #include "core/root.h"
 
-/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function; NULL: no coroutine resumes it
-   (go_resumer). */
+/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function. */
 static int close_coroutine(lua_State *co) {
 #if LUA_VERSION_RELEASE_NUM >= 50406
   return lua_closethread(co, NULL);
@@ -20,7 +19,8 @@ void closing_finish(Sched *S, Go *go, lua_State *co) {
   go->alt.co = co;
   S->current = go;
   if (UNLIKELY(lua_gethookmask(co))) lua_sethook(co, NULL, 0, 0);
-  /* With room for the call on its stack nothing in it can fail, but for too many nested C calls before Lua 5.4.4. */
+  /* lua_settop calls the guard's __close. If there is room for that on the stack it cannot fail; except that before Lua
+     5.4.4 there may be too many nested C calls. */
   if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
   lua_settop(co, 0);
   S->current = NULL;
@@ -69,18 +69,17 @@ static int nest(lua_State *L) {
   return 0;
 }
 
-/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must get as far as to mark
+/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must be able to mark
    them as to be closed. False when there is no memory for that. */
 static bool prepare(lua_State *co) {
   enum { LEVELS = 4 }; /* closer, reopen, a __close, and one more */
-  lua_sethook(co, NULL, 0, 0); /* it has inherited ours */
+  lua_sethook(co, NULL, 0, 0); /* a new coroutine inherits the hook */
   lua_pushcfunction(co, nest);
   lua_pushinteger(co, LEVELS - 1);
   return lua_checkstack(co, LEVELS * LUA_MINSTACK) && lua_pcall(co, 1, 0, 0) == LUA_OK;
 }
 
-/* Makes the closer of the go block that is running, which keeps it alive. Called protected, in the coroutine of the go
-   block that is being closed. */
+/* Protected, in the coroutine that is being closed: makes the closer of its go block, which keeps the closer alive. */
 static int make_closer(lua_State *L) {
   Sched *S = sched_self(L);
   root_push(L, S->current);
@@ -102,8 +101,8 @@ static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
   return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
 }
 
-/* Pushes the variable for whose `__close` Lua makes a call: the first argument; or the second, where `__close` is no
-   function but something else that can be called, which Lua then inserts before it. */
+/* Pushes the variable whose `__close` is being called: the first argument; or the second, if `__close` is not a function
+   but a value with `__call`, which Lua inserts as the first argument. */
 static bool push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
@@ -127,8 +126,8 @@ static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
   return is_it;
 }
 
-/* The call hook: moves a variable to the closer, and cancels the call that would close it. If memory runs out, neither
-   this call nor later ones are cancelled. */
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither this
+   call nor later ones are cancelled. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
   if (is_close_of_guard(co, ar, lua_gettop(co))) return;
@@ -150,7 +149,7 @@ int closing_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
   root_push(L, go);
-  lua_getiuservalue(L, -1, CHAN_VALUES); /* keeps it alive until it is closed */
+  lua_getiuservalue(L, -1, CHAN_VALUES); /* the coroutine, kept alive until it is closed */
   S->closer = NULL;
   S->current = go;
   lua_sethook(co, move_variable, LUA_MASKCALL, 0);
@@ -165,7 +164,7 @@ int closing_start(lua_State *L, Sched *S, Go *go) {
   if (!S->closer) return 0;
   lua_State *closes = go->alt.co = S->closer;
   S->closer = NULL;
-  /* A new coroutine inherits the hook of the coroutine that made it, which was ours. */
+  /* The closer has inherited move_variable as its hook: it gets the hook of L instead. */
   lua_sethook(closes, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
   lua_xmove(L, closes, 3);
   return lua_gettop(closes) - 2; /* below are the guard and the function */

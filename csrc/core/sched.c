@@ -17,6 +17,7 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
+/* Removes the next alt from the run queue: the first, or a random one if the world shuffles. */
 static Alt *next_ready(Sched *S) {
   Link *link = S->world.ready.first;
   if (UNLIKELY(S->world.shuffle)) {
@@ -29,9 +30,9 @@ static Alt *next_ready(Sched *S) {
 
 /* ---- the loop ---- */
 
-/* Looks at the clock: fires what is due, and polls the driver once a millisecond. Between two looks there are as many
-   resumes as fit into a millisecond, as far as the last ones tell; few, so that a change is soon noticed, and yet enough
-   that reading the clock costs next to nothing. */
+/* Looks at the clock: fires due timers, and polls the driver once a millisecond. Between two looks there are as many
+   resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: few enough that go blocks which
+   begin to run longer are noticed soon, and enough that reading the clock costs next to nothing. */
 static void look(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
@@ -49,7 +50,7 @@ static void look(lua_State *L, Sched *S) {
   }
 }
 
-/* Waits for the next deadline, or in the driver; false when there is neither. */
+/* Waits for the next deadline, or in the driver; returns false if there is neither. */
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
@@ -61,9 +62,9 @@ static bool wait(lua_State *L, Sched *S) {
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
-    bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else the program goes on and may take errors */
+    bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED; /* else the program goes on and may take the errors */
     if (!w->unhandled || !is_deadlock) return false;
-    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
+    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
     return true;
   }
   int64_t until = unhandled_deadline(S);
@@ -72,13 +73,14 @@ static bool wait(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Runs go blocks, fires timers, waits in the driver, until somebody stops it (true) or nothing is left to wait for. */
+/* Runs go blocks, fires timers, and waits in the driver; until S->stop is set (returns true), or nothing is left to wait
+   for (false). */
 static bool loop(lua_State *L, Sched *S) {
   World *w = &S->world;
   for (;;) {
     while (w->ready.first && !S->stop) {
       go_resume(L, S, next_ready(S));
-      if (--w->left == 0) look(L, S); /* counted on from one run of the loop to the next: they may be short */
+      if (--w->left == 0) look(L, S); /* goes on counting in the next run of the loop: runs may be short */
     }
     if (S->stop) return true;
     if (!wait(L, S)) return false;
@@ -140,10 +142,10 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
 
 int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, SCHED_LOOP, 0); }
 
-bool sched_run(lua_State *L, Sched *S, Go *root) {
-  S->root = root;
+bool sched_run(lua_State *L, Sched *S, Go *awaited) {
+  S->awaited = awaited;
   int status = sched_call_loop(L, S);
-  S->root = NULL;
+  S->awaited = NULL;
   if (status != LUA_OK) lua_error(L);
   bool stopped = lua_toboolean(L, -1);
   lua_pop(L, 1);
@@ -159,7 +161,8 @@ int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   return next;
 }
 
-/* A go block that was ready or asleep when its world ended: one from outside goes on there, others are dropped. */
+/* A go block was ready or asleep when its world ended: it goes on in the outer world if it is of that, else it is
+   dropped. */
 static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   Go *go = sched_go(alt);
   if (go->chan.id < world->first_id) {
@@ -169,7 +172,7 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
     world->outer->nready++;
   } else {
     alt->state = ALT_IDLE;
-    alt->nresults = 0; /* should somebody resume its coroutine all the same */
+    alt->nresults = 0; /* in case somebody resumes its coroutine */
     alt->flags &= (uint8_t)~(ALT_RAISE | ALT_CANCEL);
     root_remove(L, S, go);
     lua_pop(L, 1);
@@ -209,7 +212,7 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   for (int pool = 0; pool < SCHED_POOLS; pool++) {
-    lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* all at once: to give a block back must not allocate */
+    lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* full size: releasing a block must not allocate */
     lua_setiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
   }
   lua_newtable(L);

@@ -5,13 +5,13 @@
 
 #include "core/state.h"
 
-/* Runs until `root` has ended, or with NULL until nothing is ready, timed or alive. Returns false when that came before
-   root had ended. The results of root are then on top of its coroutine, which the caller must hold; or its error is on
-   the mailbox, and root has ALT_RAISE. */
-bool sched_run(lua_State *L, Sched *S, Go *root);
+/* Runs until `awaited` has ended, or with NULL until nothing is ready, timed or alive. Returns false if that came before
+   awaited had ended. If it has ended, its results are on top of its coroutine, which the caller must keep alive; or its
+   error is on the mailbox, and it has ALT_RAISE. */
+bool sched_run(lua_State *L, Sched *S, Go *awaited);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
-   passed. Meanwhile timers and the driver get their turn as they do in sched_run. Returns what sched_next would then. */
+   passed. Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return then. */
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
 
 /* Runs the loop, protected, until S->stop is set or nothing is left to wait for. Pushes whether it was stopped, or an

@@ -265,7 +265,7 @@ typedef struct LastOrigin {
 struct Sched {
   World world;           /* time and the run queue */
   Go *current;           /* the go block that is running, or NULL */
-  Go *root;              /* the go block whose end the loop waits for, or NULL */
+  Go *awaited;           /* the go block whose end the loop waits for, or NULL */
   Alt outside;           /* the operation that waits outside any go block; its results go to the mailbox */
   bool running;          /* the loop is running, further down on the C stack */
   bool stop;             /* what the loop waits for has come */

@@ -1,9 +1,9 @@
 /* timer.c: see timer.h.
 
-   Deadlines are sorted into windows of 10 ms. A pending one that serves a request for t lies in the window of t, or in the
-   next: of the first it is enough to know the latest, of the second the earliest. SCHED_TIMEOUTS has the latest of window
-   w at 2w, and the earliest at 2w + 1 where that is another one. Within a window a new timeout is always the latest (else
-   the latest would have served); it keeps its predecessor alive by a user value of its own. */
+   Deadlines are sorted into windows of 10 ms. A pending timeout that serves a request for t is in the window of t or in
+   the next one: of the first it is enough to know the latest, of the next the earliest. SCHED_TIMEOUTS has the latest
+   timeout of window w at 2w, and the earliest at 2w + 1 if that is another one. Within a window a new timeout is always
+   the latest (else the latest would have served the request); it keeps its predecessor alive by a user value. */
 #include "core/timer.h"
 
 #include "core/alt.h"
@@ -64,13 +64,13 @@ static bool push_shared(lua_State *L, int table, int64_t deadline) {
   return false;
 }
 
-/* Enters the timeout at the top of the stack, which becomes the latest of its window. May raise. */
+/* Adds the timeout on top of the stack, which becomes the latest of its window, to the table. May raise. */
 static void enter(lua_State *L, int table, lua_Integer key) {
   int at = lua_gettop(L);
   if (look_up(L, table, key)) {
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, at, PREDECESSOR);
-    /* The first of the window gets the other key when it gets company. */
+    /* The first of the window is its earliest: it gets the other key once there is a second one. */
     if (!look_up(L, table, key + 1)) {
       lua_pushvalue(L, at + 1);
       lua_rawseti(L, table, key + 1);

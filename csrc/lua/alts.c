@@ -7,7 +7,7 @@
 
 #include "core/alts.h"
 #include "core/error.h"
-#include "lua/face.h"
+#include "lua/module.h"
 
 enum { OPS = 1, OPTS };
 
@@ -39,14 +39,14 @@ _Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, const
 
 /* Replaces the element on top of the stack by its channel and its value or nil. */
 static AltsOp push_op(lua_State *L, lua_Integer i, const Operation *what) {
-  AltsOp op = {face_to_chan(L, -1), false, false};
+  AltsOp op = {chan_to(L, -1), false, false};
   if (LIKELY(op.ch)) {
     lua_pushnil(L);
     return op;
   }
   if (!lua_istable(L, -1)) bad_op(L, i, lua_isnil(L, -1) ? "is nil" : "is not a channel", what);
   lua_geti(L, -1, 1);
-  op = (AltsOp){face_to_chan(L, -1), true, false};
+  op = (AltsOp){chan_to(L, -1), true, false};
   if (!op.ch) bad_op(L, i, "does not begin with a channel", what);
   if (lua_geti(L, -2, 2) == LUA_TNIL) bad_op(L, i, "has no value to put, or nil, which cannot be put", what);
   lua_remove(L, -3);
@@ -189,11 +189,11 @@ static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX,
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }
 
-int face_alts_index(lua_State *L) { return alts(L, &ALT); }
+int module_alts_index(lua_State *L) { return alts(L, &ALT); }
 
-int face_moving_alts(lua_State *L) { return alts(L, &MOVING); }
+int module_moving_alts(lua_State *L) { return alts(L, &MOVING); }
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};
-  face_register(L, functions);
+  module_register(L, functions);
 }

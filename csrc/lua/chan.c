@@ -4,7 +4,8 @@
 #include "core/go.h"
 #include "core/park.h"
 #include "core/timer.h"
-#include "lua/face.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 /* The metatable's name, as in messages of Lua's own. */
 #define CHAN_TNAME "runnel.chan"
@@ -27,7 +28,7 @@ static const Operation PUT = {.name = "put", .is_put = true};
 
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  Chan *ch = check_chan(L, 1, "take", "ch:take()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
@@ -35,7 +36,7 @@ static int chan_lua_take(lua_State *L) {
 
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
 static int chan_lua_next(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  Chan *ch = check_chan(L, 1, "take", "ch:take()");
   uint32_t heard = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
   if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
@@ -45,7 +46,7 @@ static int chan_lua_next(lua_State *L) {
 
 /* ch:put(v) -> true | false */
 static int chan_lua_put(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put", "ch:put(v)");
+  Chan *ch = check_chan(L, 1, "put", "ch:put(v)");
   check_value(L, 2, "put");
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
@@ -57,7 +58,7 @@ static int chan_lua_put(lua_State *L) {
 
 /* ch:offer(v) -> true | nil (not now) | false (closed) */
 static int chan_lua_offer(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "offer", "ch:offer(v)");
+  Chan *ch = check_chan(L, 1, "offer", "ch:offer(v)");
   check_value(L, 2, "offer");
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) lua_pushnil(L);
@@ -67,7 +68,7 @@ static int chan_lua_offer(lua_State *L) {
 
 /* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "poll", "ch:poll()");
+  Chan *ch = check_chan(L, 1, "poll", "ch:poll()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);
@@ -106,8 +107,8 @@ static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
 
 /* ch:take_async(f, on_caller): f(v), or f(nil, err), once there is something to take. */
 static int chan_lua_take_async(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take_async", "ch:take_async(f)");
-  face_check_callable(L, 2, "take_async");
+  Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
+  check_callable(L, 2, "take_async");
   bool on_caller = is_on_caller(L, ch->sched, 3);
   int n;
   if (on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
@@ -138,14 +139,14 @@ static int nothing(lua_State *L) {
 /* ch:put_async(v, f, on_caller) -> true | false (closed already): f(true) once the put is done, f(false) when
    closed. */
 static int chan_lua_put_async(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put_async", "ch:put_async(v, f)");
+  Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
   if (lua_isnoneornil(L, 3)) {
     lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
     lua_pushcfunction(L, nothing);
     lua_replace(L, 3);
   }
-  face_check_callable(L, 3, "put_async");
+  check_callable(L, 3, "put_async");
   bool on_caller = is_on_caller(L, ch->sched, 4);
   PutResult result;
   if (on_caller && (result = chan_put(L, ch, 1, 2)) != PUT_WAIT) {
@@ -175,7 +176,7 @@ static int chan_lua_put_async(lua_State *L) {
 
 /* ch:close(err), and __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
 static int chan_lua_close(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
+  Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
     return luaL_error(L, "close: a timeout closes by itself, and others who asked for about the same time share it");
   }
@@ -188,14 +189,14 @@ static int chan_lua_close(lua_State *L) {
 
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "closed", "ch:closed()");
+  Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
   lua_pushboolean(L, (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0);
   return 1;
 }
 
 /* ch:done() -> a channel that closes when ch does, whatever ch still holds. */
 static int chan_lua_done(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "done", "ch:done()");
+  Chan *ch = check_chan(L, 1, "done", "ch:done()");
   chan_push_done(L, ch, 1);
   return 1;
 }
@@ -204,7 +205,7 @@ static int chan_lua_done(lua_State *L) {
 
 /* #ch -> values in the buffer */
 static int chan_meta_len(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "#", "#ch");
+  Chan *ch = check_chan(L, 1, "#", "#ch");
   lua_pushinteger(L, chan_count(L, ch, 1));
   return 1;
 }
@@ -218,7 +219,7 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "stats", "ch:stats()");
+  Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
   lua_Integer count = chan_count(L, ch, 1);
   lua_createtable(L, 0, 10);
   attr_push(L, 1, ATTR_NAME);
@@ -239,7 +240,7 @@ static int chan_lua_stats(lua_State *L) {
 
 /* ch:name(s) -> ch; ch:name() -> s | nil */
 static int chan_lua_name(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "name", "ch:name(s)");
+  Chan *ch = check_chan(L, 1, "name", "ch:name(s)");
   (void)ch;
   if (lua_isnoneornil(L, 2)) {
     attr_push(L, 1, ATTR_NAME);
@@ -255,7 +256,7 @@ static int chan_lua_name(lua_State *L) {
 
 /* tostring(ch) -> "chan: jobs (3/10, 2 puts waiting)" */
 static int chan_meta_tostring(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "tostring", "tostring(ch)");
+  Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
   lua_Integer count = chan_count(L, ch, 1);
   attr_push_name(L, ch, 1);
@@ -293,7 +294,7 @@ static int chan_meta_tostring(lua_State *L) {
 /* ---- making one ---- */
 
 /* The buffer's kind and limit from the argument at index 1, and its policy object, if it is one, pushed, else nil. */
-static Buffer check_buffer(lua_State *L) {
+static Buffer read_buffer(lua_State *L) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
   switch (lua_type(L, 1)) {
@@ -311,7 +312,7 @@ static Buffer check_buffer(lua_State *L) {
     default:
       break;
   }
-  const Buffer *given = face_to_buffer(L, 1);
+  const Buffer *given = check_buffer(L, 1);
   if (given) return *given;
   static const char *const methods[] = {"full", "add", "remove", "count"};
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
@@ -319,7 +320,7 @@ static Buffer check_buffer(lua_State *L) {
                luaL_typename(L, 1));
   }
   for (int i = 0; i < 4; i++) {
-    if (face_to_chan(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
+    if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
       luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s", methods[i]);
     }
     lua_pop(L, 1);
@@ -336,8 +337,8 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
   bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);
   if (has_xf) {
-    face_check_callable(L, xf, "chan: transducer");
-    if (has_handler) face_check_callable(L, handler, "chan: exception handler");
+    check_callable(L, xf, "chan: transducer");
+    if (has_handler) check_callable(L, handler, "chan: exception handler");
     if (b.kind == BUFFER_NONE) return luaL_error(L, "chan: a transducer needs a buffer; give a size of 1 or more");
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
@@ -356,7 +357,7 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
   lua_settop(L, 3);
-  Buffer b = check_buffer(L);
+  Buffer b = read_buffer(L);
   return new_chan(L, b, 4, 2, 3);
 }
 
@@ -368,14 +369,14 @@ static int core_promise_chan(lua_State *L) {
 
 /* timeout(ms) -> ch */
 static int core_timeout(lua_State *L) {
-  int64_t ns = face_check_ms(L, 1, "timeout");
+  int64_t ns = check_ms(L, 1, "timeout");
   timer_push_timeout(L, sched_self(L), ns);
   return 1;
 }
 
 /* is_chan(v) -> boolean */
 static int core_is_chan(lua_State *L) {
-  lua_pushboolean(L, face_to_chan(L, 1) != NULL);
+  lua_pushboolean(L, chan_to(L, 1) != NULL);
   return 1;
 }
 
@@ -408,11 +409,11 @@ void lua_chan_open(lua_State *L) {
       {"is_chan", core_is_chan},
       {NULL, NULL},
   };
-  face_register(L, functions);
+  module_register(L, functions);
   luaL_newmetatable(L, CHAN_TNAME);
-  face_register(L, metamethods);
+  module_register(L, metamethods);
   lua_newtable(L);
-  face_register(L, methods);
+  module_register(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "methods");
   lua_setfield(L, -2, "__index");

@@ -6,18 +6,19 @@
 #include "core/root.h"
 #include "core/sched.h"
 #include "core/timer.h"
-#include "lua/face.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 /* go(f, ...) -> result channel */
 static int core_go(lua_State *L) {
-  face_check_callable(L, 1, "go");
+  check_callable(L, 1, "go");
   go_spawn(L, sched_self(L), lua_gettop(L) - 1);
   return 1;
 }
 
 /* cancel(result, reason) -> whether there was something to cancel */
 static int core_cancel(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
+  Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
     attr_push_name(L, ch, 1);
     return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
@@ -46,7 +47,7 @@ static int core_yield(lua_State *L) {
 /* sleep(ms) */
 static int core_sleep(lua_State *L) {
   Sched *S = sched_self(L);
-  int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
+  int64_t ns = check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
   timer_reserve(L, S);
   static const Operation sleep = {.name = "sleep"};
   Alt *alt = park_begin(L, S, &sleep);
@@ -56,7 +57,7 @@ static int core_sleep(lua_State *L) {
 
 /* now() -> ms */
 static int core_now(lua_State *L) {
-  face_push_ms(L, clock_now(&sched_self(L)->world.clock));
+  check_push_ms(L, clock_now(&sched_self(L)->world.clock));
   return 1;
 }
 
@@ -79,7 +80,7 @@ static int core_ps(lua_State *L) {
 
 /* on_error(f or nil) -> the previous one */
 static int core_on_error(lua_State *L) {
-  if (!lua_isnoneornil(L, 1)) face_check_callable(L, 1, "on_error");
+  if (!lua_isnoneornil(L, 1)) check_callable(L, 1, "on_error");
   lua_settop(L, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
   lua_pushvalue(L, 1);
@@ -123,7 +124,7 @@ void lua_go_open(lua_State *L) {
       {"is_reduced", core_is_reduced},
       {NULL, NULL},
   };
-  face_register(L, functions);
+  module_register(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "reduced");
   lua_setfield(L, -2, "__name");

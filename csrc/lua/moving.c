@@ -12,7 +12,8 @@
 #include "core/go.h"
 #include "core/park.h"
 #include "core/root.h"
-#include "lua/face.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 /* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
@@ -54,7 +55,7 @@ static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
 
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "take(ch)");
+  Chan *ch = check_chan(L, 1, "take", "take(ch)");
   return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
 }
 
@@ -78,8 +79,8 @@ static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
 /* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let other go blocks run first. `to` is the
    channel that the value is for: if it is closed, nothing is taken and the result is nil. */
 static int moving_poll(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
-  const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
+  Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
+  const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
   return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
 }
 
@@ -101,7 +102,7 @@ static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
 
 /* put(ch, v) -> true | false */
 static int moving_put(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put", "put(ch, v)");
+  Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
   return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch);
 }
@@ -127,7 +128,7 @@ static int moving_turn(lua_State *L) {
    is_reported) is called, which must not wait. */
 static int moving_go(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  face_check_callable(L, 3, "go");
+  check_callable(L, 3, "go");
   go_spawn_feeding(L, sched_self(L), lua_gettop(L) - 3);
   return 1;
 }
@@ -145,10 +146,10 @@ static int moving_is_cancelled(lua_State *L) {
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"go", moving_go},   {"take", moving_take}, {"poll", moving_poll},
-      {"put", moving_put}, {"turn", moving_turn}, {"alts", face_moving_alts}, {"is_cancelled", moving_is_cancelled},
+      {"put", moving_put}, {"turn", moving_turn}, {"alts", module_moving_alts}, {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);
-  face_register(L, functions);
+  module_register(L, functions);
   lua_setfield(L, -2, "moving");
 }

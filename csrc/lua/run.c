@@ -9,7 +9,8 @@
 #include "core/inspect.h"
 #include "core/sched.h"
 #include "core/unhandled.h"
-#include "lua/face.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 static const Operation RUN = {.name = "run"};
 static const Operation SIMULATE = {.name = "sim.run"};
@@ -22,19 +23,19 @@ static int raise_deadlock(lua_State *L) {
 
 /* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's
    wait ends outside a simulation. False when it does not wait. `at`: its userdata. */
-static bool tell_deadlock(lua_State *L, Sched *S, Go *root, int at) {
-  if (root->alt.state != ALT_PARKED || !root->alt.count) return false;
+static bool tell_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
+  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, raise_deadlock, 1);
   (void)lua_pcall(L, 0, 0, 0);
-  bool told = go_cancel(L, S, root, at, lua_gettop(L));
+  bool told = go_cancel(L, S, awaited, at, lua_gettop(L));
   lua_pop(L, 1);
   return told;
 }
 
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Replaces them by its results
    and returns how many they are, or raises its error. */
-static int run_root(lua_State *L, Sched *S, int nargs, const Operation *op) {
+static int run_awaited(lua_State *L, Sched *S, int nargs, const Operation *op) {
   int base = lua_gettop(L) - nargs - 1;
   Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
@@ -64,8 +65,8 @@ static int core_run(lua_State *L) {
     sched_run(L, S, NULL);
     return 0;
   }
-  face_check_callable(L, 1, "run");
-  return run_root(L, S, lua_gettop(L) - 1, &RUN);
+  check_callable(L, 1, "run");
+  return run_awaited(L, S, lua_gettop(L) - 1, &RUN);
 }
 
 /* For how long a step without a maximum runs go blocks, in ns. */
@@ -90,7 +91,7 @@ static int core_step(lua_State *L) {
   int64_t ns = sched_step(L, S, max, is_limited ? INT64_MAX : STEP);
   if (ns < 0) lua_pushnil(L);
   else if (ns == INT64_MAX) lua_pushnumber(L, (lua_Number)HUGE_VAL);
-  else face_push_ms(L, ns);
+  else check_push_ms(L, ns);
   return 1;
 }
 
@@ -120,27 +121,27 @@ static int core_driver(lua_State *L) {
 static int core_wait_readable(lua_State *L) {
   lua_Integer fd = luaL_checkinteger(L, 1);
   if (fd < 0 || fd > INT_MAX) return luaL_error(L, "wait_readable: a file descriptor expected");
-  int64_t ns = lua_isnoneornil(L, 2) ? -1 : face_check_ms(L, 2, "wait_readable");
+  int64_t ns = lua_isnoneornil(L, 2) ? -1 : check_ms(L, 2, "wait_readable");
   lua_pushboolean(L, driver_wait_readable(L, sched_self(L), (int)fd, ns));
   return 1;
 }
 
 /* ---- simulations ---- */
 
-/* Runs the root of a simulation: (f, ...). Makes room for what face_simulate pushes above the results, where it is too
+/* Runs the root of a simulation: (f, ...). Makes room for what module_simulate pushes above the results, where it is too
    late to raise. */
 static int simulate(lua_State *L) {
-  int n = run_root(L, sched_self(L), lua_gettop(L) - 1, &SIMULATE);
+  int n = run_awaited(L, sched_self(L), lua_gettop(L) - 1, &SIMULATE);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   return n;
 }
 
-int face_simulate(lua_State *L) {
+int module_simulate(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "sim.run");
   lua_Integer seed = luaL_checkinteger(L, 1);
   bool shuffle = lua_toboolean(L, 2);
-  face_check_callable(L, 3, "sim.run");
+  check_callable(L, 3, "sim.run");
   int nargs = lua_gettop(L) - 3;
   /* A world of its own: what was ready or timed outside waits until it is over. What is kept is fetched last: to allocate may run
      finalizers, which may replace it. */
@@ -172,7 +173,7 @@ int face_simulate(lua_State *L) {
   }
   lua_pushboolean(L, status == LUA_OK);
   lua_replace(L, 6);
-  face_push_ms(L, elapsed);
+  check_push_ms(L, elapsed);
   lua_replace(L, 7);
   return lua_gettop(L) - 5;
 }
@@ -185,5 +186,5 @@ void lua_run_open(lua_State *L) {
       {"wait_readable", core_wait_readable},
       {NULL, NULL},
   };
-  face_register(L, functions);
+  module_register(L, functions);
 }
