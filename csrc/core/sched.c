@@ -4,6 +4,8 @@
 #include <lauxlib.h>
 
 #include "base/random.h"
+#include "core/alt.h"
+#include "core/closing.h"
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/go.h"
@@ -142,7 +144,9 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
 
 int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, SCHED_LOOP, 0); }
 
-bool sched_run(lua_State *L, Sched *S, Go *awaited) {
+/* See sched_run; `awaited` may be NULL. If it has ended, its results are on top of its coroutine, which the caller must
+   keep alive; or its error is on the mailbox, and it has ALT_RAISE. Returns whether it has ended. */
+static bool run(lua_State *L, Sched *S, Go *awaited) {
   S->awaited = awaited;
   int status = sched_call_loop(L, S);
   S->awaited = NULL;
@@ -152,6 +156,48 @@ bool sched_run(lua_State *L, Sched *S, Go *awaited) {
   return stopped;
 }
 
+/* Protected: () raises the deadlock of a simulation. */
+static int raise_deadlock(lua_State *L) {
+  lua_pushnil(L); /* no text for what waits */
+  return inspect_raise_deadlock(L, "sim.run");
+}
+
+/* Makes the go block that a simulation awaits, whose userdata is at index `at`, raise a deadlock from its operation, as
+   the main program's operation does outside a simulation. Returns false if it does not wait. */
+static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
+  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, raise_deadlock, 1);
+  (void)lua_pcall(L, 0, 0, 0);
+  bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
+  lua_pop(L, 1);
+  return cancelled;
+}
+
+void sched_run(lua_State *L, Sched *S) { run(L, S, NULL); }
+
+int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
+  int at = lua_gettop(L) - nargs;
+  Go *go = go_spawn(L, S, nargs);
+  lua_State *co = go->alt.co;
+  lua_getiuservalue(L, at, CHAN_VALUES); /* keeps the coroutine alive, on which the results will be */
+  bool ended = run(L, S, go);
+  while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
+  if (!ended) {
+    lua_pushnil(L);
+    return inspect_raise_deadlock(L, what);
+  }
+  if (go->alt.flags & ALT_RAISE) {
+    lua_xmove(S->outside.co, L, 1);
+    return lua_error(L);
+  }
+  int n = lua_gettop(co) - 1; /* below the results is the guard */
+  luaL_checkstack(L, n, NULL);
+  lua_xmove(co, L, n);
+  closing_finish(S, go, co);
+  return n;
+}
+
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   lua_pushinteger(L, max);
   lua_pushinteger(L, ns);
@@ -159,37 +205,6 @@ int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   int64_t next = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return next;
-}
-
-/* A go block was ready or asleep when its world ended: it goes on in the outer world if it is of that, else it is
-   dropped. */
-static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
-  Go *go = sched_go(alt);
-  if (go->chan.id < world->first_id) {
-    if (alt->state == ALT_SLEEPING) alt->nresults = 0;
-    alt->state = ALT_READY;
-    list_append(&world->outer->ready, &alt->own.waiter.link);
-    world->outer->nready++;
-  } else {
-    alt->state = ALT_IDLE;
-    alt->nresults = 0; /* in case somebody resumes its coroutine */
-    alt->flags &= (uint8_t)~(ALT_RAISE | ALT_CANCEL);
-    root_remove(L, S, go);
-    lua_pop(L, 1);
-  }
-}
-
-void sched_end_world(lua_State *L, Sched *S) {
-  World *world = &S->world;
-  world->shuffle = false;
-  while (world->ready.first) leave_behind(L, S, world, next_ready(S));
-  Timer *timer;
-  while ((timer = heap_first(&world->heap)) != NULL) {
-    heap_remove(&world->heap, timer);
-    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
-    else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
-  }
-  S->world = *world->outer;
 }
 
 void sched_check_outside(lua_State *L, Sched *S, const char *what) {

@@ -5,10 +5,12 @@
 
 #include "core/state.h"
 
-/* Runs until `awaited` has ended, or with NULL until nothing is ready, timed or alive. Returns false if that came before
-   awaited had ended. If it has ended, its results are on top of its coroutine, which the caller must keep alive; or its
-   error is on the mailbox, and it has ALT_RAISE. */
-bool sched_run(lua_State *L, Sched *S, Go *awaited);
+/* Runs until nothing is ready, timed or alive. Raises what the driver raises. */
+void sched_run(lua_State *L, Sched *S);
+
+/* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Pushes its results and returns
+   how many they are; or raises its error, or a deadlock that names `what`. */
+int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
    passed. Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return then. */
@@ -24,10 +26,6 @@ int64_t sched_next(lua_State *L, Sched *S);
 
 /* Raises when the caller is in a go block, or in code that the loop or a channel called. */
 void sched_check_outside(lua_State *L, Sched *S, const char *what);
-
-/* Ends this world and returns to the outer one. Go blocks of this world that are ready or asleep are dropped, since
-   nobody will run them; go blocks of the outer world that were woken here go on there. */
-void sched_end_world(lua_State *L, Sched *S);
 
 /* Sets up the scheduler's user values; its userdata is at SCHED_SELF. */
 void sched_open(lua_State *L, uint64_t seed);

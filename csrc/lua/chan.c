@@ -1,7 +1,6 @@
 /* lua/chan.c: channels as Lua sees them: their constructor and methods. */
+#include "core/async.h"
 #include "core/chan_custom.h"
-#include "core/error.h"
-#include "core/go.h"
 #include "core/park.h"
 #include "core/timer.h"
 #include "lua/check.h"
@@ -77,57 +76,16 @@ static int chan_lua_poll(lua_State *L) {
 
 /* ---- callbacks ---- */
 
-/* Callbacks that may run within one another. A callback that takes again may be called on the caller so many times over;
-   then the scheduler calls it, or the C stack would overflow. */
-enum { MAX_NESTED = 8 };
-
-/* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
-static void call_now(lua_State *L, Chan *ch, int f, int n) {
-  lua_pushvalue(L, f);
-  lua_insert(L, -n - 1);
-  ch->sched->nested++;
-  error_call(L, n, "a callback", 1);
-  ch->sched->nested--;
-}
-
-/* Whether the callback may be called by the caller, as argument `i` asks. */
-static bool is_on_caller(lua_State *L, const Sched *S, int i) {
-  return (lua_isnoneornil(L, i) || lua_toboolean(L, i)) && S->nested < MAX_NESTED;
-}
-
-/* A coroutine that will run a callback has the channel here on its stack (and a value to put behind it). */
-enum { CALLBACK_CHAN = 2 };
-
-/* Queues an operation whose callback will run in `go`. */
-static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
-  alt_commit(L, ch->sched, &go->alt);
-  alt_enqueue_single(ch, &go->alt, CALLBACK_CHAN, is_put);
-  chan_check(ch);
-}
+/* Whether the argument `on_caller` at index `i`, which defaults to true, is true. */
+static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || lua_toboolean(L, i); }
 
 /* ch:take_async(f, on_caller): f(v), or f(nil, err), once there is something to take. */
 static int chan_lua_take_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
   check_callable(L, 2, "take_async");
-  bool on_caller = is_on_caller(L, ch->sched, 3);
-  int n;
-  if (on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
-    call_now(L, ch, 2, n);
-    return 0;
-  }
-  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
+  bool on_caller = is_on_caller(L, 3);
   lua_settop(L, 2);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  Go *go = go_spawn_waiting(L, ch->sched, 2);
-  /* Looked at again, since making it may have run finalizers. */
-  if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
-    lua_xmove(L, go->alt.co, n);
-    alt_complete(L, ch->sched, &go->alt, n);
-  } else {
-    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
-    wait_for_callback(L, ch, go, false);
-  }
+  async_take(L, ch, on_caller);
   return 0;
 }
 
@@ -141,34 +99,14 @@ static int nothing(lua_State *L) {
 static int chan_lua_put_async(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
-  if (lua_isnoneornil(L, 3)) {
-    lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
+  bool on_caller = is_on_caller(L, 4);
+  lua_settop(L, 3);
+  if (lua_isnil(L, 3)) {
     lua_pushcfunction(L, nothing);
     lua_replace(L, 3);
   }
   check_callable(L, 3, "put_async");
-  bool on_caller = is_on_caller(L, ch->sched, 4);
-  PutResult result;
-  if (on_caller && (result = chan_put(L, ch, 1, 2)) != PUT_WAIT) {
-    lua_pushboolean(L, result == PUT_DONE);
-    call_now(L, ch, 3, 1);
-    lua_pushboolean(L, result == PUT_DONE);
-    return 1;
-  }
-  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
-  lua_settop(L, 3);
-  for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
-  Go *go = go_spawn_waiting(L, ch->sched, 3);
-  /* Looked at again, as in take_async. */
-  if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
-    wait_for_callback(L, ch, go, true);
-    result = PUT_DONE;
-  } else {
-    lua_pushboolean(go->alt.co, result == PUT_DONE);
-    alt_complete(L, ch->sched, &go->alt, 1);
-  }
-  lua_pushboolean(L, result == PUT_DONE);
+  lua_pushboolean(L, async_put(L, ch, on_caller));
   return 1;
 }
 
