@@ -1,4 +1,5 @@
-/* heap.c: see heap.h. A node has four children: half the levels of a binary heap, and the four are in one cache line. */
+/* heap.c: see heap.h. A node has four children: half the levels of a binary heap, and the four are in one cache
+   line. */
 #include "base/heap.h"
 
 #include <string.h>

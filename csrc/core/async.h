@@ -1,10 +1,10 @@
 /* async.h: take and put with a callback, which may be called anywhere: nothing waits.
 
-   If the operation can be done at once, and on_caller is true, the callback is called at once. Otherwise a go block that
-   has not started is enqueued with the operation, and begins with the callback when that is completed.
+   If the operation can be done at once, and on_caller is true, the callback is called at once. Otherwise a go block
+   that has not started is enqueued with the operation, and begins with the callback when that is completed.
 
-   The channel is at index 1 of L. These raise if the channel is full of waiting operations, or memory runs out; an error
-   in the callback goes to on_error. */
+   The channel is at index 1 of L. These raise if the channel is full of waiting operations, or memory runs out; an
+   error in the callback goes to on_error. */
 #ifndef RUNNEL_ASYNC_H
 #define RUNNEL_ASYNC_H
 

@@ -19,8 +19,8 @@ enum OnError { RAISE, LEAVE };
 
 /* ---- calling ---- */
 
-/* Calls the function at index `base` + 1 with the arguments above it. The message handler, at `base`, is replaced by the
-   result; or by the error, and then it returns false. */
+/* Calls the function at index `base` + 1 with the arguments above it. The message handler, at `base`, is replaced by
+   the result; or by the error, and then it returns false. */
 static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
   Sched *S = ch->sched;
   const char *outer = S->inside;
@@ -148,7 +148,8 @@ static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   return ask(L, ch, at, REMOVE, 0, on_error);
 }
 
-/* Adds the value at index `value` to the buffer of a busy channel, which nothing else can change meanwhile. May raise. */
+/* Adds the value at index `value` to the buffer of a busy channel, which nothing else can change meanwhile. May
+   raise. */
 static void store_busy(lua_State *L, Chan *ch, int at, int value) {
   chan_reserve(L, ch, at);
   chan_store(L, ch, at, value);
@@ -234,8 +235,8 @@ static void serve(lua_State *L, Chan *ch, int at) {
 
 /* ---- the transducer ---- */
 
-/* Calls the exception handler with the error on top of L, which is popped; its result, if not nil, goes into the buffer.
-   Without a handler the error is reported. */
+/* Calls the exception handler with the error on top of L, which is popped; its result, if not nil, goes into the
+   buffer. Without a handler the error is reported. */
 static void handle_error(lua_State *L, Chan *ch, int at) {
   if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
     lua_pop(L, 1);
@@ -322,7 +323,9 @@ static int add(lua_State *L) {
   if (n == 0) lua_pushvalue(L, lua_upvalueindex(2));
   if (n <= 1) return 1;
   if (lua_isnil(L, 2)) return luaL_error(L, "a transducer produced nil, which a channel cannot hold");
-  if (!(ch->flags & CHAN_BUSY)) return luaL_error(L, "the reducing function of a channel works only within a put on it");
+  if (!(ch->flags & CHAN_BUSY)) {
+    return luaL_error(L, "the reducing function of a channel works only within a put on it");
+  }
   if (ch->buf.kind == BUFFER_POLICY) {
     lua_pushcfunction(L, call_method);
     lua_pushinteger(L, ADD);
@@ -390,7 +393,8 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   if (ch->flags & CHAN_RESULT) {
-    luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; make a channel for more values");
+    luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; "
+                  "make a channel for more values");
   }
   chan_custom_check_busy(L, ch, at);
   /* If a take waits the value goes through, room or not: else the two would wait for each other. */

@@ -101,8 +101,8 @@ static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
   return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
 }
 
-/* Pushes the variable whose `__close` is being called: the first argument; or the second, if `__close` is not a function
-   but a value with `__call`, which Lua inserts as the first argument. */
+/* Pushes the variable whose `__close` is being called: the first argument; or the second, if `__close` is not a
+   function but a value with `__call`, which Lua inserts as the first argument. */
 static bool push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
@@ -126,8 +126,8 @@ static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
   return is_it;
 }
 
-/* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither this
-   call nor later ones are cancelled. */
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither
+   this call nor later ones are cancelled. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
   if (is_close_of_guard(co, ar, lua_gettop(co))) return;

@@ -1,8 +1,8 @@
 /* closing.h: how the coroutine of a go block is closed: by the scheduler when the block dies, or by somebody else.
 
    When a go block dies, its to-be-closed variables are still open. Lua closes those of a coroutine that has ended with
-   an error only outside of it, in lua_closethread, where nothing can yield. So the scheduler closes the coroutine with a
-   call hook, which sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the
+   an error only outside of it, in lua_closethread, where nothing can yield. So the scheduler closes the coroutine with
+   a call hook, which sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the
    call. The closer then marks the variables as to be closed, in their old order, and raises the error again. There Lua
    closes them like those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces
    the first one. A go block that returns pays nothing for this.

@@ -19,9 +19,9 @@ enum {
 /* Slots for give_up, including those for the report of an error. */
 enum { STACK_TO_GIVE_UP = 12 };
 
-/* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to the
-   coroutine, above the guard (closing.h). The callers are functions that Lua calls, and have pushed few values: there is
-   room on their stack. */
+/* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
+   the coroutine, above the guard (closing.h). The callers are functions that Lua calls, and have pushed few values:
+   there is room on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
@@ -82,9 +82,9 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   error_call(L, 4, "a function that is called when a go block dies", at);
 }
 
-/* Ends a go block and pushes its userdata, which is no root any more. Puts the value at index `result` of L on the result
-   channel (0: none) and closes it, with the value at index `reason` as its error (0: none). Allocates nothing, and so
-   does not raise. */
+/* Ends a go block and pushes its userdata, which is no root any more. Puts the value at index `result` of L on the
+   result channel (0: none) and closes it, with the value at index `reason` as its error (0: none). Allocates nothing,
+   and so does not raise. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   root_remove(L, S, go);
   int at = lua_gettop(L);
@@ -166,8 +166,8 @@ static int dies(lua_State *L, Sched *S, Go *go) {
 
 /* Protected: if there is no memory for the message, the go block dies of that error. */
 static int raise_yielded(lua_State *L) {
-  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others run, "
-                       "or call the code that yields in a coroutine of its own");
+  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others "
+                       "run, or call the code that yields in a coroutine of its own");
 }
 
 /* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
@@ -277,8 +277,8 @@ int go_kill(lua_State *L, Go *go) {
   return stay_killed(L, LUA_YIELD, 0);
 }
 
-/* Whether there is something left to cancel: not if the go block has ended or was dropped at the end of a simulation; nor
-   if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
+/* Whether there is something left to cancel: not if the go block has ended or was dropped at the end of a simulation;
+   nor if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
   if (!go->chan.slot || alt->state == ALT_NEW) return false;
@@ -286,7 +286,8 @@ static bool is_cancellable(const Go *go) {
   return !(alt->flags & ALT_CALLBACK);
 }
 
-/* Whether a go block waits, but somebody has closed its coroutine while a debug hook kept the guard from being called. */
+/* Whether a go block waits, but somebody has closed its coroutine while a debug hook kept the guard from being
+   called. */
 static bool is_defunct(const Go *go) {
   const Alt *alt = &go->alt;
   lua_Debug ar;

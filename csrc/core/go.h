@@ -14,8 +14,8 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
-   the `n` values on top of L, which are replaced by its userdata. Commit its alt before it is enqueued or woken: a sweep
-   may have made it a weak root meanwhile. */
+   the `n` values on top of L, which are replaced by its userdata. Commit its alt before it is enqueued or woken: a
+   sweep may have made it a weak root meanwhile. */
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
 
 /* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. Does not raise. */

@@ -5,15 +5,16 @@
    scheduler's guard. Meanwhile the collector must not free what is still linked in queues.
 
    So the scheduler keeps a list of these channels and blocks of waiters. An entry is added when a go block parks with
-   it for the first time; a flag in it says that it is in the list, and later parks only test that flag. Entries that are
-   not needed any more are dropped, a few at a time: by each park once the list has grown, and in each cycle of the
+   it for the first time; a flag in it says that it is in the list, and later parks only test that flag. Entries that
+   are not needed any more are dropped, a few at a time: by each park once the list has grown, and in each cycle of the
    collector. A weak root (root.h) keeps what it waits on itself, in its user value GO_WAITS. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
 
 #include "core/state.h"
 
-/* Adds the channel, or block of waiters, at index `at` of L to the list. Raises if memory runs out; runs no user code. */
+/* Adds the channel, or block of waiters, at index `at` of L to the list. Raises if memory runs out; runs no user
+   code. */
 void keep_add(lua_State *L, Sched *S, int at);
 
 /* Makes sure that a channel, at index `at`, is in the list. */
@@ -33,8 +34,8 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
 /* Checks the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 void keep_trim(lua_State *L, Sched *S, uint32_t n);
 
-/* The same when an alt with so many waiters parks and the list has grown to its limit. To be called when the waiters have
-   been enqueued: before that what they wait on does not count as needed. */
+/* The same when an alt with so many waiters parks and the list has grown to its limit. To be called when the waiters
+   have been enqueued: before that what they wait on does not count as needed. */
 void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
 
 /* The same in a cycle of the collector, for a share of all entries. */

@@ -19,8 +19,8 @@
 
 /* Raises that the operation cannot wait where it was called. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
-  lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or do it "
-                  "in a go block of its own (rn.go)", op->name, where);
+  lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
+                  "do it in a go block of its own (rn.go)", op->name, where);
   return error_raise(L);
 }
 
@@ -43,7 +43,8 @@ Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op) {
   if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, op, "inside a callback");
   if (go && go->alt.flags & ALT_CANCEL && lua_isyieldable(L)) raise_cancelled(L, go);
   if (go) {
-    cannot_wait(L, op, "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
+    cannot_wait(L, op,
+                "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
   }
   Alt *alt = &S->outside;
   int n = lua_gettop(L);

@@ -14,15 +14,14 @@ Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
    its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was cancelled with. */
 static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
   Go *go = S->current;
-  if (LIKELY(go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L))) {
-    return &go->alt;
-  }
+  bool can_park = go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL));
+  if (LIKELY(can_park && lua_isyieldable(L))) return &go->alt;
   return park_begin_elsewhere(L, S, op);
 }
 
-/* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of results,
-   which are on top of L. In a go block it yields (lua_yieldk), so it must be the last thing that a C function does. `k`
-   is called in the go block when it resumes; NULL: the results are returned. */
+/* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of
+   results, which are on top of L. In a go block it yields (lua_yieldk), so it must be the last thing that a C function
+   does. `k` is called in the go block when it resumes; NULL: the results are returned. */
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k);
 
 /* For `k`: checks that it was the scheduler that resumed, raises what is to be raised, and returns the number of

@@ -300,8 +300,8 @@ void root_push_slot(lua_State *L, uint32_t slot) {
 
    When memory is short, an allocation ends in a full collection. If that found the next sentinel dead, its finalizer
    would be called in the same collection, and so on: the collection would never end. So the finalizer holds the next
-   sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler has
-   run. root_watch makes one then, and also if the finalizer could not be called at all. */
+   sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler
+   has run. root_watch makes one then, and also if the finalizer could not be called at all. */
 
 enum { SENTINEL = 0 };
 

@@ -64,7 +64,8 @@ static bool wait(lua_State *L, Sched *S) {
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
-    bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED; /* else the program goes on and may take the errors */
+    /* If it is no deadlock, the program goes on and may take the errors. */
+    bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
     if (!w->unhandled || !is_deadlock) return false;
     unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
     return true;
@@ -75,8 +76,8 @@ static bool wait(lua_State *L, Sched *S) {
   return true;
 }
 
-/* Runs go blocks, fires timers, and waits in the driver; until S->stop is set (returns true), or nothing is left to wait
-   for (false). */
+/* Runs go blocks, fires timers, and waits in the driver; until S->stop is set (returns true), or nothing is left to
+   wait for (false). */
 static bool loop(lua_State *L, Sched *S) {
   World *w = &S->world;
   for (;;) {

@@ -13,7 +13,8 @@ void sched_run(lua_State *L, Sched *S);
 int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what);
 
 /* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
-   passed. Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return then. */
+   passed. Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return
+   then. */
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
 
 /* Runs the loop, protected, until S->stop is set or nothing is left to wait for. Pushes whether it was stopped, or an

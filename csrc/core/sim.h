@@ -1,5 +1,5 @@
-/* sim.h: simulations: a function runs in a world of its own, with a virtual clock, a run queue and random numbers of its
-   own. Everything else, channels included, is shared with the outer world. */
+/* sim.h: simulations: a function runs in a world of its own, with a virtual clock, a run queue and random numbers of
+   its own. Everything else, channels included, is shared with the outer world. */
 #ifndef RUNNEL_SIM_H
 #define RUNNEL_SIM_H
 

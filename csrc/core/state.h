@@ -76,8 +76,8 @@ struct Alt {
   uint8_t flags;     /* of AltFlag */
 };
 
-/* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and the
-   value of a put. */
+/* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
+   the value of a put. */
 enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 
 /* An operation as the program calls it; a constant of the C function that does it. */
@@ -226,7 +226,7 @@ typedef struct World {
   bool shuffle;           /* run ready go blocks in random order */
   uint32_t stride;        /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;          /* of them, until the next look */
-  uint32_t moves;         /* values that the library's go blocks have moved since one of them last waited (lua/moving.c) */
+  uint32_t moves;         /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
   int64_t looked;         /* when the loop last looked at the clock, in ns */
   int64_t polled;         /* when it last polled the driver, in ns */
   uint64_t random;        /* state of the random numbers: never 0 */

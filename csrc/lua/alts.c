@@ -1,7 +1,7 @@
-/* lua/alts.c: the arguments of alts. They are read before anything else, so that an error in reading them has done
-   nothing, and so that nothing depends on the tables afterwards.
+/* lua/alts.c: the arguments of alts. All are read first, so that an error in them has no effect, and so that nothing
+   depends on the tables afterwards.
 
-   The stack of a call is: 1 ops, 2 opts, then as core/alts.h wants it; after the operations, the default. */
+   The stack of a call: 1 ops, 2 opts, then what core/alts.h describes, then the default. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,20 +24,21 @@ typedef struct Options {
 
 /* ---- reading the arguments ---- */
 
-/* Raises the message on top of the stack. */
+/* Raises the message on top of the stack, after the function's name. */
 static int raise(lua_State *L, const Operation *op) {
   lua_pushfstring(L, "%s: %s", op->name, lua_tostring(L, -1));
   return error_raise(L);
 }
 
-/* Raises that element `i` of the ops is not an operation. */
+/* Raises that element `i` of the list is not an operation. */
 _Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, const Operation *what) {
-  lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i, why);
+  lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i,
+                  why);
   raise(L, what);
   abort(); /* not reached: raising does not return */
 }
 
-/* Replaces the element on top of the stack by its channel and its value or nil. */
+/* Replaces the element on top of the stack, number i of the list, by its channel and its value or nil. */
 static AltsOp push_op(lua_State *L, lua_Integer i, const Operation *what) {
   AltsOp op = {chan_to(L, -1), false, false};
   if (LIKELY(op.ch)) {
@@ -53,7 +54,7 @@ static AltsOp push_op(lua_State *L, lua_Integer i, const Operation *what) {
   return op;
 }
 
-/* The number of operations; there is room for them on the stack. Sets `plain` where the table has no metamethods. */
+/* The number of operations; makes room for them on the stack. Sets `plain` if the list has no metatable. */
 static int count_ops(lua_State *L, bool *plain) {
   if (!lua_istable(L, OPS)) {
     luaL_error(L, "alts: a list of operations expected, got %s", lua_isnil(L, OPS) ? "nothing" : luaL_typename(L, OPS));
@@ -66,7 +67,7 @@ static int count_ops(lua_State *L, bool *plain) {
   return (int)n;
 }
 
-/* Raises that the ops have a field besides the operations, whose key is on top of the stack. */
+/* Raises that the list has a field besides the operations, whose key is on top of the stack. */
 _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
   lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
@@ -75,9 +76,9 @@ _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   abort(); /* not reached: raising does not return */
 }
 
-/* Raises for ops with a key other than 1 to n: whoever writes `{ c, default = x }` would wait for ever. To be called before
-   waiting only, since a call of lua_next is 2 % of an alts; and for ops that were looked at last time, not again. The table
-   must have no metamethods, and its n-th element. */
+/* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever. Called only
+   before waiting, since lua_next is 2 % of an alts; and not again for the list that was checked last. The list must
+   have no metatable, and an n-th element. */
 static void check_fields(lua_State *L, Sched *S, int n, const Operation *what) {
   const void *ops = lua_topointer(L, OPS);
   if (ops == S->checked) return;
@@ -98,8 +99,8 @@ _Noreturn static void bad_option(lua_State *L, const Operation *what) {
   abort();
 }
 
-/* Reads those of a table with a metatable, whose fields may be elsewhere. */
-static Options ask_for_options(lua_State *L, Options o) {
+/* Reads the options of a table with a metatable, whose fields may come from __index. */
+static Options get_options(lua_State *L, Options o) {
   lua_getfield(L, OPTS, "priority");
   o.priority = lua_toboolean(L, -1);
   lua_getfield(L, OPTS, "nowait");
@@ -110,7 +111,7 @@ static Options ask_for_options(lua_State *L, Options o) {
   return o;
 }
 
-/* Reads the options. One look at each field is cheaper than asking for each that there may be. */
+/* Reads the options. Going through the fields is cheaper than getting each option that there is. */
 static Options read_options(lua_State *L, const Operation *what) {
   Options o = {false, false, 0};
   if (lua_isnil(L, OPTS)) return o;
@@ -119,7 +120,7 @@ static Options read_options(lua_State *L, const Operation *what) {
   o.default_at = lua_gettop(L);
   if (UNLIKELY(lua_getmetatable(L, OPTS))) {
     lua_pop(L, 1);
-    return ask_for_options(L, o);
+    return get_options(L, o);
   }
   lua_pushnil(L);
   while (lua_next(L, OPTS)) {
@@ -143,7 +144,7 @@ static Options read_options(lua_State *L, const Operation *what) {
 
 /* ---- alts ---- */
 
-/* alts, for the operation `what`. */
+/* alts; `what` is the function that was called. */
 static inline int alts(lua_State *L, const Operation *what) {
   Sched *S = sched_self(L);
   lua_settop(L, OPTS);
@@ -174,7 +175,7 @@ static inline int alts(lua_State *L, const Operation *what) {
     lua_pushliteral(L, "no operations: it would wait for ever");
     return raise(L, what);
   }
-  if (UNLIKELY(n > FEW_OPS)) lua_copy(L, ALT_BLOCK, OPS); /* nobody needs the list any more */
+  if (UNLIKELY(n > FEW_OPS)) lua_copy(L, ALT_BLOCK, OPS); /* the list is not needed any more */
   return alts_wait(L, S, &a);
 }
 

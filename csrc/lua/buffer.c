@@ -1,4 +1,5 @@
-/* lua/buffer.c: what rn.buffer and its kin return: a description of a buffer, of which each channel makes its own. */
+/* lua/buffer.c: buffer, dropping_buffer, sliding_buffer: they return a description of a buffer, from which each channel
+   makes its own. */
 #include "lua/check.h"
 #include "lua/module.h"
 

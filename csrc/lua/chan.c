@@ -1,4 +1,4 @@
-/* lua/chan.c: channels as Lua sees them: their constructor and methods. */
+/* lua/chan.c: channels in Lua: their constructors and methods. */
 #include "core/async.h"
 #include "core/chan_custom.h"
 #include "core/park.h"
@@ -6,18 +6,18 @@
 #include "lua/check.h"
 #include "lua/module.h"
 
-/* The metatable's name, as in messages of Lua's own. */
+/* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"
 
 enum { MAX_NAME = 200 };
 
-/* ---- put, take and their kin ---- */
+/* ---- put and take ---- */
 
-/* Raises for a value that cannot be put. */
+/* Raises if the value at index i cannot be put. */
 static void check_value(lua_State *L, int i, const char *what) {
   if (UNLIKELY(lua_isnoneornil(L, i))) {
-    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a value "
-               "of your own that stands for nothing", what);
+    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
+                  "value of your own that stands for nothing", what);
   }
 }
 
@@ -33,12 +33,13 @@ static int chan_lua_take(lua_State *L) {
   return park_on(L, ch, 1, &TAKE, NULL);
 }
 
-/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so that does not count as
+   taken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
-  uint32_t heard = ch->flags & CHAN_ERROR_TAKEN;
+  uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
-  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
+  if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &LOOP, NULL);
 }
@@ -112,7 +113,7 @@ static int chan_lua_put_async(lua_State *L) {
 
 /* ---- closing ---- */
 
-/* ch:close(err), and __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
+/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. */
 static int chan_lua_close(lua_State *L) {
   Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
@@ -139,7 +140,7 @@ static int chan_lua_done(lua_State *L) {
   return 1;
 }
 
-/* ---- looking at a channel ---- */
+/* ---- inspecting a channel ---- */
 
 /* #ch -> values in the buffer */
 static int chan_meta_len(lua_State *L) {
@@ -231,7 +232,7 @@ static int chan_meta_tostring(lua_State *L) {
 
 /* ---- making one ---- */
 
-/* The buffer's kind and limit from the argument at index 1, and its policy object, if it is one, pushed, else nil. */
+/* The buffer's kind and limit from the argument at index 1. Pushes it if it is a policy object, else nil. */
 static Buffer read_buffer(lua_State *L) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
@@ -259,7 +260,8 @@ static Buffer read_buffer(lua_State *L) {
   }
   for (int i = 0; i < 4; i++) {
     if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
-      luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s", methods[i]);
+      luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s",
+                 methods[i]);
     }
     lua_pop(L, 1);
   }
@@ -269,8 +271,8 @@ static Buffer read_buffer(lua_State *L) {
   return b;
 }
 
-/* Makes a channel with the buffer; the policy or nil, and transducer and exception handler (or nil) are at the
-   indices. */
+/* Pushes a channel with the buffer. The policy or nil, the transducer or nil, and the exception handler or nil are at
+   those indices. */
 static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
   bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);

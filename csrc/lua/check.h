@@ -1,5 +1,5 @@
-/* lua/check.h: arguments: each function returns an argument as C wants it, or raises what is wrong with it. `what` is the
-   name of the function that was called. */
+/* lua/check.h: arguments: each function returns an argument as C wants it, or raises what is wrong with it. `what` is
+   the name of the function that was called. */
 #ifndef RUNNEL_LUA_CHECK_H
 #define RUNNEL_LUA_CHECK_H
 

@@ -1,4 +1,5 @@
-/* lua/go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
+/* lua/go.c: starting and cancelling go blocks, what they call themselves (yield, sleep, now, rename), ps and
+   on_error. */
 #include "core/attr.h"
 #include "core/go.h"
 #include "core/inspect.h"
@@ -88,7 +89,7 @@ static int core_on_error(lua_State *L) {
   return 1;
 }
 
-/* reduced(v) -> what tells a transducer's caller that it has had enough. */
+/* reduced(v) -> a reduced value, by which a transducer ends early. */
 static int core_reduced(lua_State *L) {
   lua_settop(L, 1);
   lua_createtable(L, 1, 0);

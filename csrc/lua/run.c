@@ -1,4 +1,4 @@
-/* lua/run.c: running the scheduler from the outside: run, step, the driver, and simulations. */
+/* lua/run.c: what is called outside go blocks: run, step, driver, and simulations. */
 #include <limits.h>
 #include <math.h>
 
@@ -37,7 +37,9 @@ static int core_step(lua_State *L) {
   if (is_limited) {
     int is_int;
     max = lua_tointegerx(L, 1, &is_int);
-    if (!is_int || max < 0) return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
+    if (!is_int || max < 0) {
+      return luaL_error(L, "step: a number of go blocks expected, got %s", luaL_tolstring(L, 1, NULL));
+    }
   }
   int64_t ns = sched_step(L, S, max, is_limited ? INT64_MAX : STEP);
   if (ns < 0) lua_pushnil(L);
