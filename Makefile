@@ -295,8 +295,9 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
+lint-tree: # the rockspec names every source; no include runs upward; no tab, but in Go, and no space at a line's end
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
+	@$(LUA) scripts/check_includes.lua
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 is an error of grep's own
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1

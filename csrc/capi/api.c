@@ -3,7 +3,9 @@
 
 #include "capi/modules.h"
 #include "core/go.h"
+#include "core/sched.h"
 #include "core/unhandled.h"
+#include "lua/module.h"
 #include "port/pump.h"
 
 int luaopen_runnel_core(lua_State *L);
@@ -94,14 +96,14 @@ const char *runnel_message(lua_State *L) {
 static int open_all(lua_State *L) {
   int *code = (int *)lua_touserdata(L, 1);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (!face_is_ours(L)) {
+  if (!module_is_ours(L)) {
     *code = RUNNEL_FOREIGN;
     return 0;
   }
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) return 0;
   modules_preload(L, runnel_modules);
   luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
-  if (!face_push_sched(L)) { /* runnel.core was loaded already, by another copy */
+  if (!module_push_sched(L)) { /* runnel.core was loaded already, by another copy */
     *code = RUNNEL_FOREIGN;
     return 0;
   }

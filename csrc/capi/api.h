@@ -6,7 +6,7 @@
 #define RUNNEL_API_INTERNAL_H
 
 #include "capi/runnel.h"
-#include "lua/face.h"
+#include "core/state.h"
 #include "port/port.h"
 
 typedef struct Call Call;

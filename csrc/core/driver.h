@@ -10,7 +10,7 @@
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* What the scheduler must know of messages from other threads. Its functions are called in the scheduler's thread. */
 typedef struct PortHook {

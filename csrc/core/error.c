@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/name.h"
 #include "core/origin.h"
 
@@ -106,7 +107,7 @@ void error_push_traceback(lua_State *L) {
 /* Protected: (error, traceback or nil, name or channel or nil): calls the error handler, or writes to stderr. */
 static int report(lua_State *L) {
   if (lua_type(L, 3) == LUA_TUSERDATA) {
-    chan_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
+    attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);
   } else if (lua_isnil(L, 3)) {
     lua_pushliteral(L, "the scheduler");
@@ -165,7 +166,7 @@ static int describe_death(lua_State *L) {
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
   lua_pushvalue(L, -1);
-  chan_set_extra(L, 1, EXTRA_GO);
+  attr_set(L, 1, ATTR_GO);
   return 2;
 }
 

@@ -3,7 +3,7 @@
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Pushes the text of the error at the absolute index `at`: what tostring gives; for a table without __tostring, its
    message, if it has one, and its other fields that are strings, numbers or booleans. Returns false for a table that

@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/anchor.h"
+#include "core/attr.h"
 #include "core/error.h"
 #include "core/name.h"
+#include "core/root.h"
 
 /* Go blocks that a deadlock report lists, and channels that it names for one of them. */
 enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
@@ -51,7 +52,7 @@ static void name_channels(lua_State *L) {
   for (int i = 1; i <= n && i <= NAMED; i++) {
     lua_pushstring(L, i == 1 ? " on " : ", ");
     lua_rawgeti(L, list, i);
-    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_remove(L, -2);
     lua_concat(L, 3);
   }
@@ -101,7 +102,7 @@ static void push_entry(lua_State *L, Go *go, int at) {
     name_push_where(L, go);
     lua_setfield(L, -2, "where");
   }
-  if (alt->state == ALT_PARKED && alt->count && chan_is_active(alt)) {
+  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) {
     set_operation(L, alt);
   }
   if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
@@ -118,8 +119,8 @@ void inspect_push_list(lua_State *L) {
   Sched *S = sched_self(L);
   lua_newtable(L);
   lua_Integer n = 0;
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    anchor_push_slot(L, slot);
+  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+    root_push_slot(L, slot);
     Go *go = (Go *)lua_touserdata(L, -1);
     if (go) {
       push_entry(L, go, lua_gettop(L));
@@ -152,7 +153,7 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
     lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, entry + 1), lua_tostring(L, entry + 2),
                     lua_isnil(L, entry + 3) ? "?" : lua_tostring(L, entry + 3));
     if (!lua_isnil(L, entry + 4)) {
-      chan_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
+      attr_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
       lua_pushfstring(L, " on %s", lua_tostring(L, -1));
       lua_replace(L, -2);
       lua_concat(L, 2);

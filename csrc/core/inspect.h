@@ -2,7 +2,7 @@
 #ifndef RUNNEL_CORE_INSPECT_H
 #define RUNNEL_CORE_INSPECT_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Pushes a list of all go blocks: what ps returns. */
 void inspect_push_list(lua_State *L);

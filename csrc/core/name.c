@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "core/attr.h"
 #include "core/origin.h"
 
 /* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
@@ -63,7 +64,7 @@ static bool push_target(lua_State *L, const Go *go, int at) {
 static bool push_origin_name(lua_State *L, const Go *go, int at) {
   if (!origin_push(L, go->origin)) return false;
   if (push_target(L, go, at)) {
-    chan_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_pushfstring(L, "%s -> %s", lua_tostring(L, -3), lua_tostring(L, -1));
     lua_replace(L, -4);
     lua_pop(L, 2);
@@ -72,7 +73,7 @@ static bool push_origin_name(lua_State *L, const Go *go, int at) {
 }
 
 void name_push_go(lua_State *L, Go *go, int at) {
-  chan_extra(L, at, EXTRA_GO);
+  attr_push(L, at, ATTR_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
   lua_pop(L, 1);
   lua_State *co = go->alt.co;

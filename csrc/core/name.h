@@ -2,7 +2,7 @@
 #ifndef RUNNEL_NAME_H
 #define RUNNEL_NAME_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Pushes the name of the go block whose userdata is at index `at`: the one that rn.rename has given it, or where its
    function was defined (file:line), or, for one that the library has started, its origin (origin.h). */

@@ -7,7 +7,7 @@
 #ifndef RUNNEL_ORIGIN_H
 #define RUNNEL_ORIGIN_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Whether a function is one of the library's own Lua functions. */
 bool origin_is_library(lua_State *L, const lua_Debug *ar);

@@ -5,6 +5,7 @@
    of its own. */
 #include "core/unhandled.h"
 
+#include "core/attr.h"
 #include "core/error.h"
 
 /* How long an error waits to be taken. */
@@ -72,7 +73,7 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
     lua_getiuservalue(L, at, GO_FED);
     const Chan *fed = chan_to(L, -1);
-    bool is_there = fed && chan_push_reason(L, fed, lua_gettop(L));
+    bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
     if (is_there) {
       is_there = lua_rawequal(L, -1, error);
       lua_pop(L, 1);

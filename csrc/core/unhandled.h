@@ -14,7 +14,7 @@
 #ifndef RUNNEL_UNHANDLED_H
 #define RUNNEL_UNHANDLED_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Keeps an error until somebody takes it from the channel at index `at`, or it is time to report it. On top of L and
    popped: the error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not

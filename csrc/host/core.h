@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Puts all that is inside the executable into package.preload: the core, the Lua modules, and a loader of luv that makes
    it the driver. Nothing is loaded before it is asked for. For a prompt, the core can be inspected (inspect.h). May raise. */

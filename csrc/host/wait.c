@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "core/driver.h"
+#include "core/sched.h"
 #include "core/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"

@@ -2,14 +2,17 @@
    contract: programs must not use it, and it may change at any time. What moves values is in lua/moving.c. */
 #include <string.h>
 
-#include "core/anchor.h"
+#include "core/attr.h"
+#include "core/chan.h"
 #include "core/error.h"
 #include "core/go.h"
-#include "core/keep.h"
 #include "core/name.h"
 #include "core/origin.h"
+#include "core/park.h"
+#include "core/root.h"
 #include "core/unhandled.h"
-#include "lua/face.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 /* ---- channels ---- */
 
@@ -17,12 +20,12 @@
    channel has one such function; `before`, or nil, is the one that f replaces. An error in f goes to on_error. If
    memory runs out, f may not be called. */
 static int internal_on_close(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "on_close", "on_close(ch, f)");
-  face_check_callable(L, 2, "on_close");
+  Chan *ch = check_chan(L, 1, "on_close", "on_close(ch, f)");
+  check_callable(L, 2, "on_close");
   lua_settop(L, 2);
-  chan_extra(L, 1, EXTRA_ON_CLOSE);
+  attr_push(L, 1, ATTR_ON_CLOSE);
   lua_insert(L, 2);
-  chan_set_extra(L, 1, EXTRA_ON_CLOSE);
+  attr_set(L, 1, ATTR_ON_CLOSE);
   if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }
@@ -52,7 +55,7 @@ static int internal_offer_each(lua_State *L) {
    the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
    false if the channel is closed. In Lua this would take three calls for each line. */
 static int internal_offer_lines(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
+  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   lua_Integer from = luaL_checkinteger(L, 3);
@@ -101,36 +104,34 @@ static int internal_guarded(lua_State *L) {
 /* self(what) -> the result channel of the running go block, or nil outside any; raises where `what` could not wait. */
 static int internal_self(lua_State *L) {
   Sched *S = sched_self(L);
-  Alt *alt = sched_waiter(L, S, luaL_checkstring(L, 1));
+  Alt *alt = park_begin(L, S, &(Operation){.name = luaL_checkstring(L, 1)});
   if (alt == &S->outside) {
     lua_settop(alt->co, 0);
     lua_pushnil(L);
     return 1;
   }
-  anchor_push(L, sched_go(alt));
+  root_push(L, sched_go(alt));
   return 1;
 }
 
 /* join(ch): waits until ch closes. */
 static int internal_join(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "join", "join(ch)");
+  Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  Alt *alt = sched_waiter(L, ch->sched, "a scope");
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, false);
-  return sched_wait(L, ch->sched, alt, "a scope", NULL);
+  static const Operation join = {.name = "a scope", .is_free = true};
+  return park_on(L, ch, 1, &join, NULL);
 }
 
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "has_ended", "has_ended(result)");
+  Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
   lua_pushboolean(L, ch->slot == 0);
   return 1;
 }
 
 /* is_cancellation(result, err) -> whether err is what the go block was cancelled with */
 static int internal_is_cancellation(lua_State *L) {
-  face_check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
+  check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
   lua_settop(L, 2);
   lua_pushboolean(L, go_is_cancellation(L, 1, 2));
   return 1;
@@ -139,16 +140,16 @@ static int internal_is_cancellation(lua_State *L) {
 /* excuse(result, err): makes err count as what the go block was cancelled with, so that it is not reported when the go
    block ends. The caller reports err, or passes it on. */
 static int internal_excuse(lua_State *L) {
-  face_check_chan(L, 1, "excuse", "excuse(result, err)");
+  check_chan(L, 1, "excuse", "excuse(result, err)");
   lua_settop(L, 2);
-  chan_set_extra(L, 1, EXTRA_CANCEL);
+  attr_set(L, 1, ATTR_CANCEL);
   return 0;
 }
 
 /* started(block, what) -> block: names a go block that the library has started after `what`, the function that the
    program has called, and the line of that call (origin_set). */
 static int internal_started(lua_State *L) {
-  face_check_chan(L, 1, "started", "started(block, what)");
+  check_chan(L, 1, "started", "started(block, what)");
   const char *what = luaL_checkstring(L, 2);
   lua_settop(L, 2);
   origin_set(L, 1, what);
@@ -170,7 +171,7 @@ static int internal_report(lua_State *L) {
   lua_settop(L, 3);
   Go *go = sched_self(L)->current;
   if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
-    anchor_push(L, go);
+    root_push(L, go);
     name_push_go(L, go, 4);
     lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
     lua_replace(L, 3);
@@ -196,8 +197,8 @@ static int internal_report_unhandled(lua_State *L) {
 /* grace(ms) -> ms before: how long errors wait to be taken from now on. */
 static int internal_grace(lua_State *L) {
   Sched *S = sched_self(L);
-  face_push_ms(L, S->grace);
-  S->grace = face_check_ms(L, 1, "grace");
+  check_push_ms(L, S->grace);
+  S->grace = check_ms(L, 1, "grace");
   return 1;
 }
 
@@ -246,7 +247,7 @@ static int internal_require(lua_State *L) {
 
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"alts_index", face_alts_index},
+      {"alts_index", module_alts_index},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"grace", internal_grace},
@@ -265,12 +266,12 @@ void lua_internal_open(lua_State *L) {
       {"report_unhandled", internal_report_unhandled},
       {"require", internal_require},
       {"self", internal_self},
-      {"simulate", face_simulate},
+      {"simulate", module_simulate},
       {"started", internal_started},
       {NULL, NULL},
   };
   lua_newtable(L);
-  face_register(L, functions);
+  module_register(L, functions);
   lua_moving_open(L);
   lua_setfield(L, -2, "internal");
 }

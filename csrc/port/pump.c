@@ -5,10 +5,12 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "core/alt.h"
+#include "core/chan.h"
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/go.h"
-#include "core/keep.h"
+#include "core/park.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
@@ -68,7 +70,7 @@ static void poll_ports(lua_State *L, Sched *S) {
   if (!link) return;
   do {
     Pump *pump = CONTAINER_OF(link, Pump, link);
-    if (has_news(pump)) sched_commit(L, S, &pump->go->alt, 0);
+    if (has_news(pump)) alt_complete(L, S, &pump->go->alt, 0);
     if (port_is_closed(pump->port)) let_go(L, pump);
     link = link->next;
   } while (link != ports->pumps.first);
@@ -204,14 +206,14 @@ static Pump *self(lua_State *L) { return (Pump *)lua_touserdata(L, AT_PUMP); }
 static int on_news(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   self(L)->idle = false;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return deliver(L);
 }
 
 /* Resumed: the put has completed. */
 static int on_put(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   port_delivered(self(L)->port);
   return deliver(L);
 }
@@ -219,28 +221,13 @@ static int on_put(lua_State *L, int status, lua_KContext alt) {
 /* Resumed: the other go blocks have run. */
 static int on_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return deliver(L);
 }
 
-/* Parks in one operation on the channel at index `at`. Its waiter does not count against the channel's limit: each port
-   has a limit of its own. */
-static int park(lua_State *L, Sched *S, int at, bool is_put, lua_KFunction k) {
-  Alt *alt = sched_waiter(L, S, "a port");
-  Chan *ch = (Chan *)lua_touserdata(L, at);
-  keep_channel(L, ch, at);
-  chan_wait_alone(ch, alt, at, is_put);
-  alt->own.waiter.is_free = true;
-  return sched_wait(L, S, alt, "a port", k);
-}
-
-/* Goes to the end of the run queue. */
-static int let_others_run(lua_State *L, Sched *S) {
-  Alt *alt = sched_waiter(L, S, "a port");
-  alt->nresults = 0;
-  sched_ready(S, alt);
-  return sched_wait(L, S, alt, "a port", on_turn);
-}
+/* Their waiters do not count against the channel's limit: each port has a limit of its own. */
+static const Operation TAKE = {.name = "a port", .is_free = true};
+static const Operation PUT = {.name = "a port", .is_free = true, .is_put = true};
 
 /* Delivers messages until it has to wait. */
 static int deliver(lua_State *L) {
@@ -256,17 +243,17 @@ static int deliver(lua_State *L) {
       if (closed && pump->closes) chan_close(L, ch, AT_CHAN, 0);
       if (closed) return 0;
       pump->idle = true;
-      return park(L, S, AT_DONE, false, on_news);
+      return park_on(L, (Chan *)lua_touserdata(L, AT_DONE), AT_DONE, &TAKE, on_news);
     }
     push_value(L, S, message);
     bool is_nil = lua_isnil(L, -1);
     lua_replace(L, AT_VALUE);
-    if (!is_nil && chan_put(L, ch, AT_CHAN, AT_VALUE) == PUT_WAIT) return park(L, S, AT_CHAN, true, on_put);
+    if (!is_nil && chan_put(L, ch, AT_CHAN, AT_VALUE) == PUT_WAIT) return park_on(L, ch, AT_CHAN, &PUT, on_put);
     lua_pushnil(L);
     lua_replace(L, AT_VALUE);
     port_delivered(pump->port);
   }
-  return let_others_run(L, S);
+  return park_yield(L, S, &TAKE, on_turn);
 }
 
 /* The go block: (pump, channel, nil, done). However it ends, its port is shut. */
@@ -319,9 +306,9 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
   int go = lua_gettop(L);
   lua_pushliteral(L, "a port to ");
-  chan_push_name(L, ch, at);
+  attr_push_name(L, ch, at);
   lua_concat(L, 2);
-  chan_set_extra(L, go, EXTRA_GO);
+  attr_set(L, go, ATTR_GO);
   lua_pushvalue(L, go);
   lua_rawsetp(L, held, pump);
   lua_settop(L, top);

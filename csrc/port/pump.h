@@ -6,7 +6,7 @@
 #ifndef RUNNEL_PUMP_H
 #define RUNNEL_PUMP_H
 
-#include "core/sched.h"
+#include "core/state.h"
 #include "port/port.h"
 
 /* Pushes the message's value, or nothing if a MESSAGE_CALL makes none; returns how many values it pushed. The message
