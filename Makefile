@@ -48,10 +48,13 @@ LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
-# The module is csrc/base, core, lua and port; the library adds csrc/capi and the Lua modules, the executable csrc/host.
-SOURCES     = $(wildcard $(addprefix csrc/,$(addsuffix /*.c,base core lua port)))
+# The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
+# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move the word to MODULE_FOLDERS.
+MODULE_FOLDERS  = base core lua
+LIBRARY_FOLDERS = port capi
+SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
-LIB_SOURCES = $(wildcard csrc/capi/*.c)
+LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 

@@ -12,7 +12,7 @@
 ---once, for a program that cannot read files later: because it changes its directory, or may run out of descriptors.
 
 local core = require "runnel.core"
-core.library()
+core.internal.library()
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
@@ -42,8 +42,8 @@ function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
-  core.tell_unheard()
-  if code == nil then code = core.is_well() end
+  core.internal.report_unhandled()
+  if code == nil then code = core.internal.is_well() end
   os.exit(code, true)
 end
 

@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "port/carry.h"
+#include "port/pump.h"
 
-/* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is
-   looked at first, so that one that has been released is found out. */
+/* A hold: a userdata whose user value is the channel. The registry has it by its address. A hold is always looked up
+   there first, so that one that has been released is noticed. */
 struct runnel_chan {
-  char nothing; /* all of it is in its user value */
+  char nothing; /* a struct must have a member */
 };
 
 Chan *api_push_chan(lua_State *L, const runnel_chan *hold) {
@@ -135,7 +135,7 @@ int runnel_offer_number(lua_State *L, runnel_chan *ch, lua_Number n) {
 
 int runnel_offer_bytes(lua_State *L, runnel_chan *ch, const void *bytes, size_t size) {
   if (!bytes && size) return RUNNEL_BAD_ARGUMENT;
-  /* Only read: it is never dropped. */
+  /* It is only read, and never dropped: message_drop would free it. */
   Message value = {.kind = MESSAGE_BYTES, .as.bytes = {.start = (char *)(uintptr_t)bytes, .size = size}};
   return api_call(L, 0, &(Call){.body = offer, .chan = ch, .value = value});
 }

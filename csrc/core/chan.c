@@ -9,7 +9,7 @@
 #include <lauxlib.h>
 
 #include "core/chan_user.h"
-#include "core/report.h"
+#include "core/error.h"
 #include "core/sched.h"
 
 const char chan_tag = 'c';
@@ -28,7 +28,7 @@ bool chan_few_count(const List *queue) {
   return true;
 }
 
-int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what) {
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   chan_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
   if (is_put) {
@@ -40,7 +40,7 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }
-  return report_raise(L, what);
+  return error_raise(L);
 }
 
 void chan_drop_first(Chan *ch, bool is_put) {
@@ -77,7 +77,7 @@ static void complete_closed(lua_State *L, Waiter *w, int reason) {
   lua_pushnil(alt->co);
   int n = 1 + chan_push_port(alt->co, alt->flags, w->at);
   if (reason) {
-    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_HEARD;
+    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_ERROR_TAKEN;
     lua_pushvalue(L, reason);
     lua_xmove(L, alt->co, 1);
     n++;

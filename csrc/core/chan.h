@@ -66,7 +66,7 @@ typedef enum ChanFlag {
   CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_HEARD = 131072     /* somebody has taken the error with which it was closed (unheard.h) */
+  CHAN_ERROR_TAKEN = 131072 /* somebody has taken the error with which it was closed (unhandled.h) */
 } ChanFlag;
 
 typedef struct Chan {
@@ -92,6 +92,14 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 
 /* Its address is the tag of channels. */
 extern const char chan_tag;
+
+/* The channel at index `i` of L, or NULL for anything else. */
+static inline Chan *chan_to(lua_State *L, int i) {
+  Chan *ch = (Chan *)lua_touserdata(L, i);
+  /* A light userdata has no length; a foreign one may be shorter than the tag. */
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
+  return ch;
+}
 
 /* Initialises a channel without a buffer. */
 void chan_init(Chan *ch, struct Sched *S);
@@ -138,8 +146,8 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
   return chan_few_count(&ch->takes);
 }
 
-/* Raises that one more waiter is too many for the channel; `what` is the function that was called. */
-int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put, const char *what);
+/* Raises that one more waiter is too many for the channel. */
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put);
 
 /* Queues a waiter of `alt`, filled in for the channel at index `at` of alt->co. There must be room; or set
    w->is_free. */
@@ -229,7 +237,7 @@ int chan_push_reason(lua_State *L, const Chan *ch, int at);
 /* The same for a taker: from here on the error counts as taken. */
 static inline int chan_give_reason(lua_State *L, Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
-  ch->flags |= CHAN_HEARD;
+  ch->flags |= CHAN_ERROR_TAKEN;
   return chan_push_reason(L, ch, at);
 }
 

@@ -4,7 +4,7 @@
 #include <lauxlib.h>
 
 #include "core/anchor.h"
-#include "core/report.h"
+#include "core/error.h"
 #include "core/sched.h"
 
 /* The methods of a policy. */
@@ -46,9 +46,9 @@ static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
 
 /* Hands the error on top of L to on_error. */
 static void report(lua_State *L, int at) {
-  report_push_traceback(L);
+  error_push_traceback(L);
   lua_pushvalue(L, at);
-  report_error(L);
+  error_report(L);
 }
 
 /* Raises that a policy is wrong, at the line that uses the channel: below this call there is the channel's function. */

@@ -5,8 +5,8 @@
 
 #include "core/anchor.h"
 #include "core/closing.h"
-#include "core/report.h"
-#include "core/unheard.h"
+#include "core/error.h"
+#include "core/unhandled.h"
 
 enum {
   MAX_ARGUMENTS = 65000,             /* of a go block's function, at most: Alt.nresults counts them */
@@ -75,7 +75,7 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   lua_pushvalue(L, reason);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_reported);
-  report_call(L, 4, "a function that is called when a go block dies", at);
+  error_call(L, 4, "a function that is called when a go block dies", at);
 }
 
 /* Ends a go block: its coroutine is done with. Pushes its userdata, which the scheduler lets go of; it closes with the
@@ -141,8 +141,8 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
     fail_root(L, S, go);
   } else if (!go_is_cancellation(L, top + 1, top + 2)) {
     bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
-    if (is_callback || lua_isnil(L, top + 2)) report_error(L); /* nobody can take it, or know nil from a close */
-    else unheard_add(L, S, top + 1);
+    if (is_callback || lua_isnil(L, top + 2)) error_report(L); /* nobody can take it, or know nil from a close */
+    else unhandled_add(L, S, top + 1);
   }
   lua_settop(L, top);
 }
@@ -152,7 +152,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
   anchor_push(L, go);
-  report_death(L, err + 1, go_is_cancellation(L, err + 1, err));
+  error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
   go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
   int n = closing_start(L, S, go);

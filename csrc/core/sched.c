@@ -5,11 +5,12 @@
 
 #include "core/anchor.h"
 #include "core/driver.h"
+#include "core/error.h"
 #include "core/go.h"
+#include "core/inspect.h"
 #include "core/keep.h"
-#include "core/report.h"
 #include "core/timeout.h"
-#include "core/unheard.h"
+#include "core/unhandled.h"
 
 enum {
   MAX_STRIDE = 16,  /* resumes between two looks at the clock */
@@ -126,7 +127,7 @@ static void look(lua_State *L, Sched *S) {
   w->left = w->stride;
   driver_check_hook(L);
   fire_due(L, S, now);
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     anchor_tend(L, S);
@@ -142,16 +143,16 @@ static bool wait(lua_State *L, Sched *S) {
   anchor_tend(L, S);
   driver_check_hook(L);
   fire_due(L, S, now);
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
     bool is_deadlock = S->root || S->outside.state == ALT_PARKED; /* else the program goes on and may take errors */
-    if (!w->unheard || !is_deadlock) return false;
-    unheard_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
+    if (!w->unhandled || !is_deadlock) return false;
+    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and the handler may end it */
     return true;
   }
-  int64_t until = unheard_deadline(S);
+  int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
   driver_wait(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
@@ -174,7 +175,7 @@ int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first && !driver_alive(L)) return -1;
-  int64_t until = unheard_deadline(S);
+  int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
   if (until == INT64_MAX && !first) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);
@@ -194,7 +195,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
     if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
-  if (UNLIKELY(w->unheard)) unheard_report(L, S, clock_now(&w->clock));
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, clock_now(&w->clock));
   return sched_next(L, S);
 }
 
@@ -285,7 +286,7 @@ void sched_check_outside(lua_State *L, Sched *S, const char *what) {
 static int cannot_wait(lua_State *L, const char *what, const char *where) {
   lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or do it "
                   "in a go block of its own (rn.go)", what, where);
-  return report_raise(L, what);
+  return error_raise(L);
 }
 
 /* Raises what the running go block was cancelled with. */
@@ -346,19 +347,19 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const char *what) {
   int status = call_drive(L, S, 0);
   uint8_t flags = alt->flags;
-  if (status == LUA_OK && alt->state != ALT_READY) report_push_waiting(L, alt, what);
+  if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, what);
   alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
     sched_withdraw(S, alt);
     if (status != LUA_OK) return lua_error(L);
-    return report_deadlock(L, what);
+    return inspect_raise_deadlock(L, what);
   }
   alt->state = ALT_IDLE;
   if (status != LUA_OK) {
     /* It has completed, and then something else failed: nothing must be lost of either. */
     lua_pushnil(L);
     lua_pushnil(L); /* nobody's: the scheduler's own */
-    report_error(L);
+    error_report(L);
   }
   luaL_checkstack(L, alt->nresults, NULL);
   lua_xmove(alt->co, L, alt->nresults);
@@ -402,7 +403,8 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, drive, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVE);
-  report_open(L);
+  error_open(L);
+  inspect_set_up(L);
   keep_open(L);
   anchor_open(L);
 }

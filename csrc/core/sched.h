@@ -35,19 +35,18 @@ enum {
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again */
   SCHED_POOL_END = SCHED_POOL + 1,
   SCHED_EXTRAS,      /* weak table: go block -> its extras as a channel */
-  SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of report.c */
+  SCHED_DRIVE,       /* the protected part of the loop, a C function; the next two are of error.c */
   SCHED_TELL,        /* tells of an error */
   SCHED_DESCRIBE,    /* describes a go block that has raised */
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
-  SCHED_BELL,        /* frees the bell in the end, or nil without one */
-  SCHED_CARRIERS,    /* table: the go blocks of open ports (carry.h), or nil without any */
+  SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
   SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine; this and the next two: closing.c */
   SCHED_CLOSER,      /* the function of a coroutine that closes the variables of a go block that has died */
   SCHED_MAKE_CLOSER, /* makes that coroutine */
   SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHEARD,     /* table: errors that nobody has taken yet (unheard.h); the next is the function that adds to it */
-  SCHED_KEEP_UNHEARD,
-  SCHED_DESCRIBE_WAITING, /* describes what an operation waits for (report.c) */
+  SCHED_UNHANDLED,     /* table: errors that nobody has taken yet (unhandled.h); the next is the function that adds to it */
+  SCHED_KEEP_UNHANDLED,
+  SCHED_DESCRIBE_WAITING, /* describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
   SCHED_NUSER = SCHED_ORIGINS
 };
@@ -77,9 +76,9 @@ typedef struct World {
   int64_t looked;    /* when the loop last looked at the clock, in ns */
   int64_t polled;    /* when it last polled the driver, in ns */
   uint64_t random;   /* state of the random numbers: never 0 */
-  uint32_t unheard;       /* errors that nobody has taken yet */
-  uint32_t unheard_first; /* number of the first of them in SCHED_UNHEARD */
-  int64_t unheard_due;    /* when that is to be reported */
+  uint32_t unhandled;       /* errors that nobody has taken yet */
+  uint32_t unhandled_first; /* number of the first of them in SCHED_UNHANDLED */
+  int64_t unhandled_due;    /* when that is to be reported */
 } World;
 
 typedef struct Anchors {
@@ -120,9 +119,7 @@ typedef struct Sched {
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   const void *checked; /* the last list of operations that an alts has looked through (lua/alts.c); only compared */
   Anchors anchors;    /* bookkeeping of SCHED_ANCHORS */
-  struct Bell *bell;  /* how other threads wake it, or NULL while nobody would */
-  bool driver_hears;  /* the driver waits in a way that the bell ends */
-  List carriers;      /* ports that are not shut (carry.h) */
+  struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
   uint64_t next_id;   /* for the next channel or go block */
   int64_t grace;      /* how long an error may wait to be taken, in ns */
   uint64_t printed;   /* errors that were written to stderr, since there was no handler */

@@ -27,6 +27,6 @@ Sched *core_sched(void);
 void core_let_errors_pass(void);
 
 /* Reports the errors of go blocks that nobody has taken. */
-void core_tell_unheard(lua_State *L);
+void core_report_unhandled(lua_State *L);
 
 #endif

@@ -6,7 +6,6 @@
 #include "core/driver.h"
 #include "host/core.h"
 #include "lua/face.h"
-#include "port/carry.h"
 
 /* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
 #define CHANS_KEY "runnel.host.chans"
@@ -134,7 +133,7 @@ static int inspect_world(lua_State *L) {
   lua_setfield(L, -2, "ready");
   const Timer *first = heap_first(&S->world.heap);
   if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
-  lua_pushboolean(L, carry_is_alive(S));
+  lua_pushboolean(L, driver_has_ports(S));
   lua_setfield(L, -2, "ports");
   const Alt *alt = &S->outside;
   if (alt->state != ALT_PARKED || alt->count == 0) return 1;

@@ -13,7 +13,7 @@
 
 #include "core/chan_user.h"
 #include "core/keep.h"
-#include "core/report.h"
+#include "core/error.h"
 #include "lua/face.h"
 
 enum { OPS = 1, OPTS, BLOCK, FIRST_OP = CHAN_FIRST_OP };
@@ -46,7 +46,7 @@ static const char *name_of(uint8_t flags) { return flags & ALT_INDEX ? "alt" : "
 /* Raises the message on top of the stack. */
 static int raise(lua_State *L, uint8_t flags) {
   lua_pushfstring(L, "%s: %s", name_of(flags), lua_tostring(L, -1));
-  return report_raise(L, name_of(flags));
+  return error_raise(L);
 }
 
 /* Raises that element `i` of the ops is not an operation. */
@@ -270,7 +270,7 @@ static void queue_all(lua_State *L, Alt *alt, Waiter *waiters, const Op *ops, in
       chan_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~flags;
-      chan_no_room(L, ops[i].ch, channel_at(i), ops[i].is_put, name_of(flags));
+      chan_no_room(L, ops[i].ch, channel_at(i), ops[i].is_put);
     }
     chan_wait(ops[i].ch, &waiters[i], alt, channel_at(i), ops[i].is_put);
     waiters[i].is_free = is_free;
@@ -344,12 +344,11 @@ static inline int alts(lua_State *L, uint8_t flags, bool is_free) {
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, ALT_SELECT, false); }
 
-/* The same with the number of the operation instead of its port. */
-static int core_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, false); }
+int face_alts_index(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, false); }
 
 int face_moving_alts(lua_State *L) { return alts(L, ALT_SELECT | ALT_INDEX, true); }
 
 void lua_alts_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"alts", core_alts}, {"alts_index", core_alts_index}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};
   face_register(L, functions);
 }

@@ -2,7 +2,7 @@
 #include "core/chan_user.h"
 #include "core/go.h"
 #include "core/keep.h"
-#include "core/report.h"
+#include "core/error.h"
 #include "core/timeout.h"
 #include "lua/face.h"
 
@@ -24,7 +24,7 @@ static void check_value(lua_State *L, int i, const char *what) {
 /* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
 static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
   Alt *alt = sched_waiter(L, ch->sched, what);
-  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
+  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put);
   keep_channel(L, ch, 1);
   chan_wait_alone(ch, alt, 1, is_put);
   return sched_wait(L, ch->sched, alt, what, NULL);
@@ -41,12 +41,12 @@ static int chan_lua_take(lua_State *L) {
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
-  uint32_t heard = ch->flags & CHAN_HEARD;
+  uint32_t heard = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
-  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_HEARD;
+  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n != TAKE_WAIT) return n;
   Alt *alt = sched_waiter(L, ch->sched, "take");
-  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
+  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false);
   keep_channel(L, ch, 1);
   chan_wait_alone(ch, alt, 1, false);
   alt->flags |= ALT_LOOP;
@@ -72,26 +72,6 @@ static int chan_lua_offer(lua_State *L) {
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) lua_pushnil(L);
   else lua_pushboolean(L, result == PUT_DONE);
-  return 1;
-}
-
-/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with
-   offer: because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1.
-   Raises nothing but that an argument is wrong, before it puts. */
-static int core_offer_each(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
-  check_value(L, 2, "offer_each");
-  lua_Integer i = luaL_checkinteger(L, 3);
-  lua_settop(L, 3);
-  for (;; i++) {
-    lua_rawgeti(L, 1, i);
-    Chan *ch = face_to_chan(L, 4);
-    if (!ch) break;
-    ch->sched->world.moves++; /* see lua/moving.c */
-    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
-    lua_settop(L, 3);
-  }
-  lua_pushinteger(L, i);
   return 1;
 }
 
@@ -125,7 +105,7 @@ static int nested(const Sched *S) {
 static void call_now(lua_State *L, Chan *ch, int f, int n) {
   lua_pushvalue(L, f);
   lua_insert(L, -n - 1);
-  report_call(L, n, A_CALLBACK[nested(ch->sched)], 1);
+  error_call(L, n, A_CALLBACK[nested(ch->sched)], 1);
 }
 
 static bool is_on_caller(lua_State *L, const Sched *S, int i) {
@@ -152,7 +132,7 @@ static int chan_lua_take_async(lua_State *L) {
     call_now(L, ch, 2, n);
     return 0;
   }
-  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
+  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
   lua_settop(L, 2);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
@@ -162,7 +142,7 @@ static int chan_lua_take_async(lua_State *L) {
     lua_xmove(L, go->alt.co, n);
     sched_commit(L, ch->sched, &go->alt, n);
   } else {
-    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
+    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false);
     wait_for_callback(L, ch, go, false);
   }
   return 0;
@@ -192,13 +172,13 @@ static int chan_lua_put_async(lua_State *L) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
+  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
   lua_settop(L, 3);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = go_spawn_waiting(L, ch->sched, 3);
   /* Looked at again, as in take_async. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
+    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true);
     wait_for_callback(L, ch, go, true);
     result = PUT_DONE;
   } else {
@@ -478,7 +458,6 @@ void lua_chan_open(lua_State *L) {
       {"promise_chan", core_promise_chan},
       {"timeout", core_timeout},
       {"is_chan", core_is_chan},
-      {"offer_each", core_offer_each},
       {NULL, NULL},
   };
   face_register(L, functions);

@@ -1,13 +1,14 @@
-/* lua/core.c: runnel.core, the module that the C core is to Lua: one scheduler for each lua_State. */
+/* lua/core.c: runnel.core, the Lua module of the C core: it opens one scheduler for each lua_State. Also the checks of
+   arguments that the other files share. */
 #include <math.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "core/origin.h"
-#include "core/unheard.h"
+#include "core/unhandled.h"
 #include "lua/face.h"
 
-/* In the registry: the module, by which a second require under another name finds the same scheduler. */
+/* Registry key of the module: if it is required again under another name, the scheduler is the same. */
 #define MODULE_KEY "runnel.core"
 
 #if defined(__GNUC__)
@@ -24,14 +25,16 @@ int64_t face_check_ms(lua_State *L, int i, const char *what) {
   int is_number;
   lua_Number ms = lua_tonumberx(L, i, &is_number);
   if (UNLIKELY(!is_number || lua_type(L, i) != LUA_TNUMBER)) {
-    luaL_error(L, "%s: a number of milliseconds expected, got %s", what, lua_isnone(L, i) ? "nothing" : luaL_typename(L, i));
+    const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
+    luaL_error(L, "%s: a number of milliseconds expected, got %s", what, type);
   }
   if (UNLIKELY(!(ms >= 0))) luaL_error(L, "%s: a time of 0 ms or more expected, got %f", what, (LUAI_UACNUMBER)ms);
   if (UNLIKELY(ms == (lua_Number)HUGE_VAL)) {
-    luaL_error(L, "%s: a finite time expected, got infinity; to wait for ever, take from a channel that stays open", what);
+    luaL_error(L, "%s: a finite time expected, got infinity; to wait for ever, take from a channel that stays open",
+               what);
   }
   lua_Number ns = ms * (lua_Number)CLOCK_MS;
-  /* Longer than the clock can count is for ever. */
+  /* A time too long for the clock is for ever. */
   return ns < (lua_Number)(INT64_MAX / 2) ? (int64_t)ns : INT64_MAX;
 }
 
@@ -54,7 +57,7 @@ void face_register(lua_State *L, const luaL_Reg *functions) {
   luaL_setfuncs(L, functions, 1);
 }
 
-/* Fills the module: (module). Its upvalue is the scheduler's userdata. */
+/* Sets up the scheduler, which is its upvalue, and fills the module: (module) -> module */
 static int fill(lua_State *L) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -65,11 +68,8 @@ static int fill(lua_State *L) {
   lua_alts_open(L);
   lua_go_open(L);
   lua_run_open(L);
-  lua_scope_open(L);
-  lua_lines_open(L);
-  lua_moving_open(L);
-  on_close_open(L);
-  unheard_open(L);
+  lua_internal_open(L);
+  unhandled_open(L);
   origin_open(L);
   return 1;
 }
@@ -96,7 +96,7 @@ int luaopen_runnel_core(lua_State *L) {
   lua_newtable(L);
   lua_call(L, 1, 1);
   lua_insert(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &chan_tag); /* an address that another copy of this library has not */
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &chan_tag); /* its address differs in another copy of the core */
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, MODULE_KEY);
   return 1;

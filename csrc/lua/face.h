@@ -8,12 +8,7 @@
 #include "core/sched.h"
 
 /* The channel at index `i`, or NULL for anything else. */
-static inline Chan *face_to_chan(lua_State *L, int i) {
-  Chan *ch = (Chan *)lua_touserdata(L, i);
-  /* A light userdata has no length; a foreign one may be shorter than the tag. */
-  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
-  return ch;
-}
+static inline Chan *face_to_chan(lua_State *L, int i) { return chan_to(L, i); }
 
 /* Raises that argument `i` of `what` is not a channel; `usage` says how to call it. */
 int face_not_a_chan(lua_State *L, int i, const char *what, const char *usage);
@@ -43,8 +38,15 @@ void face_register(lua_State *L, const luaL_Reg *functions);
 /* Pushes a new channel with the buffer, which must be none or one of BUFFER_FIXED, BUFFER_DROPPING and BUFFER_SLIDING. */
 void face_push_chan(lua_State *L, Buffer b);
 
-/* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */
+/* Functions of core.internal that are defined beside the public ones:
+   alts_index(ops, opts): alts that returns the number of the operation instead of its port. */
+int face_alts_index(lua_State *L);
+
+/* The same for the library's own go blocks: see lua/moving.c. */
 int face_moving_alts(lua_State *L);
+
+/* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
+int face_simulate(lua_State *L);
 
 /* Pushes the scheduler's userdata; false, and nothing is pushed, when the core is not open in the state. */
 bool face_push_sched(lua_State *L);
@@ -52,15 +54,13 @@ bool face_push_sched(lua_State *L);
 /* Whether no other copy of the core, from another library, is open in the state. */
 bool face_is_ours(lua_State *L);
 
-/* Each adds its part to the module on top of L. */
+/* Each adds its part to the module on top of L: the last one the table `internal`, to which lua_moving_open adds. */
 void lua_chan_open(lua_State *L);
 void lua_buffer_open(lua_State *L);
 void lua_alts_open(lua_State *L);
 void lua_go_open(lua_State *L);
 void lua_run_open(lua_State *L);
-void lua_scope_open(lua_State *L);
-void lua_lines_open(lua_State *L);
 void lua_moving_open(lua_State *L);
-void on_close_open(lua_State *L);
+void lua_internal_open(lua_State *L);
 
 #endif

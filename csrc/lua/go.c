@@ -1,7 +1,7 @@
 /* lua/go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
 #include "core/anchor.h"
 #include "core/go.h"
-#include "core/report.h"
+#include "core/inspect.h"
 #include "lua/face.h"
 
 /* go(f, ...) -> result channel */
@@ -70,7 +70,7 @@ static int core_rename(lua_State *L) {
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
-  report_list(L);
+  inspect_push_list(L);
   return 1;
 }
 
@@ -82,22 +82,6 @@ static int core_on_error(lua_State *L) {
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
   return 1;
-}
-
-/* report(err): tells on_error of an error that code on top of the core has caught. */
-static int core_report(lua_State *L) {
-  luaL_checkany(L, 1);
-  lua_settop(L, 3); /* err, traceback, where */
-  Go *go = sched_self(L)->current;
-  if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
-    anchor_push(L, go);
-    report_go_name(L, go, 4);
-    lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
-    lua_replace(L, 3);
-    lua_settop(L, 3);
-  }
-  report_error(L);
-  return 0;
 }
 
 /* reduced(v) -> what tells a transducer's caller that it has had enough. */
@@ -132,7 +116,6 @@ void lua_go_open(lua_State *L) {
       {"rename", core_rename},
       {"ps", core_ps},
       {"on_error", core_on_error},
-      {"report", core_report},
       {"reduced", core_reduced},
       {"is_reduced", core_is_reduced},
       {NULL, NULL},

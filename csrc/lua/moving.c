@@ -1,18 +1,21 @@
-/* lua/moving.c: starting the library's own go blocks (pipes, pipelines, mults and so on), and the operations with which
-   they move values. Their put, take and alts differ from the public ones in two points. Any number of them may wait on
-   a channel: a value that the library has taken must not be lost because the limit of waiting operations is reached.
-   And after MOVES values without a wait they let the other go blocks run before the next one: otherwise a pipe between
-   two large buffers would delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves
-   are counted per World, so that a simulation is reproducible. */
+/* lua/moving.c: core.internal.moving: how the library starts its own go blocks (those of pipes, pipelines, mults and so
+   on), and the operations with which they move values. put, take and alts differ from the public ones in two points:
+
+   Any number of them may wait on a channel, since a value that the library has taken must not be lost when the limit of
+   waiting operations is reached.
+
+   After MOVES values without a wait they let the other go blocks run. Otherwise a pipe between two large buffers would
+   delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
+   so that a simulation is reproducible. */
 #include "core/anchor.h"
 #include "core/go.h"
 #include "core/keep.h"
 #include "lua/face.h"
 
-/* Values that are moved before others run: a few tens of microseconds. */
+/* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
 
-/* Whether other go blocks must run before the next operation. Outside any go block this does not apply. */
+/* Whether other go blocks must run before the next operation. Never outside a go block. */
 static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
 
 /* Lets the other ready go blocks run; then `k` does the operation. */
@@ -72,8 +75,8 @@ static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
   return poll(L, (Chan *)lua_touserdata(L, 1), (const Chan *)lua_touserdata(L, 2));
 }
 
-/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let others run first. `to` is the channel for
-   which the value is meant: if it is closed, nothing is taken and the result is nil. */
+/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let other go blocks run first. `to` is the
+   channel that the value is for: if it is closed, nothing is taken and the result is nil. */
 static int moving_poll(lua_State *L) {
   Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
   const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
@@ -110,8 +113,8 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
   return sched_resumed(L, (Alt *)alt);
 }
 
-/* turn(): lets the others run if it is time. For go blocks that move values by alts, which does not let others run by
-   itself: several go blocks may use the same table of operations, so nothing may run between filling it and the
+/* turn(): lets the other go blocks run if it is time. For go blocks that move values by alts, which does not do so
+   itself: several go blocks may share a table of operations, so nothing else may run between filling it and the
    alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);

@@ -5,14 +5,14 @@
 #include "core/closing.h"
 #include "core/driver.h"
 #include "core/go.h"
-#include "core/report.h"
-#include "core/unheard.h"
+#include "core/inspect.h"
+#include "core/unhandled.h"
 #include "lua/face.h"
 
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
   lua_pushnil(L); /* no other text for what waits */
-  return report_deadlock(L, "sim.run");
+  return inspect_raise_deadlock(L, "sim.run");
 }
 
 /* Ends the wait of a simulation's root, for which nothing can ever come, with that as its error, as the main program's
@@ -38,7 +38,7 @@ static int run_root(lua_State *L, Sched *S, int nargs, const char *what) {
   while (!ended && S->world.clock.is_virtual && tell_deadlock(L, S, go, base + 1)) ended = sched_run(L, S, go);
   if (!ended) {
     lua_pushnil(L);
-    return report_deadlock(L, what);
+    return inspect_raise_deadlock(L, what);
   }
   if (go->alt.flags & ALT_RAISE) {
     lua_xmove(S->outside.co, L, 1);
@@ -104,7 +104,7 @@ static int core_driver(lua_State *L) {
       lua_pop(L, 1);
     }
   }
-  S->driver_hears = false;
+  if (S->port_hook) S->port_hook->is_watched = false;
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVER);
@@ -122,7 +122,7 @@ static int core_wait_readable(lua_State *L) {
 
 /* ---- simulations ---- */
 
-/* Runs the root of a simulation: (f, ...). Makes room for what core_simulate pushes above the results, where it is too
+/* Runs the root of a simulation: (f, ...). Makes room for what face_simulate pushes above the results, where it is too
    late to raise. */
 static int simulate(lua_State *L) {
   int n = run_root(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
@@ -130,8 +130,7 @@ static int simulate(lua_State *L) {
   return n;
 }
 
-/* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
-static int core_simulate(lua_State *L) {
+int face_simulate(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "sim.run");
   lua_Integer seed = luaL_checkinteger(L, 1);
@@ -140,18 +139,18 @@ static int core_simulate(lua_State *L) {
   int nargs = lua_gettop(L) - 3;
   /* A world of its own: what was ready or timed outside waits until it is over. What is kept is fetched last: to allocate may run
      finalizers, which may replace it. */
-  static const int kept[] = {SCHED_HEAP, SCHED_TIMEOUTS, SCHED_UNHEARD}; /* at 3, 4, 5 */
+  static const int kept[] = {SCHED_HEAP, SCHED_TIMEOUTS, SCHED_UNHANDLED}; /* at 3, 4, 5 */
   lua_newtable(L);
   lua_newtable(L);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, simulate, 1);
   lua_rotate(L, 3, 3);
   for (int i = 0; i < 3; i++) lua_getiuservalue(L, SCHED_SELF, kept[i]);
-  lua_rotate(L, 3, 3); /* seed, shuffle, heap, timeouts, unheard, new timeouts, new unheard, simulate, f, ... */
+  lua_rotate(L, 3, 3); /* seed, shuffle, heap, timeouts, unhandled, new timeouts, new unhandled, simulate, f, ... */
   World outer = S->world;
   S->world = (World){
       .outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1, .shuffle = shuffle,
-      .unheard_first = 1};
+      .unhandled_first = 1};
   sched_seed(&S->world, (uint64_t)seed);
   for (int i = 1; i < 3; i++) {
     lua_pushvalue(L, 5 + i);
@@ -160,7 +159,7 @@ static int core_simulate(lua_State *L) {
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
   (void)lua_checkstack(L, LUA_MINSTACK); /* there is room, but Lua does not count on it until it is asked for */
   int64_t elapsed = S->world.clock.virtual_ns;
-  unheard_report(L, S, INT64_MAX);
+  unhandled_report(L, S, INT64_MAX);
   sched_end_world(L, S);
   for (int i = 0; i < 3; i++) {
     lua_pushvalue(L, 3 + i);
@@ -173,42 +172,12 @@ static int core_simulate(lua_State *L) {
   return lua_gettop(L) - 5;
 }
 
-/* is_simulation() -> whether the clock is virtual */
-static int core_is_simulation(lua_State *L) {
-  lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
-  return 1;
-}
-
-/* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has
-   loaded it, which must not be a go block's, parked by then or gone. */
-static int core_require(lua_State *L) {
-  luaL_checkstring(L, 1);
-  lua_settop(L, 1);
-  lua_getglobal(L, "require");
-  lua_insert(L, 1);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-  lua_State *main_thread = lua_tothread(L, -1);
-  lua_pop(L, 1);
-  if (main_thread == L) {
-    lua_call(L, 1, 1);
-    return 1;
-  }
-  if (!lua_checkstack(main_thread, LUA_MINSTACK)) return luaL_error(L, "require: stack overflow of the main thread");
-  lua_xmove(L, main_thread, 2);
-  int status = lua_pcall(main_thread, 1, 1, 0);
-  lua_xmove(main_thread, L, 1);
-  return status == LUA_OK ? 1 : lua_error(L);
-}
-
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"run", core_run},
       {"step", core_step},
       {"driver", core_driver},
       {"wait_readable", core_wait_readable},
-      {"simulate", core_simulate},
-      {"is_simulation", core_is_simulation},
-      {"require", core_require},
       {NULL, NULL},
   };
   face_register(L, functions);

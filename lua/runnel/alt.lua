@@ -3,7 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 
-local alts_index = core.alts_index
+local alts_index = core.internal.alts_index
 ---@class runnel.alt
 local select_alt = {}
 

@@ -6,7 +6,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
 local chan, is_reduced = core.chan, core.is_reduced
-local take, put = core.moving.take, core.moving.put
+local take, put = core.internal.moving.take, core.internal.moving.put
 ---@class runnel.collect
 local collect = {}
 

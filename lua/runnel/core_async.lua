@@ -196,7 +196,7 @@ local function closing(i, f)
   end
 end
 
-local take, put = core.moving.take, core.moving.put
+local take, put = core.internal.moving.take, core.internal.moving.put
 
 -- Calls `start(target)`, which moves values to `target` and then closes it. Returns a channel that closes when all
 -- values have been put on `to`. Unless `to` is to be closed, `target` is a channel in between.

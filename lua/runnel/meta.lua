@@ -125,31 +125,6 @@ function core.rename(name) end
 ---@return any err with which the channel was closed, where value is nil
 function core.alts(ops, opts) end
 
----Like alts, with the number of the operation for the channel.
----@param ops (runnel.Channel<any>|table)[]
----@param opts? runnel.Option
----@return any value
----@return any i the number, or "default"
----@return any err
-function core.alts_index(ops, opts) end
-
----Puts a value on the channels of a list, up to one for which `offer` is needed: one that is closed or full, or whose
----put may run Lua code. For runnel.mult.
----@param chs runnel.Channel<any>[]
----@param v any not nil
----@param i integer the position of the first
----@return integer next the position of that channel; `#chs + 1` when all have got the value
-function core.offer_each(chs, v, i) end
-
----Puts the lines of a text that end in it, without their newlines, as long as that can be done at once. For runnel.uv.
----@param ch runnel.Channel<string>
----@param text string
----@param from integer the position of the first
----@return integer next the position after the last one that was put
----@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is
----closed
-function core.offer_lines(ch, text, from) end
-
 -- ---- running ----
 
 ---Runs a function as a go block and returns its results, or raises its error. Without a function: runs until no go
@@ -176,10 +151,8 @@ function core.on_error(f) end
 ---How the scheduler waits: an object over an event loop, for example.
 ---@class runnel.Driver
 ---@field wait fun(self: runnel.Driver, ms?: number) returns after at most ms (nil: any time), sooner when an event
----has run
----callbacks
+---has run callbacks
 ---@field alive fun(self: runnel.Driver): boolean whether it waits for anything that may still happen
----@field wake? fun(self: runnel.Driver) ends a wait from elsewhere
 ---@field luv? boolean true if it runs luv's loop, which runnel.uv needs
 
 ---Sets how the scheduler waits when nothing is ready.
@@ -205,109 +178,12 @@ function core.driver(d) end
 ---@return runnel.GoBlock[]
 function core.ps() end
 
----Calls `f(...)`, and then `guard:returned(...)` with what that returns. The guard is closed however it ends. The
----function of a go block of a scope.
----@param guard table
----@param f fun(...: any): ...
----@param ... any
----@return any ...
-function core.guarded(guard, f, ...) end
-
----The result channel of the go block that runs, or nil outside any. Raises where it could not wait.
----@param what string the name of the operation that wants to
----@return runnel.Channel<any>? result
-function core.self(what) end
-
----Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
----@param ch runnel.Channel<any>
----@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
----@return fun()? before the function that was set before
-function core.on_close(ch, f) end
-
----Waits until a channel closes, on which nothing is put.
----@param ch runnel.Channel<any>
-function core.join(ch) end
-
----Whether the go block has ended.
----@param result runnel.Channel<any>
----@return boolean
-function core.has_ended(result) end
-
----Whether an error is what the go block was cancelled with.
----@param result runnel.Channel<any>
----@param err any
----@return boolean
-function core.is_cancellation(result, err) end
-
----Makes an error count as the one that the go block was cancelled with, so that it is not reported.
----@param result runnel.Channel<any>
----@param err any
-function core.excuse(result, err) end
-
----Says that the caller has just taken an error from one channel and will now close another with it: the error counts as
----not taken until somebody takes it from there. Does nothing unless it is the error of a go block.
----@param err any
----@param ch? runnel.Channel<any> the other channel; nil if there is none: then the error is reported
-function core.pass_on(err, ch) end
-
----Names a go block that the library has started after the function that the program called, and the line of that call.
----@param block runnel.Channel<any> its result channel
----@param what string the name of the function that the program called
----@return runnel.Channel<any> block
-function core.started(block, what) end
-
----Says that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
-function core.library() end
-
----Reports all errors of go blocks that nobody has taken.
-function core.tell_unheard() end
-
----Sets how long an error of a go block waits to be taken before it is reported.
----@param ms number
----@return number previous the ms that were set before
-function core.grace(ms) end
-
----Whether the program may exit with status 0: no error was written to stderr, or `runnel` has --errors=warn.
----@return boolean
-function core.is_well() end
-
----The text of an error: what tostring gives; for a table without __tostring, its message and its other fields.
----@param err any
----@return string
-function core.error_text(err) end
-
----Calls the error handler with an error that was caught.
----@param err any
----@param traceback? string
----@param where? string whose error it is
-function core.report(err, traceback, where) end
-
 ---For a driver over a loop that has a descriptor: waits until that is readable, or a deadline is due; not at all when
 ---a go block is ready. Ctrl-C ends it, with an error.
 ---@param fd integer
 ---@param ms? number at most so long
 ---@return boolean waited
 function core.wait_readable(fd, ms) end
-
----Runs a function under virtual time. For runnel.sim.
----@param seed integer
----@param shuffle boolean
----@param f fun(...: any): ...
----@param ... any
----@return boolean ok
----@return number elapsed
----@return any ...
-function core.simulate(seed, shuffle, f, ...) end
-
----Whether a simulation is running. For runnel.uv.
----@return boolean
-function core.is_simulation() end
-
----Requires a module on the main thread: a library such as luv calls back on the coroutine that has loaded it, which
----must not be a go block's.
----@param name string
----@return any
-function core.require(name) end
 
 -- ---- reduced ----
 
@@ -320,56 +196,6 @@ function core.reduced(v) end
 ---@param v any
 ---@return boolean
 function core.is_reduced(v) end
-
--- ---- what the library's own go blocks use ----
-
----Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
----take, poll, put and turn let the other go blocks run once 128 values have been moved since the last wait.
----@class runnel.moving
-core.moving = {}
-
----Starts a go block. If it dies, by an error or in any other way, `give_up` is called, which must not wait.
----@param give_up runnel.GiveUp
----@param fed any the first argument of `give_up`
----@param f function
----@param ... any
----@return runnel.Channel<any> result
-function core.moving.go(give_up, fed, f, ...) end
-
----Takes a value; waits until there is one.
----@param ch runnel.Channel<any>
----@return any v
----@return any err
-function core.moving.take(ch) end
-
----Takes a value if there is one now and `to` is open.
----@param ch runnel.Channel<any>
----@param to runnel.Channel<any> what the value is meant for
----@return any v
----@return any err
-function core.moving.poll(ch, to) end
-
----Puts a value; waits until it is accepted.
----@param ch runnel.Channel<any>
----@param v any
----@return boolean done
-function core.moving.put(ch, v) end
-
----Lets the other go blocks run if 128 values have been moved since the last wait.
-function core.moving.turn() end
-
----Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
----@param ops table[]|runnel.Channel<any>[]
----@param opts? { priority?: boolean }
----@return any value
----@return integer i the number
----@return any err
-function core.moving.alts(ops, opts) end
-
----Whether an error is what the running go block was cancelled with.
----@param err any
----@return boolean
-function core.moving.is_cancelled(err) end
 
 -- ---- channels ----
 
@@ -455,5 +281,181 @@ function Channel:stats() end
 ---@return runnel.Channel<T> ch itself, so that calls chain
 ---@overload fun(self: runnel.Channel<T>): string?
 function Channel:name(s) end
+
+-- ---- what the library's own modules use ----
+
+---Functions for the library's own modules, which may change at any time: programs must not use them.
+---@class runnel.internal
+core.internal = {}
+
+---Like alts, with the number of the operation for the channel.
+---@param ops (runnel.Channel<any>|table)[]
+---@param opts? runnel.Option
+---@return any value
+---@return any i the number, or "default"
+---@return any err
+function core.internal.alts_index(ops, opts) end
+
+---Puts a value on the channels of a list, up to one for which `offer` is needed: one that is closed or full, or whose
+---put may run Lua code. For runnel.mult.
+---@param chs runnel.Channel<any>[]
+---@param v any not nil
+---@param i integer the position of the first
+---@return integer next the position of that channel; `#chs + 1` when all have got the value
+function core.internal.offer_each(chs, v, i) end
+
+---Puts the lines of a text that end in it, without their newlines, as long as that can be done at once. For runnel.uv.
+---@param ch runnel.Channel<string>
+---@param text string
+---@param from integer the position of the first
+---@return integer next the position after the last one that was put
+---@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is
+---closed
+function core.internal.offer_lines(ch, text, from) end
+
+---Calls `f(...)`, and then `guard:returned(...)` with what that returns. The guard is closed however it ends. The
+---function of a go block of a scope.
+---@param guard table
+---@param f fun(...: any): ...
+---@param ... any
+---@return any ...
+function core.internal.guarded(guard, f, ...) end
+
+---The result channel of the go block that runs, or nil outside any. Raises where it could not wait.
+---@param what string the name of the operation that wants to
+---@return runnel.Channel<any>? result
+function core.internal.self(what) end
+
+---Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
+---@param ch runnel.Channel<any>
+---@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
+---@return fun()? before the function that was set before
+function core.internal.on_close(ch, f) end
+
+---Waits until a channel closes, on which nothing is put.
+---@param ch runnel.Channel<any>
+function core.internal.join(ch) end
+
+---Whether the go block has ended.
+---@param result runnel.Channel<any>
+---@return boolean
+function core.internal.has_ended(result) end
+
+---Whether an error is what the go block was cancelled with.
+---@param result runnel.Channel<any>
+---@param err any
+---@return boolean
+function core.internal.is_cancellation(result, err) end
+
+---Makes an error count as the one that the go block was cancelled with, so that it is not reported.
+---@param result runnel.Channel<any>
+---@param err any
+function core.internal.excuse(result, err) end
+
+---Says that the caller has just taken an error from one channel and will now close another with it: the error counts as
+---not taken until somebody takes it from there. Does nothing unless it is the error of a go block.
+---@param err any
+---@param ch? runnel.Channel<any> the other channel; nil if there is none: then the error is reported
+function core.internal.pass_on(err, ch) end
+
+---Names a go block that the library has started after the function that the program called, and the line of that call.
+---@param block runnel.Channel<any> its result channel
+---@param what string the name of the function that the program called
+---@return runnel.Channel<any> block
+function core.internal.started(block, what) end
+
+---Says that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
+function core.internal.library() end
+
+---Reports all errors of go blocks that nobody has taken.
+function core.internal.report_unhandled() end
+
+---Sets how long an error of a go block waits to be taken before it is reported.
+---@param ms number
+---@return number previous the ms that were set before
+function core.internal.grace(ms) end
+
+---Whether the program may exit with status 0: no error was written to stderr, or `runnel` has --errors=warn.
+---@return boolean
+function core.internal.is_well() end
+
+---The text of an error: what tostring gives; for a table without __tostring, its message and its other fields.
+---@param err any
+---@return string
+function core.internal.error_text(err) end
+
+---Calls the error handler with an error that was caught.
+---@param err any
+---@param traceback? string
+---@param where? string whose error it is
+function core.internal.report(err, traceback, where) end
+
+---Runs a function under virtual time. For runnel.sim.
+---@param seed integer
+---@param shuffle boolean
+---@param f fun(...: any): ...
+---@param ... any
+---@return boolean ok
+---@return number elapsed
+---@return any ...
+function core.internal.simulate(seed, shuffle, f, ...) end
+
+---Whether a simulation is running. For runnel.uv.
+---@return boolean
+function core.internal.is_simulation() end
+
+---Requires a module on the main thread: a library such as luv calls back on the coroutine that has loaded it, which
+---must not be a go block's.
+---@param name string
+---@return any
+function core.internal.require(name) end
+
+---Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
+---take, poll, put and turn let the other go blocks run once 128 values have been moved since the last wait.
+---@class runnel.moving
+core.internal.moving = {}
+
+---Starts a go block. If it dies, by an error or in any other way, `give_up` is called, which must not wait.
+---@param give_up runnel.GiveUp
+---@param fed any the first argument of `give_up`
+---@param f function
+---@param ... any
+---@return runnel.Channel<any> result
+function core.internal.moving.go(give_up, fed, f, ...) end
+
+---Takes a value; waits until there is one.
+---@param ch runnel.Channel<any>
+---@return any v
+---@return any err
+function core.internal.moving.take(ch) end
+
+---Takes a value if there is one now and `to` is open.
+---@param ch runnel.Channel<any>
+---@param to runnel.Channel<any> what the value is meant for
+---@return any v
+---@return any err
+function core.internal.moving.poll(ch, to) end
+
+---Puts a value; waits until it is accepted.
+---@param ch runnel.Channel<any>
+---@param v any
+---@return boolean done
+function core.internal.moving.put(ch, v) end
+
+---Lets the other go blocks run if 128 values have been moved since the last wait.
+function core.internal.moving.turn() end
+
+---Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
+---@param ops table[]|runnel.Channel<any>[]
+---@param opts? { priority?: boolean }
+---@return any value
+---@return integer i the number
+---@return any err
+function core.internal.moving.alts(ops, opts) end
+
+---Whether an error is what the running go block was cancelled with.
+---@param err any
+---@return boolean
+function core.internal.moving.is_cancelled(err) end
 
 return core

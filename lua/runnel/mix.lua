@@ -12,8 +12,9 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
+local chan, turn, alts = core.chan, internal.moving.turn, internal.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean its values are taken and dropped

@@ -10,8 +10,9 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local chan, alts, yield, offer_each = core.chan, core.moving.alts, core.yield, core.offer_each
+local chan, alts, yield, offer_each = core.chan, internal.moving.alts, core.yield, internal.offer_each
 local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -162,7 +163,7 @@ local function run(self)
 
   -- Takes and offers values until the source closes, and returns the error with which it closed.
   local function pump()
-    local take, offer_each, source = core.moving.take, offer_each, self.source -- luacheck: ignore 431
+    local take, offer_each, source = internal.moving.take, offer_each, self.source -- luacheck: ignore 431
     while true do
       local v, err = take(source)
       if v == nil then return err end

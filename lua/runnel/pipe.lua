@@ -5,7 +5,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
-local poll, alts, yield = core.moving.poll, core.moving.alts, core.yield
+local poll, alts, yield = core.internal.moving.poll, core.internal.moving.alts, core.yield
 local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -78,7 +78,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
-        if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
+        if err ~= nil then core.internal.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         n, turn = n - 1, 2

@@ -6,8 +6,9 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 local pipe = require "runnel.pipe"
+local internal = core.internal
 
-local chan, poll, alts, turn = core.chan, core.moving.poll, core.moving.alts, core.moving.turn
+local chan, poll, alts, turn = core.chan, internal.moving.poll, internal.moving.alts, internal.moving.turn
 local PRIORITY = { priority = true }
 
 ---@class runnel.plumbing

@@ -13,7 +13,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 
-local take = core.moving.take
+local take = core.internal.moving.take
 
 ---@class runnel.Pub
 ---@field source runnel.Channel<any> the channel to take from

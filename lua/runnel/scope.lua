@@ -13,6 +13,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local timed_out = require "runnel.timed_out"
+local internal = core.internal
 
 -- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
 -- own error, if any, is reported.
@@ -70,10 +71,10 @@ end
 
 -- A go block has raised an error.
 local function go_block_failed(s, result, err)
-  if s.raises or core.is_cancellation(result, err) then return end
+  if s.raises or internal.is_cancellation(result, err) then return end
   fail(s, err)
   if not s.cancelled then cancel_all(s, err) end
-  if err ~= NO_ERROR then core.excuse(result, err) end
+  if err ~= NO_ERROR then internal.excuse(result, err) end
 end
 
 -- The guard of a go block.
@@ -136,13 +137,13 @@ end
 local function count_again(s)
   for number = 1, s.started do
     local result = s.members[number]
-    if result and core.has_ended(result) then
+    if result and internal.has_ended(result) then
       fail(s, UNCOUNTED)
       s.members[number] = nil
       s.living = s.living - 1
     end
   end
-  if s.timer and core.has_ended(s.timer) then s.timer = false end
+  if s.timer and internal.has_ended(s.timer) then s.timer = false end
   if s.living == 0 then all_ended(s) end
 end
 
@@ -152,7 +153,7 @@ local function start(s, class, f, ...)
   local number = s.started + 1
   local guard = setmetatable({ scope = s, number = number, ok = false }, class)
   s.members[number] = false -- makes room, so that storing the result below cannot fail
-  local result = core.go(core.guarded, guard, f, ...)
+  local result = core.go(internal.guarded, guard, f, ...)
   s.members[number] = result
   s.started = number
   s.living = s.living + 1
@@ -233,23 +234,23 @@ function scopes.scope(f, opts)
   check.options(opts, { timeout = true }, "scope")
   local timeout = opts and opts.timeout
   check_timeout(timeout)
-  local caller = core.self "scope"
+  local caller = internal.self "scope"
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, idle = core.chan(), timer = false, cancelled = false,
     reason = nil, raises = false, results = false, body_error = nil,
   }, Scope)
-  if timeout then s.timer = core.go(core.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
+  if timeout then s.timer = core.go(internal.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat
-    local ok, err = pcall(core.join, s.idle)
+    local ok, err = pcall(internal.join, s.idle)
     if not ok then
       -- The caller was cancelled; or, outside any go block, there is a deadlock, which cancelling the go blocks may
       -- end.
       fail(s, err)
       cancel_all(s, err)
       count_again(s)
-      if not (caller and core.is_cancellation(caller, err)) then failures = failures + 1 end
+      if not (caller and internal.is_cancellation(caller, err)) then failures = failures + 1 end
       if failures > 1 then error(s.reason, 0) end
     end
   until ok

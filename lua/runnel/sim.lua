@@ -42,7 +42,7 @@ function sim.run(f, opts, ...)
   check.integer(seed, math.mininteger, "sim.run: seed")
   local was_running = running
   running = true
-  return finish(was_running, pcall(core.simulate, seed, opts and opts.shuffle or false, f, ...))
+  return finish(was_running, pcall(core.internal.simulate, seed, opts and opts.shuffle or false, f, ...))
 end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.

@@ -38,7 +38,7 @@ end
 ---The errors that on_error has heard of since the last call. Those that nobody has taken by now are reported first.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
-  core.tell_unheard()
+  core.internal.report_unhandled()
   local list = heard
   heard = {}
   return list

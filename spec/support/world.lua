@@ -17,7 +17,7 @@ function world.reports(f, ...)
     list[#list + 1] = { err = err, trace = trace, where = where }
   end)
   local ok, err = pcall(f, list, ...)
-  core.tell_unheard()
+  core.internal.report_unhandled()
   rn.on_error(previous)
   if not ok then error(#list > 0 and list[1].err or err, 0) end
   return list

@@ -26,7 +26,7 @@ local function run(controller)
     local ok, err, _, thread = controller:step(0)
     if ok then break end
     if not thread then error(err, 0) end
-    core.report(err, debug.traceback(thread), "a thread of cqueues")
+    core.internal.report(err, debug.traceback(thread), "a thread of cqueues")
   end
   local seconds = controller:timeout()
   return seconds and seconds * 1000

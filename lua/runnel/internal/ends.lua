@@ -4,9 +4,10 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local poll, alts, is_cancelled = core.moving.poll, core.moving.alts, core.moving.is_cancelled
-local offer, pass_on = core.methods.offer, core.pass_on
+local poll, alts, is_cancelled = internal.moving.poll, internal.moving.alts, internal.moving.is_cancelled
+local offer, pass_on = core.methods.offer, internal.pass_on
 local PRIORITY = { priority = true }
 
 local ends = {}

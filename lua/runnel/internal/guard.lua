@@ -1,8 +1,9 @@
 ---Starts the library's own go blocks, and calls the user's functions from them.
 
 local core = require "runnel.core"
+local internal = core.internal
 
-local xpcall, is_cancelled = xpcall, core.moving.is_cancelled
+local xpcall, is_cancelled = xpcall, internal.moving.is_cancelled
 local close = core.methods.close
 
 local guard = {}
@@ -15,9 +16,9 @@ local guard = {}
 ---cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason, block,
 ---is_reported)` is called, which closes the channels that the go block feeds, so that their takers do not wait forever.
 ---`give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless `give_up`
----calls `core.excuse`.
+---calls `excuse`.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
-guard.go = core.moving.go
+guard.go = internal.moving.go
 
 ---Names a go block, for rn.ps and messages, after the library function that the program called and the line of that
 ---call. Go blocks that it starts get the same name. To be called while that library function runs.
@@ -25,7 +26,7 @@ guard.go = core.moving.go
 ---@param what string
 ---@return runnel.Channel<any> block
 function guard.started(block, what)
-  pcall(core.started, block, what) -- if memory runs out, the go block just lacks that name
+  pcall(internal.started, block, what) -- if memory runs out, the go block just lacks that name
   return block
 end
 
@@ -62,13 +63,13 @@ end
 ---@param f function
 ---@param ... any its arguments
 ---@return boolean ok
----@return any ... its results; or the error and its traceback, for core.report
+---@return any ... its results; or the error and its traceback, for internal.report
 function guard.try(f, ...) return tried(xpcall(f, with_traceback, ...)) end
 
 local function reported(what, ok, first, ...)
   if ok then return true, first, ... end
   local err, trace = caught(first)
-  core.report(err, trace, what)
+  internal.report(err, trace, what)
   return false, err
 end
 

@@ -7,7 +7,7 @@ local core = require "runnel.core"
 ---@return any library
 ---If that fails, an error is raised at the line that requires the module.
 local function need(library, packages)
-  local ok, found = pcall(core.require, library)
+  local ok, found = pcall(core.internal.require, library)
   if ok then return found end
   -- Levels: 1 is this function, 2 the module, 3 require, 4 the line that requires the module.
   local why = tostring(found)

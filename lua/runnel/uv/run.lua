@@ -6,7 +6,7 @@ local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
-local alts_index = core.alts_index
+local alts_index = core.internal.alts_index
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 local PRIORITY = { priority = true }
 local FOREVER_MS = 1 << 40

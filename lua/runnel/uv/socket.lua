@@ -118,7 +118,7 @@ local function attempt(handle, name, late, begin)
   local pending <close> = setmetatable({ conn = new_connection(handle, name) }, Attempt)
   local req, err = begin(function(status) answers:offer(status or true) end)
   if not req then return nil, err end
-  local status = core.alts_index({ answers, late }, PRIORITY)
+  local status = core.internal.alts_index({ answers, late }, PRIORITY)
   if status == true then
     local conn = pending.conn
     pending.conn = nil

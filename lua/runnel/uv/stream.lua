@@ -8,8 +8,9 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
+local internal = core.internal
 
-local chan, turn, alts, on_close = core.chan, core.moving.turn, core.moving.alts, core.on_close
+local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }

@@ -5,7 +5,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
 local find, sub, concat = string.find, string.sub, table.concat
-local alts, offer_lines = core.moving.alts, core.offer_lines
+local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
 local PRIORITY = { priority = true }
 
 local lines = {}

@@ -25,7 +25,7 @@ end
 ---that called the caller of this function.
 ---@param what string the name of that caller
 function loop.check_time(what)
-  if core.is_simulation() then
+  if core.internal.is_simulation() then
     error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
       .. "or use channels of your own in its place", 3)
   end
