@@ -361,7 +361,7 @@ describe("mix", function()
       end)
       raises('^toggle: chan: #%d+.*: there is no state "1"', function() m:toggle { [a] = { "mute" } }
       end)
-      raises("^toggle: chan: #%d+.*: mute is true or false, not a number", function() m:toggle { [a] = { mute = 1 } }
+      raises("^toggle: chan: #%d+.*: mute: true or false expected, got", function() m:toggle { [a] = { mute = 1 } }
       end)
       raises('^solo_mode: "mute" or "pause" expected, got solo', function() m:solo_mode "solo"
       end)

@@ -404,8 +404,8 @@ describe("uv.spawn", function()
     for _, case in ipairs {
       { { nil }, 'with the command and its arguments expected, .*, got nothing' },
       { { "ls" }, 'got "ls"' },
-      { { {} }, "the name of a command expected in front, got nothing" },
-      { { { "" } }, 'the name of a command expected in front, got ""' },
+      { { {} }, "the name of a command expected as the first value, got nothing" },
+      { { { "" } }, 'the name of a command expected as the first value, got ""' },
       { { { "ls", true } }, "argument 1: a string expected, got true" },
       { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
       { { { "ls", dir = "x" } }, 'there is no option "dir"' },

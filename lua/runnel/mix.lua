@@ -171,7 +171,7 @@ local function check_states(self, states)
         error(("toggle: %s: there is no state %q; there are mute, pause and solo"):format(ch, tostring(key)), 3)
       end
       if type(value) ~= "boolean" then
-        error(("toggle: %s: %s is true or false, not a %s"):format(ch, key, type(value)), 3)
+        error(("toggle: %s: %s: true or false expected, got a %s"):format(ch, key, type(value)), 3)
       end
     end
   end

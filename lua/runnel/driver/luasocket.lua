@@ -24,7 +24,7 @@ local reading, writing = { channels = {} }, { channels = {} }
 local function watch(set, sock, what)
   local ok, fd = pcall(function() return sock:getfd() end)
   if not ok or type(fd) ~= "number" then
-    error(what .. ": a socket of LuaSocket's expected, got a " .. type(sock), 3)
+    error(what .. ": a socket of LuaSocket expected, got a " .. type(sock), 3)
   end
   local ch = set.channels[sock]
   if not ch then

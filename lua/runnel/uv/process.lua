@@ -60,7 +60,7 @@ local function words_of(options)
       describe(options))
   end
   if type(options[1]) ~= "string" or options[1] == "" then
-    complain("the name of a command expected in front, got %s", describe(options[1]))
+    complain("the name of a command expected as the first value, got %s", describe(options[1]))
   end
   local args = {}
   for i = 1, #options do
