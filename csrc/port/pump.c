@@ -75,7 +75,7 @@ static void poll_ports(lua_State *L, Sched *S) {
 }
 
 /* PortHook.alive: whether messages can be posted, or have been posted to a port that was then closed. */
-static bool has_open_ports(const Sched *S) {
+static bool may_deliver(const Sched *S) {
   const Ports *ports = ports_of(S);
   Link *link = ports->pumps.first;
   if (!link) return false;
@@ -104,22 +104,28 @@ static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
   lua_setmetatable(L, -2);
 }
 
-/* The scheduler's ports, made if they do not exist. NULL if there is no memory; may raise. */
-static Ports *get_ports(lua_State *L, Sched *S) {
+/* Pushes a new Ports without a wakeup. */
+static Ports *new_ports(lua_State *L) {
   static const luaL_Reg metamethods[] = {{"__gc", end_ports}, {NULL, NULL}};
-  if (!S->port_hook) {
-    Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
-    *ports = (Ports){.hook = {.poll = poll_ports, .alive = has_open_ports}};
-    lua_newtable(L);
-    lua_setiuservalue(L, -2, PORTS_HELD);
-    set_metamethods(L, metamethods);
-    if (S->port_hook) return ports_of(S); /* a finalizer has made them meanwhile */
+  Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
+  *ports = (Ports){.hook = {.fd = -1, .poll = poll_ports, .alive = may_deliver}};
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, PORTS_HELD);
+  set_metamethods(L, metamethods);
+  return ports;
+}
+
+/* The scheduler's ports, made if they do not exist. NULL if there is no memory; may raise, and may leave something on
+   the stack. */
+static Ports *get_ports(lua_State *L, Sched *S) {
+  Ports *ports = S->port_hook ? ports_of(S) : new_ports(L);
+  if (!S->port_hook) { /* else a finalizer may have made them meanwhile */
     ports->wakeup = wakeup_new();
     if (!ports->wakeup && errno != ENOMEM) luaL_error(L, "port: cannot make a pipe: %s", strerror(errno));
     if (!ports->wakeup) return NULL;
     ports->hook.fd = wakeup_fd(ports->wakeup);
-    S->port_hook = &ports->hook;
     lua_setiuservalue(L, SCHED_SELF, SCHED_PORTS);
+    S->port_hook = &ports->hook;
   }
   if (!ports_of(S)->wakeup) luaL_error(L, "port: the lua_State is being closed");
   return ports_of(S);

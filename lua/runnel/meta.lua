@@ -284,7 +284,8 @@ function Channel:name(s) end
 
 -- ---- what the library's own modules use ----
 
----Functions for the library's own modules, which may change at any time: programs must not use them.
+-- These may change at any time: programs must not use them.
+
 ---@class runnel.internal
 core.internal = {}
 
@@ -409,8 +410,9 @@ function core.internal.is_simulation() end
 ---@return any
 function core.internal.require(name) end
 
----Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
----the other go blocks run once 128 values have been moved since the last wait.
+-- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
+-- the other go blocks run once 128 values have been moved since the last wait.
+
 ---@class runnel.moving
 core.internal.moving = {}
 
