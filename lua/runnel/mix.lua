@@ -114,8 +114,8 @@ end
 local mix = {}
 
 ---Makes a mix: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It closes `out` only if it
----dies of an error. When `out` closes, the mix ends and takes nothing more. Source: core.async's mix, which after that
----still takes a value, and loses it.
+---dies of an error. When `out` closes, the mix ends and takes nothing more. Source: core.async's mix, which takes, and
+---loses, values until it next tries to put one.
 ---@param out runnel.Channel<any> the channel to put on
 ---@return runnel.Mix
 function mix.mix(out)
