@@ -168,8 +168,8 @@ static void codes_have_texts(void) {
       CHECK(strcmp(runnel_strerror(code), runnel_strerror(other)) != 0);
     }
   }
-  CHECK(strstr(runnel_strerror(RUNNEL_CLOSED + 1), "no code"));
-  CHECK(strstr(runnel_strerror(RUNNEL_FOREIGN - 1), "no code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_CLOSED + 1), "unknown code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_FOREIGN - 1), "unknown code"));
 }
 
 /* ---- channels ---- */

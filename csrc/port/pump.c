@@ -32,7 +32,7 @@ typedef struct Pump {
   bool closes; /* it closes the channel in the end */
 } Pump;
 
-/* The ports of a scheduler: a userdata that is made when the first port is opened, or the descriptor is asked for. */
+/* The ports of a scheduler: a userdata that is made when the first port is opened, or runnel_fd is called. */
 typedef struct Ports {
   PortHook hook;  /* how the scheduler sees them */
   Wakeup *wakeup; /* what posters signal; NULL once the state is being closed */
@@ -46,7 +46,7 @@ enum { PORTS_HELD = 1 };
 
 static Ports *ports_of(const Sched *S) { return S->port_hook ? CONTAINER_OF(S->port_hook, Ports, hook) : NULL; }
 
-/* Lets the collector have a pump once nobody can reach its channel. */
+/* Stops keeping a pump alive: it is collected once nothing can reach its channel. */
 static void let_go(lua_State *L, const Pump *pump) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
   lua_getiuservalue(L, -1, PORTS_HELD);
@@ -57,7 +57,7 @@ static void let_go(lua_State *L, const Pump *pump) {
   lua_pop(L, 3);
 }
 
-/* Whether the pump waits, and something has happened at its port. */
+/* Whether the pump waits for a message, and its port has one or has closed. */
 static bool has_news(const Pump *pump) {
   return pump->idle && pump->go->alt.state == ALT_PARKED && port_has_news(pump->port);
 }
@@ -89,7 +89,7 @@ static bool may_deliver(const Sched *S) {
   return false;
 }
 
-/* __gc of Ports, when the state is closed. Ports that are still open keep the wakeup. */
+/* __gc of Ports, when the state closes. Ports that are still open have references to the wakeup. */
 static int end_ports(lua_State *L) {
   Ports *ports = (Ports *)lua_touserdata(L, 1);
   if (ports->wakeup) wakeup_release(ports->wakeup);
@@ -202,7 +202,7 @@ static int deliver(lua_State *L);
 
 static Pump *self(lua_State *L) { return (Pump *)lua_touserdata(L, AT_PUMP); }
 
-/* Resumed: the channel has closed, or there is news of the port. */
+/* Resumed: the port has a message or has closed, or the channel has closed. */
 static int on_news(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   self(L)->idle = false;
@@ -225,7 +225,7 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
   return deliver(L);
 }
 
-/* Their waiters do not count against the channel's limit: each port has a limit of its own. */
+/* A pump's waiters do not count against the channel's limit, because each port has a limit of its own. */
 static const Operation TAKE = {.name = "a port", .is_free = true};
 static const Operation PUT = {.name = "a port", .is_free = true, .is_put = true};
 

@@ -2,7 +2,7 @@
    port and puts them on the channel. While the channel has no room it waits like any put, and the port fills up; while
    the port is empty it waits for the channel to close.
 
-   While posters can post, the scheduler keeps the pump alive and counts it as something that may still happen. */
+   While the port is open, the scheduler keeps the pump alive, and no wait is a deadlock. */
 #ifndef RUNNEL_PUMP_H
 #define RUNNEL_PUMP_H
 
@@ -14,11 +14,11 @@
    number. */
 int message_push(lua_State *L, Message *message);
 
-/* The scheduler's wakeup, which is made if it does not exist. NULL if there is no memory; may raise, also if there is
-   no file descriptor left. */
+/* The scheduler's wakeup, made on first use. NULL if there is no memory. May raise, for example if there is no file
+   descriptor left. */
 const Wakeup *pump_wakeup(lua_State *L, Sched *S);
 
-/* Whether a message has arrived, or a port has closed, and the scheduler has not yet looked. */
+/* Whether a message has arrived, or a port has closed, since the scheduler last polled the ports. */
 bool pump_is_pending(const Sched *S);
 
 /* Opens a port for `limit` messages to the channel at index `at`. If `closes`, the channel is closed once the port has

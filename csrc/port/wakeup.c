@@ -16,7 +16,7 @@ struct Wakeup {
   int write_end;          /* where the byte is written */
 };
 
-/* Closes a pipe; errno stays as it is. */
+/* Closes a pipe without changing errno. */
 static void close_both(const int ends[2]) {
   int error = errno;
   (void)close(ends[0]);
