@@ -10,7 +10,8 @@ local sim = require "runnel.sim"
 local chan, go = rn.chan, rn.go
 local shared = require "workloads"(go, chan)
 
--- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each has its own.
+-- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each channel has a
+-- putter of its own.
 local function alts_over(width, own_putters)
   return function(n)
     local ops, alts = {}, rn.alts
@@ -32,7 +33,7 @@ local function spawn(n)
   for _ = 1, n do go(f):take() end
 end
 
--- With the library's own, as in core.async.
+-- With the library's own operations, as in core.async.
 local function pipeline_async(n)
   local from, to = chan(), chan()
   go(function()
@@ -72,7 +73,7 @@ local function pmap_unordered(n)
   mapped(n, function(from) return rn.pmap_unordered(8, increment, from) end)
 end
 
--- What rn.pmap_unordered does, written out by hand, without its errors and closing. (rn.pmap's is `pipeline`.)
+-- What rn.pmap_unordered does, written out without handling errors and closes. (For rn.pmap that is `pipeline`.)
 local function workers(n)
   mapped(n, function(from)
     local to, left = chan(), 8
@@ -103,15 +104,15 @@ local function mult(n)
   for i = 1, 4 do done[i]:take() end
 end
 
--- n timeouts that end within a second, once all have been made.
+-- n timeouts, all made before the first one fires; then they fire within a second.
 local function timeouts(n)
   local list = {}
   for i = 1, n do list[i] = rn.timeout(math.random(1000, 2000)) end
   for i = 1, n do list[i]:take() end
 end
 
--- The same without any two of them sharing a channel, which those within 10 ms do: under virtual time, since they take
--- 10 ms each.
+-- The same with deadlines 10 ms apart, so that no two timeouts share a channel. In virtual time, since a million of
+-- them would take hours.
 local function timers(n)
   local list = {}
   for i = 1, n do list[i] = i end
