@@ -2,8 +2,8 @@
 --
 --     lua5.4 bench/instructions.lua [LUA] [NAME...]        from the repository's root, after `make all`; NAMEs as below
 --
--- LUA is an interpreter with debugging information, by which Lua's parts can be distinguished: for example, one compiled
--- with -O2 -g and linked with -Wl,-E. Without it, all of Lua is one sum. Needs valgrind.
+-- LUA is an interpreter with debugging information, by which Lua's parts can be distinguished, for example one that is
+-- compiled with -O2 -g and linked with -Wl,-E. Without it, all of Lua is one sum. Needs valgrind.
 --
 -- Each workload runs under callgrind for n operations and for 2 n: the difference is the cost of n operations, without
 -- the start and the end of the process. Instructions are not time, but they are the same on every run.

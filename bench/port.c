@@ -129,7 +129,7 @@ static void *post_slowly(void *arg) {
   const Run *run = (const Run *)arg;
   for (long i = 0; i < run->messages; i++) {
     int code;
-    while ((code = runnel_post_integer(run->port, i)) == RUNNEL_FULL) continue; /* taken, but not yet counted as delivered */
+    while ((code = runnel_post_integer(run->port, i)) == RUNNEL_FULL) continue; /* taken, but still counted */
     if (code != RUNNEL_OK) exit(EXIT_FAILURE);
     while (atomic_load(&taken) <= i) continue;
   }

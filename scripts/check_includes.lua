@@ -5,10 +5,10 @@
 
 local ORDER = { "base", "core", "lua", "port", "capi", "host" }
 
--- The one pair of files that include each other counts as one file.
+-- The one pair of files that may include each other counts as one file.
 local SAME = { ["core/chan_custom"] = "core/chan" }
 
--- Circles are not looked for here: the executable's parts know each other.
+-- The folder in which circles are allowed: the parts of the executable include each other.
 local CIRCLES_ALLOWED = "host"
 
 local root = arg[1] or "csrc"

@@ -1,9 +1,9 @@
--- A busted output handler. It prints the specs that fail and those that are pending, and nothing about the others. Two
--- programs follow the run:
+-- A busted output handler. It prints the specs that fail and those that are pending, and nothing about the others. It
+-- reports progress to two programs:
 -- - scripts/specs.lua reads the file named by SPEC_RESULTS. Its lines are "begin NAME" when a spec begins, "count
 --   SUCCESSES FAILURES ERRORS PENDING" after each spec, and "end" when all of them have ended.
--- - scripts/watchdog ends a spec that takes more than SPEC_LIMIT seconds; 0 is no limit. It needs bash: without, a spec
---   that hangs hangs for ever.
+-- - scripts/watchdog ends a spec that takes more than SPEC_LIMIT seconds; 0 is no limit. It needs bash: without bash, a
+--   spec that hangs is never ended.
 local busted = require "busted"
 local pretty = require "pl.pretty"
 
