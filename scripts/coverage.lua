@@ -35,7 +35,7 @@ local function check(path)
     local kind = line:match "/%* (uncovered): %S" or line:match "/%* (seldom covered): %S"
     if kind then reason, from = kind, number end
     if file[number] ~= nil then
-      if file[number] and reason == "uncovered" then complain(path, from, "reached, but marked uncovered", lines[from]) end
+      if file[number] and reason == "uncovered" then complain(path, from, "is reached after all", lines[from]) end
       is_explained = not file[number] and (reason ~= nil or is_explained)
       if is_explained then explained = explained + 1
       elseif not file[number] then complain(path, number, "not reached, without a reason", line) end

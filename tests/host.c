@@ -1,5 +1,5 @@
-/* host: parts of the executable that specs reach only in passing: UTF-8, the command line, what is printed while a line
-   is edited. In assertions. */
+/* host: tests parts of the executable that specs reach only partly: UTF-8, the command line, and output while a line is
+   edited. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@
 
 /* ---- UTF-8 ---- */
 
-/* Checks that a text is these characters, and is made of them again. */
+/* Checks that a text is read as these characters, and that they are written as this text. */
 static void is_read_as(const char *text, const wchar_t *expected, size_t length) {
   wchar_t *wide = utf8_to_wide(text);
   CHECK(wide);

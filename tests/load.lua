@@ -1,12 +1,12 @@
--- What tests/soak.lua and tests/soak_io.lua share: rounds of work at random, for some time, and memory that stays
--- as it is.
+-- The common part of tests/soak.lua and tests/soak_io.lua: rounds of random work for some time, and a check that memory
+-- does not grow.
 local rn = require "runnel"
 
 local load = {}
 
----A function that is one round: some of the work, all at once, until it is done.
----@param work table<string, fun()> what there is to do, each in a go block
----@param n integer so many at once
+---Makes a function that does one round: it starts n random pieces of work at once, and waits until they are done.
+---@param work table<string, fun()> the pieces of work; each runs in a go block
+---@param n integer
 ---@return fun()
 function load.round(work, n)
   local names = {}
@@ -25,11 +25,11 @@ function load.round(work, n)
   end
 end
 
----Does something over and over, and measures at times and at the end.
+---Calls a function again and again, and measures memory now and then, and at the end.
 ---@param seconds integer
 ---@param f fun()
 ---@param measure fun(): integer bytes in use
----@param slack integer by so many bytes memory may grow after a fifth of the time
+---@param slack integer how many bytes memory may grow after a fifth of the time
 ---@return integer first bytes after a fifth of the time
 ---@return integer most bytes since
 function load.go_on(seconds, f, measure, slack)
