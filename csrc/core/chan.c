@@ -67,11 +67,13 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   attr_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
   if (is_put) {
-    lua_pushfstring(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
+    lua_pushfstring(L,
+                    "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
                     "(sliding_buffer, dropping_buffer) where the puts come from a callback",
                     name, CHAN_MAX_PENDING);
   } else {
-    lua_pushfstring(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+    lua_pushfstring(L,
+                    "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }

@@ -70,8 +70,10 @@ static int count_ops(lua_State *L, bool *plain) {
 /* Raises that the list has a field besides the operations, whose key is on top of the stack. */
 _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
-                  "rn.alts({ ... }, { priority = true, default = value })", key);
+  lua_pushfstring(L,
+                  "the list of operations has a field '%s'; options go into a table of their own: "
+                  "rn.alts({ ... }, { priority = true, default = value })",
+                  key);
   raise(L, what);
   abort(); /* not reached: raising does not return */
 }

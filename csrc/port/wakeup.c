@@ -78,8 +78,6 @@ bool wakeup_consume(Wakeup *wakeup) {
   return true;
 }
 
-bool wakeup_is_pending(const Wakeup *wakeup) {
-  return atomic_load_explicit(&wakeup->pending, memory_order_relaxed);
-}
+bool wakeup_is_pending(const Wakeup *wakeup) { return atomic_load_explicit(&wakeup->pending, memory_order_relaxed); }
 
 int wakeup_fd(const Wakeup *wakeup) { return wakeup->read_end; }
