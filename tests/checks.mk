@@ -28,7 +28,7 @@ $(CHECKS:%=check-%): check-%:
 # (they compute), too.
 FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 
-check-specs-long: ## the specs in their long form, which takes an hour
+check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: export SPEC_LIMIT = 3600
