@@ -49,10 +49,13 @@ LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
-# The module is csrc/base, core, lua and port; the library adds csrc/capi and the Lua modules, the executable csrc/host.
-SOURCES     = $(wildcard $(addprefix csrc/,$(addsuffix /*.c,base core lua port)))
+# The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
+# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move the word to MODULE_FOLDERS.
+MODULE_FOLDERS  = base core lua
+LIBRARY_FOLDERS = port capi
+SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
-LIB_SOURCES = $(wildcard csrc/capi/*.c)
+LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 
@@ -125,10 +128,12 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(Q)$(LUA) scripts/embed.lua runnel_modules capi/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
+# What the prompt's :doc shows: the tables of the manual, without the C API.
 CONTRACT = $(BUILD)/runnel.host.contract.lua
-$(CONTRACT): scripts/contract.lua README.md
+MANUAL = $(sort $(wildcard docs/manual/*.md))
+$(CONTRACT): scripts/contract.lua $(MANUAL)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/contract.lua README.md > $@.new
+	$(Q)$(LUA) scripts/contract.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
 	@mv $@.new $@
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
@@ -290,8 +295,9 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
+lint-tree: # the rockspec names every source; no include runs upward; no tab, but in Go, and no space at a line's end
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
+	@$(LUA) scripts/check_includes.lua
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 is an error of grep's own
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
@@ -299,12 +305,12 @@ lint-tree: # the rockspec names every source; no tab, but in Go, and no space at
 lint-shell:
 	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
 
-# lua-language-server checks the annotations in lua/, the examples and the README's snippets, where it is installed.
-# Before 3.19 it does not know what the call of a generic class returns, and reports what is right.
+# lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
+# and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
 ANNOTATIONS = $(abspath $(BUILD))/annotations
 lint-annotations: programs
 	@rm -rf $(ANNOTATIONS)
-	@$(LUA) scripts/snippets.lua README.md $(ANNOTATIONS)/tree/snippets
+	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(MANUAL)
 	@cp -R lua examples .luarc.json $(ANNOTATIONS)/tree/
 	@if ! command -v lua-language-server >/dev/null; then \
 	  echo 'lint-annotations: skipped, since lua-language-server is not installed'; \

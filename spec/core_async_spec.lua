@@ -183,6 +183,14 @@ describe("runnel.core_async", function()
       assert.is_nil(result[1])
       assert.are.equal(c, result[2])
     end))
+
+    it("raises its errors at the caller's line, not at one of the library's", function()
+      local line = debug.getinfo(1, "l").currentline
+      local _, bad = pcall(function() return (a["alts!!"] { 1 }) end)
+      assert.matches(("core_async_spec.lua:%d: alts: operation 1 is not a channel"):format(line + 1), bad, 1, true)
+      local _, deadlock = pcall(function() return (a["alts!!"] { a.chan() }) end)
+      assert.matches(("core_async_spec.lua:%d: deadlock: alts on"):format(line + 3), deadlock, 1, true)
+    end)
   end)
 
   describe("reduced", function()

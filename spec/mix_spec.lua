@@ -332,7 +332,7 @@ describe("mix", function()
       end)
       raises("^admix: channel: a channel expected, got a string", function() m:admix "a"
       end)
-      raises("^admix: the mix would take what it has put", function() m:admix(out)
+      raises("^admix: the mix would take what it puts", function() m:admix(out)
       end)
       raises("^unmix: a mix expected, got nothing", function() rn.unmix()
       end)
@@ -346,7 +346,7 @@ describe("mix", function()
       end)
       raises("^toggle: a table of states by channel expected; a key is a number", function() m:toggle { a }
       end)
-      raises("^toggle: the mix would take what it has put", function() m:toggle { [out] = {} }
+      raises("^toggle: the mix would take what it puts", function() m:toggle { [out] = {} }
       end)
       raises("^toggle: the state of chan: #%d+.* is a string; write { mute =", function() m:toggle { [a] = "mute" }
       end)
@@ -355,7 +355,7 @@ describe("mix", function()
       end)
       raises('^toggle: chan: #%d+.*: there is no state "1"', function() m:toggle { [a] = { "mute" } }
       end)
-      raises("^toggle: chan: #%d+.*: mute is true or false, not a number", function() m:toggle { [a] = { mute = 1 } }
+      raises("^toggle: chan: #%d+.*: mute: true or false expected, got", function() m:toggle { [a] = { mute = 1 } }
       end)
       raises('^solo_mode: "mute" or "pause" expected, got solo', function() m:solo_mode "solo"
       end)

@@ -1,14 +1,15 @@
 -- Functions of the core that only modules of the library use.
 local rn = require "runnel"
 local core = require "runnel.core"
+local internal = core.internal
 local stage = require "spec.support.stage"
 
 describe("errors", function()
   it("are reported without a traceback where there is none", function()
     local output = stage.script [[
-      local core = require "runnel.core"
-      core.report("the message", nil, "here")
-      core.report("another")
+      local internal = require("runnel.core").internal
+      internal.report("the message", nil, "here")
+      internal.report("another")
     ]]
     assert.equal("runnel: error in here: the message\nrunnel: error in the scheduler: another\n", output)
   end)
@@ -26,7 +27,7 @@ end)
 
 describe("reports", function()
   it("need an error", function()
-    assert.error_matches(function() core.report() end, "value expected")
+    assert.error_matches(function() internal.report() end, "value expected")
   end)
 end)
 
@@ -39,8 +40,8 @@ describe("functions for modules of our own", function()
     for _, fd in ipairs { -1, math.maxinteger } do
       assert.error_matches(function() core.wait_readable(fd) end, "wait_readable: a file descriptor expected")
     end
-    assert.error_matches(function() core.offer_lines(ch, "a\n", 0) end, "not a position in the text")
-    assert.error_matches(function() core.offer_lines(ch, "a\n", 4) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 0) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 4) end, "not a position in the text")
     assert.equal(0, #ch)
   end)
 
@@ -48,13 +49,13 @@ describe("functions for modules of our own", function()
     local a, b, full, closed = rn.chan(1), rn.chan(1), rn.chan(1), rn.chan(1)
     full:put "before"
     closed:close()
-    assert.equal(3, core.offer_each({ a, b }, "v", 1))
+    assert.equal(3, internal.offer_each({ a, b }, "v", 1))
     assert.same({ "v", "v" }, { a:take(), b:take() })
     for _, other in ipairs { full, closed, rn.chan(), io.stdout } do
-      assert.equal(2, core.offer_each({ a, other, b }, "w", 1))
+      assert.equal(2, internal.offer_each({ a, other, b }, "w", 1))
       assert.same({ "w", n = 1 }, table.pack(a:poll()))
       assert.is_nil(b:poll())
-      assert.equal(4, core.offer_each({ a, other, b }, "w", 3))
+      assert.equal(4, internal.offer_each({ a, other, b }, "w", 3))
       assert.equal("w", b:take())
     end
     assert.equal("before", full:take())
@@ -66,12 +67,12 @@ describe("functions for modules of our own", function()
     local function second() log[#log + 1] = ch:closed() and ch:stats().takes end
     rn.go(function() ch:take() end)
     rn.go(function()
-      assert.is_nil(core.on_close(ch, first))
-      assert.equal(first, core.on_close(ch, second))
+      assert.is_nil(internal.on_close(ch, first))
+      assert.equal(first, internal.on_close(ch, second))
       ch:close()
       log[#log + 1] = "closed"
       ch:close()
-      core.on_close(ch, first)
+      internal.on_close(ch, first)
     end)
     rn.run()
     assert.same({ 0, "closed", "first" }, log)
@@ -79,12 +80,12 @@ describe("functions for modules of our own", function()
 
   it("call it even where that has closed the channel whose end it closes, and may close others there", function()
     local a, b, log = rn.chan(), rn.chan(), {}
-    core.on_close(a, function()
+    internal.on_close(a, function()
       b:close "through a"
       a:close()
       log[#log + 1] = "a"
     end)
-    core.on_close(b, function() log[#log + 1] = "b" end)
+    internal.on_close(b, function() log[#log + 1] = "b" end)
     a:close()
     assert.same({ "b", "a" }, log)
     assert.same({ nil, "through a" }, { b:take() })
@@ -96,7 +97,7 @@ describe("functions for modules of our own", function()
       ["spec/core/internal_spec.lua:%d+: no"] = function() error "no" end,
     } do
       local ch = rn.chan()
-      core.on_close(ch, f)
+      internal.on_close(ch, f)
       ch:close()
       local heard = stage.heard()
       assert.equal(1, #heard)
@@ -104,7 +105,7 @@ describe("functions for modules of our own", function()
       assert.matches("stack traceback", heard[1].trace)
       assert.matches("^chan: #", heard[1].name)
     end
-    assert.error_matches(function() core.on_close(rn.chan(), 1) end, "on_close: a function expected, got number")
-    assert.error_matches(function() core.on_close(1, print) end, "on_close: a channel expected, got number")
+    assert.error_matches(function() internal.on_close(rn.chan(), 1) end, "on_close: a function expected, got number")
+    assert.error_matches(function() internal.on_close(1, print) end, "on_close: a channel expected, got number")
   end)
 end)

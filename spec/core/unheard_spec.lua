@@ -178,7 +178,7 @@ describe("an error of a go block", function()
     assert.same({ nil, "bad" }, { result:take() })
     local heard = {}
     local previous = rn.on_error(function(err) heard[#heard + 1] = err end)
-    core.tell_unheard()
+    core.internal.report_unhandled()
     rn.on_error(previous)
     assert.same({}, heard)
   end)

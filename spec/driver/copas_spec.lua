@@ -4,14 +4,25 @@ local rn = require "runnel"
 local stage = require "spec.support.stage"
 local starving = require "spec.support.starving"
 
--- Debian's packages of it and of what it needs are for earlier versions of Lua, but work with this one.
+-- Debian installs Copas and what it needs for earlier versions of Lua; they work with 5.4, too.
 local path = package.path
 package.path = path .. ";/usr/share/lua/5.2/?.lua;/usr/share/lua/5.3/?.lua"
 local has_copas, copas = pcall(require, "copas")
 package.path = path
 
 describe("runnel.driver.copas", function()
+  it("refuses a Copas older than version 2, at the line that requires it", function()
+    local output = stage.script [[
+      package.loaded.copas = { _VERSION = "Copas 1.1.7", step = function() end }
+      print(pcall(function()
+        require "runnel.driver.copas"
+      end))
+    ]]
+    assert.matches("^false\t[^\n]+:3: the driver needs Copas 2 or newer, and this is Copas 1%.1%.7\n$", output)
+  end)
+
   if not has_copas then return pending "Copas is not installed" end
+  if not copas.finished then return pending "the installed Copas is older than version 2" end
   local socket = require "socket"
   local driver = require "runnel.driver.copas"
   local server, port
@@ -85,7 +96,6 @@ describe("runnel.driver.copas", function()
   end)
 
   it("runs threads that sleep, and ends with them", function()
-    if not copas.finished then return pending "this is a Copas without timers" end
     copas.removeserver(server) -- the last test that needs it is above
     local log = {}
     copas.addthread(function()

@@ -115,9 +115,9 @@ describe("runnel.driver.luasocket", function()
     for _, bad in ipairs { 42, "socket", {} } do
       local ok, err = pcall(function() sockets.readable(bad) end)
       assert.is_false(ok)
-      assert.equal(stage.here(-2) .. ": readable: a socket of LuaSocket's expected, got a " .. type(bad), err)
+      assert.equal(stage.here(-2) .. ": readable: a socket of LuaSocket expected, got a " .. type(bad), err)
     end
-    assert.error_matches(function() sockets.writable(nil) end, "writable: a socket of LuaSocket's expected, got a nil")
+    assert.error_matches(function() sockets.writable(nil) end, "writable: a socket of LuaSocket expected, got a nil")
   end)
 
   it("sees Ctrl-C while nothing happens #slow", function()

@@ -4,7 +4,7 @@ local stage = require "spec.support.stage"
 
 local PACKAGES = {
   luv = { library = "luv", name = "lua%-luv" },
-  copas = { library = "copas", name = "lua%-copas" },
+  copas = { library = "copas", name = "LuaRocks' copas" },
   cqueues = { library = "cqueues", name = "lua%-cqueues" },
   luasocket = { library = "socket", name = "lua%-socket" },
 }

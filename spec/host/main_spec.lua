@@ -633,8 +633,8 @@ describe("runnel, the executable", function()
         print(ch)
       ]]
       assert.equal("", result.err)
-      assert.matches("^1\n2\n3\nfalse\t[^\n]*the program is running luv's loop %(uv.run%), and nothing can wait in a "
-        .. "callback of it: use put_async[^\n]*\nnil\n$", result.out)
+      assert.matches("^1\n2\n3\nfalse\t[^\n]*the program is running luv's loop %(uv.run%), and a callback of it "
+        .. "cannot wait: use put_async[^\n]*\nnil\n$", result.out)
       assert.equal(0, result.status)
     end)
 

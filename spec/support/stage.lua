@@ -46,7 +46,7 @@ end
 ---The errors that on_error has heard of since the last call. Those that nobody has taken by now are reported first.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
-  core.tell_unheard()
+  core.internal.report_unhandled()
   local list = heard
   heard = {}
   return list
@@ -172,7 +172,7 @@ function stage.reports(f, ...)
     list[#list + 1] = { err = err, trace = trace, where = where }
   end)
   local ok, err = pcall(f, list, ...)
-  core.tell_unheard()
+  core.internal.report_unhandled()
   rn.on_error(previous)
   if not ok then error(#list > 0 and list[1].err or err, 0) end
   return list

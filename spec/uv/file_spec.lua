@@ -285,7 +285,7 @@ describe("runnel.uv", function()
   end)
 
   it("offers lines to any channel, as many as it takes at once", function()
-    local offer_lines = require("runnel.core").offer_lines
+    local offer_lines = require("runnel.core").internal.offer_lines
     local ch = rn.chan(2)
     assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1) })
     assert.same({ "a", "b" }, { ch:take(), ch:take() })

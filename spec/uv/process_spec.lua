@@ -300,7 +300,7 @@ describe("uv.spawn", function()
     local _, reason = p.stdout:take()
     assert.equal("end\n", text:sub(-4))
     assert.is_true(#text >= 65536 and #text < 1000000)
-    assert.equal(3000004 - #text .. " bytes of stdout were dropped, since nobody had asked for it", reason)
+    assert.equal(3000004 - #text .. " bytes of stdout were dropped, because nobody had asked for it", reason)
     assert.equal("small\n", all(p.stderr))
   end)
 
@@ -404,8 +404,8 @@ describe("uv.spawn", function()
     for _, case in ipairs {
       { { nil }, 'with the command and its arguments expected, .*, got nothing' },
       { { "ls" }, 'got "ls"' },
-      { { {} }, "the name of a command expected in front, got nothing" },
-      { { { "" } }, 'the name of a command expected in front, got ""' },
+      { { {} }, "the name of a command expected as the first value, got nothing" },
+      { { { "" } }, 'the name of a command expected as the first value, got ""' },
       { { { "ls", true } }, "argument 1: a string expected, got true" },
       { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
       { { { "ls", dir = "x" } }, 'there is no option "dir"' },

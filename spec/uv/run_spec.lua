@@ -197,7 +197,7 @@ describe("uv.run", function()
   it("wants a command and options that there are", function()
     for _, case in ipairs {
       { nil, "with the command and its arguments expected, .*, got nothing" },
-      { { "" }, 'the name of a command expected in front, got ""' },
+      { { "" }, 'the name of a command expected as the first value, got ""' },
       { { "ls", true }, "argument 1: a string expected, got true" },
       { { "ls", dir = "x" }, 'there is no option "dir"' },
       { { "ls", stdin = true }, "stdin: a string, a channel, false for none %(the default%), or a file .*, got true" },
