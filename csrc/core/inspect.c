@@ -83,7 +83,7 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
     if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
   }
-  lua_settop(L, top);
+  lua_settop(L, top); /* uncovered: only when memory runs out */
   lua_pushnil(L);
 }
 
