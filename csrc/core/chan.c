@@ -131,7 +131,7 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
     if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
-      lua_pop(L, 1); /* seldom covered: a finalizer ran at this very allocation */
+      lua_pop(L, 1);                                       /* seldom covered: a finalizer ran at this very allocation */
       continue;
     }
     for (uint32_t i = 0; i < b->count; i++) {
