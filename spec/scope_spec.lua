@@ -268,7 +268,7 @@ describe("scope", function()
         rn.sleep(FOREVER)
       end)
       assert.is_false(ok)
-      assert.matches("was left by coroutine.yield", err)
+      assert.matches("called coroutine.yield", err)
       assert_none_left()
     end))
 
@@ -659,7 +659,7 @@ describe("scope", function()
       raises("^scope: a function expected, got nothing", function() rn.scope() end)
       raises("^scope: a function expected, got a table", function() rn.scope({}) end)
       raises("^scope: a table of options expected, got a number", function() rn.scope(print, 10) end)
-      raises('^scope: there is no option "time"', function() rn.scope(print, { time = 1 }) end)
+      raises('^scope: unknown option "time"', function() rn.scope(print, { time = 1 }) end)
       for _, bad in ipairs { -1, 0 / 0, math.huge, "10", true } do
         raises("^scope: timeout: a finite number of milliseconds", function() rn.scope(print, { timeout = bad }) end)
       end

@@ -90,7 +90,7 @@ describe("sim", function()
 
     it("refuses what is no function and unknown options", function()
       assert.error_matches(function() sim.run(42) end, "sim.run: a function expected, got a number")
-      assert.error_matches(function() sim.run(print, { sed = 1 }) end, 'sim.run: there is no option "sed"')
+      assert.error_matches(function() sim.run(print, { sed = 1 }) end, 'sim.run: unknown option "sed"')
       assert.error_matches(function() sim.run(print, 42) end, "sim.run: a table of options expected")
       for _, bad in ipairs { 1.5, "x", {} } do
         assert.error_matches(function() sim.run(print, { seed = bad }) end, "sim.run: seed: an integer")

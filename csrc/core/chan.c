@@ -68,12 +68,12 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   const char *name = lua_tostring(L, -1);
   if (is_put) {
     lua_pushfstring(L,
-                    "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
-                    "(sliding_buffer, dropping_buffer) where the puts come from a callback",
+                    "%s: %d puts wait, which is the limit; give the channel a buffer; if the puts come from a "
+                    "callback, a windowed one (sliding_buffer, dropping_buffer)",
                     name, CHAN_MAX_PENDING);
   } else {
     lua_pushfstring(L,
-                    "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+                    "%s: %d takes wait, which is the limit; give each taker a channel of its own (mult), or let "
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }

@@ -393,7 +393,7 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   if (ch->flags & CHAN_RESULT) {
-    luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; "
+    luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
                   "make a channel for more values");
   }
   chan_custom_check_busy(L, ch, at);

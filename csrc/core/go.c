@@ -166,7 +166,7 @@ static int dies(lua_State *L, Sched *S, Go *go) {
 
 /* Protected: if there is no memory for the message, the go block dies of that error. */
 static int raise_yielded(lua_State *L) {
-  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others "
+  return luaL_error(L, "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others "
                        "run, or call the code that yields in a coroutine of its own");
 }
 

@@ -138,8 +138,8 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
   lua_pushfstring(L,
-                  "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has "
-                  "nothing alive",
+                  "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
+                  "expects no event",
                   waiting);
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");

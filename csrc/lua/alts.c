@@ -93,10 +93,10 @@ static void check_fields(lua_State *L, Sched *S, int n, const Operation *what) {
   S->checked = ops;
 }
 
-/* Raises that there is no option by the name of the key on top of the stack. */
+/* Raises an error: the key on top of the stack is not an option. */
 _Noreturn static void bad_option(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
+  lua_pushfstring(L, "unknown option '%s'; the options are priority, default and nowait", key);
   raise(L, what);
   abort(); /* uncovered: raise does not return */
 }
@@ -117,7 +117,7 @@ static Options get_options(lua_State *L, Options o) {
 static Options read_options(lua_State *L, const Operation *what) {
   Options o = {false, false, 0};
   if (lua_isnil(L, OPTS)) return o;
-  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: a table of options expected, got %s", luaL_typename(L, OPTS));
   lua_pushnil(L);
   o.default_at = lua_gettop(L);
   if (UNLIKELY(lua_getmetatable(L, OPTS))) {

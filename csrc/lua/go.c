@@ -22,7 +22,7 @@ static int core_cancel(lua_State *L) {
   Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
     attr_push_name(L, ch, 1);
-    return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
+    return luaL_error(L, "cancel: %s is not the result channel of a go block; to end the operations on it, close it",
                       lua_tostring(L, -1));
   }
   lua_settop(L, 2);
@@ -66,7 +66,7 @@ static int core_now(lua_State *L) {
 static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
-  if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
+  if (!S->current) return luaL_error(L, "rename: it was called outside any go block, so there is nothing to name");
   root_push(L, S->current);
   lua_pushvalue(L, 1);
   attr_set(L, lua_gettop(L) - 1, ATTR_GO);

@@ -632,7 +632,7 @@ describe("run", function()
       rn.run()
       for _, name in ipairs { "run", "step" } do
         assert.equal(
-          name .. ": cannot be called inside a go block, where the scheduler is running already", errors[name])
+          name .. ": cannot be called inside a go block, where the scheduler is already running", errors[name])
       end
       assert.matches("run: cannot be called inside a go block", errors.f)
       assert.matches("run: cannot be called inside a go block", errors.co)
@@ -665,7 +665,7 @@ describe("run", function()
       end)
       for _, name in ipairs { "run", "step" } do
         assert.equal(
-          name .. ": cannot be called inside a callback, where the scheduler is running already", errors[name])
+          name .. ": cannot be called inside a callback, where the scheduler is already running", errors[name])
       end
     end)
 

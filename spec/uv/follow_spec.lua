@@ -216,7 +216,7 @@ describe("uv.follow", function()
     for message, f in pairs {
       ["follow: a path expected, got nothing"] = function() uv.follow() end,
       ["follow: a path expected, got a number"] = function() uv.follow(0) end,
-      ['follow: there is no option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
+      ['follow: unknown option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
       ["follow: last: an integer of at least 0 expected, got %-1"] = function() uv.follow("x", { last = -1 }) end,
       ["follow: last: an integer of at least 0 expected, got 0.5"] = function() uv.follow("x", { last = 0.5 }) end,
     } do

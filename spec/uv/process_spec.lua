@@ -408,7 +408,7 @@ describe("uv.spawn", function()
       { { { "" } }, 'the name of a command expected as the first value, got ""' },
       { { { "ls", true } }, "argument 1: a string expected, got true" },
       { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
-      { { { "ls", dir = "x" } }, 'there is no option "dir"' },
+      { { { "ls", dir = "x" } }, 'unknown option "dir"' },
       { { { "ls", cwd = 1 } }, "cwd: a path expected, got 1" },
       { { { "ls", stdin = "text" } }, 'stdin: a channel, true for a new one, .*, got "text"' },
       { { { "ls", stdout = "line" } }, 'stdout: "chunks", "lines", false .* got "line"' },

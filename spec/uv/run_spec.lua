@@ -199,7 +199,7 @@ describe("uv.run", function()
       { nil, "with the command and its arguments expected, .*, got nothing" },
       { { "" }, 'the name of a command expected as the first value, got ""' },
       { { "ls", true }, "argument 1: a string expected, got true" },
-      { { "ls", dir = "x" }, 'there is no option "dir"' },
+      { { "ls", dir = "x" }, 'unknown option "dir"' },
       { { "ls", stdin = true }, "stdin: a string, a channel, false for none %(the default%), or a file .*, got true" },
       { { "ls", stdin = {} }, "stdin: a string, a channel, .*, got table" },
       { { "ls", stdin = -1 }, "stdin: a string, a channel, .*, got %-1" },

@@ -125,7 +125,7 @@ local steps = {
 }
 
 -- The errors of operations without memory, and of the programs themselves.
-local EXPECTED = { "not enough memory", "stack overflow", "C stack overflow", "wait already, no more may" }
+local EXPECTED = { "not enough memory", "stack overflow", "C stack overflow", "wait, which is the limit" }
 
 local function check_expected(err)
   for _, text in ipairs(EXPECTED) do
