@@ -186,7 +186,7 @@ describe("mult", function()
       assert.same({}, stage.others())
     end))
 
-    it("of a channel that was closed before is none of the mult's business", stage.sim(function()
+    it("does not add a channel that is already closed", stage.sim(function()
       local m = rn.mult(rn.chan())
       local closed = rn.chan()
       closed:close()

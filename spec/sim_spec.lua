@@ -171,7 +171,7 @@ describe("sim", function()
       for seed = 1, 20 do assert.equal("1234", order { seed = seed }) end
     end)
 
-    it("with shuffle lets nobody starve", function()
+    it("with shuffle starve no go block", function()
       sim.run(function()
         local stop = false
         for _ = 1, 10 do rn.go(function() while not stop do rn.yield() end end) end

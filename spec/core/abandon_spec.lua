@@ -441,7 +441,7 @@ describe("abandoned go blocks", function()
       assert.same({}, stage.others())
     end))
 
-    it("that put on a channel do no harm after a collection has reached the block", stage.sim(function()
+    it("may put on a channel after a collection has reached the block", stage.sim(function()
       local got = {}
       for i = 1, 20 do
         local resource = {}

@@ -377,7 +377,7 @@ describe("alts", function()
   end)
 
   describe("that does not wait", function()
-    it("gives its default and the word", within(function()
+    it("returns its default and the string 'default'", within(function()
       local ch = rn.chan()
       for _, default in ipairs { 1, "text", false, {}, ch } do
         assert.same({ default, "default", n = 2 }, table.pack(rn.alts({ ch, { ch, 1 } }, { default = default })))
@@ -580,7 +580,7 @@ describe("alts", function()
       stage.assert_no_waiters(table.unpack(list))
     end)
 
-    it("is refused for more than anybody needs", within(function()
+    it("raises for more than 100,000 operations", within(function()
       local ch = rn.chan()
       for _, n in ipairs { 100001, math.maxinteger, -1, -4294967295, math.mininteger } do
         local ops = setmetatable({}, { __len = function() return n end, __index = function() return ch end })
@@ -657,7 +657,7 @@ describe("alts", function()
       assert.is_true(late:closed())
     end))
 
-    it("that calls alts while it is read is served", within(function()
+    it("may call alts while it is read", within(function()
       local inner, outer = full "inner", full "outer"
       local ops = setmetatable({}, {
         __len = function() return 1 end,
@@ -939,7 +939,7 @@ describe("alt", function()
     stage.assert_no_waiters(ch)
   end))
 
-  it("takes a channel's value that is the word default for what it is", within(function()
+  it("calls the operation's function for a value that is the string 'default'", within(function()
     assert.equal("value: default", (rn.alt {
       { full "default", function(value) return "value: " .. value end },
       default = error,

@@ -471,7 +471,7 @@ describe("a channel", function()
       assert.equal(500500, sum)
     end))
 
-    it("gives the reason of a close as a second value nowhere, but ends", within(function()
+    it("ends without the reason of the close", within(function()
       local ch = rn.chan()
       ch:close "why"
       for _ in ch do error "must not be reached" end
@@ -773,7 +773,7 @@ describe("a channel", function()
       assert.equal(MAX, ended)
     end))
 
-    it("takes goes on for a time to come, but not with puts", within(function()
+    it("takes accepts more on a timeout, but no more puts", within(function()
       local timeout, ended = rn.timeout(50), 0
       for _ = 1, 3 * MAX do
         rn.go(function()

@@ -5,7 +5,7 @@ local long = require "spec.support.long"
 local stage = require "spec.support.stage"
 local xforms = require "spec.support.xforms"
 
-describe("a go block whose coroutine is closed from without", function()
+describe("a go block whose coroutine somebody else closes", function()
   before_each(stage.open)
   after_each(stage.close)
 
@@ -119,7 +119,7 @@ describe("a go block whose coroutine is closed from without", function()
     end
   end)
 
-  it("while its put goes through a transducer is done with, and the take goes on", function()
+  it("while its put goes through a transducer ends, and the take completes", function()
     local co, result
     local ch = rn.chan(1, xforms.map(function(v)
       if v == "second" then
@@ -137,7 +137,7 @@ describe("a go block whose coroutine is closed from without", function()
     assert.is_nil(result)
   end)
 
-  it("while a policy looks for its value is done with, and the value with it", function()
+  it("while a policy looks for its value ends, and the value is lost", function()
     local co
     local values = {}
     local ch = rn.chan {

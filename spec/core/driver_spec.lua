@@ -125,7 +125,7 @@ describe("driver", function()
     assert.equal(5, polls)
   end)
 
-  it("is polled by a busy run queue after a simulation that took ages", function()
+  it("is polled by a busy run queue after a simulation with much virtual time", function()
     sim.run(function()
       rn.sleep(1e12)
       for _ = 1, 5000 do rn.yield() end
@@ -268,7 +268,7 @@ describe("driver", function()
     assert.equal(3, ran)
   end)
 
-  it("is looked at by step, before the blocks run", function()
+  it("is polled by step, before the blocks run", function()
     local log = {}
     local driver = fake { function() rn.go(function() log[#log + 1] = "event" end) end }
     driver.eager = true

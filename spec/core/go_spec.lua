@@ -139,7 +139,7 @@ describe("go", function()
       assert.same({ "second", "first" }, log)
     end))
 
-    it("yields from a callback nowhere, with an error that says so", stage.sim(function()
+    it("refuses yield in a callback, with an error that says so", stage.sim(function()
       local ch = rn.chan()
       ch:take_async(function() rn.yield() end)
       ch:put(1)
@@ -824,7 +824,7 @@ describe("go", function()
       assert.is_nil((result:take()))
     end))
 
-    it("can be awaited by the block itself only in vain", stage.sim(function()
+    it("never gives its value to the go block itself", stage.sim(function()
       local result
       result = rn.go(function() return result:take() end)
       local value, port = rn.alts({ result, rn.timeout(100) }, { priority = true })
@@ -1097,7 +1097,7 @@ describe("go", function()
       rn.on_error(outer)
     end))
 
-    it("that raises is told of on stderr, and the others go on", function()
+    it("that raises is reported on stderr, and the others go on", function()
       local output, status = stage.script [[
         local rn = require "runnel"
         rn.on_error(function(err) error("handler of " .. err, 0) end)
@@ -1127,7 +1127,7 @@ describe("go", function()
       assert.matches("^runnel: error in worker: an object\nstack traceback:\n.*:6: in function <.*:3>", output)
     end)
 
-    it("hears nothing of errors that run raises", function()
+    it("is not called with errors that run raises", function()
       assert.error_matches(function() rn.run(error, "raised") end, "^raised$")
       assert.equal(0, #stage.heard())
     end)
