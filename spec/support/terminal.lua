@@ -1,4 +1,4 @@
----A program in a real terminal, of tmux: what specs type, and what they see.
+---Runs a program in a terminal of tmux, so that specs can type and see the screen.
 
 local terminal = {}
 
@@ -11,7 +11,7 @@ local function capture(command)
   return text
 end
 
----Whether there is a terminal to be had.
+---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
 ---Starts a command in a terminal of its own.
@@ -25,7 +25,7 @@ function terminal.open(command, opts)
 
   local function run(arguments) assert(os.execute(tmux .. arguments .. " 2>/dev/null")) end
 
-  -- What is on the screen in the end can be looked at, until the terminal is closed.
+  -- Keeps the screen after the program has ended, until the terminal is closed.
   local script = command .. "; echo \"[ended $?]\"; exec sleep 600"
   run(("new-session -d -x %d -y %d %s"):format(columns, rows, quote(script)))
 
@@ -87,7 +87,7 @@ function terminal.open(command, opts)
     return capture("pgrep -P " .. shell):match "%d+"
   end
 
-  ---Takes the terminal away.
+  ---Closes the terminal.
   function term.close()
     os.execute(tmux .. "kill-server 2>/dev/null")
     os.remove(socket)
