@@ -3,7 +3,7 @@ local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
--- Lets all go blocks run until nobody has anything to do.
+-- Runs go blocks until none is ready.
 local function settle() rn.sleep(1) end
 
 -- A channel that is taken from slowly: one value each `ms`. Returns it and the list of what has been taken, which has

@@ -538,7 +538,7 @@ describe("abandoned go blocks", function()
           -- The tables of slots, and the list of what go blocks wait on, may have doubled once more: 16 bytes for each
           -- of the some ten thousand blocks that were not collected yet.
           assert.is_true(after < before + 2000, ("%.0f KB before, %.0f after"):format(before, after))
-          -- What is not yet collected is bounded too: far fewer than all of them at about 1.3 KB each.
+          -- The memory of those not yet collected is bounded, too: far less than 1.3 KB for each go block.
           assert.is_true(most < before + 60000, ("%.0f KB before, %.0f at most"):format(before, most))
           assert.equal(0, #stage.others())
         end)

@@ -526,7 +526,7 @@ describe("a channel", function()
       local reports = stage.reports(function()
         stage.run(function()
           kept = rn.chan()
-          -- stage.run would fail for the error; this one is looked at.
+          -- stage.run would fail because of the reported error, which this test expects.
           local heard = stage.reports(function()
             rn.go(function()
               local ch <close> = kept

@@ -166,7 +166,7 @@ describe("go", function()
       assert.equal(err, heard[1].err)
       assert.matches("stack traceback:.*in [%w ]*'inner'", heard[1].trace)
       assert.equal(line, heard[1].name)
-      -- The error stays for every taker, and nobody is told again.
+      -- Every taker gets the error, and it is not reported again.
       assert.same({ nil, err }, { result:take() })
       assert.same({ nil, result, err }, { rn.alts { result } })
       assert.equal(0, #stage.heard())
@@ -736,7 +736,7 @@ describe("go", function()
       end)
       rn.yield()
       coroutine.close(co)
-      -- It has been withdrawn: nobody was there to put.
+      -- Its put was withdrawn.
       assert.same({}, seen)
       assert.is_nil((result:take()))
       assert.equal(0, ch:stats().puts)

@@ -46,7 +46,7 @@ local function interfere(seed)
     function() rn.sleep(below(20) / 4) end,
     function() rn.yield() end,
     function() if below(4) == 1 then any():close(below(2) == 1 and "why" or nil) end end,
-    function() chans[below(6)] = new_chan() end, -- drops one, with whoever waits on it
+    function() chans[below(6)] = new_chan() end, -- drops a channel and the operations that wait on it
     function() any():take_async(take) end,
     function() any():put_async(value()) end,
     function() if below(3) == 1 then error "on purpose" end end,

@@ -3,7 +3,7 @@ local core = require "runnel.core"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
--- What a program sees: the errors that the handler has heard of, without those that are still to come.
+-- Runs f in a simulation and returns the errors that were reported.
 local function collecting(f)
   local heard = {}
   local previous = rn.on_error(function(err, _, name) heard[#heard + 1] = { err = err, name = name, at = rn.now() } end)

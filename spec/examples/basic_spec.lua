@@ -52,7 +52,7 @@ local function with_file(text, f)
   if not ok then error(err, 0) end
 end
 
--- Tells what a script says to arguments that it does not take.
+-- Asserts that a script rejects these arguments with its usage.
 local function assert_usage(script, ...)
   local output, errors, status = run(script, ...)
   assert.equal("", output)

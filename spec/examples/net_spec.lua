@@ -13,7 +13,7 @@ if not has_luv then
 end
 local uv = require "runnel.uv"
 
-local open -- what is closed after the test, if the test does not do so
+local open -- objects that are closed after the test, if the test has not closed them
 
 local function kept(thing)
   open[#open + 1] = thing

@@ -161,7 +161,8 @@ describe("uv.run", function()
   end)
 
   describe("leaves no process behind", function()
-    -- Runs a script in which job() runs a process, and started() tells when it does; the process is to end with it.
+    -- Runs a script in which job() runs a process, and started() waits until that has started; asserts that the process
+    -- ends with the script.
     local function assert_ends_with(rest)
       local path = uv_stage.path ""
       stage.script(([[
