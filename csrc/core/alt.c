@@ -1,7 +1,7 @@
 /* alt.c: see alt.h. */
 #include "core/alt.h"
 
-/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it is of another world. */
+/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it belongs to another world. */
 static bool leave_world(World *w, Alt *alt) {
   if (alt->state == ALT_SLEEPING) {
     Timer *timer = &alt->own.timer;

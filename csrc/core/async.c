@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "core/go.h"
 
-/* Callbacks that may run within one another. A callback that takes again may be called on the caller so many times
-   over; then the scheduler calls it, or the C stack would overflow. */
+/* How deep callbacks may nest: a callback that takes again may be called at once, within the first. Beyond this depth
+   the scheduler calls it, so that the C stack does not overflow. */
 enum { MAX_NESTED = 8 };
 
 /* The stack of a go block that will run a callback: its guard, the channel, the value of a put, the callback. */

@@ -29,7 +29,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
 
 void chan_push_done(lua_State *L, Chan *ch, int at) {
   if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
-    lua_pushvalue(L, at); /* it only ever closes, so it is its own; and a chain of done()s would close by recursion */
+    lua_pushvalue(L, at); /* its own done(): it only ever closes, and closing a chain of them would recurse */
     return;
   }
   attr_push(L, at, ATTR_DONE);

@@ -1,10 +1,10 @@
 /* driver.h: how the scheduler waits when nothing is ready.
 
    A driver is an object of the user's with two methods. wait(self, ms or nil) returns after at most that long, or
-   sooner if its own events have run their callbacks. alive(self) tells whether events may still come. The built-in
-   driver sleeps and has no events. In virtual time nobody waits.
+   sooner if its own events have run their callbacks. alive(self) returns whether events may still come. The built-in
+   driver sleeps and has no events. In virtual time the driver is not used.
 
-   Other threads may post messages into channels, through ports (csrc/port). The core does not depend on ports: it knows
+   Other threads may post messages into channels, through ports (csrc/port). The core does not depend on ports: it calls
    a hook, which the first port sets. A message ends the wait of the built-in driver, and of a driver that waits by
    driver_wait_readable. Other drivers get short waits while there are ports. */
 #ifndef RUNNEL_DRIVER_H
@@ -12,9 +12,9 @@
 
 #include "core/state.h"
 
-/* What the scheduler must know of messages from other threads. Its functions are called in the scheduler's thread. */
+/* The scheduler's view of messages from other threads. The functions are called in the scheduler's thread. */
 typedef struct PortHook {
-  int fd;                               /* readable when there is news of ports; or -1 */
+  int fd;                               /* readable when a message has arrived or a port has closed; or -1 */
   bool is_watched;                      /* the driver's waits end when fd becomes readable */
   void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages; must not raise */
   bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */

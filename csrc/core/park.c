@@ -17,7 +17,7 @@
 #include <assert.h>
 #endif
 
-/* Raises that the operation cannot wait where it was called. */
+/* Raises an error: the operation cannot wait where it was called. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
   lua_pushfstring(L,
                   "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "

@@ -29,7 +29,7 @@ static uint32_t idle(const Sched *S) {
   return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
 }
 
-/* What a slot holds that becomes the first of the free list. */
+/* The content of a slot that becomes the first of the free list. */
 static lua_Integer link_to_free(const Roots *a) { return (lua_Integer)a->free << 1 | a->lap; }
 
 /* Puts a go block, whose userdata is at index `at`, into a free slot. May raise. */

@@ -9,7 +9,7 @@
 #include "core/timer.h"
 #include "core/unhandled.h"
 
-/* A go block was ready or asleep when its world ended: it goes on in the outer world if it is of that, else it is
+/* A go block was ready or asleep when its world ended. If it belongs to the outer world it goes on there, else it is
    dropped. */
 static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   Go *go = sched_go(alt);

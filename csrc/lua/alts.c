@@ -30,7 +30,7 @@ static int raise(lua_State *L, const Operation *op) {
   return error_raise(L);
 }
 
-/* Raises that element `i` of the list is not an operation. */
+/* Raises an error: element `i` of the list is not an operation. */
 _Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, const Operation *what) {
   lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i,
                   why);
@@ -67,7 +67,7 @@ static int count_ops(lua_State *L, bool *plain) {
   return (int)n;
 }
 
-/* Raises that the list has a field besides the operations, whose key is on top of the stack. */
+/* Raises an error: the list has a field besides the operations; its key is on top of the stack. */
 _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
   lua_pushfstring(L,

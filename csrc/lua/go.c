@@ -1,4 +1,4 @@
-/* lua/go.c: starting and cancelling go blocks, what they call themselves (yield, sleep, now, rename), ps and
+/* lua/go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
    on_error. */
 #include "core/go.h"
 #include "core/attr.h"

@@ -1,5 +1,5 @@
-/* lua/internal.c: core.internal, a table of what only the library's own Lua modules call. None of it is part of the
-   contract: programs must not use it, and it may change at any time. What moves values is in lua/moving.c. */
+/* lua/internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs must not
+   use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
 #include "core/attr.h"
