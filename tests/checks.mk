@@ -74,7 +74,7 @@ run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --er
 run-valgrind: run-specs
 
 .PHONY: coverage run-coverage
-# Counts the executable also when it ends itself by a signal, as on Ctrl-C (tests/counts.c). Does not count the lines that
+# Counts the executable also when it ends itself by a signal, as on Ctrl-C (tests/counts.c). Does not count lines that
 # only other checks reach.
 coverage: ## check that the specs reach 90 % of the branches of csrc/, and all lines except those with a reason
 	$(SETUP) coverage
