@@ -304,7 +304,7 @@ describe("bench/bench.lua", function()
     local output = output_of("bench/bench.lua", "--quick", "chan0", "channel")
     assert.matches("unbuffered, a message +ns +[%d.]+ +[%d.]+ +[%d.]+ +[%d.]+ +<= [%d.]+ %u", output:gsub("met", "MET"))
     assert.matches("an unbuffered channel +bytes", output)
-    assert.matches("\n[012] of 2 figures reached\n$", output)
+    assert.matches("\n[012] of 2 targets met\n$", output)
     assert.not_matches("spawn", output)
   end)
 
