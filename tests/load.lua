@@ -29,8 +29,8 @@ end
 ---@param seconds integer
 ---@param f fun()
 ---@param measure fun(): integer, integer bytes in use, and of them in small blocks
----@param slack integer by so many bytes memory may grow after a fifth of the time, since tables double that never shrink
----@param small_slack integer the same of small blocks, which no such table is in
+---@param slack integer memory may grow by so many bytes after a fifth of the time, since tables double and never shrink
+---@param small_slack integer small blocks may grow by so many bytes, since no such table is one
 ---@return integer first bytes after a fifth of the time
 ---@return integer most bytes since
 function load.go_on(seconds, f, measure, slack, small_slack)

@@ -549,9 +549,9 @@ describe("abandoned go blocks", function()
           rn.sleep(1)
           collect()
           local after = collectgarbage "count"
-          -- The tables of slots, and the list of what go blocks wait on, may have doubled, more than once: up to 72 bytes
-          -- for each block that was not collected yet when there were most of them. How many that are depends on the
-          -- Lua, and on how much the other specs have left: where a collection begins late, some ten thousand.
+          -- The tables of slots, and the list of what go blocks wait on, may have doubled, more than once: up to 72
+          -- bytes for each block that was not collected yet when there were most of them. How many that are depends on
+          -- the Lua, and on how much the other specs have left: where a collection begins late, some ten thousand.
           assert.is_true(after < before + 2000, ("%.0f KB before, %.0f after"):format(before, after))
           -- What is not yet collected is bounded too: far fewer than all of them at about 1.3 KB each.
           assert.is_true(most < before + 60000, ("%.0f KB before, %.0f at most"):format(before, most))

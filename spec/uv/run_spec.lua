@@ -92,7 +92,8 @@ describe("uv.run", function()
   it("kills a process that does not stop after its time", function()
     local partial, timeout = { stdout = "" }, 100
     while partial.stdout == "" do -- else it had not even begun, and did not ignore the signal yet
-      partial = select(3, shell("trap '' TERM; echo begun; while :; do sleep 0.01; done", { timeout = timeout, grace = 50 }))
+      local script = "trap '' TERM; echo begun; while :; do sleep 0.01; done"
+      partial = select(3, shell(script, { timeout = timeout, grace = 50 }))
       timeout = 4 * timeout
     end
     assert.same({ stdout = "begun\n", stderr = "", code = 128 + 9, signal = 9 }, partial)
