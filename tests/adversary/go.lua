@@ -178,7 +178,9 @@ local meddles = {
     for level = 1, 5 do
       local info = debug.getinfo(co, level, "S")
       if not info then break end
-      if info.what == "Lua" and debug.getlocal(co, level, 1) then debug.setlocal(co, level, 1, false) end
+      local name = debug.getlocal(co, level, 1)
+      -- Not what a for loop has for itself: Lua relies on its type.
+      if info.what == "Lua" and name and not name:find "^%(" then debug.setlocal(co, level, 1, false) end
     end
   end,
   run = function(_, _, _, play) if not play.sim then rn.run() end end,
