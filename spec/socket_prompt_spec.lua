@@ -97,7 +97,10 @@ describe("runnel.prompt", function()
 
   it("writes what is printed later, and drops it when nobody reads", function()
     local client = connect(path)
-    client.say "rn.go(function() for i = 1, 3 do rn.sleep(1) print(i) end end)"
+    client.say "prompt_spec_begin = rn.chan()"
+    client.say "rn.go(function() prompt_spec_begin:take() for i = 1, 3 do rn.sleep(1) print(i) end end)"
+    rawget(_G, "prompt_spec_begin"):put(true) -- not before the prompt has come, which say waits for
+    rawset(_G, "prompt_spec_begin", nil)
     local text = ""
     for chunk in client.conn:read() do
       text = text .. chunk

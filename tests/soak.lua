@@ -287,6 +287,6 @@ local first, most = load.go_on(seconds, function()
     rounds = rounds + 1
   end
   sim.run(function() for _ = 1, 2 do round() end end, { seed = rounds, shuffle = true })
-end, measure, 524288) -- the tables of slots, and the list of what go blocks wait on, may double once more
+end, measure, 524288, 16384) -- the tables of slots, and the list of what go blocks wait on, may double once more
 assert(reports == expected, ("%d errors were reported, %d were raised"):format(reports, expected))
 print(("%d rounds, %d bytes after a fifth of the time, at most %d"):format(rounds, first, most))

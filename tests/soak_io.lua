@@ -198,5 +198,5 @@ local round, rounds = load.round(work, 8), 0
 local first = load.go_on(seconds, function()
   rn.run(round)
   rounds = rounds + 1
-end, measure, 262144)
+end, measure, 262144, 32768)
 print(("%d rounds, %d bytes after a fifth of the time, %d descriptors"):format(rounds, first, open))

@@ -60,7 +60,7 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
   enum { OUTER = 3, NEW = 2, BELOW = OUTER + NEW }; /* what is put below the function: outer values, and new ones */
   int nargs = lua_gettop(L) - at;
   lua_newtable(L);
-  lua_newtable(L);
+  unhandled_push_list(L);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, run, 1);
   lua_rotate(L, at, NEW + 1);

@@ -49,7 +49,7 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 
 /* Protected. */
 static int report_unhandled(lua_State *L) {
-  unhandled_report(L, sched, INT64_MAX);
+  unhandled_report_all(L, sched);
   return 0;
 }
 

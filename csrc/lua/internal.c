@@ -188,9 +188,10 @@ static int internal_pass_on(lua_State *L) {
   return 0;
 }
 
-/* report_unhandled(): reports all unhandled errors. */
+/* report_unhandled(is_end): reports all unhandled errors; where the program ends, also those of the outer world. */
 static int internal_report_unhandled(lua_State *L) {
-  unhandled_report(L, sched_self(L), INT64_MAX);
+  if (lua_toboolean(L, 1)) unhandled_report_all(L, sched_self(L));
+  else unhandled_report(L, sched_self(L), INT64_MAX);
   return 0;
 }
 

@@ -368,7 +368,8 @@ function core.internal.started(block, what) end
 function core.internal.library() end
 
 ---Reports all errors of go blocks that nobody has taken.
-function core.internal.report_unhandled() end
+---@param is_end? boolean the program ends: within a simulation, those of the outer world are reported as well
+function core.internal.report_unhandled(is_end) end
 
 ---Sets how long an error of a go block waits to be taken before it is reported.
 ---@param ms number

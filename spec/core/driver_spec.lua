@@ -264,7 +264,7 @@ describe("driver", function()
     assert.error_matches(function() rn.step() end, "failed")
     assert.equal(0, ran)
     rn.driver(nil)
-    rn.step()
+    rn.step(10) -- without a number it would end after 1 ms
     assert.equal(3, ran)
   end)
 
@@ -274,7 +274,7 @@ describe("driver", function()
     driver.eager = true
     rn.driver(driver)
     rn.go(function() log[#log + 1] = "ready" end)
-    assert.is_nil(rn.step())
+    assert.is_nil(rn.step(10))
     assert.same({ "ready", "event" }, log)
     assert.same({ 0 }, driver.waits)
   end)

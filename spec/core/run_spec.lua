@@ -293,7 +293,7 @@ describe("run", function()
       rn.go(error, "bad")
       local ran
       rn.go(function() ran = true end)
-      rn.step()
+      rn.step(10) -- without a number it would end after 1 ms
       assert.is_true(ran)
       assert.equal("bad", stage.heard()[1].err)
     end)

@@ -135,6 +135,7 @@ function steps.spawn(play, made)
   play.blocks[#play.blocks + 1] = block
   block.result = rn.go(function()
     block.co = coroutine.running()
+    if block.is_ours == nil then block.is_ours = true end
     if made.hook then set_hook(made.hook) end
     local function body()
       local function wait() return kinds[made.kind](play) end
@@ -148,28 +149,37 @@ function steps.spawn(play, made)
   block.co = debug.getuservalue(block.result, 1)
 end
 
+-- In meddles, whose errors are caught: what finish() then raises.
+local function check(play, ok, what)
+  if not ok then play.wrong = what end
+end
+
 local meddles = {
-  resume = function(co)
-    local list = { coroutine.resume(co, "meddled") }
-    for i = 2, #list do assert(type(list[i]) ~= "userdata" or list[i].take, "resume returned something internal") end
+  resume = function(co, block, _, play)
+    local list = table.pack(coroutine.resume(co, "meddled"))
+    for i = 2, block.is_ours and list.n or 0 do
+      check(play, type(list[i]) ~= "userdata" or rn.is_chan(list[i]), "resume has shown something internal")
+    end
   end,
   close = function(co) coroutine.close(co) end,
   wrap = function(co) pcall(coroutine.wrap(function() return coroutine.resume(co) end)) end,
   cancel = function(_, block) rn.cancel(block.result, "cancelled") end,
   hook = function(co, _, made) set_hook(made.hook, co) end,
-  look = function(co)
-    assert(type(coroutine.status(co)) == "string" and type(debug.traceback(co)) == "string")
+  look = function(co, _, _, play)
+    check(play, type(coroutine.status(co)) == "string" and type(debug.traceback(co)) == "string", "no traceback")
     for level = 0, 5 do
       if not debug.getinfo(co, level) then break end
       for i = 1, 5 do debug.getlocal(co, level, i) end
     end
-    for _, entry in ipairs(rn.ps()) do assert(type(entry.name) == "string") end
+    for _, entry in ipairs(rn.ps()) do check(play, type(entry.name) == "string", "rn.ps gives no name") end
   end,
   set = function(co)
     for level = 1, 5 do
       local info = debug.getinfo(co, level, "S")
       if not info then break end
-      if info.what == "Lua" and debug.getlocal(co, level, 1) then debug.setlocal(co, level, 1, false) end
+      local name = debug.getlocal(co, level, 1)
+      -- Not what a for loop has for itself: Lua relies on its type.
+      if info.what == "Lua" and name and not name:find "^%(" then debug.setlocal(co, level, 1, false) end
     end
   end,
   run = function(_, _, _, play) if not play.sim then rn.run() end end,
@@ -181,6 +191,8 @@ function steps.meddle(play, made)
   local ran
   local function meddle()
     ran = true
+    -- Where a stranger begins it, Lua returns with its results the guard, which is at the bottom of its stack.
+    if made.how == "resume" or made.how == "wrap" then block.is_ours = block.is_ours or false end
     -- Lua raises an error for some operations on dead and running coroutines.
     pcall(meddles[made.how], block.co, block, made, play)
   end
@@ -263,6 +275,7 @@ function Play:finish()
     assert(block.result:poll() == nil, "a result was delivered twice")
   end
   check_innocent(self)
+  assert(not self.wrong, self.wrong)
 end
 
 local function play(program)
