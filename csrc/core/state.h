@@ -37,7 +37,8 @@ typedef struct Waiter {
   bool is_put;  /* in the queue of puts, else in that of takes */
   bool is_kept; /* first waiter of a block: the block is in the scheduler's list (keep.h) */
   bool is_weak; /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
-  bool is_free; /* an operation of the library's own, which does not count against the limit of pending operations */
+  bool is_free : 1;  /* of the library's own: does not count against the limit of pending operations */
+  bool gives_up : 1; /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
 } Waiter;
 
 typedef enum AltState {
@@ -85,6 +86,7 @@ typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
   bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
+  bool gives_up;    /* a put on a single channel that ends when the channel closes */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;
 
@@ -132,7 +134,8 @@ typedef enum ChanFlag {
   CHAN_KILLED = 16384,      /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,        /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,       /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072 /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_GIVE_UP = 262144     /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
 } ChanFlag;
 
 struct Chan {
@@ -262,9 +265,16 @@ typedef struct LastOrigin {
   uint32_t number;         /* the origin */
 } LastOrigin;
 
+/* A lead that is offered (lead.h). */
+typedef struct Lead {
+  const Alt *leader; /* who leads, and runs; NULL: there is no offer */
+  Chan *turn;        /* the channel on which the followers wait */
+} Lead;
+
 struct Sched {
   World world;                 /* time and the run queue */
   Go *current;                 /* the go block that is running, or NULL */
+  Lead lead;                   /* its lead, which passes on if it parks */
   Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
   Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
   bool running;                /* the loop is running, further down on the C stack */
