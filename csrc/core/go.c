@@ -3,12 +3,12 @@
 
 #include <lauxlib.h>
 
-#include "core/lead.h"
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/chan.h"
 #include "core/closing.h"
 #include "core/error.h"
+#include "core/lead.h"
 #include "core/root.h"
 #include "core/unhandled.h"
 

@@ -30,13 +30,13 @@ typedef struct Sched Sched;
 
 /* A put or take that has not completed, in one queue of one channel. */
 typedef struct Waiter {
-  Link link;    /* in the queue; in no list once it is withdrawn */
-  Chan *chan;   /* the channel */
-  Alt *alt;     /* the alt that it belongs to */
-  int at;       /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;  /* in the queue of puts, else in that of takes */
-  bool is_kept; /* first waiter of a block: the block is in the scheduler's list (keep.h) */
-  bool is_weak; /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
+  Link link;         /* in the queue; in no list once it is withdrawn */
+  Chan *chan;        /* the channel */
+  Alt *alt;          /* the alt that it belongs to */
+  int at;            /* index in alt->co of the channel; the value of a put is at the next one */
+  bool is_put;       /* in the queue of puts, else in that of takes */
+  bool is_kept;      /* first waiter of a block: the block is in the scheduler's list (keep.h) */
+  bool is_weak;      /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
   bool is_free : 1;  /* of the library's own: does not count against the limit of pending operations */
   bool gives_up : 1; /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
 } Waiter;
@@ -117,25 +117,25 @@ enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,          /* accepts no more puts */
-  CHAN_XFORM = 2,           /* values go through a transducer */
-  CHAN_FINISHED = 4,        /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,            /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,    /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,         /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,    /* see CHAN_REASON */
-  CHAN_RESULT = 128,        /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256,       /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,          /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,    /* it has a table of attributes */
-  CHAN_GO = 2048,           /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,    /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,        /* of a go block that has died, and whose variables are being closed (closing.h) */
-  CHAN_KILLED = 16384,      /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,        /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FEEDS = 65536,       /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_CLOSED = 1,           /* accepts no more puts */
+  CHAN_XFORM = 2,            /* values go through a transducer */
+  CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
+  CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,           /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
+  CHAN_GO = 2048,            /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144     /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
+  CHAN_GIVE_UP = 262144      /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
 } ChanFlag;
 
 struct Chan {

@@ -1,4 +1,5 @@
-/* lua/job.c: core.internal.job: what pipelines (lua/runnel/pipeline.lua) need of the core: the next value, and to start its job. */
+/* lua/job.c: core.internal.job: what pipelines (lua/runnel/pipeline.lua) need to take a value, start its job and deliver
+   the results. */
 #include "core/alts.h"
 #include "core/chan.h"
 #include "core/lead.h"

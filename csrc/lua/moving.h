@@ -1,4 +1,4 @@
-/* lua/moving.h: letting other go blocks run, for the operations with which the library moves values (moving.c, job.c). */
+/* lua/moving.h: letting other go blocks run, for the operations with which the library moves values. */
 #ifndef RUNNEL_LUA_MOVING_H
 #define RUNNEL_LUA_MOVING_H
 
