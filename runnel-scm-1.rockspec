@@ -22,6 +22,7 @@ build = {
         "csrc/base/buffer.c",
         "csrc/base/clock.c",
         "csrc/base/heap.c",
+        "csrc/base/windows.c",
         "csrc/core/alt.c",
         "csrc/core/alts.c",
         "csrc/core/async.c",

@@ -289,7 +289,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   const Buffer *b = &ch->buf;
   bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
-  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT))) {
+  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_BARE))) {
     /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
        waits only while the buffer is full, and so none is going to use the slot.) */
     lua_pushvalue(L, reason);

@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/windows.h"
 
 typedef struct Alt Alt;
 typedef struct Chan Chan;
@@ -135,7 +136,8 @@ typedef enum ChanFlag {
   CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144      /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
+  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
+  CHAN_BARE = 524288         /* it has no user values: its attributes are kept as those of a go block */
 } ChanFlag;
 
 struct Chan {
@@ -147,7 +149,8 @@ struct Chan {
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
-  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended */
+  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended;
+                          of a timeout: its slot of SCHED_TIMEOUTS */
   uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
   uint64_t put_total;  /* puts accepted so far */
   uint64_t take_total; /* values taken so far */
@@ -218,12 +221,21 @@ enum {
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
 enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 
+/* Pending timeouts (timer.c). */
+typedef struct Pending {
+  Windows windows; /* which of them serves a request */
+  uint32_t count;  /* how many there are */
+  uint32_t size;   /* slots of SCHED_TIMEOUTS in use or free */
+  uint32_t free;   /* the first free one, which names the next; 0: none */
+} Pending;
+
 /* What a simulation replaces as a whole. */
 typedef struct World {
   struct World *outer;      /* the world that goes on when this one is over, or NULL */
   uint64_t first_id;        /* go blocks of this world have ids from here on */
   Clock clock;              /* the time */
   Heap heap;                /* sleepers and timeouts */
+  Pending pending;          /* the timeouts among them */
   List ready;               /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;          /* its length */
   bool shuffle;             /* run ready go blocks in random order */
