@@ -26,6 +26,7 @@ local WORKLOADS = {
   { name = "skynet", what = "skynet, a go block", n = 1, per = 111111 },
   { name = "pipeline", what = "pipeline of 8, a job", n = 5000 },
   { name = "pipeline_async", what = "the same with pipeline_async", n = 5000 },
+  { name = "pipeline_async_unordered", what = "the same with pipeline_async_unordered", n = 5000 },
   { name = "pmap", what = "the same with pmap", n = 5000 },
   { name = "workers", what = "the same unordered: 8 workers", n = 5000 },
   { name = "pmap_unordered", what = "the same with pmap_unordered", n = 5000 },

@@ -69,8 +69,9 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
     lua_settop(L, at);
   }
   for (uint32_t i = 0; i < heap->count; i++) {
-    Timer *timer = heap->entries[i].timer;
-    MUST(timer->place == i, "a timer does not know its place");
+    const Timer *timer = heap_timer(heap->entries[i]);
+    MUST((heap->entries[i].timer & 1) == timer->is_timeout, "an entry of the heap is not marked as its timer is");
+    MUST(timer->is_timeout || timer->place == i, "a timer does not know its place");
     MUST(timer->deadline == heap->entries[i].deadline, "a timer's deadline is not that of its entry");
     MUST(i == 0 || heap->entries[(i - 1) / 4].deadline <= timer->deadline, "the heap is not ordered");
     if (timer->is_timeout) continue;

@@ -5,7 +5,7 @@
 static bool leave_world(World *w, Alt *alt) {
   if (alt->state == ALT_SLEEPING) {
     Timer *timer = &alt->own.timer;
-    if (timer->place >= w->heap.count || w->heap.entries[timer->place].timer != timer) return false;
+    if (timer->place >= w->heap.count || heap_timer(w->heap.entries[timer->place]) != timer) return false;
     heap_remove(&w->heap, timer);
     return true;
   }

@@ -21,7 +21,7 @@ static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_pu
   w->alt = alt;
   w->at = at;
   w->is_put = is_put;
-  w->is_free = false;
+  w->is_free = w->gives_up = false;
   if (is_put) {
     list_append(&ch->puts, &w->link);
     ch->nputs++;

@@ -289,7 +289,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   const Buffer *b = &ch->buf;
   bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
-  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT))) {
+  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_BARE))) {
     /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
        waits only while the buffer is full, and so none is going to use the slot.) */
     lua_pushvalue(L, reason);
@@ -328,6 +328,16 @@ void chan_call_on_close(lua_State *L, int at) {
   error_call(L, 0, "a function that is called on closing", at);
 }
 
+/* Completes the waiting puts that give up when the channel closes, which it has. */
+static void give_up_puts(lua_State *L, Chan *ch) {
+  Link *link = ch->puts.first;
+  for (uint32_t n = ch->nputs; n > 0; n--) {
+    Waiter *w = CONTAINER_OF(link, Waiter, link);
+    link = link->next;
+    if (w->gives_up && alt_is_active(w->alt)) chan_complete_put(L, w, false);
+  }
+}
+
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
   if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) chan_custom_prepare(L);
@@ -340,6 +350,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   ch->flags |= CHAN_CLOSED;
+  if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
   if (!ch->nputs) chan_custom_finish(L, ch, at);
   Waiter *w = chan_first_taker(ch);
   if (w) {

@@ -8,6 +8,7 @@
 #include "core/chan.h"
 #include "core/closing.h"
 #include "core/error.h"
+#include "core/lead.h"
 #include "core/root.h"
 #include "core/unhandled.h"
 
@@ -173,6 +174,7 @@ static int raise_yielded(lua_State *L) {
 /* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
 static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
+  lead_withdraw(S);
   lua_pop(go->alt.co, n);
   go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {

@@ -10,6 +10,7 @@
 #include "core/go.h"
 #include "core/inspect.h"
 #include "core/keep.h"
+#include "core/lead.h"
 #include "core/root.h"
 #include "core/sched.h"
 
@@ -113,6 +114,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
+  if (UNLIKELY(S->lead.leader == alt)) lead_pass(L, S);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
 }
 
@@ -122,6 +124,10 @@ int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k
   keep_channel(L, ch, at);
   alt_enqueue_single(ch, alt, at, op->is_put);
   alt->own.waiter.is_free = op->is_free;
+  if (op->gives_up) {
+    alt->own.waiter.gives_up = true;
+    ch->flags |= CHAN_GIVE_UP;
+  }
   alt->flags |= op->flags;
   return park_wait(L, ch->sched, alt, op, k);
 }

@@ -37,9 +37,8 @@ static void end_world(lua_State *L, Sched *S) {
     world->nready--;
     leave_behind(L, S, world, CONTAINER_OF(link, Alt, own.waiter.link));
   }
-  Timer *timer;
-  while ((timer = heap_first(&world->heap)) != NULL) {
-    heap_remove(&world->heap, timer);
+  while (world->heap.count) {
+    Timer *timer = heap_pop(&world->heap);
     if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }

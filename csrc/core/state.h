@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/windows.h"
 
 typedef struct Alt Alt;
 typedef struct Chan Chan;
@@ -30,14 +31,15 @@ typedef struct Sched Sched;
 
 /* A put or take that has not completed, in one queue of one channel. */
 typedef struct Waiter {
-  Link link;    /* in the queue; in no list once it is withdrawn */
-  Chan *chan;   /* the channel */
-  Alt *alt;     /* the alt that it belongs to */
-  int at;       /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;  /* in the queue of puts, else in that of takes */
-  bool is_kept; /* first waiter of a block: the block is in the scheduler's list (keep.h) */
-  bool is_weak; /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
-  bool is_free; /* an operation of the library's own, which does not count against the limit of pending operations */
+  Link link;         /* in the queue; in no list once it is withdrawn */
+  Chan *chan;        /* the channel */
+  Alt *alt;          /* the alt that it belongs to */
+  int at;            /* index in alt->co of the channel; the value of a put is at the next one */
+  bool is_put;       /* in the queue of puts, else in that of takes */
+  bool is_kept;      /* first waiter of a block: the block is in the scheduler's list (keep.h) */
+  bool is_weak;      /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
+  bool is_free : 1;  /* of the library's own: does not count against the limit of pending operations */
+  bool gives_up : 1; /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
 } Waiter;
 
 typedef enum AltState {
@@ -85,6 +87,7 @@ typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
   bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
+  bool gives_up;    /* a put on a single channel that ends when the channel closes */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;
 
@@ -115,24 +118,26 @@ enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,          /* accepts no more puts */
-  CHAN_XFORM = 2,           /* values go through a transducer */
-  CHAN_FINISHED = 4,        /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,            /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,    /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,         /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,    /* see CHAN_REASON */
-  CHAN_RESULT = 128,        /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256,       /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,          /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,    /* it has a table of attributes */
-  CHAN_GO = 2048,           /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,    /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,        /* of a go block that has died, and whose variables are being closed (closing.h) */
-  CHAN_KILLED = 16384,      /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,        /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FEEDS = 65536,       /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072 /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_CLOSED = 1,           /* accepts no more puts */
+  CHAN_XFORM = 2,            /* values go through a transducer */
+  CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
+  CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,           /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
+  CHAN_GO = 2048,            /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
+  CHAN_BARE = 524288         /* it has no user values: its attributes are kept as those of a go block */
 } ChanFlag;
 
 struct Chan {
@@ -144,7 +149,8 @@ struct Chan {
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
-  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended */
+  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended;
+                          of a timeout: its slot of SCHED_TIMEOUTS */
   uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
   uint64_t put_total;  /* puts accepted so far */
   uint64_t take_total; /* values taken so far */
@@ -215,12 +221,21 @@ enum {
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
 enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 
+/* Pending timeouts (timer.c). */
+typedef struct Pending {
+  Windows windows; /* which of them serves a request */
+  uint32_t count;  /* how many there are */
+  uint32_t size;   /* slots of SCHED_TIMEOUTS in use or free */
+  uint32_t free;   /* the first free one, which names the next; 0: none */
+} Pending;
+
 /* What a simulation replaces as a whole. */
 typedef struct World {
   struct World *outer;      /* the world that goes on when this one is over, or NULL */
   uint64_t first_id;        /* go blocks of this world have ids from here on */
   Clock clock;              /* the time */
   Heap heap;                /* sleepers and timeouts */
+  Pending pending;          /* the timeouts among them */
   List ready;               /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;          /* its length */
   bool shuffle;             /* run ready go blocks in random order */
@@ -262,9 +277,16 @@ typedef struct LastOrigin {
   uint32_t number;         /* the origin */
 } LastOrigin;
 
+/* A lead that is offered (lead.h). */
+typedef struct Lead {
+  const Alt *leader; /* who leads, and runs; NULL: there is no offer */
+  Chan *turn;        /* the channel on which the followers wait */
+} Lead;
+
 struct Sched {
   World world;                 /* time and the run queue */
   Go *current;                 /* the go block that is running, or NULL */
+  Lead lead;                   /* its lead, which passes on if it parks */
   Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
   Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
   bool running;                /* the loop is running, further down on the C stack */

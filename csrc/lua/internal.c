@@ -274,5 +274,6 @@ void lua_internal_open(lua_State *L) {
   lua_newtable(L);
   module_register(L, functions);
   lua_moving_open(L);
+  lua_job_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -96,7 +96,7 @@ local function mix_inputs(self)
         remove(self, ops[i])
         ends.close(nil, err)
       elseif through[i] then
-        put(value)
+        put(self.out, value)
       end
     end
   end

@@ -34,21 +34,23 @@ local function spawn(n)
 end
 
 -- With the library's own operations, as in core.async.
-local function pipeline_async(n)
-  local from, to = chan(), chan()
-  go(function()
-    for i = 1, n do from:put(i) end
-    from:close()
-  end)
-  rn.pipeline_async(8, to, function(value, result)
+local function with_library(pipeline)
+  return function(n)
+    local from, to = chan(), chan()
     go(function()
-      result:put(value + 1)
-      result:close()
+      for i = 1, n do from:put(i) end
+      from:close()
     end)
-  end, from)
-  local sum = 0
-  for value in to do sum = sum + value end
-  assert(sum == n * (n + 3) // 2)
+    pipeline(8, to, function(value, result)
+      go(function()
+        result:put(value + 1)
+        result:close()
+      end)
+    end, from)
+    local sum = 0
+    for value in to do sum = sum + value end
+    assert(sum == n * (n + 3) // 2)
+  end
 end
 
 -- The results of 1 to n through `map(from)`: the numbers from 2.
@@ -140,7 +142,8 @@ measure.main {
   skynet = ns(shared.skynet, 10, 111111, true),
   sieve = ns(shared.sieve, 1, 1, true),
   pipeline = ns(shared.pipeline, 100000, 1, true),
-  pipeline_async = ns(pipeline_async, 100000, 1, true),
+  pipeline_async = ns(with_library(rn.pipeline_async), 100000, 1, true),
+  pipeline_async_unordered = ns(with_library(rn.pipeline_async_unordered), 100000, 1, true),
   pmap = ns(pmap, 100000, 1, true),
   pmap_unordered = ns(pmap_unordered, 100000, 1, true),
   workers = ns(workers, 100000, 1, true),
