@@ -24,7 +24,20 @@
 #include "host/utf8.h"
 #include "host/wait.h"
 
-enum { HISTORY = 1000, LONGEST_PROMPT = 64 };
+enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
+
+/* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
+enum { LONGEST_PASTE = 4096, ECHOED_ROWS = 2 };
+
+/* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being resized
+   by hand wraps the line anew many times a second. */
+static const int64_t SETTLE_NS = 40 * CLOCK_MS;
+
+/* What a terminal writes around a paste, and what asks it to. */
+#define PASTE_BEGINS L"\033[200~"
+#define PASTE_ENDS "\033[201~"
+#define ASK_FOR_PASTES "\033[?2004h"
+#define NO_MORE_PASTES "\033[?2004l"
 
 /* A line that is hidden by output is drawn again after this time even while more comes. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
@@ -38,10 +51,15 @@ static struct {
   HistoryW *history;              /* what was entered before */
   FILE *screen;                   /* where it draws: no stream that would hide the line */
   lua_State *L;                   /* the main thread */
-  wchar_t prompt[LONGEST_PROMPT]; /* what stands before the line */
+  wchar_t prompt[LONGEST_PROMPT];             /* what stands before the line */
+  wchar_t coloured[LONGEST_PROMPT + COLOUR]; /* the same in colour */
+  bool colours;                   /* the terminal shows them, and they are wanted */
   bool shown;                     /* the line is on the screen */
   int64_t hidden_at;              /* since when it is not */
   bool interrupted;               /* Ctrl-C ended the line */
+  bool settling;                  /* the size of the screen has changed, and the line was not drawn since */
+  int64_t resized_at;             /* when it did */
+  char *block;                    /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
   struct termios before;          /* how the terminal was */
   Utf8Reader reader;              /* makes characters of bytes */
 } ed;
@@ -109,15 +127,25 @@ static void show(void) {
   output_before(hide);
 }
 
+/* Draws the line for the size that the screen has now. */
+static void settle(void) {
+  if (!ed.settling) return;
+  ed.settling = false;
+  hide();
+  el_resize(ed.el);
+}
+
 /* What wait_input calls. */
 static void redraw(void *ud, bool busy) {
   (void)ud;
   (void)fflush(stdout);
   if (resized) {
     resized = 0;
-    hide();
-    el_resize(ed.el);
+    ed.settling = true;
+    ed.resized_at = now();
   }
+  if (ed.settling && now() - ed.resized_at < SETTLE_NS) return;
+  settle();
   if (continued) {
     continued = 0;
     ed.shown = false;
@@ -129,7 +157,7 @@ static void redraw(void *ud, bool busy) {
 
 static wchar_t *get_prompt(EditLine *el) {
   (void)el;
-  return ed.prompt;
+  return ed.coloured;
 }
 
 /* ---- keys ---- */
@@ -138,8 +166,8 @@ static wchar_t *get_prompt(EditLine *el) {
 static int next_byte(void *ud) {
   (void)ud;
   Waited waited;
-  do waited = wait_input(ed.L, -1, redraw, NULL);
-  while (waited == WAITED_SIGNAL);
+  do waited = wait_input(ed.L, ed.settling || resized ? SETTLE_NS : -1, redraw, NULL);
+  while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
   if (waited == WAITED_INTERRUPT || interrupt_pending()) {
     ed.interrupted = true;
     return -1;
@@ -151,12 +179,13 @@ static int read_key(EditLine *el, wchar_t *key) {
   (void)el;
   int32_t c = utf8_read(&ed.reader, next_byte, NULL);
   if (c == UTF8_END) return ed.interrupted ? -1 : 0;
+  settle();
   show();
   *key = (wchar_t)c;
   return 1;
 }
 
-/* ---- completion ---- */
+/* ---- changing the line ---- */
 
 /* Inserts text at the cursor. */
 static void insert(const char *text) {
@@ -164,6 +193,145 @@ static void insert(const char *text) {
   if (wide && *wide) (void)el_winsertstr(ed.el, wide);
   free(wide);
 }
+
+/* How many rows the screen has for the prompt and a text. */
+static int rows_of(const char *text) {
+  int rows, columns, row = 0, column = 0;
+  screen_size(&rows, &columns);
+  wchar_t *wide = utf8_to_wide(text);
+  for (const wchar_t *c = wide; c && *c; c++) advance(*c, columns, &row, &column);
+  free(wide);
+  return row + 1;
+}
+
+/* Moves the cursor, as the arrow keys do in a line of several rows: to the same column of the line above (-1) or below (1).
+   False where there is none. */
+static bool move_line(EditLine *el, int direction) {
+  const LineInfoW *line = el_wline(el);
+  const wchar_t *begin = line->cursor, *to;
+  while (begin > line->buffer && begin[-1] != L'\n') begin--;
+  if (direction < 0) {
+    if (begin == line->buffer) return false;
+    const wchar_t *end = begin - 1;
+    for (to = end; to > line->buffer && to[-1] != L'\n';) to--;
+    for (ptrdiff_t n = line->cursor - begin; n > 0 && to < end; n--) to++;
+  } else {
+    for (to = line->cursor; to < line->lastchar && *to != L'\n';) to++;
+    if (to == line->lastchar) return false;
+    to++;
+    for (ptrdiff_t n = line->cursor - begin; n > 0 && to < line->lastchar && *to != L'\n'; n--) to++;
+  }
+  (void)el_cursor(el, (int)(to - line->cursor));
+  return true;
+}
+
+/* The arrows up and down: lines of what is edited, and older and newer chunks. At the end of what is edited, where the
+   cursor is after a chunk was fetched, they go on to the next chunk. */
+
+static unsigned char up(EditLine *el, int c) {
+  (void)c;
+  const LineInfoW *line = el_wline(el);
+  if (line->cursor < line->lastchar && move_line(el, -1)) return CC_CURSOR;
+  el_wpush(el, L"\020"); /* Ctrl-P */
+  return CC_NORM;
+}
+
+static unsigned char down(EditLine *el, int c) {
+  (void)c;
+  const LineInfoW *line = el_wline(el);
+  if (line->cursor < line->lastchar && move_line(el, 1)) return CC_CURSOR;
+  el_wpush(el, L"\016"); /* Ctrl-N */
+  return CC_NORM;
+}
+
+/* ---- pasting ---- */
+
+/* Reads a paste: to be freed, its lines end with \n only. NULL where it was interrupted, or memory runs out. */
+static char *read_paste(void) {
+  size_t size = 0, room = 256, end = strlen(PASTE_ENDS);
+  char *text = (char *)malloc(room);
+  while (text) {
+    int byte = next_byte(NULL);
+    if (byte < 0) break;
+    if (size + 1 == room) {
+      char *larger = (char *)realloc(text, room *= 2);
+      if (!larger) break;
+      text = larger;
+    }
+    text[size++] = (char)byte;
+    if (byte != '~' || size < end || memcmp(text + size - end, PASTE_ENDS, end) != 0) continue;
+    size_t n = 0;
+    for (size_t i = 0; i < size - end; i++) {
+      bool is_second = text[i] == '\n' && i > 0 && text[i - 1] == '\r';
+      if (text[i] != '\0' && !is_second) text[n++] = text[i] == '\r' ? '\n' : text[i];
+    }
+    text[n] = '\0';
+    return text;
+  }
+  free(text);
+  return NULL;
+}
+
+/* Puts the beginning of the block into the line, to be seen. */
+static void echo_block(const char *text) {
+  int rows, columns, lines = 1;
+  screen_size(&rows, &columns);
+  for (const char *c = text; *c; c++) lines += *c == '\n';
+  const char *from = text;
+  char row[256];
+  for (int i = 0; i < ECHOED_ROWS && *from; i++) {
+    size_t length = strcspn(from, "\n"), most = columns > 40 ? (size_t)columns - 20 : 20;
+    if (most > sizeof row - 8) most = sizeof row - 8;
+    size_t n = length <= most ? length : most;
+    while (n < length && n > 0 && (from[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
+    (void)snprintf(row, sizeof row, "%s%.*s%s", i > 0 ? "\n" : "", (int)n, from, n < length ? "…" : "");
+    insert(row);
+    from += length + (from[length] == '\n');
+  }
+  (void)snprintf(row, sizeof row, "\n… %d more lines", lines - ECHOED_ROWS);
+  if (lines > ECHOED_ROWS) insert(row);
+}
+
+/* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too large
+   to be edited is entered in any case, and only its beginning is shown. */
+static unsigned char paste(EditLine *el, int c) {
+  (void)c;
+  char *text = read_paste();
+  if (!text) return ed.interrupted ? CC_EOF : CC_ERROR;
+  size_t size = strlen(text), kept = size;
+  while (kept > 0 && text[kept - 1] == '\n') kept--;
+  text[kept] = '\0';
+  bool enter = kept < size;
+  int rows, columns;
+  screen_size(&rows, &columns);
+  if (kept > LONGEST_PASTE || rows_of(text) > rows - 2) {
+    const LineInfoW *line = el_wline(el);
+    char *before = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
+    char *after = utf8_from_wide(line->cursor, (size_t)(line->lastchar - line->cursor));
+    size_t room = before && after ? strlen(before) + kept + strlen(after) + 1 : 0;
+    free(ed.block);
+    ed.block = room > 0 ? (char *)malloc(room) : NULL;
+    if (ed.block) (void)snprintf(ed.block, room, "%s%s%s", before, text, after);
+    free(before);
+    free(after);
+    echo_block(text);
+    enter = true;
+  } else {
+    insert(text);
+  }
+  free(text);
+  if (enter && el_wline(el)->lastchar > el_wline(el)->buffer) el_wpush(el, L"\n");
+  return CC_REFRESH;
+}
+
+/* What would end a paste, where none has begun. */
+static unsigned char nothing(EditLine *el, int c) {
+  (void)el;
+  (void)c;
+  return CC_NORM;
+}
+
+/* ---- completion ---- */
 
 /* Prints the candidates, a list on top of L, in columns. */
 static void print_candidates(lua_State *L) {
@@ -193,6 +361,13 @@ static unsigned char complete(EditLine *el, int c) {
   lua_State *L = ed.L;
   int top = lua_gettop(L);
   const LineInfoW *line = el_wline(el);
+  const wchar_t *before = line->cursor;
+  while (before > line->buffer && (before[-1] == L' ' || before[-1] == L'\t')) before--;
+  bool blank = before == line->buffer || before[-1] == L'\n';
+  if (blank || wait_more_input()) { /* the tab of a text that a terminal pastes as if it were typed, too */
+    insert(wait_more_input() ? "\t" : "  ");
+    return CC_REFRESH;
+  }
   lua_getfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
   char *text = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
   if (!text) return CC_ERROR;
@@ -228,6 +403,7 @@ static void note_continue(int signal_number) {
 /* A signal that ends the process: the terminal must not stay as it is while a line is edited. */
 static void restore_and_die(int signal_number) {
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &ed.before);
+  if (write(STDOUT_FILENO, NO_MORE_PASTES, strlen(NO_MORE_PASTES)) < 0) (void)0;
   (void)signal(signal_number, SIG_DFL);
   (void)raise(signal_number);
 }
@@ -242,7 +418,7 @@ static void catch_signal(int signal_number, void (*handler)(int)) {
 
 /* ---- opening and closing ---- */
 
-bool editor_open(lua_State *L, const char *program, int complete_function) {
+bool editor_open(lua_State *L, const char *program, int complete_function, bool colours) {
   const char *term = getenv("TERM");
   if (!term || !*term || strcmp(term, "dumb") == 0) return false;
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
@@ -250,6 +426,7 @@ bool editor_open(lua_State *L, const char *program, int complete_function) {
   ed.screen = fdopen(dup(STDOUT_FILENO), "w");
   if (!ed.screen) return false;
   ed.L = L;
+  ed.colours = colours;
   ed.el = el_init(program, stdin, ed.screen, ed.screen);
   ed.history = history_winit();
   if (!ed.el || !ed.history) return false;
@@ -257,12 +434,22 @@ bool editor_open(lua_State *L, const char *program, int complete_function) {
   (void)history_w(ed.history, &event, H_SETSIZE, HISTORY);
   (void)history_w(ed.history, &event, H_SETUNIQUE, 1);
   (void)el_wset(ed.el, EL_HIST, history_w, ed.history);
-  (void)el_wset(ed.el, EL_PROMPT, get_prompt);
+  (void)el_wset(ed.el, EL_PROMPT_ESC, get_prompt, L'\1');
   (void)el_wset(ed.el, EL_EDITOR, L"emacs");
   (void)el_wset(ed.el, EL_GETCFN, read_key);
   (void)el_wset(ed.el, EL_ADDFN, L"runnel-complete", L"Complete a name", complete);
   (void)el_wset(ed.el, EL_BIND, L"^I", L"runnel-complete", NULL);
   (void)el_wset(ed.el, EL_BIND, L"^R", L"em-inc-search-prev", NULL);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-paste", L"Insert what is pasted", paste);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-nothing", L"Do nothing", nothing);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-up", L"Line above, or older chunk", up);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-down", L"Line below, or newer chunk", down);
+  (void)el_wset(ed.el, EL_BIND, PASTE_BEGINS, L"runnel-paste", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033[201~", L"runnel-nothing", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033[A", L"runnel-up", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033OA", L"runnel-up", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033[B", L"runnel-down", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033OB", L"runnel-down", NULL);
   (void)el_source(ed.el, NULL);
   lua_pushvalue(L, complete_function);
   lua_setfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
@@ -291,14 +478,21 @@ void editor_remember(const char *line) {
 
 LineEnd editor_read(lua_State *L, const char *prompt) {
   (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
+  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR, ed.colours ? L"\1\033[1;32m\1%ls\1\033[0m\1" : L"%ls", ed.prompt);
   ed.L = L;
+  free(ed.block);
+  ed.block = NULL;
   ed.interrupted = false;
-  ed.shown = true; /* libedit draws it itself */
+  ed.shown = true;
+ /* libedit draws it itself */
   output_fresh_line();
+  (void)fputs(ASK_FOR_PASTES, ed.screen);
   output_before(hide);
   int n;
   const wchar_t *line = el_wgets(ed.el, &n);
   output_before(NULL);
+  (void)fputs(NO_MORE_PASTES, ed.screen);
+  (void)fflush(ed.screen);
   if (ed.interrupted) {
     const LineInfoW *dropped = el_wline(ed.el);
     hide();
@@ -316,7 +510,9 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
     return LINE_NONE;
   }
   if (line[n - 1] == L'\n') n--;
-  char *text = utf8_from_wide(line, (size_t)n);
+  char *text = ed.block ? ed.block : utf8_from_wide(line, (size_t)n);
+  ed.block = NULL;
+
   lua_pushstring(L, text ? text : "");
   free(text);
   return LINE_COMPLETE;

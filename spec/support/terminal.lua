@@ -1,5 +1,7 @@
 ---A program in a real terminal, of tmux: what specs type, and what they see.
 
+local rn = require "runnel"
+
 local terminal = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -69,13 +71,13 @@ function terminal.open(command, opts)
   ---@param pattern string
   ---@param seconds? number
   function term:expect(pattern, seconds)
-    local attempts = math.ceil((seconds or 10) / 0.05)
+    local deadline = rn.now() + (seconds or 10) * 1000
     local screen
-    for _ = 1, attempts do
+    repeat
       screen = self:screen()
       if screen:find(pattern) then return screen end
-      os.execute "sleep 0.05"
-    end
+      rn.sleep(5)
+    until rn.now() > deadline
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end
 

@@ -17,6 +17,7 @@ local LONG = 16384 -- bytes from which on a text is only compiled once all that 
 ---@field chunks { text: string, expression: boolean, failed: boolean? }[] what ran
 ---@field env table? the globals, where they are not _G
 ---@field kept table where the last values are
+---@field lookup fun(name: string): any the value of a global
 local Session = {}
 Session.__index = Session
 
@@ -24,9 +25,11 @@ local session = {}
 
 ---@param env? table what chunks find as globals
 ---@param kept? table the table that gets the last values as `_`, `_1`, `_2`, `_3`; by default the globals
+---@param lookup? fun(name: string): any the value of a global; by default that of the table, without metamethods
 ---@return runnel.internal.prompt.Session
-function session.new(env, kept)
-  return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept or env or _G }, Session)
+function session.new(env, kept, lookup)
+  lookup = lookup or function(name) return rawget(env or _G, name) end
+  return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept or env or _G, lookup = lookup }, Session)
 end
 
 ---The name of the next chunk, as it stands in messages.
@@ -115,59 +118,58 @@ end
 function Session:get(name)
   local found, value = self.locals:get(name)
   if found then return value end
-  return rawget(self.env or _G, name)
+  return self.lookup(name)
 end
 
 ---Whether nothing has a name.
 ---@param name string
 function Session:is_free(name) return self:get(name) == nil and not self.locals.cells[name] end
 
----Collects lines until they are a chunk. The function that it returns is called with each line; it returns a chunk, or
----nil and why not: "incomplete", or a message.
----@return fun(line: string, more: boolean?): runnel.internal.prompt.Chunk?, string? `more`: another line is there already
-function Session:reader()
-  local lines, size, count, open = {}, 0, lexer.counter(), false
-  return function(line, more)
-    lines[#lines + 1] = line
-    size = size + #line + 1
-    open = count(line)
-    if size > LONG and open and more then return nil, "incomplete" end
-    return self:compile(table.concat(lines, "\n"))
-  end
-end
-
--- Cuts a text into chunks; nil where that is not possible.
-local function pieces(self, text)
-  local list, first, open = {}, nil, false
-  local reader, count
-  local lines = {}
+-- Cuts a text into chunks, as if it were typed line by line; nil where that is not possible.
+local function pieces(text, name)
+  local list, lines, count, open = {}, {}, nil, false
   for line in (text .. "\n"):gmatch "(.-)\n" do
-    if not reader then reader, count, first = self:reader(), lexer.counter(), #lines + 1 end
+    count = count or lexer.counter()
     lines[#lines + 1] = line
     open = count(line)
-    local chunk, err = nil, "incomplete"
-    if open then reader(line, true) else chunk, err = reader(line) end
-    if chunk then
-      list[#list + 1] = table.concat(lines, "\n", first, #lines)
-      reader = nil
+    local piece = table.concat(lines, "\n")
+    local err = not open and examine(piece, name) or open and "incomplete" or nil
+    if not err then
+      list[#list + 1] = piece
+      lines, count = {}, nil
     elseif err ~= "incomplete" then
       return nil
     end
   end
-  return not reader and list or nil
+  return #lines == 0 and list or nil
 end
 
 ---The chunks that a text stands for: one, where it compiles as one; else those that it would be if it were typed line by
 ---line, where each of them compiles.
 ---@param text string
 ---@return string[]? chunks
----@return string? err "incomplete", or what is wrong with the text
+---@return string? err "incomplete" where more lines might make the text right, or what is wrong with it
 function Session:split(text)
-  local err = examine(text, "=" .. self:name())
+  local name = "=" .. self:name()
+  local err = examine(text, name)
   if not err then return { text } end
-  local list = err ~= "incomplete" and pieces(self, text)
+  local list = err ~= "incomplete" and pieces(text, name)
   if list then return list end
   return nil, err
+end
+
+---Collects lines until they are complete. The function that it returns is called with each line, or with several at
+---once, and returns what `split` does. `more` says that another line is there already: then a long text is compiled only
+---once all that it opens is closed, since to compile it after each line would take a time that grows with its square.
+---@return fun(line: string, more: boolean?): string[]?, string?
+function Session:reader()
+  local lines, size, count = {}, 0, lexer.counter()
+  return function(line, more)
+    lines[#lines + 1] = line
+    size = size + #line + 1
+    if count(line) and size > LONG and more then return nil, "incomplete" end
+    return self:split(table.concat(lines, "\n"))
+  end
 end
 
 -- Whether a statement may follow, as it may not behind `return`.
