@@ -427,23 +427,13 @@ describe("examples/prompt_server.lua", function()
     local conn = kept(assert(uv.connect(path)))
     conn:write "state.interval\nstate.interval = 1\nnews:take()\n"
     conn:shutdown()
-    assert.matches("> 1000\n> > tick 1\n> $", table.concat(stage.drain(conn:read())))
+    assert.matches('> 1000\n%[2%]> %[3%]> "tick 1"\n%[4%]> $', table.concat(stage.drain(conn:read())))
     assert.equal(0, interrupt(process))
     assert.is_nil(luv.fs_stat(path))
   end))
 
-  it("listens on loopback when asked", within(function()
-    local process = start("prompt_server", "--port", "0")
-    local port = wait_for(process.stderr, "^the prompt is at 127.0.0.1, port (%d+)$")
-    local conn = kept(assert(uv.connect("127.0.0.1", tonumber(port))))
-    conn:write "state.ticks\n"
-    conn:shutdown()
-    assert.matches("> %d\n> $", table.concat(stage.drain(conn:read())))
-    assert.equal(0, interrupt(process))
-  end))
-
   it("says how to use it", within(function()
-    for _, words in ipairs { {}, { "a", "b" }, { "--port" }, { "--port", "x" }, { "--other" } } do
+    for _, words in ipairs { {}, { "a", "b" }, { "--port" }, { "--other" } } do
       assert_usage("prompt_server", table.unpack(words))
     end
   end))

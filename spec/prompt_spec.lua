@@ -100,7 +100,7 @@ describe("the prompt #slow", function()
       open()
       local lines = {}
       for i = 1, 20000 do lines[i] = ("  %q,"):format("line number " .. i .. " of a paste that is rather long") end
-      term:paste("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
+      term:paste_unmarked("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
       term:expect("\n *>> }\n%[%d+%]>$", 60)
       term:enter "#t, #table.concat(t)"
       term:expect "\n20000 +%d+\n%[%d+%]>$"

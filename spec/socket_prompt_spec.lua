@@ -154,7 +154,8 @@ describe("runnel.prompt", function()
     assert.matches("id  name .*\n *%d+  jobs +1/2 +fixed +0 +0 +1 +0\n", say ":chans")
     say "c = rn.chan() g = rn.go(function() rn.rename 'worker' c:take() end) rn.yield()"
     local id = say(":ps"):match "\n *(%d+)  worker +parked"
-    assert.matches("^#%d+ %(worker%), parked\nstack traceback:\n\t%[C%]: in method 'take'\n\t%[2%]:1: in function", say(":bt " .. id))
+    assert.matches("^#%d+ %(worker%), parked\nstack traceback:\n\t%[C%]: in method 'take'\n\t%[2%]:1: in function",
+      say(":bt " .. id))
     assert.equal("", say(":kill " .. id))
     assert.equal('nil\t"killed at the prompt"\n', say "g:take()")
     assert.equal("there is no command :nope; :help lists them\n", say ":nope")
@@ -165,7 +166,8 @@ describe("runnel.prompt", function()
 
   it("shows go blocks and channels until a line comes, and the values on a channel", function()
     local client = connect(path)
-    client.say "jobs = rn.chan(1):name 'jobs' g = rn.go(function() while true do rn.sleep(5) jobs:offer(1) jobs:poll() end end)"
+    client.say "jobs = rn.chan(1):name 'jobs'"
+    client.say "g = rn.go(function() while true do rn.sleep(5) jobs:offer(1) jobs:poll() end end)"
     client.conn:write ":watch 10\n"
     client.say(nil, "jobs")
     client.say ""

@@ -4,8 +4,8 @@
 ---    -- and from a shell: socat READLINE UNIX-CONNECT:/run/user/1000/app.sock
 ---
 ---A chunk is evaluated when it is complete; values are printed, and `print` prints here. It runs in a go block, so that
----`ch:take()` waits while all else goes on. What is global is the program's; locals last as long as the client. There are
----the same commands as at the prompt of `runnel`: `:help` lists them.
+---`ch:take()` waits while all else goes on. What is global is the program's; locals last as long as the client. There
+---are the same commands as at the prompt of `runnel`: `:help` lists them.
 
 local core = require "runnel.core"
 local check = require "runnel.check"
@@ -64,14 +64,16 @@ local COLUMNS, ROWS = 100, 30 -- of a screen that we know nothing of
 
 local function traceback(err)
   if type(err) ~= "string" and not (debug.getmetatable(err) or {}).__tostring then
-    err = type(err) == "table" and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
+    local is_table = type(err) == "table"
+    err = is_table and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
   end
-  local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", "") -- what is below is ours
+  -- What is below the chunk is ours.
+  local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
--- Lets f(v, is_ahead) hear of values put on a channel, until the function that it returns is called. Nothing else in the
--- program may do so meanwhile.
+-- Lets f(v, is_ahead) hear of values put on a channel, until the function that it returns is called. Nothing else in
+-- the program may do so meanwhile.
 local function trace(ch, f)
   local methods, original = core.methods, {}
   local function replace(name, is_ahead)
@@ -101,7 +103,8 @@ local function interface(own, write, lines)
   local stop
   local function say(text) write(text .. "\n") end
   return {
-    session = own, style = pretty.style(COLUMNS), print = say, complain = say, keys = "An empty line abandons what is incomplete.",
+    session = own, style = pretty.style(COLUMNS), print = say, complain = say,
+    keys = "An empty line abandons what is incomplete.",
     call = function(f) return xpcall(f, traceback) end,
     size = function() return ROWS, COLUMNS end,
     paint = function(rows) say(rows and table.concat(rows, "\n") .. "\n" or "") end,

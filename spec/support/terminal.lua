@@ -52,20 +52,32 @@ function terminal.open(command, opts)
     return self
   end
 
-  ---Pastes a text, of any length.
-  function term:paste(text)
+  local function paste(text, options)
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write(text)
     file:close()
     run("load-buffer " .. path)
-    run "paste-buffer"
+    run("paste-buffer " .. options)
     os.remove(path)
+  end
+
+  ---Pastes a text, of any length, and marks it as pasted for programs that have asked for that.
+  function term:paste(text)
+    paste(text, "-p")
     return self
   end
 
-  ---What is on the screen, without blank lines at the end.
-  function term.screen() return (capture(tmux .. "capture-pane -p 2>/dev/null"):gsub("[ \n]+$", "")) end
+  ---Pastes a text as terminals do that have no such marks: as if it were typed.
+  function term:paste_unmarked(text)
+    paste(text, "")
+    return self
+  end
+
+  ---What is on the screen, without blank lines at the end; with `colours` as escape sequences.
+  function term.screen(_, colours)
+    return (capture(tmux .. "capture-pane -p " .. (colours and "-e" or "") .. " 2>/dev/null"):gsub("[ \n]+$", ""))
+  end
 
   ---Waits until the screen matches the pattern, and returns it.
   ---@param pattern string

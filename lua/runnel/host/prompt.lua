@@ -9,11 +9,11 @@ local pretty = require "runnel.internal.prompt.pretty"
 local session = require "runnel.internal.prompt.session"
 local terminal = require "runnel.host.terminal"
 
-local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops the "
-  .. "line, Ctrl-D ends the session."
+local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops "
+  .. "the line, Ctrl-D ends the session."
 
--- A message without what of the host its traceback ends with: nobody's business at the prompt. What runs below the host is
--- the chunk.
+-- A message without what of the host its traceback ends with: nobody's business at the prompt. What runs below the host
+-- is the chunk.
 local function without_host(message)
   message = message:gsub("\n\t%[C%]: in function 'runnel%.host%.terminal%.run'.*", "")
   return (message:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
@@ -91,7 +91,8 @@ local function remember(text)
   history.add(text)
 end
 
--- Runs the commands that a text begins with: the rest of the text, or nil where nothing is left; whether the session ends.
+-- Runs the commands that a text begins with: the rest of the text, or nil where nothing is left; whether the session
+-- ends.
 function Prompt:run_commands(text)
   while text do
     local first, rest = text:match "^([^\n]*)\n?(.*)$"

@@ -22,8 +22,10 @@ local width = require "runnel.internal.prompt.width"
 local LIST = {
   { "ps", "", "the go blocks: what each waits for, where, and for how long" },
   { "chans", "", "the channels: what is in them, puts and takes that wait, puts and takes so far" },
-  { "watch", "[ms]", "both of them, twice a second or every so many ms, until a key is pressed: the newest first; what is alike is one line with a count" },
-  { "trace", "ch", "the values that are put on a channel (alts' are counted only), at most ten a second, until a key is pressed" },
+  { "watch", "[ms]", "both of them, twice a second or every so many ms, until a key is pressed: the newest first; what "
+    .. "is alike is one line with a count" },
+  { "trace", "ch", "the values that are put on a channel (alts' are counted only), at most ten a second, until a key "
+    .. "is pressed" },
   { "bt", "ID", "the traceback of a go block" },
   { "kill", "ID", "cancels a go block" },
   { "time", "expr", "evaluates an expression and says how long it took" },
@@ -36,7 +38,8 @@ local LIST = {
 }
 
 local ALIASES = { q = "quit", exit = "quit", h = "help" }
-local WORDS = { help = "help", exit = "quit", quit = "quit", ["exit()"] = "quit", ["quit()"] = "quit", ["help()"] = "help" }
+local WORDS = { help = "help", exit = "quit", quit = "quit" }
+for word, name in pairs { help = "help", exit = "quit", quit = "quit" } do WORDS[word .. "()"] = name end
 
 local commands = {}
 
@@ -157,8 +160,8 @@ function command.trace(ui, rest)
     if last and now - last < 100 then return end
     last = now
     shown = shown + 1
-    local waits = is_ahead and would_wait(ch:stats())
-    ui.print(("%s <- %s%s"):format(ch:name() or "#" .. before.id, pretty.value(value, ui.style), waits and "  (waits)" or ""))
+    local waits = is_ahead and would_wait(ch:stats()) and "  (waits)" or ""
+    ui.print(("%s <- %s%s"):format(ch:name() or "#" .. before.id, pretty.value(value, ui.style), waits))
   end)
   ui.print "values as they are put, at most ten a second; any key ends this"
   local closed, key
@@ -230,7 +233,7 @@ end
 
 function command.doc(ui, rest)
   local name = rest:gsub("%b()$", "")
-  if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc take, :doc ch:take or :doc string.format" end
+  if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc ch:take or :doc string.format" end
   local found = doc.find(name)
   if #found == 0 then fail("there is nothing by the name of %s", rest) end
   for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end

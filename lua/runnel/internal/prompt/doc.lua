@@ -28,7 +28,8 @@ local reference
 local function referred()
   if reference then return reference end
   reference = {}
-  for line in require("runnel.internal.prompt.reference"):gmatch "[^\n]+" do
+  local text_of_all = require("runnel.internal.prompt.reference"):gsub("\n    ", " ") -- lines that go on
+  for line in text_of_all:gmatch "[^\n]+" do
     local call, text = line:match "^(.-) | (.*)$"
     reference[#reference + 1] = { calls = { call }, names = {}, text = text }
   end

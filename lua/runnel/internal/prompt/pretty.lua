@@ -150,7 +150,8 @@ local function write_table(c, t, depth)
   end
   c.path[t] = nil
   if shown < n + #keys then texts[shown + 1] = note_more(c, n + #keys - shown) end
-  if columns - 2 <= room and not has_lines and shown == n + #keys then return "{ " .. table.concat(texts, ", ") .. " }" end
+  local fits = columns - 2 <= room and not has_lines and shown == n + #keys
+  if fits then return "{ " .. table.concat(texts, ", ") .. " }" end
   return "{\n" .. indent .. "  " .. table.concat(texts, ",\n  " .. indent) .. "\n" .. indent .. "}"
 end
 

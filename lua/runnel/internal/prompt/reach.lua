@@ -1,5 +1,5 @@
----Finds the channels of a program that keeps no list of them: what can be reached from the registry, which has the globals,
----the modules and the scheduler.
+---Finds the channels of a program that keeps no list of them: what can be reached from the registry, which has the
+---globals, the modules and the scheduler.
 
 local rn = require "runnel"
 

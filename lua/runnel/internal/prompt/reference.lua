@@ -3,12 +3,15 @@
 
 return [[
 assert(v, [message]) | returns all its arguments; raises the message if v is false or nil
-collectgarbage([opt], [arg]) | controls the collector; opt: "collect", "stop", "restart", "count" (KB in use), "step", "isrunning", "incremental", "generational"
+collectgarbage([opt], [arg]) | controls the collector; opt: "collect", "stop", "restart", "count" (KB in use),
+    "step", "isrunning", "incremental", "generational"
 dofile([path]) | runs a file, or standard input, and returns what it returns
-error(message, [level]) | raises an error; level: 1 adds the position of the caller (the default), 2 that of its caller, 0 none
+error(message, [level]) | raises an error; level: 1 adds the position of the caller (the default), 2 that of its
+    caller, 0 none
 getmetatable(v) | the metatable of v, or its field __metatable; nil where it has none
 ipairs(t) | for i, v in ipairs(t): the values of t[1], t[2] and so on, up to the first nil
-load(chunk, [name], [mode], [env]) | compiles a string, or the strings that a function returns: a function, or nil and a message
+load(chunk, [name], [mode], [env]) | compiles a string, or the strings that a function returns: a function, or nil
+    and a message
 loadfile([path], [mode], [env]) | compiles a file: a function, or nil and a message
 next(t, [key]) | the key after this one, and its value; nil behind the last
 pairs(t) | for k, v in pairs(t): all keys and values, in any order
@@ -26,10 +29,12 @@ tostring(v) | v as a string
 type(v) | "nil", "number", "string", "boolean", "table", "function", "thread" or "userdata"
 warn(message, ...) | writes a warning
 xpcall(f, handler, ...) | as pcall; an error goes through handler(err), which can add a traceback
-coroutine.close(co) | closes a coroutine that is suspended or dead, and its <close> variables: true, or false and the error
+coroutine.close(co) | closes a coroutine that is suspended or dead, and its <close> variables: true, or false and the
+    error
 coroutine.create(f) | a new coroutine
 coroutine.isyieldable([co]) | whether the coroutine can yield
-coroutine.resume(co, ...) | starts or continues a coroutine: true and what it yields or returns, or false and the error
+coroutine.resume(co, ...) | starts or continues a coroutine: true and what it yields or returns, or false and the
+    error
 coroutine.running() | the running coroutine, and whether it is the main one
 coroutine.status(co) | "running", "suspended", "normal" or "dead"
 coroutine.wrap(f) | a function that resumes a new coroutine each time
@@ -42,7 +47,8 @@ debug.getmetatable(v) | the metatable of v, whatever __metatable says
 debug.getregistry() | the registry
 debug.getupvalue(f, n) | name and value of an upvalue
 debug.getuservalue(u, n) | a user value of a userdata
-debug.sethook([co], hook, mask, [count]) | calls hook on calls ("c"), returns ("r"), lines ("l") or every count instructions
+debug.sethook([co], hook, mask, [count]) | calls hook on calls ("c"), returns ("r"), lines ("l") or every count
+    instructions
 debug.setlocal([co], level, n, v) | sets a local variable; returns its name
 debug.setmetatable(v, meta) | sets the metatable of any value; returns the value
 debug.setupvalue(f, n, v) | sets an upvalue; returns its name
@@ -54,7 +60,8 @@ io.close([file]) | closes a file, by default the default output
 io.flush() | writes out what the default output holds back
 io.input([file]) | the default input, or sets it
 io.lines([path], ...) | for line in io.lines(path): the lines of a file; formats as for file:read
-io.open(path, [mode]) | opens a file: the file, or nil and a message; mode: "r", "w", "a", "r+", "w+", "a+", with "b" for binary
+io.open(path, [mode]) | opens a file: the file, or nil and a message; mode: "r", "w", "a", "r+", "w+", "a+", with "b"
+    for binary
 io.output([file]) | the default output, or sets it
 io.popen(command, [mode]) | starts a command and reads from it ("r") or writes to it ("w")
 io.read(...) | reads from the default input; see file:read
@@ -64,7 +71,8 @@ io.write(...) | writes to the default output
 file:close() | closes the file; of io.popen also the exit status
 file:flush() | writes out what it holds back
 file:lines(...) | an iterator over the lines, or over what the formats say
-file:read(...) | reads; formats: "l" a line (the default), "L" with its end, "n" a number, "a" all, or a number of bytes
+file:read(...) | reads; formats: "l" a line (the default), "L" with its end, "n" a number, "a" all, or a number of
+    bytes
 file:seek([whence], [offset]) | moves in the file: "set", "cur" or "end"; the new position
 file:setvbuf(mode, [size]) | buffering: "no", "full" or "line"
 file:write(...) | writes strings and numbers; returns the file
@@ -120,7 +128,8 @@ string.dump(f, [strip]) | a function as bytecode
 string.find(s, pattern, [init], [plain]) | where the pattern is found first: begin, end, captures; nil where it is not
 string.format(format, ...) | formats: %d %s %q %f %g %x %c and so on, as in C
 string.gmatch(s, pattern, [init]) | an iterator over the captures of all matches
-string.gsub(s, pattern, replacement, [n]) | s with each match replaced by a string, an entry of a table or what a function returns; and how many there were
+string.gsub(s, pattern, replacement, [n]) | s with each match replaced by a string, an entry of a table or what a
+    function returns; and how many there were
 string.len(s) | its length in bytes
 string.lower(s) | s in lower case
 string.match(s, pattern, [init]) | the captures of the first match, or all of it; nil where there is none
@@ -164,7 +173,8 @@ rn.xf.partition_by(f) | a transducer that collects values into lists, a new one 
 rn.xf.comp(...) | a transducer of several: values go through them from left to right
 s:go(f, ...) | (scope) starts a go block of the scope; returns its result channel
 s:cancel([reason]) | (scope) cancels all go blocks of the scope
-m:tap(ch, [close]) | (mult) adds a channel that gets a copy of each value; returns it. close: whether it closes with the source, true by default
+m:tap(ch, [close]) | (mult) adds a channel that gets a copy of each value; returns it. close: whether it closes with
+    the source, true by default
 m:untap(ch) | (mult) removes a channel
 m:untap_all() | (mult) removes all channels
 m:admix(ch) | (mix) adds an input

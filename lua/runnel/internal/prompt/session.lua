@@ -1,5 +1,5 @@
----What a prompt keeps from one chunk to the next: the number of the next chunk, locals, the last values, the chunks that
----ran. Where lines come from, and where results go to, is none of its business.
+---What a prompt keeps from one chunk to the next: the number of the next chunk, locals, the last values, the chunks
+---that ran. Where lines come from, and where results go to, is none of its business.
 
 local lexer = require "runnel.internal.prompt.lexer"
 local locals = require "runnel.internal.prompt.locals"
@@ -29,7 +29,8 @@ local session = {}
 ---@return runnel.internal.prompt.Session
 function session.new(env, kept, lookup)
   lookup = lookup or function(name) return rawget(env or _G, name) end
-  return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept or env or _G, lookup = lookup }, Session)
+  kept = kept or env or _G
+  return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept, lookup = lookup }, Session)
 end
 
 ---The name of the next chunk, as it stands in messages.
@@ -45,8 +46,8 @@ local function complains_of_first(err, text)
   return kind ~= nil and near == text:sub(start, stop)
 end
 
--- Compiles a text as it is, and where it seems to be incomplete with the end of the line, too: a string that should have
--- ended there is wrong, not incomplete.
+-- Compiles a text as it is, and where it seems to be incomplete with the end of the line, too: a string that should
+-- have ended there is wrong, not incomplete.
 local function try(text, name)
   local f, err = load(text, name, "t")
   ---@cast err string
@@ -127,13 +128,13 @@ function Session:is_free(name) return self:get(name) == nil and not self.locals.
 
 -- Cuts a text into chunks, as if it were typed line by line; nil where that is not possible.
 local function pieces(text, name)
-  local list, lines, count, open = {}, {}, nil, false
+  local list, lines, count = {}, {}, nil
   for line in (text .. "\n"):gmatch "(.-)\n" do
     count = count or lexer.counter()
     lines[#lines + 1] = line
-    open = count(line)
     local piece = table.concat(lines, "\n")
-    local err = not open and examine(piece, name) or open and "incomplete" or nil
+    local err
+    if count(line) then err = "incomplete" else err = examine(piece, name) end
     if not err then
       list[#list + 1] = piece
       lines, count = {}, nil
@@ -144,8 +145,8 @@ local function pieces(text, name)
   return #lines == 0 and list or nil
 end
 
----The chunks that a text stands for: one, where it compiles as one; else those that it would be if it were typed line by
----line, where each of them compiles.
+---The chunks that a text stands for: one, where it compiles as one; else those that it would be if it were typed line
+---by line, where each of them compiles.
 ---@param text string
 ---@return string[]? chunks
 ---@return string? err "incomplete" where more lines might make the text right, or what is wrong with it
@@ -159,8 +160,9 @@ function Session:split(text)
 end
 
 ---Collects lines until they are complete. The function that it returns is called with each line, or with several at
----once, and returns what `split` does. `more` says that another line is there already: then a long text is compiled only
----once all that it opens is closed, since to compile it after each line would take a time that grows with its square.
+---once, and returns what `split` does. `more` says that another line is there already: then a long text is compiled
+---only once all that it opens is closed, since to compile it after each line would take a time that grows with its
+---square.
 ---@return fun(line: string, more: boolean?): string[]?, string?
 function Session:reader()
   local lines, size, count = {}, 0, lexer.counter()

@@ -57,7 +57,7 @@ local function fold(entries, key_of)
   for _, key in ipairs(folded) do
     local group = groups[key]
     if #group >= ALIKE then
-      group[1].alike = #group
+      group[1].alike, group[1].same_name = #group, group[1].name == group[#group].name
       list[#list + 1] = group[1]
     else
       table.move(group, 1, #group, #list + 1, list)
@@ -74,7 +74,10 @@ local function first_rows(rows, most, room)
   return lines
 end
 
-local function name_of(entry, name) return entry.alike and ("%s  × %d"):format(kind_of(name), entry.alike) or name end
+local function name_of(entry, name)
+  if not entry.alike then return name end
+  return ("%s  × %d"):format(entry.same_name and name or kind_of(name), entry.alike)
+end
 
 local function waits_of(entry)
   local waits = entry.operation or ""
@@ -99,15 +102,16 @@ function views.go_blocks(most, room)
   end
   for _, entry in ipairs(entries) do
     local waits = waits_of(entry)
+    if entry.alike then waits = kind_of(waits) end
     rows[#rows + 1] = {
-      entry.id, name_of(entry, entry.name), entry.state, duration(entry.waited), entry.alike and kind_of(waits) or waits,
-      entry.where or "",
+      entry.id, name_of(entry, entry.name), entry.state, duration(entry.waited), waits, entry.where or "",
     }
   end
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count
 end
 
----Channels: a line each, below one of headings. With `room` as above; those that are closed and drained are only counted.
+---Channels: a line each, below one of headings. With `room` as above; those that are closed and drained are only
+---counted.
 ---@param channels runnel.Channel<any>[]
 ---@param most integer
 ---@param room? integer
@@ -117,7 +121,8 @@ function views.channels(channels, most, room)
   local list, over = {}, 0
   for _, ch in ipairs(channels) do
     local stats = ch:stats()
-    if room and stats.closed and stats.count == 0 and stats.puts == 0 then over = over + 1 else list[#list + 1] = stats end
+    local is_over = room and stats.closed and stats.count == 0 and stats.puts == 0
+    if is_over then over = over + 1 else list[#list + 1] = stats end
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   if room then
