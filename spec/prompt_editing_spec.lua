@@ -65,8 +65,6 @@ describe("the prompt in a terminal #slow", function()
       term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
       term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}"):enter ""
       term:expect("\n1000\n%[4%]>", 30)
-      term:press "Up"
-      term:expect "%[%d%]> #{"
     end)
 
     it("and says at once what is wrong with it", function()
@@ -237,6 +235,7 @@ describe("the prompt in a terminal #slow", function()
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'
       assert.matches('\27%[32m"text"\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue\27%[39m', term:screen(true))
+      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", (term:screen(true):gsub("\27%[39m\27%[49m", "")))
       open(nil, "NO_COLOR=1")
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'
@@ -301,12 +300,17 @@ describe("the prompt in a terminal #slow", function()
 
     it("with wide and combining characters, and where they do not fit into a row", function()
       open { columns = 30 }
-      term:type "x = '日本語é́日本語日本語日本語"
+      local text = "日本語e\u{301}\u{302}日本語日本語日本語"
+      term:type("x = '" .. text)
+      term:expect "> x = '日本語e◌\u{301}◌\u{302}日本語日本\n語日本語$"
       term:press("Left", "Left"):type "ab"
+      term:expect "\n語日ab本語$"
       term:press "End"
       term:enter "'"
-      term:enter "utf8.len(x)"
-      term:expect "\n18\n%[3%]>$"
+      term:enter "utf8.len(x), #x"
+      term:expect(("\n17 +%d\n%%[3%%]>$"):format(#text + 2))
+      term:enter "utf8.codepoint('\u{F0301}')"
+      term:expect(("\n%d\n%%[4%%]>$"):format(0xF0301))
     end)
   end)
 

@@ -4,10 +4,12 @@
    search or of a key that sends several bytes, too. What they print calls hide; redraw shows the line again. */
 #include "host/editor.h"
 
+#include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <lauxlib.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -31,7 +34,7 @@ enum { LONGEST_PASTE = 4096, ECHOED_ROWS = 2 };
 
 /* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being resized
    by hand wraps the line anew many times a second. */
-static const int64_t SETTLE_NS = 40 * CLOCK_MS;
+static const int64_t SETTLE_NS = 100 * CLOCK_MS;
 
 /* What a terminal writes around a paste, and what asks it to. */
 #define PASTE_BEGINS L"\033[200~"
@@ -67,6 +70,59 @@ static struct {
 static volatile sig_atomic_t resized, continued;
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
+
+/* ---- characters that combine with the one before ---- */
+
+/* libedit takes each character to have a column of its own. So one that combines with the character before it, which would
+   shift all that follows, is a private one for libedit (utf8.h), and is drawn on a dotted circle. */
+
+#if defined(__GLIBC__)
+static ssize_t draw(void *cookie, const char *bytes, size_t size) {
+  static char held[4]; /* the beginning of a character */
+  static size_t count;
+  (void)cookie;
+  char out[8 * 64];
+  size_t n = 0;
+  for (size_t i = 0; i <= size; i++) {
+    if (i == size || n + 16 > sizeof out) {
+      for (size_t done = 0; done < n;) {
+        ssize_t wrote = write(STDOUT_FILENO, out + done, n - done);
+        if (wrote < 0 && errno == EAGAIN) (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
+        else if (wrote < 0 && errno != EINTR) return 0;
+        else if (wrote > 0) done += (size_t)wrote;
+      }
+      n = 0;
+      if (i == size) break;
+    }
+    unsigned char byte = (unsigned char)bytes[i];
+    if (count == 0 && byte != 0xF3) {
+      out[n++] = bytes[i];
+      continue;
+    }
+    held[count++] = bytes[i];
+    if (count < sizeof held && (count == 1 || (byte & 0xC0) == 0x80)) continue;
+    char drawn[8];
+    size_t length = utf8_drawn(held, count, drawn);
+    memcpy(out + n, length > 0 ? drawn : held, length > 0 ? length : count);
+    n += length > 0 ? length : count;
+    count = 0;
+  }
+  return (ssize_t)size;
+}
+
+static FILE *open_screen(void) {
+  cookie_io_functions_t functions = {.write = draw};
+  return fopencookie(NULL, "w", functions);
+}
+
+/* The stream has no descriptor by which libedit could ask for the size of the screen. */
+static EditLine *open_editor(const char *program) {
+  return el_init_fd(program, stdin, ed.screen, ed.screen, STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO);
+}
+#else
+static FILE *open_screen(void) { return fdopen(dup(STDOUT_FILENO), "w"); }
+static EditLine *open_editor(const char *program) { return el_init(program, stdin, ed.screen, ed.screen); }
+#endif
 
 /* ---- drawing ---- */
 
@@ -175,11 +231,22 @@ static int next_byte(void *ud) {
   return wait_read_byte();
 }
 
+/* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is the terminal's no longer,
+   could not be taken away again. */
+static void wait_to_settle(void) {
+  static const struct timespec pause = {.tv_nsec = 5 * CLOCK_MS};
+  while (ed.settling || resized) {
+    (void)nanosleep(&pause, NULL);
+    wait_run_first();
+    (void)wait_input(ed.L, 0, redraw, NULL);
+  }
+}
+
 static int read_key(EditLine *el, wchar_t *key) {
   (void)el;
   int32_t c = utf8_read(&ed.reader, next_byte, NULL);
   if (c == UTF8_END) return ed.interrupted ? -1 : 0;
-  settle();
+  wait_to_settle();
   show();
   *key = (wchar_t)c;
   return 1;
@@ -423,11 +490,11 @@ bool editor_open(lua_State *L, const char *program, int complete_function, bool 
   if (!term || !*term || strcmp(term, "dumb") == 0) return false;
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
   if (tcgetattr(STDIN_FILENO, &ed.before) != 0) return false;
-  ed.screen = fdopen(dup(STDOUT_FILENO), "w");
+  ed.screen = open_screen();
   if (!ed.screen) return false;
   ed.L = L;
   ed.colours = colours;
-  ed.el = el_init(program, stdin, ed.screen, ed.screen);
+  ed.el = open_editor(program);
   ed.history = history_winit();
   if (!ed.el || !ed.history) return false;
   HistEventW event;
@@ -478,7 +545,10 @@ void editor_remember(const char *line) {
 
 LineEnd editor_read(lua_State *L, const char *prompt) {
   (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
-  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR, ed.colours ? L"\1\033[1;32m\1%ls\1\033[0m\1" : L"%ls", ed.prompt);
+  /* libedit shows what is between two \1 together with the character behind it. */
+  size_t length = wcslen(ed.prompt);
+  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR, ed.colours ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls",
+                 (int)length - 1, ed.prompt, ed.prompt + length - 1);
   ed.L = L;
   free(ed.block);
   ed.block = NULL;

@@ -111,6 +111,13 @@ static int term_run(lua_State *L) {
   return lua_gettop(L);
 }
 
+/* describe(f): from here on f(err) is the text of an error that is a table */
+static int term_describe(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_setfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
+  return 0;
+}
+
 /* append(path, text) -> whether it was written, to a file that nobody else may read where it is new */
 static int term_append(lua_State *L) {
   size_t size;
@@ -180,7 +187,8 @@ int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"colours", term_colours}, {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
       {"more", term_more}, {"run", term_run},   {"size", term_size},
-      {"paint", term_paint}, {"append", term_append}, {"files", term_files}, {NULL, NULL},
+      {"paint", term_paint}, {"append", term_append}, {"files", term_files}, {"describe", term_describe},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -145,6 +145,7 @@ return function(program)
   local ui = interface(own)
   local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "" }, Prompt)
   local edits = terminal.edit(program, function(line) return complete(ui, line, self.held) end)
+  terminal.describe(function(err) return pretty.value(err, ui.style) end)
   if edits then print ":help lists the commands; Ctrl-D ends the session." end
   for _, text in ipairs(history.load()) do terminal.remember(text) end
   repeat until self:turn()
