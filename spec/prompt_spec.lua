@@ -65,7 +65,7 @@ describe("the prompt #slow", function()
       term:enter "error()"
       term:expect "%(error object is a nil value%)"
       term:enter "error {}"
-      term:expect "%(error object is a table value%).*>$"
+      term:expect "\n{}\nstack.*>$"
     end)
 
     it("until Ctrl-D", function()
@@ -100,8 +100,8 @@ describe("the prompt #slow", function()
       open()
       local lines = {}
       for i = 1, 20000 do lines[i] = ("  %q,"):format("line number " .. i .. " of a paste that is rather long") end
-      term:paste_unmarked("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
-      term:expect("\n *>> }\n%[%d+%]>$", 60)
+      term:paste("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
+      term:expect("… 20000 more lines\n%[2%]>$", 60)
       term:enter "#t, #table.concat(t)"
       term:expect "\n20000 +%d+\n%[%d+%]>$"
     end)

@@ -1,6 +1,7 @@
 /* host: parts of the executable that specs reach only in passing: UTF-8, the command line, what is printed while a line
    is edited. In assertions. */
 #include <fcntl.h>
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -51,6 +52,19 @@ static void utf8_is_read_and_written(void) {
   READ_AS("\xC2\x80\xDF\xBF", 0x80, 0x7FF);
   READ_AS("\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF", 0x800, 0xD7FF, 0xE000, 0xFFFF);
   READ_AS("\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 0x10000, 0x10FFFF);
+}
+
+static void what_combines_has_a_column_of_its_own(void) {
+  CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
+  READ_AS("e\xCC\x81", 'e', 0xF0301);
+  READ_AS("\xE0\xB8\xB5", 0xF0E35);                     /* Thai */
+  READ_AS("\xF3\xB0\x8C\x81", 0xDCF3, 0xDCB0, 0xDC8C, 0xDC81); /* U+F0301 itself: nothing is taken for another */
+  READ_AS("\xF3\xB0\x80\x81", 0xF0001);
+  char drawn[8];
+  CHECK(utf8_drawn("\xF3\xB0\x8C\x81", 4, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
+  CHECK(utf8_drawn("\xF3\xB0\xB8\xB5", 4, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
+  CHECK(utf8_drawn("\xF3\xB0\x80\x81", 4, drawn) == 0);
+  CHECK(utf8_drawn("\xF3\xB0", 2, drawn) == 0);
 }
 
 static void what_is_no_utf8_is_kept_byte_by_byte(void) {
@@ -306,6 +320,7 @@ static void a_terminal_that_cannot_be_written_to_is_an_error(void) {
 int main(void) {
   utf8_is_read_and_written();
   what_is_no_utf8_is_kept_byte_by_byte();
+  what_combines_has_a_column_of_its_own();
   a_reader_goes_on_after_an_end();
   characters_that_are_no_bytes_are_written();
 

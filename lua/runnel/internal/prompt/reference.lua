@@ -65,6 +65,9 @@ io.open(path, [mode]) | opens a file: the file, or nil and a message; mode: "r",
 io.output([file]) | the default output, or sets it
 io.popen(command, [mode]) | starts a command and reads from it ("r") or writes to it ("w")
 io.read(...) | reads from the default input; see file:read
+io.stderr | the standard error, a file
+io.stdin | the standard input, a file
+io.stdout | the standard output, a file
 io.tmpfile() | a temporary file
 io.type(v) | "file", "closed file", or nil where v is no file
 io.write(...) | writes to the default output
