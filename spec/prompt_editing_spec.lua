@@ -24,7 +24,8 @@ describe("the prompt in a terminal #slow", function()
 
   local function open(opts, environment)
     if term then term:close() end
-    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, environment or "", runnel), opts)
+    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, environment or "", runnel),
+      opts)
     term:expect "%[1%]>$"
     return term
   end
@@ -97,7 +98,8 @@ describe("the prompt in a terminal #slow", function()
             local printed = screen:gsub("\t", " "):gsub(" +", " ")
             assert.not_matches("stack traceback", printed:match "[^\n]*\n*$")
             for _, line in ipairs(snippet.expected) do
-              assert.is_truthy(printed:find(line:gsub(" +", " "), 1, true), snippet.name .. ": " .. line .. "\n" .. screen)
+              local found = printed:find((line:gsub(" +", " ")), 1, true)
+              assert.is_truthy(found, snippet.name .. ": " .. line .. "\n" .. screen)
             end
             term:press "C-l"
             term:expect "^%[%d+%]>$"
@@ -235,7 +237,8 @@ describe("the prompt in a terminal #slow", function()
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'
       assert.matches('\27%[32m"text"\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue\27%[39m', term:screen(true))
-      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", (term:screen(true):gsub("\27%[39m\27%[49m", "")))
+      local plain = term:screen(true):gsub("\27%[39m\27%[49m", "")
+      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", plain)
       open(nil, "NO_COLOR=1")
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'
