@@ -4,12 +4,10 @@
    search or of a key that sends several bytes, too. What they print calls hide; redraw shows the line again. */
 #include "host/editor.h"
 
-#include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <lauxlib.h>
 #include <locale.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +22,7 @@
 #include "base/clock.h"
 #include "host/interrupt.h"
 #include "host/output.h"
+#include "host/screen.h"
 #include "host/utf8.h"
 #include "host/wait.h"
 
@@ -32,8 +31,8 @@ enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
 enum { LONGEST_PASTE = 4096, ECHOED_ROWS = 2 };
 
-/* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being resized
-   by hand wraps the line anew many times a second. */
+/* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being
+   resized by hand wraps the line anew many times a second. */
 static const int64_t SETTLE_NS = 100 * CLOCK_MS;
 
 /* What a terminal writes around a paste, and what asks it to. */
@@ -50,79 +49,26 @@ static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
 
 /* There is one terminal; a signal and libedit's callbacks must find it. */
 static struct {
-  EditLine *el;                   /* libedit's editor, or NULL */
-  HistoryW *history;              /* what was entered before */
-  FILE *screen;                   /* where it draws: no stream that would hide the line */
-  lua_State *L;                   /* the main thread */
-  wchar_t prompt[LONGEST_PROMPT];             /* what stands before the line */
+  EditLine *el;                              /* libedit's editor, or NULL */
+  HistoryW *history;                         /* what was entered before */
+  FILE *screen;                              /* where it draws: no stream that would hide the line */
+  lua_State *L;                              /* the main thread */
+  wchar_t prompt[LONGEST_PROMPT];            /* what stands before the line */
   wchar_t coloured[LONGEST_PROMPT + COLOUR]; /* the same in colour */
-  bool colours;                   /* the terminal shows them, and they are wanted */
-  bool shown;                     /* the line is on the screen */
-  int64_t hidden_at;              /* since when it is not */
-  bool interrupted;               /* Ctrl-C ended the line */
-  bool settling;                  /* the size of the screen has changed, and the line was not drawn since */
-  int64_t resized_at;             /* when it did */
-  char *block;                    /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
-  struct termios before;          /* how the terminal was */
-  Utf8Reader reader;              /* makes characters of bytes */
+  bool colours;                              /* the terminal shows them, and they are wanted */
+  bool shown;                                /* the line is on the screen */
+  int64_t hidden_at;                         /* since when it is not */
+  bool interrupted;                          /* Ctrl-C ended the line */
+  bool settling;                             /* the size of the screen has changed, and the line was not drawn since */
+  int64_t resized_at;                        /* when it did */
+  char *block;           /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
+  struct termios before; /* how the terminal was */
+  Utf8Reader reader;     /* makes characters of bytes */
 } ed;
 
 static volatile sig_atomic_t resized, continued;
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
-
-/* ---- characters that combine with the one before ---- */
-
-/* libedit takes each character to have a column of its own. So one that combines with the character before it, which would
-   shift all that follows, is a private one for libedit (utf8.h), and is drawn on a dotted circle. */
-
-#if defined(__GLIBC__)
-static ssize_t draw(void *cookie, const char *bytes, size_t size) {
-  static char held[4]; /* the beginning of a character */
-  static size_t count;
-  (void)cookie;
-  char out[8 * 64];
-  size_t n = 0;
-  for (size_t i = 0; i <= size; i++) {
-    if (i == size || n + 16 > sizeof out) {
-      for (size_t done = 0; done < n;) {
-        ssize_t wrote = write(STDOUT_FILENO, out + done, n - done);
-        if (wrote < 0 && errno == EAGAIN) (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
-        else if (wrote < 0 && errno != EINTR) return 0;
-        else if (wrote > 0) done += (size_t)wrote;
-      }
-      n = 0;
-      if (i == size) break;
-    }
-    unsigned char byte = (unsigned char)bytes[i];
-    if (count == 0 && byte != 0xF3) {
-      out[n++] = bytes[i];
-      continue;
-    }
-    held[count++] = bytes[i];
-    if (count < sizeof held && (count == 1 || (byte & 0xC0) == 0x80)) continue;
-    char drawn[8];
-    size_t length = utf8_drawn(held, count, drawn);
-    memcpy(out + n, length > 0 ? drawn : held, length > 0 ? length : count);
-    n += length > 0 ? length : count;
-    count = 0;
-  }
-  return (ssize_t)size;
-}
-
-static FILE *open_screen(void) {
-  cookie_io_functions_t functions = {.write = draw};
-  return fopencookie(NULL, "w", functions);
-}
-
-/* The stream has no descriptor by which libedit could ask for the size of the screen. */
-static EditLine *open_editor(const char *program) {
-  return el_init_fd(program, stdin, ed.screen, ed.screen, STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO);
-}
-#else
-static FILE *open_screen(void) { return fdopen(dup(STDOUT_FILENO), "w"); }
-static EditLine *open_editor(const char *program) { return el_init(program, stdin, ed.screen, ed.screen); }
-#endif
 
 /* ---- drawing ---- */
 
@@ -131,9 +77,9 @@ static void advance(wchar_t c, int columns, int *row, int *column) {
   int width = 1;
   if (c == L'\t') width = 8 - *column % 8;
   else if (c == L'\n') width = columns - *column;
-  else if (c < 32 || c == 127) width = 2; /* ^A */
+  else if (c < 32 || c == 127) width = 2;                        /* ^A */
   else if ((width = wcwidth(c)) < 0) width = c > 0xFFFF ? 9 : 8; /* \U+12345 */
-  if (width <= columns && *column + width > columns) { /* a wide one does not fit */
+  if (width <= columns && *column + width > columns) {           /* a wide one does not fit */
     ++*row;
     *column = 0;
   }
@@ -231,8 +177,8 @@ static int next_byte(void *ud) {
   return wait_read_byte();
 }
 
-/* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is the terminal's no longer,
-   could not be taken away again. */
+/* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is no longer the
+   terminal's, could not be taken away again. */
 static void wait_to_settle(void) {
   static const struct timespec pause = {.tv_nsec = 5 * CLOCK_MS};
   while (ed.settling || resized) {
@@ -271,8 +217,8 @@ static int rows_of(const char *text) {
   return row + 1;
 }
 
-/* Moves the cursor, as the arrow keys do in a line of several rows: to the same column of the line above (-1) or below (1).
-   False where there is none. */
+/* Moves the cursor, as the arrow keys do in a chunk of several lines: to the same column of the line above (-1) or
+   below (1). False where there is none. */
 static bool move_line(EditLine *el, int direction) {
   const LineInfoW *line = el_wline(el);
   const wchar_t *begin = line->cursor, *to;
@@ -359,8 +305,8 @@ static void echo_block(const char *text) {
   if (lines > ECHOED_ROWS) insert(row);
 }
 
-/* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too large
-   to be edited is entered in any case, and only its beginning is shown. */
+/* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too
+   large to be edited is entered in any case, and only its beginning is shown. */
 static unsigned char paste(EditLine *el, int c) {
   (void)c;
   char *text = read_paste();
@@ -490,11 +436,11 @@ bool editor_open(lua_State *L, const char *program, int complete_function, bool 
   if (!term || !*term || strcmp(term, "dumb") == 0) return false;
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
   if (tcgetattr(STDIN_FILENO, &ed.before) != 0) return false;
-  ed.screen = open_screen();
+  ed.screen = screen_open();
   if (!ed.screen) return false;
   ed.L = L;
   ed.colours = colours;
-  ed.el = open_editor(program);
+  ed.el = el_init_fd(program, stdin, ed.screen, ed.screen, STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO);
   ed.history = history_winit();
   if (!ed.el || !ed.history) return false;
   HistEventW event;
@@ -554,7 +500,7 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   ed.block = NULL;
   ed.interrupted = false;
   ed.shown = true;
- /* libedit draws it itself */
+  /* libedit draws it itself */
   output_fresh_line();
   (void)fputs(ASK_FOR_PASTES, ed.screen);
   output_before(hide);

@@ -10,9 +10,9 @@
 
 #ifdef RUNNEL_EDITOR
 
-/* Prepares for editing; false where that is impossible: no libedit, or no terminal that could do it. With the function at
-   index `complete`, the Tab key completes: (the line up to the cursor) -> what to insert, list of what is possible. With
-   `colours` the prompt is in colour. */
+/* Prepares for editing; false where that is impossible: no libedit, or no terminal that could do it. With the function
+   at index `complete`, the Tab key completes: (the line up to the cursor) -> what to insert, list of what is possible.
+   With `colours` the prompt is in colour. */
 bool editor_open(lua_State *L, const char *program, int complete, bool colours);
 
 /* Gives the terminal back as it was. */

@@ -132,10 +132,17 @@ bool script_options(lua_State *L, const Options *o, char **argv) {
     const char *argument;
     int status = LUA_OK;
     switch (options_next(argv, &i, &argument)) {
-    case 'e': status = run_text(L, o, argument, "=(command line)"); break;
-    case 'l': status = require_option(L, argument); break;
-    case 'W': lua_warning(L, "@on", 0); break;
-    default: break;
+    case 'e':
+      status = run_text(L, o, argument, "=(command line)");
+      break;
+    case 'l':
+      status = require_option(L, argument);
+      break;
+    case 'W':
+      lua_warning(L, "@on", 0);
+      break;
+    default:
+      break;
     }
     if (!succeeded(L, o, status)) return false;
   }

@@ -129,21 +129,30 @@ static int term_append(lua_State *L) {
   return 1;
 }
 
-/* files(directory) -> list of the names in it, those of directories with / at the end */
-static int term_files(lua_State *L) {
-  DIR *dir = opendir(luaL_checkstring(L, 1));
-  lua_newtable(L);
-  if (!dir) return 1;
+/* Protected: (directory) -> list of the names in it. */
+static int list_files(lua_State *L) {
+  DIR *dir = (DIR *)lua_touserdata(L, 1);
   const struct dirent *entry;
-  for (lua_Integer n = 1; (entry = readdir(dir)) != NULL;) {
+  lua_newtable(L);
+  for (lua_Integer n = 1; (entry = readdir(dir)) != NULL;) { // cppcheck-suppress readdirCalled
     struct stat status;
     if (entry->d_name[0] == '.') continue;
     bool is_dir = fstatat(dirfd(dir), entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
     lua_pushfstring(L, is_dir ? "%s/" : "%s", entry->d_name);
     lua_rawseti(L, -2, n++);
   }
-  (void)closedir(dir);
   return 1;
+}
+
+/* files(directory) -> list of the names in it, those of directories with / at the end; nil where it cannot be read */
+static int term_files(lua_State *L) {
+  DIR *dir = opendir(luaL_checkstring(L, 1));
+  if (!dir) return 0;
+  lua_pushcfunction(L, list_files);
+  lua_pushlightuserdata(L, dir);
+  int status = lua_pcall(L, 1, 1, 0);
+  (void)closedir(dir);
+  return status == LUA_OK ? 1 : lua_error(L);
 }
 
 /* How many rows have been painted; output that comes next takes them off the screen. */
@@ -185,9 +194,18 @@ static int term_size(lua_State *L) {
 
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"colours", term_colours}, {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
-      {"more", term_more}, {"run", term_run},   {"size", term_size},
-      {"paint", term_paint}, {"append", term_append}, {"files", term_files}, {"describe", term_describe},
+      {"colours", term_colours},
+      {"edit", term_edit},
+      {"read", term_read},
+      {"remember", term_remember},
+      {"key", term_key},
+      {"more", term_more},
+      {"run", term_run},
+      {"size", term_size},
+      {"paint", term_paint},
+      {"append", term_append},
+      {"files", term_files},
+      {"describe", term_describe},
       {NULL, NULL},
   };
   luaL_newlib(L, functions);

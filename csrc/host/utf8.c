@@ -6,7 +6,9 @@
 #include <string.h>
 
 /* Bytes in the character that begins with this one; 1 for what cannot begin one. */
-static int length_of(int lead) { return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1; }
+static int length_of(int lead) {
+  return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1;
+}
 
 /* The character that `n` bytes are, or -1: they may be an overlong form, a surrogate, or too large. */
 static int32_t decode(const unsigned char *bytes, int n) {
@@ -20,9 +22,7 @@ static int32_t decode(const unsigned char *bytes, int n) {
 /* Where the private characters are that stand for combining ones. */
 enum { PRIVATE = 0xF0000, FIRST_COMBINING = 0x300, LAST_COMBINING = 0xFFFF };
 
-static bool combines(int32_t c) {
-  return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0;
-}
+static bool combines(int32_t c) { return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0; }
 
 static int32_t stray(unsigned char byte) { return byte < 0x80 ? byte : 0xDC00 + byte; }
 

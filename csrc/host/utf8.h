@@ -1,6 +1,6 @@
-/* utf8.h: UTF-8 and wide characters, without loss: a byte that is no UTF-8 becomes the character U+DC80 + (byte - 0x80), of
-   which the byte is made again. A character that combines with the one before it becomes a private one, which has a column
-   of its own. */
+/* utf8.h: UTF-8 and wide characters, without loss: a byte that is no UTF-8 becomes the character U+DC80 + (byte -
+   0x80), of which the byte is made again. A character that combines with the one before it becomes a private one, which has a
+   column of its own. */
 #ifndef RUNNEL_HOST_UTF8_H
 #define RUNNEL_HOST_UTF8_H
 
