@@ -1,6 +1,6 @@
--- A program with a prompt: while its go blocks work, you look into it and change it. Needs luv.
+-- A program with a prompt, at which you can inspect and change it while its go blocks run. Needs luv.
 --
---     lua5.4 examples/prompt_server.lua PATH          the prompt is on a unix socket, for this user only
+--     lua5.4 examples/prompt_server.lua PATH          the prompt is on a Unix socket, for this user only
 --
 --     socat READLINE UNIX-CONNECT:PATH
 --     [1]> state.interval
@@ -10,7 +10,7 @@
 --     "tick 17"
 --     [4]> :ps
 --
--- The program itself only counts. Ctrl-C ends it.
+-- The program only counts. Ctrl-C ends it.
 
 local rn = require "runnel"
 local prompt = require "runnel.prompt"

@@ -148,7 +148,7 @@ describe("runnel.prompt", function()
 
   it("has the commands of the other prompt", function()
     local say = connect(path).say
-    assert.matches("\n:ps +the go blocks", say ":help")
+    assert.matches("\n:ps +list the go blocks", say ":help")
     assert.matches("\n:quit", say "help")
     assert.equal("", say "jobs = rn.chan(2):name 'jobs' jobs:put(1)")
     assert.matches("id  name .*\n *%d+  jobs +1/2 +fixed +0 +0 +1 +0\n", say ":chans")

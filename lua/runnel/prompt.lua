@@ -8,7 +8,7 @@
 ---are the same commands as at the prompt of `runnel`: `:help` lists them.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 local commands = require "runnel.internal.prompt.commands"
 local pretty = require "runnel.internal.prompt.pretty"
 local reach = require "runnel.internal.prompt.reach"

@@ -20,21 +20,21 @@ local width = require "runnel.internal.prompt.width"
 ---@field trace fun(ch: any, f: function|nil) from here on f(v, waits) hears of values put on the channel; nil: no more
 
 local LIST = {
-  { "ps", "", "the go blocks: what each waits for, where, and for how long" },
-  { "chans", "", "the channels: what is in them, puts and takes that wait, puts and takes so far" },
-  { "watch", "[ms]", "both of them, twice a second or every so many ms, until a key is pressed: the newest first; what "
-    .. "is alike is one line with a count" },
-  { "trace", "ch", "the values that are put on a channel (alts' are counted only), at most ten a second, until a key "
+  { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
+  { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
+  { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with one "
+    .. "line and a count for those that are alike" },
+  { "trace", "ch", "show the values that are put on a channel (alts' are only counted), at most ten a second, until a key "
     .. "is pressed" },
-  { "bt", "ID", "the traceback of a go block" },
-  { "kill", "ID", "cancels a go block" },
-  { "time", "expr", "evaluates an expression and says how long it took" },
-  { "load", "file", "runs a file" },
-  { "save", "file", "writes the chunks of this session to a file, as a script" },
-  { "doc", "name", "what there is to say of a function or method, Lua's own included" },
-  { "set", "[name value]", "how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
-  { "help", "", "this list" },
-  { "quit", "", "ends the session; so do :q, quit, exit and Ctrl-D" },
+  { "bt", "ID", "show the traceback of a go block" },
+  { "kill", "ID", "cancel a go block" },
+  { "time", "expr", "evaluate an expression and print how long it took" },
+  { "load", "file", "run a file" },
+  { "save", "file", "write the chunks of this session to a file, as a script" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included" },
+  { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
+  { "help", "", "list the commands" },
+  { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },
 }
 
 local ALIASES = { q = "quit", exit = "quit", h = "help" }

@@ -68,7 +68,7 @@ end
 ---@param query string
 ---@return runnel.internal.prompt.Entry[]
 function doc.find(query)
-  local prefix, name = query:match "^([%a_][%w_.]*)[.:]([%a_][%w_]*)$"
+  local prefix, name = query:gsub("^rn%.xf%.", "xf."):match "^([%a_][%w_.]*)[.:]([%a_][%w_]*)$"
   if not prefix then name = query:match "^[%a_][%w_]*$" end
   if not name then return {} end
   local found = about(documented(), prefix, name)
@@ -81,7 +81,6 @@ function doc.find(query)
     if not calls[entry.calls[1]:match "^[^(]*"] then found[#found + 1] = entry end
   end
   if #found > 0 or not prefix then return found end
-  if prefix == "xf" then return doc.find("rn.xf." .. name) end
   return about(documented(), nil, name) -- a method of what another name stands for
 end
 
@@ -89,6 +88,7 @@ end
 ---@param path string as in "rn.alts" or "jobs:put"
 ---@return string[]
 function doc.calls(path)
+  path = path:gsub("^rn%.xf%.", "xf.")
   local separator, name = path:match "([.:]?)([%a_][%w_]*)$"
   local list, seen = {}, {}
   local function add(entries)
@@ -125,16 +125,6 @@ function doc.names()
     end
   end
   table.sort(list)
-  return list
-end
-
----The commands of the prompt: what to type, and what it does.
----@return runnel.internal.prompt.Entry[]
-function doc.commands()
-  local list = {}
-  for _, entry in ipairs(documented()) do
-    if entry.calls[1]:find "^:" then list[#list + 1] = entry end
-  end
   return list
 end
 

@@ -156,24 +156,24 @@ utf8.codepoint(s, [i], [j]) | the code points of the characters from byte i to j
 utf8.codes(s) | for at, code in utf8.codes(s): where each character begins, and its code point
 utf8.len(s, [i], [j]) | how many characters; nil and a position where it is no UTF-8
 utf8.offset(s, n, [i]) | where the n-th character begins
-rn.xf.map(f) | a transducer that replaces each value by f(v)
-rn.xf.map_indexed(f) | a transducer that replaces each value by f(i, v), i being its number, from 1
-rn.xf.filter(p) | a transducer that passes the values for which p(v) is true
-rn.xf.remove(p) | a transducer that passes the values for which p(v) is false or nil
-rn.xf.keep(f) | a transducer that replaces each value by f(v), and leaves it out where that is nil
-rn.xf.mapcat(f) | a transducer that replaces each value by the elements of the list or iterator f(v)
-rn.xf.cat | a transducer that replaces each value, a list or an iterator, by its elements
-rn.xf.take(n) | a transducer that ends after n values
-rn.xf.take_while(p) | a transducer that ends before the first value for which p(v) is false or nil
-rn.xf.take_nth(n) | a transducer that passes the first value, and every n-th after it
-rn.xf.drop(n) | a transducer that leaves out the first n values
-rn.xf.drop_while(p) | a transducer that leaves out values until p(v) is false or nil
-rn.xf.dedupe() | a transducer that leaves out a value that equals the one before
-rn.xf.distinct() | a transducer that leaves out values that have come before
-rn.xf.interpose(v) | a transducer that puts v between values
-rn.xf.partition_all(n) | a transducer that collects values into lists of n; the last one may be shorter
-rn.xf.partition_by(f) | a transducer that collects values into lists, a new one whenever f(v) changes
-rn.xf.comp(...) | a transducer of several: values go through them from left to right
+xf.map(f) | a transducer that replaces each value by f(v)
+xf.map_indexed(f) | a transducer that replaces each value by f(i, v), i being its number, from 1
+xf.filter(p) | a transducer that passes the values for which p(v) is true
+xf.remove(p) | a transducer that passes the values for which p(v) is false or nil
+xf.keep(f) | a transducer that replaces each value by f(v), and leaves it out where that is nil
+xf.mapcat(f) | a transducer that replaces each value by the elements of the list or iterator f(v)
+xf.cat | a transducer that replaces each value, a list or an iterator, by its elements
+xf.take(n) | a transducer that ends after n values
+xf.take_while(p) | a transducer that ends before the first value for which p(v) is false or nil
+xf.take_nth(n) | a transducer that passes the first value, and every n-th after it
+xf.drop(n) | a transducer that leaves out the first n values
+xf.drop_while(p) | a transducer that leaves out values until p(v) is false or nil
+xf.dedupe() | a transducer that leaves out a value that equals the one before
+xf.distinct() | a transducer that leaves out values that have come before
+xf.interpose(v) | a transducer that puts v between values
+xf.partition_all(n) | a transducer that collects values into lists of n; the last one may be shorter
+xf.partition_by(f) | a transducer that collects values into lists, a new one whenever f(v) changes
+xf.comp(...) | a transducer of several: values go through them from left to right
 s:go(f, ...) | (scope) starts a go block of the scope; returns its result channel
 s:cancel([reason]) | (scope) cancels all go blocks of the scope
 m:tap(ch, [close]) | (mult) adds a channel that gets a copy of each value; returns it. close: whether it closes with
