@@ -57,7 +57,7 @@ static void utf8_is_read_and_written(void) {
 static void what_combines_has_a_column_of_its_own(void) {
   CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
   READ_AS("e\xCC\x81", 'e', 0xF0301);
-  READ_AS("\xE0\xB8\xB5", 0xF0E35);                     /* Thai */
+  READ_AS("\xE0\xB8\xB5", 0xF0E35);                            /* Thai */
   READ_AS("\xF3\xB0\x8C\x81", 0xDCF3, 0xDCB0, 0xDC8C, 0xDC81); /* U+F0301 itself: nothing is taken for another */
   READ_AS("\xF3\xB0\x80\x81", 0xF0001);
   char drawn[8];

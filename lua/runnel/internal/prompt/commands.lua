@@ -22,10 +22,10 @@ local width = require "runnel.internal.prompt.width"
 local LIST = {
   { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
   { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
-  { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with one "
-    .. "line and a count for those that are alike" },
-  { "trace", "ch", "show the values that are put on a channel (alts' are only counted), at most ten a second, until a key "
-    .. "is pressed" },
+  { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
+    .. "one line and a count for those that are alike" },
+  { "trace", "ch", "show the values that are put on a channel (alts' are only counted), at most ten a second, until a "
+    .. "key is pressed" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },

@@ -133,7 +133,9 @@ end
 ---@param columns integer
 ---@return string
 function doc.text(entry, columns)
-  return width.wrap(table.concat(entry.calls, "  "), columns, "") .. "\n" .. width.wrap(entry.text, columns, "    ")
+  local calls = table.concat(entry.calls, "  ")
+  if width.of(calls) > columns then calls = table.concat(entry.calls, "\n") end
+  return calls .. "\n" .. width.wrap(entry.text, columns, "    ")
 end
 
 return doc
