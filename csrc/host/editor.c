@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "host/interrupt.h"
 #include "host/output.h"
+#include "host/paste.h"
 #include "host/screen.h"
 #include "host/utf8.h"
 #include "host/wait.h"
@@ -29,17 +30,11 @@
 enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
 
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
-enum { LONGEST_PASTE = 4096, ECHOED_ROWS = 2 };
+enum { LONGEST_PASTE = 4096 };
 
 /* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being
    resized by hand wraps the line anew many times a second. */
 static const int64_t SETTLE_NS = 100 * CLOCK_MS;
-
-/* What a terminal writes around a paste, and what asks it to. */
-#define PASTE_BEGINS L"\033[200~"
-#define PASTE_ENDS "\033[201~"
-#define ASK_FOR_PASTES "\033[?2004h"
-#define NO_MORE_PASTES "\033[?2004l"
 
 /* A line that is hidden by output is drawn again after this time even while more comes. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
@@ -259,57 +254,20 @@ static unsigned char down(EditLine *el, int c) {
 
 /* ---- pasting ---- */
 
-/* Reads a paste: to be freed, its lines end with \n only. NULL where it was interrupted, or memory runs out. */
-static char *read_paste(void) {
-  size_t size = 0, room = 256, end = strlen(PASTE_ENDS);
-  char *text = (char *)malloc(room);
-  while (text) {
-    int byte = next_byte(NULL);
-    if (byte < 0) break;
-    if (size + 1 == room) {
-      char *larger = (char *)realloc(text, room *= 2);
-      if (!larger) break;
-      text = larger;
-    }
-    text[size++] = (char)byte;
-    if (byte != '~' || size < end || memcmp(text + size - end, PASTE_ENDS, end) != 0) continue;
-    size_t n = 0;
-    for (size_t i = 0; i < size - end; i++) {
-      bool is_second = text[i] == '\n' && i > 0 && text[i - 1] == '\r';
-      if (text[i] != '\0' && !is_second) text[n++] = text[i] == '\r' ? '\n' : text[i];
-    }
-    text[n] = '\0';
-    return text;
-  }
-  free(text);
-  return NULL;
-}
-
 /* Puts the beginning of the block into the line, to be seen. */
-static void echo_block(const char *text) {
-  int rows, columns, lines = 1;
+static void show_beginning(const char *text) {
+  int rows, columns;
   screen_size(&rows, &columns);
-  for (const char *c = text; *c; c++) lines += *c == '\n';
-  const char *from = text;
-  char row[256];
-  for (int i = 0; i < ECHOED_ROWS && *from; i++) {
-    size_t length = strcspn(from, "\n"), most = columns > 40 ? (size_t)columns - 20 : 20;
-    if (most > sizeof row - 8) most = sizeof row - 8;
-    size_t n = length <= most ? length : most;
-    while (n < length && n > 0 && (from[n] & 0xC0) == 0x80) n--; /* not in the middle of a character */
-    (void)snprintf(row, sizeof row, "%s%.*s%s", i > 0 ? "\n" : "", (int)n, from, n < length ? "…" : "");
-    insert(row);
-    from += length + (from[length] == '\n');
-  }
-  (void)snprintf(row, sizeof row, "\n… %d more lines", lines - ECHOED_ROWS);
-  if (lines > ECHOED_ROWS) insert(row);
+  char *beginning = paste_beginning(text, columns);
+  if (beginning) insert(beginning);
+  free(beginning);
 }
 
 /* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too
    large to be edited is entered in any case, and only its beginning is shown. */
 static unsigned char paste(EditLine *el, int c) {
   (void)c;
-  char *text = read_paste();
+  char *text = paste_read(next_byte, NULL);
   if (!text) return ed.interrupted ? CC_EOF : CC_ERROR;
   size_t size = strlen(text), kept = size;
   while (kept > 0 && text[kept - 1] == '\n') kept--;
@@ -327,7 +285,7 @@ static unsigned char paste(EditLine *el, int c) {
     if (ed.block) (void)snprintf(ed.block, room, "%s%s%s", before, text, after);
     free(before);
     free(after);
-    echo_block(text);
+    show_beginning(text);
     enter = true;
   } else {
     insert(text);
@@ -416,7 +374,7 @@ static void note_continue(int signal_number) {
 /* A signal that ends the process: the terminal must not stay as it is while a line is edited. */
 static void restore_and_die(int signal_number) {
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &ed.before);
-  if (write(STDOUT_FILENO, NO_MORE_PASTES, strlen(NO_MORE_PASTES)) < 0) (void)0;
+  if (write(STDOUT_FILENO, PASTE_ASK_NO_MORE, strlen(PASTE_ASK_NO_MORE)) < 0) (void)0;
   (void)signal(signal_number, SIG_DFL);
   (void)raise(signal_number);
 }
@@ -458,7 +416,7 @@ bool editor_open(lua_State *L, const char *program, int complete_function, bool 
   (void)el_wset(ed.el, EL_ADDFN, L"runnel-up", L"Line above, or older chunk", up);
   (void)el_wset(ed.el, EL_ADDFN, L"runnel-down", L"Line below, or newer chunk", down);
   (void)el_wset(ed.el, EL_BIND, PASTE_BEGINS, L"runnel-paste", NULL);
-  (void)el_wset(ed.el, EL_BIND, L"\033[201~", L"runnel-nothing", NULL);
+  (void)el_wset(ed.el, EL_BIND, PASTE_ENDS_KEY, L"runnel-nothing", NULL);
   (void)el_wset(ed.el, EL_BIND, L"\033[A", L"runnel-up", NULL);
   (void)el_wset(ed.el, EL_BIND, L"\033OA", L"runnel-up", NULL);
   (void)el_wset(ed.el, EL_BIND, L"\033[B", L"runnel-down", NULL);
@@ -502,12 +460,12 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   ed.shown = true;
   /* libedit draws it itself */
   output_fresh_line();
-  (void)fputs(ASK_FOR_PASTES, ed.screen);
+  (void)fputs(PASTE_ASK, ed.screen);
   output_before(hide);
   int n;
   const wchar_t *line = el_wgets(ed.el, &n);
   output_before(NULL);
-  (void)fputs(NO_MORE_PASTES, ed.screen);
+  (void)fputs(PASTE_ASK_NO_MORE, ed.screen);
   (void)fflush(ed.screen);
   if (ed.interrupted) {
     const LineInfoW *dropped = el_wline(ed.el);

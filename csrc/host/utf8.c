@@ -56,8 +56,9 @@ size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]) {
   if (count != 4) return 0;
   int32_t c = decode((const unsigned char *)bytes, 4) - PRIVATE;
   if (!combines(c)) return 0;
-  size_t n = 3;
-  memcpy(drawn, "\xE2\x97\x8C", 3);
+  static const char circle[] = {'\xE2', '\x97', '\x8C'};
+  size_t n = sizeof circle;
+  memcpy(drawn, circle, n);
   if (c >= 0x800) drawn[n++] = (char)(0xE0 | c >> 12);
   drawn[n++] = (char)(c >= 0x800 ? 0x80 | (c >> 6 & 0x3F) : 0xC0 | c >> 6);
   drawn[n++] = (char)(0x80 | (c & 0x3F));
