@@ -438,6 +438,14 @@ describe("the prompt #slow", function()
       assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
       term:press "q"
       term:expect "\n1 put and 1 taken meanwhile; values shown: 1\n%[%d+%]>$"
+      term:enter "e = rn.chan():name 'slow' rn.go(function() rn.sleep(100) e:put 'late' end)"
+      term:enter ":trace e"
+      term:expect '\nslow <%- "late"  %(waits%)$'
+      term:press "q"
+      term:expect "\n0 put and 0 taken meanwhile; values shown: 1\n%[%d+%]>$"
+      term:enter ":trace slow"
+      term:expect "any key ends this$"
+      term:press "q"
       term:enter ":trace 42"
       term:expect "\n:trace needs a channel, got 42\n%[%d+%]>$"
       term:enter ":trace rn.chan("

@@ -17,6 +17,8 @@ local width = require "runnel.internal.prompt.width"
 ---@field paint fun(lines: string[]|nil) shows lines in place of those that were shown before; nil: leaves them there
 ---@field key fun(ms: integer): any waits for a key: nil when none has come in that time
 ---@field channels fun(): table all channels that there are
+---@field files? fun(directory: string): string[]? the names in it
+---@field keys? string what keys do, for :help
 ---@field trace fun(ch: any, f: function|nil) from here on f(v, waits) hears of values put on the channel; nil: no more
 
 local LIST = {
@@ -223,7 +225,7 @@ function command.save(ui, rest)
   local path = path_of(rest, "save")
   if io.open(path) then fail("%s is there already", path) end
   local file, err = io.open(path, "w")
-  if not file then fail("%s", err) end
+  if not file then return fail("%s", err) end
   file:write(ui.session:script())
   local ok
   ok, err = file:close()

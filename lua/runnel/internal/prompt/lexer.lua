@@ -40,12 +40,14 @@ local function string_end(text, at)
   end
 end
 
--- The last byte of the long bracket that begins at `at`; nil where it does not end; false where there is none.
-local function bracket_end(text, at)
+-- Whether a long bracket begins at `at`, and its last byte; nil where it does not end.
+---@return boolean
+---@return integer?
+local function bracket(text, at)
   local level = text:match("^%[(=*)%[", at)
   if not level then return false end
   local _, stop = text:find("]" .. level .. "]", at + 2 + #level, true)
-  return stop
+  return true, stop
 end
 
 ---@alias runnel.internal.prompt.TokenKind "name"|"keyword"|"number"|"string"|"operator"|"unfinished"
@@ -64,9 +66,9 @@ function lexer.next(text, at)
       at = start
       break
     end
-    local stop = bracket_end(text, start + 2)
-    if stop == nil then return "unfinished", start, #text end
-    stop = stop or text:find("[\r\n]", start)
+    local is_bracket, stop = bracket(text, start + 2)
+    if not is_bracket then stop = text:find("[\r\n]", start) end
+    if not stop and is_bracket then return "unfinished", start, #text end
     if not stop then return nil, #text + 1, #text end
     at = stop + 1
   end
@@ -77,8 +79,9 @@ function lexer.next(text, at)
     stop = string_end(text, at)
     return stop and "string" or "unfinished", at, stop or #text
   end
-  stop = bracket_end(text, at)
-  if stop ~= false then return stop and "string" or "unfinished", at, stop or #text end
+  local is_bracket
+  is_bracket, stop = bracket(text, at)
+  if is_bracket then return stop and "string" or "unfinished", at, stop or #text end
   for _, pattern in ipairs(OPERATORS) do
     _, stop = text:find(pattern, at)
     if stop then return "operator", at, stop end

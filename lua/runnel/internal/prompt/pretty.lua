@@ -12,6 +12,7 @@ local SORTED = 10000 -- keys
 ---@class runnel.internal.prompt.Style
 ---@field depth integer how deep tables are written
 ---@field width integer how wide a line may be
+---@field fixed? integer the width that was asked for, in place of the terminal's
 ---@field colours? boolean
 
 ---@class runnel.internal.prompt.pretty

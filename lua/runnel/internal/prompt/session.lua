@@ -11,6 +11,7 @@ local LONG = 16384 -- bytes from which on a text is only compiled once all that 
 ---@class runnel.internal.prompt.Chunk
 ---@field text string
 ---@field run function
+---@field expression boolean
 
 ---@class runnel.internal.prompt.Session
 ---@field locals runnel.internal.prompt.Locals

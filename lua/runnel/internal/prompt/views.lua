@@ -92,7 +92,7 @@ end
 ---@return integer count of go blocks
 function views.go_blocks(most, room)
   local rows = { { "id", "name", "state", "for", "waits", "where" } }
-  local entries = rn.ps()
+  local entries = rn.ps() ---@type table[]
   local count = #entries
   table.sort(entries, function(a, b) return a.id < b.id end)
   if room then
