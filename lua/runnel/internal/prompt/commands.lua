@@ -148,7 +148,7 @@ end
 -- Whether a put that has not been made yet would wait.
 local function would_wait(stats)
   if stats.takes > 0 then return false end
-  return stats.buffer == nil or stats.buffer == "fixed" and stats.count >= (stats.capacity or 0)
+  return stats.buffer == "none" or stats.buffer == "fixed" and stats.count >= (stats.capacity or 0)
 end
 
 function command.trace(ui, rest)
