@@ -103,8 +103,12 @@ local function result_of(number, status, seconds)
   return result
 end
 
+-- Whether only some specs of each file are asked for: then a file without any of them is not shown.
+local is_filtered = table.concat(options, " "):find "%-%-filter" or table.concat(options, " "):find "%-%-tags"
+
 local function show(number, result)
   local successes, failures, errors, pending = table.unpack(result.counts)
+  if is_filtered and successes + failures + errors + pending == 0 and result.out == "" then return end
   io.write(("%-4s %4d in %5.1f s  %s\n"):format(failures + errors > 0 and "FAIL" or "ok", successes + failures + errors,
     result.seconds, files[number] .. (pending > 0 and (" (%d pending)"):format(pending) or "")))
   io.write(result.out)

@@ -242,6 +242,23 @@ describe("sim", function()
   end)
 
   describe("isolation", function()
+    it("may end a go block that sleeps outside", function()
+      local done, inner = stage.sleeper(1000), nil
+      rn.step()
+      rn.go(rn.sleep, 1)
+      rn.step()
+      sim.run(function()
+        rn.go(rn.sleep, 10)
+        rn.yield()
+        done()
+        rn.sleep(100)
+        inner = rn.now()
+      end)
+      assert.equal(100, inner)
+      rn.run()
+      assert.same({}, stage.others())
+    end)
+
     it("blocks that are ready outside wait until it is over", function()
       local log = {}
       rn.go(function() log[#log + 1] = "outside" end)

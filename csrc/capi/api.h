@@ -26,12 +26,12 @@ struct Call {
   Message value;      /* a value to put that is not on the stack */
   int64_t resumes;    /* most go blocks that a step resumes */
   int64_t ns;         /* for how long it resumes them */
-  int64_t *next_us; /* where the time of the next step goes, or NULL */
-  size_t size;      /* size of a buffer, or limit of a port */
-  int option;       /* kind of a buffer, how a port ends, or number of arguments */
-  const char *text; /* why a channel is closed, or NULL */
-  int *fd;          /* where the descriptor goes */
-  Port **port;      /* where the port goes */
+  int64_t *next_us;   /* where the time of the next step goes, or NULL */
+  size_t size;        /* size of a buffer, or limit of a port */
+  int option;         /* kind of a buffer, how a port ends, or number of arguments */
+  const char *text;   /* why a channel is closed, or NULL */
+  int *fd;            /* where the descriptor goes */
+  Port **port;        /* where the port goes */
 };
 
 /* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if

@@ -67,11 +67,13 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   attr_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
   if (is_put) {
-    lua_pushfstring(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
+    lua_pushfstring(L,
+                    "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
                     "(sliding_buffer, dropping_buffer) where the puts come from a callback",
                     name, CHAN_MAX_PENDING);
   } else {
-    lua_pushfstring(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+    lua_pushfstring(L,
+                    "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }
@@ -129,7 +131,7 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
     if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
-      lua_pop(L, 1);
+      lua_pop(L, 1);                                       /* seldom covered: a finalizer ran at this very allocation */
       continue;
     }
     for (uint32_t i = 0; i < b->count; i++) {

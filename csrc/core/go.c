@@ -12,7 +12,7 @@
 #include "core/unhandled.h"
 
 enum {
-  MAX_ARGUMENTS = 65000,             /* of a go block's function, at most: Alt.nresults counts them */
+  MAX_ARGUMENTS = 65000,           /* of a go block's function, at most: Alt.nresults counts them */
   FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
 };
 
@@ -32,7 +32,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   go->origin = S->current ? S->current->origin : 0;
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
-    luaL_error(L, "too many arguments for a go block");
+    luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */
   }
   closing_guard(L, co);
   root_add(L, S, go, at); /* the last call that may raise */
@@ -189,7 +189,7 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
 void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
     /* It could not be resumed, since it is running: somebody else has resumed it. */
-    lua_pop(go->alt.co, 1);
+    lua_pop(go->alt.co, 1); /* seldom covered: specs resume it at random moments */
     go_bury_unfit(L, S, go);
     return;
   }

@@ -190,7 +190,7 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated: a finalizer may have woken the go block, which may even have run and parked elsewhere. */
   if (!may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size) {
-    lua_settop(L, at);
+    lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
   if (size_of_waits(alt)) fill_waits(L, alt);

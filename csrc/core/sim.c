@@ -21,7 +21,7 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   } else {
     alt->state = ALT_IDLE;
     alt->nresults = 0; /* in case somebody resumes its coroutine */
-    alt->flags &= (uint8_t)~(ALT_RAISE | ALT_CANCEL);
+    alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
     root_remove(L, S, go);
     lua_pop(L, 1);
   }
@@ -68,8 +68,13 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
   for (int i = 0; i < OUTER; i++) lua_getiuservalue(L, SCHED_SELF, OF_WORLD[i]);
   lua_rotate(L, at, OUTER); /* heap, timeouts, unhandled, new timeouts, new unhandled, run, f, ... */
   World outer = S->world;
-  S->world = (World){.outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1,
-                     .shuffle = shuffle, .unhandled_first = 1};
+  S->world = (World){.outer = &outer,
+                     .first_id = S->next_id,
+                     .clock = {.is_virtual = true},
+                     .stride = 1,
+                     .left = 1,
+                     .shuffle = shuffle,
+                     .unhandled_first = 1};
   random_seed(&S->world.random, seed);
   for (int i = 1; i < OUTER; i++) {
     lua_pushvalue(L, at + OUTER - 1 + i);

@@ -35,7 +35,7 @@ _Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, const
   lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i,
                   why);
   raise(L, what);
-  abort(); /* not reached: raising does not return */
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Replaces the element on top of the stack, number i of the list, by its channel and its value or nil. */
@@ -70,10 +70,12 @@ static int count_ops(lua_State *L, bool *plain) {
 /* Raises that the list has a field besides the operations, whose key is on top of the stack. */
 _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
-                  "rn.alts({ ... }, { priority = true, default = value })", key);
+  lua_pushfstring(L,
+                  "the list of operations has a field '%s'; options go into a table of their own: "
+                  "rn.alts({ ... }, { priority = true, default = value })",
+                  key);
   raise(L, what);
-  abort(); /* not reached: raising does not return */
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever. Called only
@@ -96,7 +98,7 @@ _Noreturn static void bad_option(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
   lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
   raise(L, what);
-  abort();
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Reads the options of a table with a metatable, whose fields may come from __index. */

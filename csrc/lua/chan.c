@@ -16,8 +16,10 @@ enum { MAX_NAME = 200 };
 /* Raises if the value at index i cannot be put. */
 static void check_value(lua_State *L, int i, const char *what) {
   if (UNLIKELY(lua_isnoneornil(L, i))) {
-    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
-                  "value of your own that stands for nothing", what);
+    luaL_error(L,
+               "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
+               "value of your own that stands for nothing",
+               what);
   }
 }
 
@@ -237,19 +239,19 @@ static Buffer read_buffer(lua_State *L) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
   switch (lua_type(L, 1)) {
-    case LUA_TNIL:
-      return b;
-    case LUA_TNUMBER: {
-      int is_int;
-      lua_Integer n = lua_tointegerx(L, 1, &is_int);
-      if (!is_int || n < 0) luaL_error(L, "chan: a buffer size is an integer of 0 or more, got %s", lua_tostring(L, 1));
-      if (n > BUFFER_MAX) luaL_error(L, "chan: a buffer holds at most %d values", (int)BUFFER_MAX);
-      b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
-      b.limit = (uint32_t)n;
-      return b;
-    }
-    default:
-      break;
+  case LUA_TNIL:
+    return b;
+  case LUA_TNUMBER: {
+    int is_int;
+    lua_Integer n = lua_tointegerx(L, 1, &is_int);
+    if (!is_int || n < 0) luaL_error(L, "chan: a buffer size is an integer of 0 or more, got %s", lua_tostring(L, 1));
+    if (n > BUFFER_MAX) luaL_error(L, "chan: a buffer holds at most %d values", (int)BUFFER_MAX);
+    b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
+    b.limit = (uint32_t)n;
+    return b;
+  }
+  default:
+    break;
   }
   const Buffer *given = check_buffer(L, 1);
   if (given) return *given;
@@ -337,16 +339,10 @@ void lua_chan_open(lua_State *L) {
   };
   static const luaL_Reg metamethods[] = {
       {"__call", chan_lua_next}, /* for v in ch do */
-      {"__close", chan_lua_close},
-      {"__len", chan_meta_len},
-      {"__tostring", chan_meta_tostring},
-      {NULL, NULL},
+      {"__close", chan_lua_close}, {"__len", chan_meta_len}, {"__tostring", chan_meta_tostring}, {NULL, NULL},
   };
   static const luaL_Reg functions[] = {
-      {"chan", core_chan},
-      {"promise_chan", core_promise_chan},
-      {"timeout", core_timeout},
-      {"is_chan", core_is_chan},
+      {"chan", core_chan}, {"promise_chan", core_promise_chan}, {"timeout", core_timeout}, {"is_chan", core_is_chan},
       {NULL, NULL},
   };
   module_register(L, functions);

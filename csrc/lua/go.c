@@ -1,7 +1,7 @@
 /* lua/go.c: starting and cancelling go blocks, what they call themselves (yield, sleep, now, rename), ps and
    on_error. */
-#include "core/attr.h"
 #include "core/go.h"
+#include "core/attr.h"
 #include "core/inspect.h"
 #include "core/park.h"
 #include "core/root.h"
@@ -113,17 +113,9 @@ static int core_is_reduced(lua_State *L) {
 
 void lua_go_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", core_go},
-      {"cancel", core_cancel},
-      {"yield", core_yield},
-      {"sleep", core_sleep},
-      {"now", core_now},
-      {"rename", core_rename},
-      {"ps", core_ps},
-      {"on_error", core_on_error},
-      {"reduced", core_reduced},
-      {"is_reduced", core_is_reduced},
-      {NULL, NULL},
+      {"go", core_go},           {"cancel", core_cancel},         {"yield", core_yield}, {"sleep", core_sleep},
+      {"now", core_now},         {"rename", core_rename},         {"ps", core_ps},       {"on_error", core_on_error},
+      {"reduced", core_reduced}, {"is_reduced", core_is_reduced}, {NULL, NULL},
   };
   module_register(L, functions);
   lua_createtable(L, 0, 1);

@@ -145,8 +145,13 @@ static int moving_is_cancelled(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", moving_go},   {"take", moving_take}, {"poll", moving_poll},
-      {"put", moving_put}, {"turn", moving_turn}, {"alts", module_moving_alts}, {"is_cancelled", moving_is_cancelled},
+      {"go", moving_go},
+      {"take", moving_take},
+      {"poll", moving_poll},
+      {"put", moving_put},
+      {"turn", moving_turn},
+      {"alts", module_moving_alts},
+      {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);

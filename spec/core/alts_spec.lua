@@ -991,3 +991,52 @@ describe("alt", function()
     stage.assert_no_waiters(a, b)
   end))
 end)
+
+describe("alts with buffer policies", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- A policy that has room when asked by alts, and then has none; or the like for its values.
+  local function fickle(answers)
+    local asked = 0
+    return {
+      full = function()
+        asked = asked + 1
+        return answers[(asked - 1) % #answers + 1]
+      end,
+      add = function() end,
+      remove = function() end,
+      count = function() return 0 end,
+    }
+  end
+
+  it("does something else when a policy takes back that it has room", stage.sim(function()
+    local ch, other = rn.chan(fickle { false, true }), rn.chan(1)
+    local ok, port = rn.alts({ { ch, 1 }, { other, 2 } }, { priority = true })
+    assert.same({ true, true }, { ok, port == other })
+    assert.equal(0, ch:stats().put_total)
+    -- And waits where there is nothing else.
+    local ends, always_full = rn.timeout(10), rn.chan(fickle { true })
+    local ops = { { rn.chan(fickle { false, true }), 1 }, { always_full, 2 }, ends }
+    assert.equal(ends, select(2, rn.alts(ops, { priority = true })))
+    assert.equal(10, sim.elapsed())
+  end))
+
+  it("looks again when asking a policy has changed another channel", stage.sim(function()
+    local other = rn.chan(1)
+    local policy = fickle { true }
+    policy.full = function()
+      other:offer "put meanwhile"
+      return true
+    end
+    local v, port = rn.alts({ other, { rn.chan(policy), 1 } }, { priority = true })
+    assert.same({ "put meanwhile", true }, { v, port == other })
+    local closing = rn.chan()
+    policy.full = function()
+      closing:close()
+      return true
+    end
+    v, port = rn.alts({ closing, { rn.chan(policy), 1 } }, { priority = true })
+    assert.same({ nil, true }, { v, port == closing })
+  end))
+end)

@@ -605,6 +605,13 @@ describe("a channel", function()
   end)
 
   describe("as text", function()
+    it("without a name is shown by its number", function()
+      local ch = rn.chan()
+      assert.equal("chan: #" .. ch:stats().id, tostring(ch))
+      ch:close()
+      assert.equal("chan: #" .. ch:stats().id .. " (closed)", tostring(ch))
+    end)
+
     it("is its name or number, and what it holds", within(function()
       local ch = rn.chan()
       local unnamed = "chan: #" .. ch:stats().id

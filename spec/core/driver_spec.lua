@@ -301,4 +301,21 @@ describe("driver", function()
     collectgarbage()
     assert.is_nil(weak[1])
   end)
+
+  it("may be a userdata", function()
+    local object = rn.chan() -- one whose methods can be replaced for a while
+    local methods = getmetatable(object).__index
+    local calls = 0
+    methods.wait = function() calls = calls + 1 end
+    methods.alive = function() return calls < 3 end
+    local ok, err = pcall(function()
+      rn.driver(object)
+      rn.run()
+    end)
+    methods.wait, methods.alive = nil, nil
+    rn.driver(nil)
+    assert.is_true(ok, err)
+    assert.equal(3, calls)
+    assert.error_matches(function() rn.driver(io.stdout) end, "it has no method wait")
+  end)
 end)
