@@ -144,13 +144,18 @@ end
 function prompt.serve(conn, env)
   local write, finish = writer(conn)
   local globals = { print = function(...) write(joined(...)) end }
-  local function lookup(key)
+  local function lookup(key) -- without metamethods, which may raise
     local value = rawget(globals, key)
-    if value == nil and env then value = env[key] end
+    if value == nil and env then value = rawget(env, key) end
+    if value == nil then value = rawget(_G, key) end
+    return value
+  end
+  local function index(_, key)
+    local value = env and env[key]
     if value == nil then value = _G[key] end
     return value
   end
-  setmetatable(globals, { __index = function(_, key) return lookup(key) end, __newindex = _G })
+  setmetatable(globals, { __index = index, __newindex = _G })
   local lines = conn:lines()
   local own = session.new(globals, globals, lookup)
   local ui = interface(own, write, lines)

@@ -5,7 +5,7 @@
 local terminal = require "runnel.host.terminal"
 
 local KEPT = 1000
-local LONGEST = 16384 -- bytes of a chunk that is kept
+local LONGEST = 65536 -- bytes of a chunk that is kept
 
 ---@class runnel.host.history
 local history = {}
@@ -37,9 +37,12 @@ function history.load()
   return lines
 end
 
+---Keeps a chunk, for the editor and for later sessions.
 ---@param chunk string
 function history.add(chunk)
-  if path and #chunk <= LONGEST then terminal.append(path, chunk:gsub("\n", "\v") .. "\n") end
+  if not chunk:find "%S" or #chunk > LONGEST then return end
+  terminal.remember(chunk)
+  if path then terminal.append(path, chunk:gsub("\n", "\v") .. "\n") end
 end
 
 return history

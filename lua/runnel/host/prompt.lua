@@ -61,7 +61,7 @@ function Prompt:show(is_expression, ok, ...)
   local n = select("#", ...)
   if n == 0 then return false end
   local style = self.ui.style
-  style.width = style.fixed or select(2, terminal.size())
+  style.width = select(2, terminal.size())
   print(pretty.values(style, ...))
   if is_expression then self.session:keep((...)) end
   return false
@@ -82,13 +82,6 @@ function Prompt:run_all(texts)
     if not chunk then return complain(err) end
     self:run(chunk)
   end
-end
-
--- Adds what was typed to what can be fetched again.
-local function remember(text)
-  if not text:find "%S" then return end
-  terminal.remember(text)
-  history.add(text)
 end
 
 -- Runs the commands that a text begins with: the rest of the text, or nil where nothing is left; whether the session
@@ -122,13 +115,13 @@ function Prompt:turn()
     if self.held == "" then
       text, ends = self:run_commands(text)
       if not text then
-        remember(typed)
+        history.add(typed)
         return ends
       end
     end
     local texts, err = read(text, terminal.more())
     if err ~= "incomplete" then
-      remember(typed)
+      history.add(typed)
       if texts then self:run_all(texts) else complain(err) end
       return false
     end

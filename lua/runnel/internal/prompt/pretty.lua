@@ -132,7 +132,7 @@ local function write_table(c, t, depth)
   if next(t) == nil then return "{}" end
   if depth >= c.style.depth then return "{…}" end
   local indent = ("  "):rep(depth)
-  local room = c.style.width - #indent
+  local room = (c.style.fixed or c.style.width) - #indent
   local n = rawlen(t)
   local keys = other_keys(t, n)
   c.path[t] = true
