@@ -1,5 +1,6 @@
-/* editor.h: lines that are edited with libedit, which reads its keys through wait_input. Where it is not there at build
-   time, all lines are read as they come. */
+/* editor.h: lines that are edited with libedit: it may be linked into a program of any licence, systems have it as a
+   package, and it reads its keys through a function of ours, wait_input, so that go blocks run meanwhile. Where it is not
+   there at build time, all lines are read as they come. */
 #ifndef RUNNEL_HOST_EDITOR_H
 #define RUNNEL_HOST_EDITOR_H
 

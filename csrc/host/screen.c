@@ -23,6 +23,7 @@ static bool write_all(const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(STDOUT_FILENO, bytes, size);
     if (n < 0 && errno == EAGAIN) {
+      /* uncovered: somebody has made the terminal non-blocking, and it is full */
       (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
     } else if (n < 0 && errno != EINTR) {
       return false;

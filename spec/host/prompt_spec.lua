@@ -146,7 +146,7 @@ describe("the prompt #slow", function()
     end)
 
     it("while characters are typed that are wide", function()
-      open(nil, { columns = 20 }) -- one of the characters would begin in the last column
+      open(nil, { columns = 21 }) -- one of the characters would begin in the last column
       term:enter "rn.go(function() for i = 1, 4 do rn.sleep(50) print('tick', i) end end)"
       term:type "x = '日本語日本語日本語日本語😀ä"
       term:expect "tick +4\n%[%d+%]> x = '日"

@@ -70,6 +70,7 @@ describe("the prompt in a terminal #slow", function()
 
     it("and says at once what is wrong with it", function()
       open()
+      term:bytes "\27[201~" -- the end of a paste that has not begun
       term:paste "a = 1\nb = = 2\nc = 3\n"
       term:expect "\n%[1%]:2: unexpected symbol near '='\n%[1%]>$"
     end)
@@ -156,7 +157,9 @@ describe("the prompt in a terminal #slow", function()
       term:expect "%[ended 0%]"
       assert.equal("for i = 1, 2 do\v  print('turn', i)\vend\nafter = 1\n", dir:read "runnel_history")
       open()
-      term:press("Up", "Up", "Enter")
+      term:press("Up", "Up", "Down")
+      term:expect "> after = 1$"
+      term:press("Up", "Enter")
       term:expect "\nturn +1\nturn +2\n%[2%]>$"
     end)
 
