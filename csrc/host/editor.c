@@ -32,6 +32,9 @@ enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
 /* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
 enum { LONGEST_PASTE = 4096 };
 
+/* Where so many bytes are there already, a terminal has pasted them as if they were typed; nobody types so far ahead. */
+enum { PASTED = 16 };
+
 /* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being
    resized by hand wraps the line anew many times a second. */
 static const int64_t SETTLE_NS = 100 * CLOCK_MS;
@@ -335,8 +338,9 @@ static unsigned char complete(EditLine *el, int c) {
   const wchar_t *before = line->cursor;
   while (before > line->buffer && (before[-1] == L' ' || before[-1] == L'\t')) before--;
   bool blank = before == line->buffer || before[-1] == L'\n';
-  if (blank || wait_more_input()) { /* the tab of a text that a terminal pastes as if it were typed, too */
-    insert(wait_more_input() ? "\t" : "  ");
+  int pending = wait_pending();
+  if (blank || pending >= PASTED) { /* the tab of a text that a terminal pastes as if it were typed, too */
+    insert(pending > 0 ? "\t" : "  ");
     return CC_REFRESH;
   }
   lua_getfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
@@ -460,6 +464,7 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   ed.shown = true;
   /* libedit draws it itself */
   output_fresh_line();
+  (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt is there: what is typed then must not be echoed */
   (void)fputs(PASTE_ASK, ed.screen);
   output_before(hide);
   int n;

@@ -44,7 +44,11 @@ describe("the prompt #slow", function()
 
     it("statements, over several lines", function()
       open()
-      term:enter("for i = 1, 2 do"):enter("print('turn', i)"):enter "end"
+      term:enter "for i = 1, 2 do"
+      term:expect ">>$"
+      term:enter "print('turn', i)"
+      term:expect "i%)\n *>>$"
+      term:enter "end"
       term:expect "> for i = 1, 2 do\n *>> print%('turn', i%)\n *>> end\nturn +1\nturn +2\n%[%d+%]>$"
     end)
 
@@ -313,6 +317,7 @@ describe("the prompt #slow", function()
       open()
       term:enter "a = 1"
       term:enter "b = a + 1"
+      term:expect "%[3%]>$"
       term:press("Up", "Up")
       term:expect "> a = 1$"
       term:press "C-c"

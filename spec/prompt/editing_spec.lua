@@ -145,9 +145,14 @@ describe("the prompt in a terminal #slow", function()
 
     it("chunks, to be fetched again as a whole, and for the next session", function()
       open()
-      term:enter("for i = 1, 2 do"):enter("  print('turn', i)"):enter "end"
+      term:enter "for i = 1, 2 do"
+      term:expect ">>$"
+      term:enter "  print('turn', i)"
+      term:expect "\n *>> [^\n]+\n *>>$"
+      term:enter "end"
       term:expect "turn +2\n%[2%]>$"
       term:enter "after = 1"
+      term:expect "%[3%]>$"
       term:press("Up", "Up")
       term:expect "> for i = 1, 2 do\n  print%('turn', i%)\nend$"
       -- Inside the chunk the arrows move between its lines.
@@ -297,7 +302,7 @@ describe("the prompt in a terminal #slow", function()
       term:type(("abcdefghi "):rep(15))
       term:expect "> abcdefghi [a-i \n]+$"
       for round = 1, 3 do
-        for _, columns in ipairs { 60, 45, 100, 33, 70, 50, 90 } do term:resize(columns, 20) end
+        term:resize({ 60, 45, 100, 33, 70, 50, 90 - round }, 20)
         term:type("end" .. round)
         local screen = term:expect("end" .. round .. "$")
         assert.equal(1, count(screen, "%[2%]> abc"), screen)

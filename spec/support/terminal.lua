@@ -93,7 +93,16 @@ function terminal.open(command, opts)
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end
 
-  function term.resize(_, new_columns, new_rows) run(("resize-window -x %d -y %d"):format(new_columns, new_rows)) end
+  ---Changes the size; given several widths, through all of them without a pause.
+  ---@param widths integer|integer[]
+  ---@param new_rows integer
+  function term.resize(_, widths, new_rows)
+    local commands = {}
+    for n, width in ipairs(type(widths) == "table" and widths or { widths }) do
+      commands[n] = ("resize-window -x %d -y %d"):format(width, new_rows)
+    end
+    run(table.concat(commands, " ';' "))
+  end
 
   ---The process that runs in it.
   function term.pid()
