@@ -35,9 +35,9 @@ enum { LONGEST_PASTE = 4096 };
 /* Where so many bytes are there already, a terminal has pasted them as if they were typed; nobody types so far ahead. */
 enum { PASTED = 16 };
 
-/* How long the size of the screen must have been the same before the line is drawn again: a terminal that is being
-   resized by hand wraps the line anew many times a second. */
-static const int64_t SETTLE_NS = 100 * CLOCK_MS;
+/* How long the size of the screen must have been the same before the line is drawn again. A terminal that is being resized
+   by hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */
+static const int64_t SETTLE_NS = 300 * CLOCK_MS;
 
 /* A line that is hidden by output is drawn again after this time even while more comes. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;

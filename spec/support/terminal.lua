@@ -93,7 +93,7 @@ function terminal.open(command, opts)
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end
 
-  ---Changes the size; given several widths, through all of them without a pause.
+  ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
   ---@param widths integer|integer[]
   ---@param new_rows integer
   function term.resize(_, widths, new_rows)
@@ -101,7 +101,7 @@ function terminal.open(command, opts)
     for n, width in ipairs(type(widths) == "table" and widths or { widths }) do
       commands[n] = ("resize-window -x %d -y %d"):format(width, new_rows)
     end
-    run(table.concat(commands, " ';' "))
+    run(table.concat(commands, " ';' run-shell 'sleep 0.01' ';' "))
   end
 
   ---The process that runs in it.
