@@ -451,6 +451,14 @@ void editor_remember(const char *line) {
   free(wide);
 }
 
+/* Makes sure that the cursor is at the beginning of a row, which it is not after the echo of what was typed ahead, or the
+   output of another process: so many blanks reach the next row from anywhere else. */
+static void begin_row(void) {
+  int rows, columns;
+  screen_size(&rows, &columns);
+  (void)fprintf(ed.screen, "%*s\r\033[K", columns - 1, "");
+}
+
 LineEnd editor_read(lua_State *L, const char *prompt) {
   (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
   /* libedit shows what is between two \1 together with the character behind it. */
@@ -465,6 +473,7 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
   /* libedit draws it itself */
   output_fresh_line();
   (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt is there: what is typed then must not be echoed */
+  begin_row();
   (void)fputs(PASTE_ASK, ed.screen);
   output_before(hide);
   int n;

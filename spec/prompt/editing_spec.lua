@@ -309,6 +309,17 @@ describe("the prompt in a terminal #slow", function()
       end
     end)
 
+    it("at the beginning of a row, whatever was typed ahead, or another process has written", function()
+      open()
+      term:enter "print 'it runs' rn.sleep(300)"
+      term:expect "\nit runs\n?$"
+      term:type "ahead = 1"
+      term:expect "\nahead = 1\n%[2%]> ahead = 1$"
+      term:press "Enter"
+      term:enter "do os.execute 'printf part' end"
+      term:expect "\npart\n%[4%]>$"
+    end)
+
     it("with wide and combining characters, and where they do not fit into a row", function()
       open { columns = 30 }
       local text = "日本語e\u{301}\u{302}日本語日本語日本語"
