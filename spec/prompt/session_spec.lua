@@ -272,7 +272,7 @@ describe("a session", function()
       ['"abc'] = "unfinished string near '\"abc'", ["foo bar"] = "syntax error near 'bar'",
       ["end"] = "<eof> expected near 'end'", ["{ 1 2 }"] = "'}' expected near '2'",
       ["end print(1) do"] = "<eof> expected near 'end'", ["x = 'a"] = "unfinished string near ''a'",
- ["f(1))"] = "unexpected symbol near ')'",
+      ["f(1))"] = "unexpected symbol near ')'",
     } do
       local _, err = s:compile(text)
       assert.equal("[1]:1: " .. expected, (err:gsub(" near <eof>$", "")), text)
