@@ -15,7 +15,7 @@ static size_t plain_lines(char *text, size_t size) {
   for (size_t i = 0; i < size; i++) {
     char c = text[i];
     bool is_second = c == '\n' && before == '\r';
-    if (c != '\0' && !is_second) text[n++] = c == '\r' ? '\n' : c;
+    if (c != '\0' && !is_second) text[n++] = (char)(c == '\r' ? '\n' : c);
     before = c;
   }
   return n;
