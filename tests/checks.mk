@@ -161,7 +161,7 @@ $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 $(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
 	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
 
-HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
+HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output paste utf8)
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread

@@ -18,11 +18,15 @@
 
 enum {
   CHUNK = 512,          /* slots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
-  CHUNK_EVERY = 128,    /* such a sweep each time that so many more go blocks are idle */
+  CHUNK_EVERY = 64,     /* such a sweep each time that so many more go blocks are idle: see below */
   IDLE_AT_LEAST = 1024, /* with fewer idle go blocks only the collector's cycle sweeps */
   CYCLE_SHARE = 8,      /* a cycle of the collector visits one slot in so many */
   CYCLE_LEAST = 16384   /* and at least so many: with fewer slots, what is abandoned is collected in the next cycle */
 };
+
+/* CHUNK / CHUNK_EVERY slots are visited for each go block that becomes idle, so a lap takes size / 8 of these. What is
+   abandoned within a lap survives the collector's next cycle, and makes the cycle after that come later. With size / 4
+   memory grew without limit in programs whose other data is large, 50 MB for example. */
 
 /* How many strong roots may be parked: those in the run queue are not. */
 static uint32_t idle(const Sched *S) {

@@ -1,5 +1,7 @@
 ---Runs a program in a terminal of tmux, so that specs can type and see the screen.
 
+local rn = require "runnel"
+
 local terminal = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -50,36 +52,57 @@ function terminal.open(command, opts)
     return self
   end
 
-  ---Pastes a text, of any length.
-  function term:paste(text)
+  local function paste(text, options)
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write(text)
     file:close()
     run("load-buffer " .. path)
-    run "paste-buffer"
+    run("paste-buffer " .. options)
     os.remove(path)
+  end
+
+  ---Pastes a text, of any length, and marks it as pasted for programs that have asked for that.
+  function term:paste(text)
+    paste(text, "-p")
     return self
   end
 
-  ---What is on the screen, without blank lines at the end.
-  function term.screen() return (capture(tmux .. "capture-pane -p 2>/dev/null"):gsub("[ \n]+$", "")) end
+  ---Pastes a text as terminals do that have no such marks: as if it were typed.
+  function term:paste_unmarked(text)
+    paste(text, "")
+    return self
+  end
+
+  ---What is on the screen, without blank lines at the end; with `colours` as escape sequences.
+  function term.screen(_, colours)
+    return (capture(tmux .. "capture-pane -p " .. (colours and "-e" or "") .. " 2>/dev/null"):gsub("[ \n]+$", ""))
+  end
 
   ---Waits until the screen matches the pattern, and returns it.
   ---@param pattern string
   ---@param seconds? number
   function term:expect(pattern, seconds)
-    local left, pause, screen = seconds or 10, 0.01, nil
-    while left > 0 do
+    local deadline = rn.now() + (seconds or 10) * 1000
+    local screen
+    repeat
       screen = self:screen()
       if screen:find(pattern) then return screen end
-      os.execute("sleep " .. pause)
-      left, pause = left - pause, math.min(2 * pause, 0.05)
-    end
+      rn.sleep(5)
+    until rn.now() > deadline
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end
 
-  function term.resize(_, new_columns, new_rows) run(("resize-window -x %d -y %d"):format(new_columns, new_rows)) end
+  ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
+  ---@param widths integer|integer[]
+  ---@param new_rows integer
+  function term.resize(_, widths, new_rows)
+    local commands = {}
+    for n, width in ipairs(type(widths) == "table" and widths or { widths }) do
+      commands[n] = ("resize-window -x %d -y %d"):format(width, new_rows)
+    end
+    run(table.concat(commands, " ';' run-shell 'sleep 0.01' ';' "))
+  end
 
   ---The process that runs in it.
   function term.pid()
