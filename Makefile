@@ -129,16 +129,16 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mv $@.new $@
 
 # What the prompt's :doc shows: the tables of the manual, without the C API.
-CONTRACT = $(BUILD)/runnel.host.contract.lua
+MANUAL_TABLES = $(BUILD)/runnel.host.manual_tables.lua
 MANUAL = $(sort $(wildcard docs/manual/*.md))
-$(CONTRACT): scripts/contract.lua $(MANUAL)
+$(MANUAL_TABLES): scripts/manual_tables.lua $(MANUAL)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/contract.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
+	$(Q)$(LUA) scripts/manual_tables.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
 	@mv $@.new $@
 
-$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
+$(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(MANUAL_TABLES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules capi/modules.h $(HOST_LUA_FILES) $(CONTRACT) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules capi/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)

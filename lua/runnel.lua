@@ -14,9 +14,9 @@
 local core = require "runnel.core"
 core.internal.library()
 
----@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
+---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes
+---@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.reduce, runnel.scopes
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
@@ -30,7 +30,7 @@ for _, name in ipairs {
   runnel[name] = core[name]
 end
 
-for _, name in ipairs { "alt", "collect", "pipe", "pipeline" } do
+for _, name in ipairs { "alt", "reduce", "pipe", "pipeline" } do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end
 
@@ -50,7 +50,7 @@ end
 -- The rest is loaded when it is first used, because most programs need little of it: loading it all at once would cost
 -- as much time again as the above (1.2 ms), and 100 KB. HOMES has the module of each name; `xf` is a module itself.
 local HOMES = {
-  broadcast = "plumbing", map = "plumbing", multiplex = "plumbing", split = "plumbing", take = "plumbing",
+  broadcast = "operations", map = "operations", multiplex = "operations", split = "operations", take = "operations",
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",

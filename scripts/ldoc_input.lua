@@ -13,7 +13,7 @@ local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = tru
 local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "stream" } }
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
 -- The order of the sections; others follow.
-local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }
+local ORDER = { "meta", "alt", "pipe", "pipeline", "reduce", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and its functions are documented elsewhere
 local TITLES = { meta = "Channels, go blocks, time" }
 

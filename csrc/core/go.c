@@ -6,8 +6,8 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/chan.h"
-#include "core/closing.h"
 #include "core/error.h"
+#include "core/go_close.h"
 #include "core/lead.h"
 #include "core/root.h"
 #include "core/unhandled.h"
@@ -21,7 +21,7 @@ enum {
 enum { STACK_TO_GIVE_UP = 12 };
 
 /* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
-   the coroutine, above the guard (closing.h). The callers are functions that Lua calls, and have pushed few values:
+   the coroutine, above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values:
    there is room on their stack. */
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
@@ -35,7 +35,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
     luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */
   }
-  closing_guard(L, co);
+  go_close_guard(L, co);
   root_add(L, S, go, at); /* the last call that may raise */
   lua_insert(L, at - n);
   lua_xmove(L, co, n);
@@ -109,7 +109,7 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
       lua_xmove(co, L, 1);
       result = top + 1;
     }
-    closing_finish(S, go, co);
+    go_close_finish(S, go, co);
   } /* else the caller of sched_run takes all results from the coroutine, which it keeps alive */
   end(L, S, go, result, 0);
   lua_settop(L, top);
@@ -160,7 +160,7 @@ static int dies(lua_State *L, Sched *S, Go *go) {
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
   go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
-  int n = closing_start(L, S, go);
+  int n = go_close_start(L, S, go);
   if (n == 0) ended_badly(L, S, go);
   return n;
 }
@@ -210,7 +210,7 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   if (go->chan.flags & CHAN_DYING) {
     lua_State *co = go->alt.co;
     lua_xmove(co, L, 3);
-    closing_finish(S, go, co);
+    go_close_finish(S, go, co);
     ended_badly(L, S, go);
   } else {
     ended_well(L, S, go, n - 1); /* Lua counts the guard among them */
@@ -339,5 +339,5 @@ void go_open(lua_State *L) {
   lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
-  closing_open(L);
+  go_close_open(L);
 }

@@ -5,10 +5,10 @@
 
 #include "base/random.h"
 #include "core/alt.h"
-#include "core/closing.h"
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/go.h"
+#include "core/go_close.h"
 #include "core/inspect.h"
 #include "core/keep.h"
 #include "core/root.h"
@@ -195,7 +195,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   int n = lua_gettop(co) - 1; /* below the results is the guard */
   luaL_checkstack(L, n, NULL);
   lua_xmove(co, L, n);
-  closing_finish(S, go, co);
+  go_close_finish(S, go, co);
   return n;
 }
 

@@ -134,7 +134,7 @@ typedef enum ChanFlag {
   CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
   CHAN_GO = 2048,            /* the result channel of a go block, live or not */
   CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (go_close.h) */
   CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
@@ -210,9 +210,9 @@ enum {
   SCHED_DESCRIBE,         /* C function: describes a go block that has raised */
   SCHED_BURIED,           /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_PORTS,            /* userdata that holds port_hook, or nil without a port */
-  SCHED_GUARD,            /* the bottom of the stack of a go block's coroutine (closing.h) */
+  SCHED_GUARD,            /* the bottom of the stack of a go block's coroutine (go_close.h) */
   SCHED_CLOSER,           /* function of a coroutine that closes the variables of a dead go block; and */
-  SCHED_MAKE_CLOSER,      /* the function that makes that coroutine (closing.c) */
+  SCHED_MAKE_CLOSER,      /* the function that makes that coroutine (go_close.c) */
   SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
   SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */

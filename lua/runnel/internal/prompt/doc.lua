@@ -11,15 +11,15 @@ local doc = {}
 ---@field text string
 
 ---@return runnel.internal.prompt.Entry[]
-local contract
+local tables
 
--- The tables of the documentation, which are in the executable.
+-- The rows of the manual's tables, which are built into the executable.
 local function documented()
-  if not contract then
-    local found, list = pcall(require, "runnel.host.contract")
-    contract = found and list or {}
+  if not tables then
+    local found, list = pcall(require, "runnel.host.manual_tables")
+    tables = found and list or {}
   end
-  return contract
+  return tables
 end
 
 local reference

@@ -11,8 +11,8 @@ local internal = core.internal
 local chan, poll, alts, turn = core.chan, internal.moving.poll, internal.moving.alts, internal.moving.turn
 local PRIORITY = { priority = true }
 
----@class runnel.plumbing
-local plumbing = {}
+---@class runnel.operations
+local operations = {}
 
 -- If a channel that a go block below takes from raises, the go block ends, and the channels that it feeds close with
 -- the error.
@@ -55,7 +55,7 @@ end
 ---@param no_buf? runnel.BufferLike the buffer of the second result
 ---@return runnel.Channel<T> yes closes when `ch` does, with its error if there is one
 ---@return runnel.Channel<T> no closes likewise
-function plumbing.split(pred, ch, yes_buf, no_buf)
+function operations.split(pred, ch, yes_buf, no_buf)
   check.callable(pred, "split: predicate")
   check.chan(ch, "split: channel")
   local yes = check.new_chan(yes_buf, "split: first buffer")
@@ -120,7 +120,7 @@ end
 ---@param chs runnel.Channel<any>[] the channels
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
 ---@return runnel.Channel<R> ch closes when any of the channels closes, with its error if there is one
-function plumbing.map(f, chs, buf)
+function operations.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
   local out = check.new_chan(buf, "map: buffer")
@@ -145,7 +145,7 @@ end
 ---@param ch runnel.Channel<T> the channel to take from
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
 ---@return runnel.Channel<T> ch closes after n values, or when `ch` does, with its error if there is one
-function plumbing.take(n, ch, buf)
+function operations.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
   local out = check.new_chan(buf, "take: buffer")
@@ -158,7 +158,7 @@ end
 ---@generic T
 ---@param ... runnel.Channel<T> the channels
 ---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
-function plumbing.multiplex(...)
+function operations.multiplex(...)
   local chs = { ... }
   for i = 1, select("#", ...) do check.chan(chs[i], "multiplex: channel " .. i) end
   return pipe.merge(chs)
@@ -170,7 +170,7 @@ end
 ---@param ... runnel.Channel<T> the channels. One that closes is left out from then on. Closing the result closes them,
 ---with its error if there is one
 ---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
-function plumbing.broadcast(...)
+function operations.broadcast(...)
   local chs = { ... }
   for i = 1, select("#", ...) do check.chan(chs[i], "broadcast: channel " .. i) end
   local ch = chan()
@@ -181,4 +181,4 @@ function plumbing.broadcast(...)
   return ch
 end
 
-return plumbing
+return operations

@@ -1,5 +1,5 @@
-/* closing.c: see closing.h. */
-#include "core/closing.h"
+/* go_close.c: see go_close.h. */
+#include "core/go_close.h"
 
 #include <lauxlib.h>
 
@@ -14,7 +14,7 @@ static int close_coroutine(lua_State *co) {
 #endif
 }
 
-void closing_finish(Sched *S, Go *go, lua_State *co) {
+void go_close_finish(Sched *S, Go *go, lua_State *co) {
   enum { CALL_OF_CLOSE = 3 }; /* the function and its two arguments */
   go->alt.co = co;
   S->current = go;
@@ -85,7 +85,7 @@ static int make_closer(lua_State *L) {
   root_push(L, S->current);
   lua_State *co = lua_newthread(L);
   if (!prepare(co)) return luaL_error(L, "not enough memory");
-  closing_guard(L, co);
+  go_close_guard(L, co);
   lua_getiuservalue(L, SCHED_SELF, SCHED_CLOSER);
   lua_xmove(L, co, 1);
   lua_setiuservalue(L, -2, CHAN_VALUES);
@@ -145,7 +145,7 @@ static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_error(co);
 }
 
-int closing_start(lua_State *L, Sched *S, Go *go) {
+int go_close_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
   root_push(L, go);
@@ -170,7 +170,7 @@ int closing_start(lua_State *L, Sched *S, Go *go) {
   return lua_gettop(closes) - 2; /* below are the guard and the function */
 }
 
-void closing_open(lua_State *L) {
+void go_close_open(lua_State *L) {
   static const struct {
     int user_value;
     lua_CFunction function;

@@ -106,7 +106,7 @@ describe("reduce", function()
     assert.equal(1, #heard)
     assert.same({ nil, "bad" }, { result:take() })
     assert.equal("bad", heard[1].err)
-    assert.matches("collect_spec", heard[1].trace)
+    assert.matches("reduce_spec", heard[1].trace)
   end))
 
   it("closes with the error of its source, and no value", stage.sim(function()

@@ -7,8 +7,8 @@ local guard = require "runnel.internal.guard"
 
 local chan, is_reduced = core.chan, core.is_reduced
 local take, put = core.internal.moving.take, core.internal.moving.put
----@class runnel.collect
-local collect = {}
+---@class runnel.reduce
+local reducers = {}
 
 -- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that its
 -- channel closed with; the result channel then closes with that error, which counts as not taken until somebody takes
@@ -29,7 +29,7 @@ end
 ---@param ch runnel.Channel<T> the channel to take from until it closes
 ---@return runnel.Channel<T[]> ch a channel of one value, the list; or, if `ch` closed with an error, it closes with
 ---that error
-function collect.into(list, ch)
+function reducers.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
   return answer("into", function()
@@ -65,7 +65,7 @@ end
 ---@param ch runnel.Channel<any> the channel to take from until it closes
 ---@return runnel.Channel<any> ch a channel of one value, the last accumulator (no value if that is nil); or, if `ch`
 ---closed with an error, it closes with that error
-function collect.reduce(f, init, ch)
+function reducers.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
   return answer("reduce", reduce, f, init, ch)
@@ -77,7 +77,7 @@ end
 ---@param init any the first accumulator
 ---@param ch runnel.Channel<any> the channel to take from until it closes
 ---@return runnel.Channel<any> ch as for reduce
-function collect.transduce(xf, f, init, ch)
+function reducers.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
   check.chan(ch, "transduce: channel")
@@ -116,7 +116,7 @@ end
 ---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
 ---one
 ---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed
-function collect.onto_chan(ch, source, close)
+function reducers.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
   return onto("onto_chan", ch, values_of(source, "onto_chan"), close)
@@ -127,10 +127,10 @@ end
 ---@generic T
 ---@param source T[]|fun(): T? as for onto_chan
 ---@return runnel.Channel<T> ch
-function collect.to_chan(source)
+function reducers.to_chan(source)
   local ch = core.chan()
   onto("to_chan", ch, values_of(source, "to_chan"))
   return ch
 end
 
-return collect
+return reducers

@@ -1,4 +1,4 @@
-/* closing.h: how the coroutine of a go block is closed: by the scheduler when the block dies, or by somebody else.
+/* go_close.h: closing the coroutine of a go block: by the scheduler when the block dies, or by other code.
 
    When a go block dies, its to-be-closed variables are still open. Lua closes those of a coroutine that has ended with
    an error only outside of it, in lua_closethread, where nothing can yield. So the scheduler closes the coroutine with
@@ -7,15 +7,15 @@
    closes them like those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces
    the first one. A go block that returns pays nothing for this.
 
-   Somebody else may close the coroutine of a go block that waits. Below everything else on its stack is a to-be-closed
+   Other code may close the coroutine of a go block that waits, with coroutine.close. Below everything else on its stack is a to-be-closed
    value, the guard: its `__close` ends the go block (go.c). */
-#ifndef RUNNEL_CLOSING_H
-#define RUNNEL_CLOSING_H
+#ifndef RUNNEL_GO_CLOSE_H
+#define RUNNEL_GO_CLOSE_H
 
 #include "core/state.h"
 
 /* Pushes the guard onto `co`, a new coroutine, and marks it as to be closed. May raise. */
-static inline void closing_guard(lua_State *L, lua_State *co) {
+static inline void go_close_guard(lua_State *L, lua_State *co) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_GUARD);
   lua_xmove(L, co, 1);
   lua_toclose(co, 1);
@@ -23,14 +23,14 @@ static inline void closing_guard(lua_State *L, lua_State *co) {
 
 /* Closes what is left on the stack of a go block's coroutine that has ended well: only the guard, which then does
    nothing. Does not raise, whatever debug hook the go block has set. */
-void closing_finish(Sched *S, Go *go, lua_State *co);
+void go_close_finish(Sched *S, Go *go, lua_State *co);
 
 /* Closes the coroutine of a go block that has died. On top of L are its error, its traceback and its name. If it has
    variables to be closed, those three are moved to the closer, which becomes the go block's coroutine; returns with how
    many values to resume it. Otherwise returns 0, and the error may have been replaced. Does not raise. */
-int closing_start(lua_State *L, Sched *S, Go *go);
+int go_close_start(lua_State *L, Sched *S, Go *go);
 
 /* Sets up the guard and the closer's functions; the scheduler's userdata is at SCHED_SELF. */
-void closing_open(lua_State *L);
+void go_close_open(lua_State *L);
 
 #endif
