@@ -11,6 +11,9 @@
 
 enum { MAX_NAME = 200 };
 
+/* Room in the two tables that are searched at every call: with so much of it few of their names collide. */
+enum { ROOM_IN_METATABLE = 128, ROOM_FOR_METHODS = 128 };
+
 /* ---- put and take ---- */
 
 /* Raises if the value at index i cannot be put. */
@@ -347,9 +350,11 @@ void lua_chan_open(lua_State *L) {
       {NULL, NULL},
   };
   module_register(L, functions);
-  luaL_newmetatable(L, CHAN_TNAME);
+  lua_createtable(L, 0, ROOM_IN_METATABLE);
+  lua_pushliteral(L, CHAN_TNAME);
+  lua_setfield(L, -2, "__name");
   module_register(L, metamethods);
-  lua_newtable(L);
+  lua_createtable(L, 0, ROOM_FOR_METHODS);
   module_register(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "methods");
