@@ -78,6 +78,38 @@ static inline bool chan_put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
+/* Whether a put would only store its value in a user value: there is a free slot, and no take waits. */
+static inline bool chan_only_stores(const Chan *ch) {
+  const Buffer *b = &ch->buf;
+  return b->kind == BUFFER_FIXED && b->base && b->count < b->limit && !ch->takes.first &&
+         !(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT));
+}
+
+/* Does such a put of the value on top of L, which is popped. */
+static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
+  lua_setiuservalue(L, at, ch->buf.base + (int)buffer_tail(&ch->buf));
+  ch->buf.count++;
+  ch->put_total++;
+}
+
+/* Whether a take would only fetch a value from there: there is one, and no put waits. */
+static inline bool chan_only_fetches(const Chan *ch) {
+  const Buffer *b = &ch->buf;
+  return b->kind == BUFFER_FIXED && b->base && b->count && !ch->puts.first && !(ch->flags & CHAN_BUSY);
+}
+
+/* Does such a take, and pushes the value. */
+static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
+  int slot = ch->buf.base + (int)ch->buf.head;
+  /* The slot must not keep the value alive; numbers and booleans can stay there. */
+  if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, at, slot);
+  }
+  buffer_advance(&ch->buf);
+  ch->take_total++;
+}
+
 /* Whether a policy has room, or values. May raise. */
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
 

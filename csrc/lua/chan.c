@@ -11,6 +11,9 @@
 
 enum { MAX_NAME = 200 };
 
+/* Room in the two tables that are searched at every call: with so much of it few of their names collide. */
+enum { ROOM_IN_METATABLE = 128, ROOM_FOR_METHODS = 128 };
+
 /* ---- put and take ---- */
 
 /* Raises if the value at index i cannot be put. */
@@ -30,6 +33,11 @@ static const Operation PUT = {.name = "put", .is_put = true};
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
+  if (chan_only_fetches(ch)) {
+    chan_just_fetch(L, ch, 1);
+    chan_check(ch);
+    return 1;
+  }
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
@@ -50,6 +58,12 @@ static int chan_lua_next(lua_State *L) {
 static int chan_lua_put(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "ch:put(v)");
   check_value(L, 2, "put");
+  if (chan_only_stores(ch) && LIKELY(lua_gettop(L) == 2)) { /* the value is on top: it is moved without a copy */
+    chan_just_store(L, ch, 1);
+    chan_check(ch);
+    lua_pushboolean(L, 1);
+    return 1;
+  }
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);
@@ -347,9 +361,11 @@ void lua_chan_open(lua_State *L) {
       {NULL, NULL},
   };
   module_register(L, functions);
-  luaL_newmetatable(L, CHAN_TNAME);
+  lua_createtable(L, 0, ROOM_IN_METATABLE);
+  lua_pushliteral(L, CHAN_TNAME);
+  lua_setfield(L, -2, "__name");
   module_register(L, metamethods);
-  lua_newtable(L);
+  lua_createtable(L, 0, ROOM_FOR_METHODS);
   module_register(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "methods");
