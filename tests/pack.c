@@ -2,6 +2,7 @@
 
      pack.bytes(v [, name]) -> bytes, or nil and why not     pack.value(b) -> v, or nil and why not
      pack.through(v) -> v as a value of a shared channel      pack.reference(b) -> b unpacked and packed by libmsgpackc
+     pack.seconds() -> CPU time                                pack.chan(id), pack.id(chan): a shared channel, and its id */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -48,7 +49,6 @@ static int new_chan(lua_State *L) {
 
 static Packer *packer(lua_State *L) { return (Packer *)lua_touserdata(L, lua_upvalueindex(1)); }
 
-/* Allocations until the one that fails; none fails at 0. */
 static Packer the_packer = {.to_chan = to_chan};
 
 static int pack_to_bytes(lua_State *L) {
