@@ -1,9 +1,10 @@
 # runnel: every command a person types. `make help` lists them. `make demo` and `make test` install what is missing
 # (scripts/setup), so they need only make and a package manager.
 #
-# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC and
-# BUSTED_FLAGS, for example
-#   make test SPEC=spec/chan_spec.lua BUSTED_FLAGS=--filter=close
+# To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC (files or
+# folders) and BUSTED_FLAGS, for example
+#   make test SPEC=spec/core/chan_spec.lua BUSTED_FLAGS=--filter=close
+# LONG=1 runs the long form of a check or of the specs (spec/support/long.lua).
 
 LUA    ?= lua5.4
 CFLAGS ?= -O3 -fno-plt $(LTO)
@@ -48,10 +49,13 @@ LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
-# The module is csrc/base, core, lua and port; the library adds csrc/capi and the Lua modules, the executable csrc/host.
-SOURCES     = $(wildcard $(addprefix csrc/,$(addsuffix /*.c,base core lua port)))
+# The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
+# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move the word to MODULE_FOLDERS.
+MODULE_FOLDERS  = base core lua
+LIBRARY_FOLDERS = port capi
+SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
-LIB_SOURCES = $(wildcard csrc/capi/*.c)
+LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 
@@ -124,10 +128,12 @@ $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	$(Q)$(LUA) scripts/embed.lua runnel_modules capi/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
+# What the prompt's :doc shows: the tables of the manual, without the C API.
 CONTRACT = $(BUILD)/runnel.host.contract.lua
-$(CONTRACT): scripts/contract.lua README.md
+MANUAL = $(sort $(wildcard docs/manual/*.md))
+$(CONTRACT): scripts/contract.lua $(MANUAL)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/contract.lua README.md > $@.new
+	$(Q)$(LUA) scripts/contract.lua $(filter-out %/c-api.md,$(MANUAL)) > $@.new
 	@mv $@.new $@
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
@@ -175,11 +181,17 @@ env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
 	@echo "export LUA_PATH='$(LUA_PATH)'"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
-.PHONY: demo run-demo
-demo: ## set up, build, and run three programs on real input: words, pipelines, processes
-	$(SETUP) demo
+# Each of these installs NEEDED, then runs run-NAME.
+COMMANDS = demo bench bench-peers bench-io bench-host bench-port docs
+.PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
+$(COMMANDS): NEEDED = run
+$(COMMANDS): %:
+	$(SETUP) $(NEEDED)
 	$(BUILDING)
-	$(THEN) run-demo
+	$(THEN) run-$*
+
+demo: ## set up, build, and run three programs on real input: words, pipelines, processes
+demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo
 
@@ -189,24 +201,20 @@ test: ## set up, build and run the specs
 	$(BUILDING)
 	$(THEN) run-specs
 run-specs: programs
-	$(Q)$(UNDER) $(LUA) scripts/busted.lua $(BUSTED_FLAGS) $(SPEC)
+	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' RUNNEL_LONG='$(LONG)' $(LUA) scripts/specs.lua $(SPEC) -- \
+	  $(if $(LONG),,--exclude-tags=long) $(BUSTED_FLAGS)
 
 .PHONY: debug
 debug: ## the same with the core's invariants asserted, in build/debug/
 	$(SETUP) test
 	$(THEN) run-specs BUILD=build/debug CFLAGS='$(DEBUG_CFLAGS)'
 
-.PHONY: bench run-bench
 bench: ## set up, build and run the benchmark
-	$(SETUP) run
-	$(THEN) run-bench
 run-bench: programs
 	$(LUA) bench/bench.lua
 
-.PHONY: bench-peers run-bench-peers
 bench-peers: ## the same programs in runnel and its peers; PEERS='--quick go chan0' for less than all
-	$(SETUP) peers
-	$(THEN) run-bench-peers
+bench-peers: NEEDED = peers
 run-bench-peers: programs
 	$(LUA) bench/peers.lua $(PEERS)
 
@@ -215,17 +223,13 @@ bench-flags: ## what the compiler's options are worth, -O2 to PGO
 	$(SETUP) run
 	$(LUA) bench/flags.lua
 
-.PHONY: bench-io run-bench-io
 bench-io: ## input and output through channels, and without them; IO='--quick echo' for less than all
-	$(SETUP) demo
-	$(THEN) run-bench-io
+bench-io: NEEDED = demo
 run-bench-io: programs
 	$(LUA) bench/io.lua $(IO)
 
-.PHONY: docs run-docs
 docs: ## the reference, from the sources, into docs/reference/
-	$(SETUP) docs
-	$(THEN) run-docs
+docs: NEEDED = docs
 # Debian's ldoc asks for an older Lua, which need not be here, and runs with this one. LuaRocks' is a shell script.
 run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
 run-docs: programs
@@ -235,154 +239,7 @@ run-docs: programs
 	$(Q)$(LDOC) --quiet --fatalwarnings .
 	@echo 'written: docs/reference/index.html'
 
-## Checks
-
-# Specs tagged #slow (they wait) are left out where all runs many times slower, and under valgrind those tagged #heavy
-# (they compute), too.
-FEWER_SPECS = $(BUSTED_FLAGS) --exclude-tags=slow
-
-.PHONY: check-san check-san-gcc check-san-clang run-san
-check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
-
-# gcc's run has the debug build's assertions, clang's is the release code. The interpreter has to be linked with the
-# sanitizers for the module to use them, hence a small one of our own; nodelete keeps the module's symbols for reports of
-# leaks, which are written after Lua has unloaded it.
-check-san-gcc:   SAN_CFLAGS = -O1 -DRUNNEL_DEBUG
-check-san-clang: SAN_CFLAGS = -O2
-check-san-gcc check-san-clang: check-san-%:
-	$(SETUP) san
-	$(THEN) run-san CC=$* BUILD=build/san-$* LDFLAGS=-Wl,-z,nodelete BUSTED_FLAGS='$(FEWER_SPECS)' \
-	  CFLAGS='$(SAN_CFLAGS) -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all'
-run-san: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
-run-san: export UBSAN_OPTIONS = print_stacktrace=1
-run-san: $(BUILD)/lua
-	$(THEN) run-specs LUA=$(BUILD)/lua
-
-$(BUILD)/lua: scripts/san_lua.c Makefile
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
-
-# Built from the source package of the Lua that is installed, since no package has a Lua with assertions. Where that cannot
-# be had the run counts as one pending spec.
-ASSERTING = $(CURDIR)/build/asserts/lua5.4
-.PHONY: check-asserts
-check-asserts: ## the specs on a Lua with its own assertions and the checks of its API, and with the core's
-	$(SETUP) asserts
-	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
-	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
-	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs BUILD=build/asserts LUA='$(ASSERTING)/lua' \
-	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a' CFLAGS='$(DEBUG_CFLAGS)' \
-	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm -ldl' BUSTED_FLAGS='$(FEWER_SPECS)'
-
-.PHONY: check-valgrind
-check-valgrind: export RUNNEL_MODEL_SEEDS = 50
-check-valgrind: export SPEC_LIMIT = 900
-check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
-	$(SETUP) valgrind
-	$(THEN) run-specs BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' BUSTED_FLAGS='$(FEWER_SPECS),heavy' \
-	  UNDER='valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full --keep-debuginfo=yes --num-callers=20'
-
-# The programs in tests/ have the core linked in, with its assertions. LONG=1 asks for the long form of the checks below.
-TEST_CFLAGS    = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
-SANITIZED      = -fsanitize=address,undefined -fno-sanitize-recover=all
-AT_A_TIME      = xargs -P "$$(nproc 2>/dev/null || echo 2)" -n 1
-OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
-
-.PHONY: check-model run-model
-check-model: ## random programs on the core and on a model of it; SEED=n for one of them, which it prints
-	$(SETUP) san
-	$(THEN) run-model BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-model: $(BUILD)/runner
-	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
-
-.PHONY: coverage run-coverage
-coverage: ## what of csrc/ the specs reach, without the assertions: at least 95 % of the lines and 90 % of the branches
-	$(SETUP) coverage
-	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
-run-coverage: programs
-	find $(BUILD) -name '*.gcda' -delete
-	$(THEN) run-specs run-api run-host
-	$(GCOVR) | $(LUA) scripts/coverage.lua docs/coverage.md
-	$(GCOVR) --branches | $(LUA) scripts/coverage.lua docs/coverage.md
-	$(GCOVR) --print-summary --fail-under-line 95 --fail-under-branch 90 --output $(BUILD)/coverage.txt
-GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
-
-.PHONY: check-oom run-oom
-check-oom: ## every allocation of tests/oom/*.lua fails once
-	$(SETUP) san
-	$(THEN) run-oom BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-oom: $(BUILD)/oom
-	printf '%s\n' $(OOM_SCENARIOS) | $(AT_A_TIME) $(BUILD)/oom $(if $(LONG),--long 10)
-
-.PHONY: check-fuzz run-fuzz
-check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: that one again
-	$(SETUP) fuzz
-	$(THEN) run-fuzz CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
-run-fuzz: $(BUILD)/fuzz
-	mkdir -p $(BUILD)/corpus
-	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
-	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
-
-.PHONY: check-gc run-gc
-check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
-	$(SETUP) san
-	$(THEN) run-gc BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-gc: $(BUILD)/runner
-	$(BUILD)/runner tests/gc.lua $(if $(LONG),10000000,300000)
-	$(if $(LONG),for seed in $$(seq 2 30); do $(BUILD)/runner tests/gc.lua 100000 $$seed || exit; done)
-
-# Each of these is a program of its own: runner FILE ROUNDS [SEED].
-ADVERSARIES ?= $(sort $(wildcard tests/adversary/*.lua))
-.PHONY: check-adversary run-adversary
-check-adversary: ## tests/adversary/*.lua: programs that do what nobody should; SEED=n for one seed, which a failure prints
-	$(SETUP) san
-	$(THEN) run-adversary BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-adversary: $(BUILD)/runner
-	for file in $(ADVERSARIES); do $(BUILD)/runner $$file $(if $(LONG),1000,10) $(SEED) || exit; done
-
-.PHONY: check-soak run-soak
-check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, invariants, stable memory
-	$(SETUP) san
-	$(THEN) run-soak BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-soak: $(BUILD)/runner
-	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
-	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
-
-.PHONY: check-api run-api
-check-api: ## the C API: tests/api.c with both compilers' sanitizers, and with gcc's of threads
-	$(SETUP) san
-	$(THEN) run-api BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-	$(THEN) run-api CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
-	$(THEN) run-api CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
-run-api: $(BUILD)/api
-	$(BUILD)/api
-
-.PHONY: check-host run-host
-check-host: ## parts of the executable that specs reach only in passing, with sanitizers: tests/host.c
-	$(SETUP) san
-	$(THEN) run-host BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
-run-host: $(BUILD)/host_parts
-	$(BUILD)/host_parts
-
-# Lua leaves functions by longjmp, and coroutines in the middle: its own record of calls would come to overflow.
-THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
-
-.PHONY: check-embed run-embed
-check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the sanitizer of threads
-	$(SETUP) embed
-	$(THEN) run-embed CC=gcc
-run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
-run-embed:
-	rm -rf build/embed
-	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
-	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= BUILD=build/tsan \
-	  CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)' >/dev/null
-	scripts/check_embed '$(abspath build/embed)'
-
-.PHONY: bench-host run-bench-host
 bench-host: ## how fast the executable starts, and its prompt answers
-	$(SETUP) run
-	$(THEN) run-bench-host
 run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
 	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
 
@@ -390,74 +247,37 @@ $(BUILD)/host: bench/host.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
 
-.PHONY: bench-port run-bench-port
 bench-port: ## messages a second from another thread through a port
-	$(SETUP) run
-	$(THEN) run-bench-port
 run-bench-port: $(BUILD)/port
 	$(BUILD)/port
 
 $(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
 	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB_OBJECTS) $(LIBS)
 
-.PHONY: check-threads run-threads
-check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
-	$(SETUP) san
-	$(THEN) run-threads BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
-run-threads: $(BUILD)/threads
-	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
+include tests/checks.mk
 
-$(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ $(LUA_LIBS)
+## The sources
 
-TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
-
-$(BUILD)/oom: $(BUILD)/tests/oom.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
-
-$(BUILD)/runner: $(BUILD)/tests/runner.o $(BUILD)/tests/invariants.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
-
-$(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
-	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
-
-HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
-$(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
-$(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
-	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
-
-$(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
-
-$(BUILD)/tests/%.o: tests/%.c Makefile
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
-
--include $(TEST_OBJECTS:.o=.d)
-
-.PHONY: check-long
-check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
-	$(THEN) -j1 check-san-clang check-valgrind coverage check-fuzz check-threads check-soak check-api check-host check-embed \
-	  check-asserts
-
-.PHONY: check-install
-check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
-	$(SETUP) rock
-	@scripts/check_install
-
-# What installed packages hide, only a machine that has none shows. SUITE names other releases of Debian: bookworm trixie.
-.PHONY: check-fresh
-check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
-	$(SETUP) fresh
-	@scripts/check_fresh $(SUITE)
-
-.PHONY: lint lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
+.PHONY: lint lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
 lint: ## everything that tools can say about the sources
 	$(SETUP) lint
-	$(THEN) --keep-going --output-sync=target lint-lua lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
+	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
+	  lint-annotations
 
 C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
+
+# `make format` lays out the C files as .clang-format says. Each release of clang-format differs from the next in some
+# lines, so only one is asked.
+FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h tests/*.h examples/embed/*.c)
+CLANG_FORMAT = 14
+lint-format:
+	@if clang-format --version | grep -q 'version $(CLANG_FORMAT)\.'; then clang-format --dry-run --Werror $(FORMATTED); \
+	else echo 'lint-format: skipped, since clang-format is not of version $(CLANG_FORMAT)'; fi
+
+.PHONY: format
+format: ## lay out the C files with clang-format
+	clang-format -i $(FORMATTED)
 
 lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)
@@ -475,21 +295,22 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no tab, but in Go, and no space at a line's end
+lint-tree: # the rockspec names every source; no include runs upward; no tab, but in Go, and no space at a line's end
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.go' \
+	@$(LUA) scripts/check_includes.lua
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 is an error of grep's own
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
 	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
 
-# lua-language-server checks the annotations in lua/, the examples and the README's snippets, where it is installed.
-# Before 3.19 it does not know what the call of a generic class returns, and reports what is right.
+# lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
+# and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
 ANNOTATIONS = $(abspath $(BUILD))/annotations
 lint-annotations: programs
 	@rm -rf $(ANNOTATIONS)
-	@$(LUA) scripts/snippets.lua README.md $(ANNOTATIONS)/tree/snippets
+	@$(LUA) scripts/snippets.lua $(ANNOTATIONS)/tree/snippets README.md $(MANUAL)
 	@cp -R lua examples .luarc.json $(ANNOTATIONS)/tree/
 	@if ! command -v lua-language-server >/dev/null; then \
 	  echo 'lint-annotations: skipped, since lua-language-server is not installed'; \
@@ -539,4 +360,4 @@ clean: ## remove all that was built
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile tests/checks.mk

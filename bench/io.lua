@@ -38,7 +38,7 @@ local CONNECTIONS = 1000
 local function echo(...)
   local server = uv.spawn { LUA, stderr = "lines", stdout = false, stdin = false, ... }
   local port = assert(server.stderr:take()):match "port (%d+)$"
-  local output = run { LUA, "bench/io/echo_client.lua", port, CONNECTIONS, quick and 20 or 200 }
+  local output = run { LUA, "bench/io/echo_client.lua", port, CONNECTIONS, quick and 4 or 200 }
   server:close()
   server.exit:take()
   return tonumber(output)
@@ -68,7 +68,7 @@ end
 
 -- Commands in a second.
 local function xargs(command)
-  local n = quick and 200 or 2000
+  local n = quick and 60 or 2000
   local _, seconds = run { "sh", "-c", ("seq %d | %s true"):format(n, command) }
   return n / seconds
 end

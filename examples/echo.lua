@@ -1,10 +1,10 @@
--- A server that sends back whatever it is sent, to any number of clients at a time. Needs luv.
+-- A server that sends back what it receives, to any number of clients at a time. Needs luv.
 --
---     lua5.4 examples/echo.lua [HOST] PORT        on 127.0.0.1 by default; port 0 is any that is free
+--     lua5.4 examples/echo.lua [HOST] PORT        on 127.0.0.1 by default; port 0 is any free port
 --     lua5.4 examples/echo.lua 7007 & echo hello | nc -N 127.0.0.1 7007
 --
--- Each client has a go block. While a client does not read what it is sent, nothing more is read from it. Ctrl-C ends
--- the server. examples/echo_load.lua is a client that puts load on it.
+-- Each client has a go block. While a client does not read, the server reads nothing more from it. Ctrl-C ends the
+-- server. examples/echo_load.lua puts load on it.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"

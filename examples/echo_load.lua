@@ -1,18 +1,17 @@
--- Puts load on an echo server, such as examples/echo.lua: many clients at once, each of which sends a message, waits
--- for it to come back, and sends the next. Needs luv.
+-- Puts load on an echo server such as examples/echo.lua, with many clients at once. Each client sends a message, waits
+-- until it comes back, and sends the next. Needs luv.
 --
 --     lua5.4 examples/echo_load.lua [-c CLIENTS] [-n MESSAGES] [-s BYTES] [HOST] PORT
 --     lua5.4 examples/echo.lua 7007 & lua5.4 examples/echo_load.lua -c 500 7007
 --
--- 100 clients with 100 messages of 100 bytes each by default. The exit status is 1 if anything came back wrong, or not
--- at all.
+-- By default, 100 clients send 100 messages of 100 bytes each. The exit status is 1 if an answer is wrong or missing.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
 local USAGE = [[
 usage: lua5.4 examples/echo_load.lua [-c CLIENTS] [-n MESSAGES] [-s BYTES] [HOST] PORT
-  CLIENTS, MESSAGES of each, BYTES of a message: whole numbers from 1; 100 by default
+  CLIENTS, MESSAGES for each client, BYTES of a message: whole numbers from 1; 100 by default
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -51,12 +50,12 @@ local clients, messages, size = options["-c"], options["-n"], options["-s"]
 
 local errors, answers, slowest = {}, 0, 0
 
--- Takes so many bytes of a channel of chunks; what they are is returned as long as there are any.
+-- Takes n bytes from a channel of chunks and returns them.
 local function receive(chunks, n)
   local parts, got = {}, 0
   while got < n do
     local chunk, err = chunks:take()
-    if not chunk then error(err or "the server ended the connection", 0) end
+    if not chunk then error(err or "the server closed the connection", 0) end
     parts[#parts + 1] = chunk
     got = got + #chunk
   end
@@ -71,9 +70,9 @@ local function client(name, begin)
   for k = 1, messages do
     local message = ("%d/%d "):format(name, k):rep(size):sub(1, size)
     local start = rn.now()
-    -- Both at a time: neither side could take a large message as a whole before it gives some of it back.
+    -- Write and read at the same time: the server sends a large message back before it has received all of it.
     local written = rn.go(function() return { conn:write(message) } end)
-    if receive(answer, size) ~= message then error("what came back is not what was sent", 0) end
+    if receive(answer, size) ~= message then error("the answer is not what was sent", 0) end
     local ok, err = table.unpack((written:take()))
     if not ok then error(err, 0) end
     answers = answers + 1

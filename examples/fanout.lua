@@ -1,16 +1,15 @@
--- One source, several consumers at their own pace: what each gets, depending on its buffer.
+-- One source and several consumers of different speeds: which values each gets depends on its buffer.
 --
 --     lua5.4 examples/fanout.lua [VALUES [MS]]
 --
--- A meter gives a value every MS milliseconds (100 values, every 2 ms by default). A mult copies each value to a
--- recorder, which is fast and must have all of them; to a display, which is slow and wants the newest (a sliding
--- buffer); and to a sampler, as slow, which keeps what came first until it gets to it (a dropping buffer). The
--- windowed buffers never make the mult wait; with a plain one, the slow consumers would set the pace for all: that is
--- the last line of the table.
+-- A meter gives a value every MS milliseconds; by default 100 values, every 2 ms. A mult copies each value to three
+-- consumers: a fast one, which gets all values; a slow one with a sliding buffer, which gets the newest; and a slow one
+-- with a dropping buffer, which gets the oldest. These two buffers never make the mult wait. The last line of the table
+-- shows a slow consumer with a plain buffer, which sets the pace for the source.
 
 local rn = require "runnel"
 
-local SLOWNESS = 10 -- a slow consumer takes so many times the meter's interval for a value
+local SLOWNESS = 10 -- a slow consumer needs this many of the meter's intervals for a value
 
 local USAGE = "usage: lua5.4 examples/fanout.lua [VALUES [MS]]\n"
 if arg[1] == "--help" then
@@ -39,8 +38,8 @@ local function meter(n)
   return ch
 end
 
--- Taps the mult with a channel of the buffer, and takes from it, `pause` ms for each value. Returns a channel of its
--- report.
+-- Taps the mult with a channel that has the buffer, and takes from it, pausing `pause` ms after each value. Returns a
+-- channel that gives the report.
 local function consumer(name, source, buffer, pause)
   local ch = source:tap(rn.chan(buffer))
   return rn.go(function()

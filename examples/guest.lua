@@ -1,12 +1,12 @@
--- Go blocks as guests in somebody else's loop: here luv's, but a window's or a game's would be the same. Needs luv.
+-- Go blocks inside another event loop: here luv's, but a window's or a game's works the same way. Needs luv.
 --
 --     lua5.4 examples/guest.lua [MS]        for that many milliseconds, 500 by default
 --
--- The loop stays luv's: before it waits, it lets go blocks run with rn.step, and hears how long it may wait. A go block
--- that is always busy, a timer of luv's and a sleeping go block share the time, and what each got is printed.
+-- Before luv's loop waits, it calls rn.step, which runs go blocks and returns how long the loop may wait. A busy go
+-- block, a sleeping one and a timer of luv share the time; the program prints how often each ran.
 
 local rn = require "runnel"
-local uv = require "runnel.need"("luv", "Debian's lua-luv, LuaRocks' luv")
+local uv = require "luv"
 
 local USAGE = "usage: lua5.4 examples/guest.lua [MS]\n  MS: for how long, a whole number from 1\n"
 if arg[1] == "--help" then
@@ -29,7 +29,7 @@ local function host_go_blocks()
       alarm:start(math.ceil(ms), 0, nothing)
     end
   end)
-  before:unref() -- the loop may end when there is nothing else left
+  before:unref() -- the loop ends when nothing else is left
 end
 
 -- ---- the command line ----

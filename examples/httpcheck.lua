@@ -1,24 +1,24 @@
--- Checks a list of web pages, N at a time, and prints what came of each as a table. Needs luv.
+-- Checks a list of web pages, N at a time, and prints the results as a table. Needs luv.
 --
 --     lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
 --     printf 'http://localhost/\nhttp://localhost:8080/health\n' | lua5.4 examples/httpcheck.lua -n 20
 --
--- Without URLs they are read from standard input, one a line. Each attempt may take MS milliseconds, 5000 by default.
--- One that fails, or that the server answers with an error of its own (5xx), is repeated up to RETRIES times, 2 by
--- default, after 100 ms, 200 ms and so on. The protocol is HTTP/1.1 without encryption. The exit status is 1 when a
--- page could not be had, or has a status of 400 or more.
+-- Without arguments it reads URLs from standard input, one a line. Each attempt may take MS milliseconds, by default
+-- 5000. An attempt that fails, or gets a status of 500 or more, is repeated up to RETRIES times, by default 2, after
+-- 100 ms, 200 ms and so on. The protocol is HTTP/1.1 without encryption. The exit status is 1 if a page could not be
+-- fetched, or has a status of 400 or more.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
-local BACKOFF = 100 -- ms before the first retry, which doubles
+local BACKOFF = 100 -- ms before the first retry; doubles with each retry
 
 local USAGE = [[
 usage: lua5.4 examples/httpcheck.lua [-n N] [-t MS] [-r RETRIES] [URL...]
   N: pages at a time, a whole number from 1; 10 by default
-  MS: how long an attempt may take, 5000 by default
+  MS: how long an attempt may take; 5000 by default
   RETRIES: attempts after the first, a whole number from 0; 2 by default
-  URL: as in http://host[:port]/path; without any they are read from standard input
+  URL: as in http://host[:port]/path; without arguments, URLs are read from standard input
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -34,30 +34,30 @@ end
 
 local function parse(url)
   local host, rest = url:match "^[Hh][Tt][Tt][Pp]://([^/?#]+)([^#]*)"
-  if not host then return nil, "this is no http:// URL" end
+  if not host then return nil, "not an http:// URL" end
   local port
   host, port = host:match "^(.-):?(%d*)$"
   if host:find "^%[.*%]$" then host = host:sub(2, -2) end
   port = port == "" and 80 or tonumber(port)
-  if host == "" or port > 65535 then return nil, "this URL has no valid host and port" end
+  if host == "" or port > 65535 then return nil, "invalid host or port" end
   return { host = host, port = port, path = rest:find "^/" and rest or "/" .. rest, name = url:match "//([^/?#]+)" }
 end
 
--- What is read from a connection, piece by piece.
+-- Reads from a connection: lines, or a number of bytes.
 local function reader(conn)
   local chunks, held = conn:read(), ""
   local self = {}
 
   local function more()
     local chunk, err = chunks:take()
-    if not chunk then error(err or "the server ended the connection in the middle of its answer", 0) end
+    if not chunk then error(err or "the server closed the connection in the middle of its answer", 0) end
     held = held .. chunk
   end
 
   function self.line()
     local at = held:find("\n", 1, true)
     while not at do
-      if #held > 65536 then error("a line of the answer's head is too long", 0) end
+      if #held > 65536 then error("a header line of the answer is too long", 0) end
       more()
       at = held:find("\n", 1, true)
     end
@@ -66,7 +66,7 @@ local function reader(conn)
     return line
   end
 
-  -- Skips so many bytes.
+  -- Skips n bytes.
   function self.skip(n)
     while #held < n do
       n, held = n - #held, ""
@@ -75,7 +75,7 @@ local function reader(conn)
     held = held:sub(n + 1)
   end
 
-  -- Skips all that comes; returns how much that was.
+  -- Skips all bytes until the connection ends; returns how many.
   function self.rest()
     local n = #held
     for chunk in chunks do n = n + #chunk end
@@ -89,7 +89,7 @@ end
 local function read_head(from)
   local line = from.line()
   local status = line:match "^HTTP/1%.%d (%d%d%d)"
-  if not status then error("this is no HTTP/1.1 server", 0) end
+  if not status then error("not an HTTP/1.1 server", 0) end
   local headers = {}
   for header in from.line do
     if header == "" then break end
@@ -119,7 +119,7 @@ local function read_body(from, status, headers)
   return length
 end
 
--- Gets a page over a new connection; raises what goes wrong. The connection is handed to `keep`.
+-- Gets a page over a new connection, or raises an error. Passes the connection to `keep`, which may refuse it.
 local function get(url, keep)
   local conn, err = uv.connect(url.host, url.port)
   if not conn then error(err, 0) end
@@ -136,7 +136,7 @@ end
 
 -- ---- checking ----
 
--- One attempt, within `ms`; a page, or nil and an error.
+-- Makes one attempt within `ms`. Returns a page, or nil and an error.
 local function attempt(url, ms)
   local conn, over = nil, false
   local answer = rn.go(function()

@@ -1,15 +1,15 @@
--- Statistics of a web server's log in the common or combined format, while it streams.
+-- Prints statistics of a web server's log in the common or combined format.
 --
 --     lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [FILE]
 --     lua5.4 examples/logstat.lua --by path --status 4 examples/access.log
 --     tail -f access.log | lua5.4 examples/logstat.lua
 --
--- Counts requests and bytes by status, or by what --by says; of all requests, or of those whose status begins with
--- PREFIX. Prints the N most frequent (10 by default) at the end, and how far it has got every second on stderr. Without
--- a file it reads the standard input. Reading waits for a line and holds up all else meanwhile, the ticker as well.
+-- Counts requests and bytes by status, or by the field given with --by; with --status, only those whose status begins
+-- with PREFIX. Prints the N most frequent entries (10 by default) at the end, and its progress to stderr every second.
+-- Without FILE it reads standard input. Reading a line blocks the whole program, the ticker included.
 --
--- One go block reads lines and puts them on a channel, whose transducer parses and filters them. Another takes what
--- comes of that, and ticks, whichever is there first.
+-- One go block reads lines and puts them on a channel whose transducer parses and filters them. The main program takes
+-- requests and ticks with rn.alts.
 
 local rn = require "runnel"
 
@@ -39,7 +39,7 @@ end
 
 -- ---- the stream ----
 
--- A transducer: lines in, requests out. What is no request is counted in `skipped`.
+-- A transducer: lines in, requests out. Counts lines that are not requests in `skipped`.
 local function parser(skipped)
   return rn.xf.keep(function(line)
     local address, request, status, bytes = line:match '^(%S+) %S+ %S+ %[[^%]]*%] "(.-)" (%d%d%d) (%S+)'
@@ -56,13 +56,13 @@ end
 local function read(file, lines)
   local line, err = file:read()
   while line and lines:put(line) do
-    rn.yield() -- before the next line, for which all may have to wait
+    rn.yield() -- reading the next line may block the program: let the others run first
     line, err = file:read()
   end
   lines:close(err)
 end
 
--- A channel with a value every `ms`, until it is closed; one that nobody takes in time is dropped.
+-- A channel with a value every `ms`, until it is closed. A tick is dropped if the one before it was not taken.
 local function ticker(ms)
   local ticks = rn.chan(rn.dropping_buffer(1))
   rn.go(function()
@@ -83,7 +83,7 @@ local function add(stats, key, request)
   entry.bytes = entry.bytes + request.bytes
 end
 
--- Takes all requests; reports every second. Returns the statistics by the field, and how many requests; or nil and the
+-- Takes all requests; reports every second. Returns the statistics by field and the number of requests, or nil and the
 -- error with which the channel was closed.
 local function count(requests, field)
   local stats, total = {}, 0

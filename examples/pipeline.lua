@@ -1,17 +1,17 @@
--- Ten jobs through a pipeline with at most n at a time: how many really run at once, and how long it takes.
+-- Runs ten jobs, at most n at a time, and prints how many really ran at once, and how long it took.
 --
 --     lua5.4 examples/pipeline.lua [--ms MS] [--log] [ordered | unordered] [N...]
 --
--- By default each job takes 100 ms, in both variants, for n from 1 to 8. With --log it tells of each job.
+-- By default each job takes 100 ms, in both variants, for n from 1 to 8. --log prints the start and end of each job.
 --
--- core.async's pipeline-async runs n + 2 jobs at once, as the article "Clojure's core.async pipeline-async off-by-two
--- error explained" found: there 10 jobs of 1000 ms take 4 s for n = 1, and 2 s for n = 3. Here they take 10 s and 4 s,
--- as they should: `--ms 1000 ordered 1 3`.
+-- core.async's pipeline-async runs n + 2 jobs at once, as described in the article "Clojure's core.async pipeline-async
+-- off-by-two error explained": 10 jobs of 1000 ms take 4 s with n = 1 and 2 s with n = 3. Here they take 10 s and 4 s:
+-- `--ms 1000 ordered 1 3`.
 
 local rn = require "runnel"
 
 local JOBS = 10
-local SLOW = 10 -- in the second table, the first job takes that many times as long
+local SLOW = 10 -- in the second table, the first job takes this many times as long
 local VARIANTS = { ordered = rn.pmap, unordered = rn.pmap_unordered }
 
 local logging = false
@@ -19,8 +19,8 @@ local function log(...)
   if logging then print(string.format(...)) end
 end
 
--- Runs the jobs; time_of(i) is how long job i takes. Returns the peak of running jobs, and when the first result came
--- and when all was done.
+-- Runs the jobs; job i takes time_of(i) ms. Returns the highest number of running jobs, the time of the first result
+-- and the total time.
 local function run(variant, n, time_of)
   local running, peak = 0, 0
 
@@ -41,8 +41,8 @@ local function run(variant, n, time_of)
   return peak, first, rn.now() - start
 end
 
--- How long the slow case takes, in jobs' times. In order, no more than n jobs start until the slow first one is done;
--- otherwise the jobs pass it by, where n leaves room beside it.
+-- How long the second case should take, in job times. In the ordered variant, no more than n jobs start before the slow
+-- first one is done; in the unordered one, n - 1 of them run beside it.
 local function expected_slow(variant, n)
   if variant == "ordered" or n == 1 then return SLOW + math.ceil(math.max(JOBS - n, 0) / n) end
   return math.max(SLOW, math.ceil((JOBS - 1) / (n - 1)))

@@ -1,7 +1,6 @@
--- A program with a prompt: while its go blocks work, you look into it and change it. Needs luv.
+-- A program with a prompt, at which you can inspect and change it while its go blocks run. Needs luv.
 --
---     lua5.4 examples/prompt_server.lua PATH          the prompt is on a unix socket, for this user only
---     lua5.4 examples/prompt_server.lua --port PORT   on 127.0.0.1, for everybody who is on this machine
+--     lua5.4 examples/prompt_server.lua PATH          the prompt is on a Unix socket, for this user only
 --
 --     socat READLINE UNIX-CONNECT:PATH
 --     > state.interval
@@ -11,32 +10,22 @@
 --     tick 17
 --     > for _, block in ipairs(rn.ps()) do print(block.name, block.state) end
 --
--- The program itself only counts. Ctrl-C ends it.
+-- The program only counts. Ctrl-C ends it.
 
 local rn = require "runnel"
 local prompt = require "runnel.prompt"
 local uv = require "runnel.uv"
 
-local USAGE = [[
-usage: lua5.4 examples/prompt_server.lua PATH
-       lua5.4 examples/prompt_server.lua --port PORT
-]]
+local USAGE = "usage: lua5.4 examples/prompt_server.lua PATH\n"
 if arg[1] == "--help" then
   io.write(USAGE)
   os.exit()
 end
 
-local function usage()
+local path = arg[1]
+if not path or path:find "^%-" or arg[2] then
   io.stderr:write(USAGE)
   os.exit(2)
-end
-
-local place = arg[1]
-if place == "--port" then
-  place = math.tointeger(tonumber(arg[2]))
-  if not place or place < 0 or place > 65535 or arg[3] then usage() end
-elseif not place or place:find "^%-" or arg[2] then
-  usage()
 end
 
 local state = { interval = 1000, ticks = 0 }
@@ -52,7 +41,7 @@ rn.go(function()
 end)
 
 local interrupted = uv.signal("int", "term")
-local listening, err = prompt.listen(place, { rn = rn, state = state, news = news })
+local listening, err = prompt.listen(path, { rn = rn, state = state, news = news })
 if not listening then
   io.stderr:write("prompt_server: ", err, "\n")
   os.exit(1)

@@ -1,10 +1,10 @@
--- Routes lines by topic, which is the first word of a line, to whoever asked for it.
+-- Routes lines to files by topic; the topic is the first word of a line.
 --
 --     lua5.4 examples/pubsub.lua TOPIC=FILE... < LINES
 --     printf 'rain 3 mm\nwind 9 kn\nrain 0 mm\n' | lua5.4 examples/pubsub.lua rain=/tmp/rain.txt wind=-
 --
--- The file "-" is the standard output. A topic may go to several files. Lines of a topic that nobody asked for are
--- dropped. Each topic has a buffer of its own, so that a slow file holds up its own topic only.
+-- The file "-" is standard output. A topic may go to several files. Lines of other topics are dropped. Each topic has a
+-- buffer, so that a slow file delays only its own topic.
 
 local rn = require "runnel"
 
@@ -60,7 +60,7 @@ end
 
 for line in io.lines() do
   lines:put(line)
-  repeat until rn.step() ~= 0 -- all that can be done, before waiting for the next line
+  repeat until rn.step() ~= 0 -- run all ready go blocks: reading the next line blocks the program
 end
 lines:close()
 

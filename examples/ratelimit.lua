@@ -1,12 +1,12 @@
--- Passes lines on at a limited rate, as a token bucket does.
+-- Passes lines on at a limited rate, with a token bucket.
 --
 --     lua5.4 examples/ratelimit.lua RATE [BURST] < LINES
 --     lua5.4 examples/ratelimit.lua 50 10 < examples/access.log | lua5.4 examples/logstat.lua
 --
--- RATE is how many lines a second go through in the long run, BURST (1 by default) how many at once after a pause.
+-- RATE is the number of lines a second in the long run, BURST (1 by default) the number of lines at once after a pause.
 --
--- The bucket is a channel with a dropping buffer: a go block puts a token into it at every tick, and a token that finds
--- it full is lost. Each line takes a token, and so waits while there is none.
+-- The bucket is a channel with a dropping buffer: a go block puts a token into it at every tick, which is dropped if
+-- the bucket is full. Each line takes a token, or waits for one.
 
 local rn = require "runnel"
 
@@ -25,7 +25,7 @@ local function usage()
   os.exit(2)
 end
 
--- A channel with a token for every `interval` ms, of which it keeps `burst`; full at the beginning.
+-- A channel that gets a token every `interval` ms and holds at most `burst` of them; full at the beginning.
 local function bucket(interval, burst)
   local tokens = rn.chan(rn.dropping_buffer(burst))
   for _ = 1, burst do tokens:put "token" end
@@ -33,7 +33,7 @@ local function bucket(interval, burst)
     local due = rn.now()
     repeat
       due = due + interval
-      -- Reading may have held up everything: then the ticks that were missed come at once.
+      -- Reading a line may have blocked the program: then the missed ticks come at once.
       rn.alts { rn.timeout(math.max(0, due - rn.now())), tokens:done() }
     until not tokens:put "token"
   end)

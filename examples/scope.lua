@@ -1,7 +1,6 @@
--- Connects to a host that has several addresses, the way browsers do ("happy eyeballs"): when an address has not
--- answered after a while, or has refused, the next one is tried beside it. The first connection wins, the other
--- attempts are cancelled, and what they have opened is closed. The network is fake: each address answers, or refuses,
--- after some ms.
+-- Connects to a host that has several addresses, as browsers do ("happy eyeballs"): if an address has not answered
+-- after a while, or has refused, the next one is tried as well. The first connection wins; the other attempts are
+-- cancelled and their sockets closed. The network is simulated: each address answers, or refuses, after some ms.
 --
 --     lua5.4 examples/scope.lua [--delay MS] [--limit MS] [ADDRESS=MS | ADDRESS=refused]...
 --
@@ -9,7 +8,7 @@
 
 local rn = require "runnel"
 
--- A fake socket, to be closed by whoever has it.
+-- A simulated socket, which its owner must close.
 local function socket(address)
   return setmetatable({ address = address }, {
     __close = function(self)
@@ -19,7 +18,7 @@ local function socket(address)
   })
 end
 
--- Waits for an address's answer: true, or nil and what went wrong.
+-- Waits for an address's answer. Returns true, or nil and an error.
 local function connect(answer)
   if answer == "refused" then
     rn.sleep(1)
@@ -29,20 +28,20 @@ local function connect(answer)
   return true
 end
 
--- Tries one address: puts its socket on `connected`; or closes it, whatever has happened, and tells `failed`.
+-- Tries one address: puts its socket on `connected`, or true on `failed`. In any other case the socket is closed.
 local function try(address, answer, connected, failed)
   print(address .. ": trying")
   local sock <close> = socket(address)
   local ok, err = connect(answer)
   if ok then
-    sock.used = connected:put(sock) -- if it is cancelled here, the socket is closed as well
+    sock.used = connected:put(sock) -- if this is cancelled, the socket is closed
   else
     print(("%s: %s"):format(address, err))
     failed:put(true)
   end
 end
 
--- The first socket that is connected, or nil when all attempts have failed. Raises after `limit` ms.
+-- Returns the first socket that is connected, or nil if all attempts fail. Raises an error after `limit` ms.
 local function dial(addresses, delay, limit)
   return rn.scope(function(s)
     local connected, failed = rn.chan(), rn.chan()
@@ -51,11 +50,11 @@ local function dial(addresses, delay, limit)
       s:go(try, addresses[i].name, addresses[i].answer, connected, failed)
       running = running + 1
       while running > 0 do
-        -- The last one has all the time that is left.
+        -- The last address has all the remaining time.
         local ops = i < #addresses and { connected, failed, rn.timeout(delay) } or { connected, failed }
         local value, port = rn.alts(ops, { priority = true })
         if port == connected then
-          s:cancel "somebody else was faster"
+          s:cancel "another address was faster"
           return value
         end
         if port == failed then running = running - 1 end
@@ -69,7 +68,7 @@ end
 
 local USAGE = [[
 usage: lua5.4 examples/scope.lua [--delay MS] [--limit MS] [ADDRESS=MS | ADDRESS=refused]...
-  --delay MS: how long one address is waited for before the next is tried, too; --limit MS: how long for all
+  --delay MS: how long to wait for one address before trying the next; --limit MS: how long to wait for all
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)

@@ -1,5 +1,5 @@
--- A search that asks three replicas of each kind of search at once, goes on with the first answer of each, and gives up
--- on what has not come when the time is over. The replicas are fake: each takes 10 to 100 ms, as it happens.
+-- A search that asks three replicas of each kind of search at once, takes the first answer of each kind, and returns
+-- what it has when the time is over. The replicas are simulated: each answers after a random time of 10 to 100 ms.
 --
 --     lua5.4 examples/search.lua [--ms MS] [QUERY...]        within 50 ms by default
 
@@ -14,27 +14,27 @@ end
 local KINDS = { "web", "image", "video" }
 local REPLICAS = 3
 
--- Asks one replica; takes its time.
+-- Asks one replica; takes a random time.
 local function ask(kind, replica, query)
   local ms = math.random(10, 100)
   rn.sleep(ms)
   return { kind = kind, text = ("%s result for %q from replica %d after %d ms"):format(kind, query, replica, ms) }
 end
 
--- Asks all replicas of a kind; the first answer wins, and nobody waits for the others.
+-- Asks all replicas of a kind. Returns the first answer; does not wait for the others.
 local function first(kind, query)
   local answers = {}
   for i = 1, REPLICAS do answers[i] = rn.go(ask, kind, i, query) end
   return (rn.alts(answers))
 end
 
--- Searches every kind; returns the answers by kind, as many as came within `ms`.
+-- Searches every kind. Returns the answers that came within `ms`, by kind.
 local function search(query, ms)
   local timeout, found = rn.timeout(ms), {}
   local answers <close> = rn.pmap_unordered(#KINDS, function(kind) return first(kind, query) end, KINDS)
   while true do
     local answer = rn.alts { answers, timeout }
-    if not answer then return found end -- all have come, or the time is over: both close their channel
+    if not answer then return found end -- there are no more answers, or the time is over
     found[answer.kind] = answer.text
   end
 end

@@ -1,4 +1,4 @@
--- Hoare's prime sieve: a go block for each prime, each passing on to the next what its prime does not divide.
+-- Hoare's prime sieve: a go block for each prime, which passes on the numbers that its prime does not divide.
 --
 --     lua5.4 examples/sieve.lua [N]        the first N primes, one a line; 25 by default
 
@@ -20,7 +20,7 @@ local function numbers()
   return out
 end
 
--- What comes from `from` and is no multiple of `prime`.
+-- The values of `from` that are not multiples of `prime`.
 local function sift(from, prime)
   local out = rn.chan()
   rn.go(function()

@@ -1,18 +1,17 @@
--- Follows files that grow, and prints their new lines as they come, merged. Needs luv.
+-- Follows files that grow, and prints their new lines as they come. Needs luv.
 --
 --     lua5.4 examples/tail.lua [-n LINES] FILE...
 --     lua5.4 examples/tail.lua -n 5 /var/log/dpkg.log /var/log/alternatives.log
 --
--- It begins with the last lines of each file, 10 by default. With several files each line begins with its file's name.
--- It waits for a file that is not there yet. A file that is truncated, or replaced by another of its name, is read from
--- its beginning. Ctrl-C ends it.
+-- It begins with the last lines of each file, 10 by default. With several files, each line begins with the file's name.
+-- A file may not exist yet. A file that is truncated, or replaced, is read from its beginning. Ctrl-C ends it.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
 
 local USAGE = [[
 usage: lua5.4 examples/tail.lua [-n LINES] FILE...
-  LINES: with how many lines of each file to begin, a whole number from 0; 10 by default
+  LINES: how many existing lines of each file to print, a whole number from 0; 10 by default
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -39,12 +38,12 @@ local lines = rn.chan(100)
 local followed, status = {}, 0
 for i, path in ipairs(paths) do
   local file <close> = io.open(path)
-  if not file then complain(path .. ": is not there yet") end
+  if not file then complain(path .. ": does not exist yet") end
   local label = #paths > 1 and path .. ": " or ""
   followed[i] = rn.go(function()
     local added = uv.follow(path, { last = last })
     for line in added do lines:put(label .. line) end
-    complain(select(2, added:take())) -- nothing else ends it
+    complain(select(2, added:take())) -- only an error ends it
     status = 1
   end)
 end

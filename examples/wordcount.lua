@@ -1,14 +1,13 @@
--- Counts the words of texts and prints the most frequent ones.
+-- Counts the words in texts and prints the most frequent ones.
 --
 --     lua5.4 examples/wordcount.lua [--top N] [--counters N] [FILE...]
 --
--- Without files it reads the licence texts that every Debian system has. The lines that it prints, 20 by default, are
--- the same as those of
+-- Without files it reads the licence texts that every Debian system has. It prints the same lines, 20 by default, as
 --
 --     cat FILE... | LC_ALL=C tr -cs A-Za-z '\n' | tr A-Z a-z | sort | uniq -c | LC_ALL=C sort -rn | head -n 20
 --
--- One go block reads lines and puts them on a channel whose transducer makes words of them. The counters, go blocks as
--- well, take the words, each as many as it gets to. Their counts, merged, are added up.
+-- One go block reads lines and puts them on a channel whose transducer splits them into words. Other go blocks, the
+-- counters, share the words. Their counts are merged and added up.
 
 local rn = require "runnel"
 

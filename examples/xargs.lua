@@ -3,28 +3,28 @@
 --     lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
 --     ls -d "$PWD"/csrc/*.c | lua5.4 examples/xargs.lua -P 8 -v sha256sum
 --
--- It does what `xargs -r -d '\n' -n 1 -P N` does, but does not mix what the commands write to standard output: it comes
--- command by command, in the order of the lines, or with -u in the order in which the commands end. -v prints at the
--- end how many ran, and how many at a time. While it runs, a terminal shows how far it has got.
+-- It does what `xargs -r -d '\n' -n 1 -P N` does, but does not mix the output of the commands: it prints the output of
+-- one command after the other, in the order of the lines, or with -u in the order in which the commands end. -v prints
+-- at the end how many commands ran, and how many at a time. On a terminal it shows its progress.
 --
--- Exit status: 0; 123 where a command exited with 1 to 125; and, running no further commands, 124 where one exited with
--- 255, 125 where one was killed by a signal, 126 where it cannot be run, 127 where it is not found. 130 after Ctrl-C,
--- which ends the commands that run.
+-- Exit status: 0; 123 if a command exited with 1 to 254. The following also stop it from running further commands: 124
+-- if a command exited with 255, 125 if one was killed by a signal, 126 if it cannot be run, 127 if it is not found; 130
+-- after Ctrl-C, which also ends the running commands.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
 local is_terminal = require "luv".guess_handle(2) == "tty"
 
--- Finished commands whose output may wait for its turn behind that of a slow one.
+-- How many finished commands may wait, with their output, for a slow one before them.
 local WINDOW = 1000
--- Outputs that may wait to be written. Without room for some, one would be written for every few commands that start.
+-- How many outputs may wait to be written. Without such a buffer, starting commands would wait for writing.
 local AHEAD = 100
 
 local USAGE = [[
 usage: lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
-  -P N: so many commands at a time, a whole number from 1; 1 by default
-  -u: output in the order in which commands end, not in that of the lines
-  -v: say in the end how many commands ran, and how many at a time
+  -P N: how many commands to run at a time, a whole number from 1; 1 by default
+  -u: print outputs in the order in which commands end, not in that of the lines
+  -v: print at the end how many commands ran, and how many at a time
 ]]
 if arg[1] == "--help" then
   io.write(USAGE)
@@ -38,8 +38,8 @@ end
 
 local function complain(...) io.stderr:write("xargs: ", table.concat { ... }, "\n") end
 
--- A page of memory that is touched after a process was started has to be copied first, and starting one takes the
--- longer the more there are. The collector touches most of them: so it shall run from beginning to end at once.
+-- Memory that is written after a fork must be copied, and a fork takes longer the more memory there is. The collector
+-- writes to most of it, so let each collection run at once instead of in many small steps.
 collectgarbage("incremental", 200, 1000, 20)
 
 -- ---- the command line ----
@@ -69,19 +69,19 @@ if not command or #command == 0 then usage() end
 -- ---- running ----
 
 local lines = uv.lines(0)
-local status = 0 -- ours
-local stopped = false -- whether no further command is to run
-local processes = {} -- that run
+local status = 0 -- the exit status
+local stopped = false -- whether to run no further commands
+local processes = {} -- the running ones, as a set
 local started, running, peak, ended, failed = 0, 0, 0, 0, 0
 
--- Runs no further command.
+-- Stops running further commands.
 local function stop(with)
   stopped = true
   status = math.max(status, with)
   lines:close()
 end
 
--- What the end of a command means for us. `exit` is nil where it could not be run at all, for which there is `err`.
+-- Sets the exit status after a command has ended. If it could not be run, `exit` is nil and `err` the reason.
 local function judge(exit, err)
   if not exit then
     complain(err)
@@ -98,7 +98,7 @@ local function judge(exit, err)
   end
 end
 
--- Runs the command with a line; returns what it has written.
+-- Runs the command with a line; returns its output.
 local function job(line)
   if stopped then return end
   local words = table.move(command, 1, #command, 1, { stdin = false, stderr = 2 })
@@ -116,12 +116,12 @@ local function job(line)
   return table.concat(parts)
 end
 
--- Takes away the line that a terminal shows.
+-- Erases the progress line on a terminal.
 local function clear()
   if is_terminal then io.stderr:write "\r\27[K" end
 end
 
--- Shows it, last of all.
+-- Shows the progress line.
 local function progress()
   if not is_terminal then return end
   clear()

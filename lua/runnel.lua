@@ -8,11 +8,11 @@
 ---Times are milliseconds. An operation that must wait parks its go block; outside any go block it runs the scheduler
 ---until it completes. The names are core.async's in Lua's spelling.
 ---
----Modules that few programs need are loaded when they are first used. A program that may not be able to read files by
----then can load all of them first: `for _ in pairs(rn) do end`.
+---Modules that few programs need are loaded when one of their names is first used. `require "runnel.all"` loads them at
+---once, for a program that cannot read files later: because it changes its directory, or may run out of descriptors.
 
 local core = require "runnel.core"
-core.library()
+core.internal.library()
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
@@ -34,21 +34,21 @@ for _, name in ipairs { "alt", "collect", "pipe", "pipeline" } do
   for key, value in pairs(require("runnel." .. name)) do runnel[key] = value end
 end
 
----Ends the program, from anywhere, whatever go blocks still have to do; their variables are not closed, but the Lua
----state is, with its finalizers.
----@param code? integer|boolean the exit status; true is 0. The default is 0, or 1 if an error was written to stderr
----because nobody took it
+---Ends the program at once, from the main program or a go block. Go blocks that have not ended are dropped without
+---closing their `<close>` variables. Then the Lua state closes, and finalizers run.
+---@param code? integer|boolean the exit status; true means 0. The default is 0, or 1 if an error that nobody took was
+---written to stderr
 function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
-  core.tell_unheard()
-  if code == nil then code = core.is_well() end
+  core.internal.report_unhandled()
+  if code == nil then code = core.internal.is_well() end
   os.exit(code, true)
 end
 
--- What is left is loaded when it is first used, since most programs need none of it: that is half of the time to start,
--- and half of the memory. In which module each name is; `xf` is a module itself.
+-- The rest is loaded when it is first used, because most programs need little of it: loading it all at once would cost
+-- as much time again as the above (1.2 ms), and 100 KB. HOMES has the module of each name; `xf` is a module itself.
 local HOMES = {
   broadcast = "plumbing", map = "plumbing", multiplex = "plumbing", split = "plumbing", take = "plumbing",
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
@@ -61,12 +61,16 @@ local HOMES = {
 local function load_late(_, name)
   local home = HOMES[name]
   if not home then return nil end
-  local module = require("runnel." .. home)
+  local ok, module = pcall(require, "runnel." .. home)
+  if not ok then
+    error(('rn.%s cannot be loaded now; require "runnel.all" at the beginning loads everything: %s')
+      :format(name, tostring(module)), 2)
+  end
   runnel[name] = name == "xf" and module or module[name]
   return runnel[name]
 end
 
--- Loads all, so that `pairs` sees it.
+-- For `pairs`, which visits every name.
 local function load_all()
   for name in pairs(HOMES) do local _ = runnel[name] end
   return next, runnel, nil

@@ -1,39 +1,53 @@
--- coverage.lua DOCUMENT: reads a report of gcovr's, as text, and shows the lines that were not reached, or not by every
--- branch. Of those that the document lists, as `file.c`: `the line`, it only says how many they are.
+-- coverage.lua: reads gcovr's report in Cobertura's XML and compares it with the reasons that stand in the code:
+--
+--     /* uncovered: REASON */         the specs do not reach this line, and why
+--     /* seldom covered: REASON */    they reach it or not, as it happens
+--
+-- at the end of a line, or on lines of its own before it. A reason is for the lines after it as well, up to the first
+-- one that is reached. Fails where a line is not reached and has no reason, and where a reason says that a line is not
+-- reached and it is.
 
-local file = assert(io.open(arg[1]))
-local document = file:read "a"
-file:close()
-
-local sources = {}
-
-local function line_of(path, number)
-  if not sources[path] then
-    sources[path] = {}
-    for line in io.lines(path) do table.insert(sources[path], line) end
+-- What the report says: path -> line number -> whether it was reached.
+local reached = {}
+for path, lines in io.read("a"):gmatch '<class [^>]-filename="([^"]+)"(.-)</class>' do
+  local file = reached[path] or {}
+  reached[path] = file
+  for number, hits in lines:gmatch '<line number="(%d+)" hits="(%d+)"' do
+    number = math.tointeger(number)
+    file[number] = file[number] or hits ~= "0"
   end
-  return sources[path][number]:match "^%s*(.-)%s*$"
 end
 
-local function is_listed(path, line)
-  return document:find(("`%s`: `%s`"):format(path:match "[^/]+$", line), 1, true) ~= nil
+local complaints, explained = 0, 0
+
+local function complain(path, number, what, line)
+  complaints = complaints + 1
+  print(("%s:%d: %s: %s"):format(path, number, what, line:match "^%s*(.-)%s*$"))
 end
 
-local what = "lines"
-local listed, unlisted = 0, 0
-for row in io.lines() do
-  if row:find "Branches" then what = "lines with branches" end
-  local path, missing = row:match "^(csrc/%S+)%s+%d+%s+%d+%s+%d+%%%s+(%S+)$"
-  for from, to in (missing or ""):gmatch "(%d+)%-?(%d*)" do
-    for number = tonumber(from), tonumber(to) or tonumber(from) do
-      local line = line_of(path, number)
-      if is_listed(path, line) then
-        listed = listed + 1
-      else
-        unlisted = unlisted + 1
-        print(("  %s:%d: %s"):format(path, number, line))
-      end
+local function check(path)
+  local lines = {}
+  for line in io.lines(path) do lines[#lines + 1] = line end
+  local file = reached[path] or {}
+  local reason, from -- the kind of the last reason, and its line, until it meets a line that can be reached
+  local is_explained = false -- whether the last such line was not reached, with a reason
+  for number, line in ipairs(lines) do
+    local kind = line:match "/%* (uncovered): %S" or line:match "/%* (seldom covered): %S"
+    if kind then reason, from = kind, number end
+    if file[number] ~= nil then
+      if file[number] and reason == "uncovered" then complain(path, from, "is reached, see the reason", lines[from]) end
+      is_explained = not file[number] and (reason ~= nil or is_explained)
+      if is_explained then explained = explained + 1
+      elseif not file[number] then complain(path, number, "not reached, without a reason", line) end
+      reason = nil
     end
   end
+  if reason then complain(path, from, "a reason for no line", lines[from]) end
 end
-print(("%s not reached: %d with a reason in %s, %d without\n"):format(what, listed, arg[1], unlisted))
+
+local sources = io.popen "find csrc -name '*.[ch]' | LC_ALL=C sort"
+for path in sources:lines() do check(path) end
+sources:close()
+assert(next(reached), "there is nothing in the report")
+print(("lines not reached: %d with a reason, %d complaints"):format(explained, complaints))
+os.exit(complaints == 0)

@@ -8,9 +8,9 @@
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
 -- Files that are modules of their own. Each of the rest is a section of `runnel`, with the functions that are on `rn`.
-local MODULES = { xf = true, sim = true, core_async = true, uv = true, prompt = true }
+local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = true, prompt = true }
 -- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
-local PARTS = { uv = { "run", "process", "file", "follow", "socket", "resolve", "event", "stream" } }
+local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "stream" } }
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }

@@ -1,12 +1,15 @@
--- lua snippets.lua MARKDOWN DIR: writes the Lua code of a Markdown file into DIR, a file for each snippet, for tools
+-- lua snippets.lua DIR MARKDOWN...: writes the Lua code of Markdown files into DIR, a file for each snippet, for tools
 -- that check Lua files.
 local snippets = require "spec.support.snippets"
 
-local markdown, dir = arg[1], assert(arg[2], "usage: lua snippets.lua MARKDOWN DIR")
+local dir = assert(arg[1], "usage: lua snippets.lua DIR MARKDOWN...")
 assert(os.execute(("rm -rf '%s' && mkdir -p '%s'"):format(dir, dir)))
-for _, snippet in ipairs(snippets.of(markdown)) do
-  local file <close> = assert(io.open(("%s/line-%d.lua"):format(dir, snippet.line), "w"))
-  -- A snippet sees `rn`, as at the prompt.
-  if not snippet.code:find "local rn =" then file:write 'local rn = require "runnel"\n' end
-  file:write(snippet.code, "\n")
+for i = 2, #arg do
+  for _, snippet in ipairs(snippets.of(arg[i])) do
+    local name = ("%s/%s-line-%d.lua"):format(dir, arg[i]:gsub("%.md$", ""):gsub("/", "-"), snippet.line)
+    local file <close> = assert(io.open(name, "w"))
+    -- A snippet sees `rn`, as at the prompt.
+    if not snippet.code:find "local rn =" then file:write 'local rn = require "runnel"\n' end
+    file:write(snippet.code, "\n")
+  end
 end

@@ -40,7 +40,7 @@ describe("into", function()
     assert.equal(30, rn.now())
   end))
 
-  it("closes with the error of its source, of which on_error hears nothing new", stage.sim(function()
+  it("closes with the error of its source, of which on_error gets nothing new", stage.sim(function()
     local object = {}
     local result = rn.into({}, source({ 1, 2 }, object))
     assert.same({ n = 2, nil, object }, table.pack(result:take()))
@@ -99,7 +99,7 @@ describe("reduce", function()
     assert.equal(60, rn.now())
   end))
 
-  it("closes with the error of its function, told once", stage.sim(function()
+  it("closes with the error of its function, reported once", stage.sim(function()
     local result = rn.reduce(function() error("bad", 0) end, 0, source { 1, 2 })
     rn.sleep(1)
     local heard = stage.heard()
@@ -289,7 +289,7 @@ describe("onto_chan", function()
     assert.same({}, stage.others())
   end))
 
-  it("closes the channel with the error of an iterator that fails, told once", stage.sim(function()
+  it("closes the channel with the error of an iterator that fails, reported once", stage.sim(function()
     local n = 0
     local ch = rn.to_chan(function()
       n = n + 1

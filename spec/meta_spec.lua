@@ -35,7 +35,17 @@ end
 describe("meta.lua", function()
   it("declares every function of runnel.core, once, and no other", function()
     assert.same(functions_of(core), declared "^function core%.([%w_]+)%(")
-    assert.same(functions_of(core.moving), declared "^function core%.moving%.([%w_]+)%(")
+    assert.same(functions_of(core.internal), declared "^function core%.internal%.([%w_]+)%(")
+    assert.same(functions_of(core.internal.moving), declared "^function core%.internal%.moving%.([%w_]+)%(")
+  end)
+
+  it("has nothing at the top of runnel.core that programs cannot use: what is private is in core.internal", function()
+    local rn = require "runnel"
+    for name, value in pairs(core) do
+      local is_table = name == "methods" or name == "internal"
+      assert.is_true(is_table or rawequal(rn[name], value) or name == "wait_readable", name)
+    end
+    for name in pairs(core.internal) do assert.is_nil(rawget(rn, name), name) end
   end)
 
   it("declares every method of channels, once, and no other", function()

@@ -5,12 +5,6 @@ local stage = require "spec.support.stage"
 
 local function settle() rn.sleep(1) end
 
--- Forgets what an earlier simulation has left, so that it does not show up among this one's go blocks.
-local function collect()
-  collectgarbage()
-  collectgarbage()
-end
-
 -- A mix with n inputs, each an unbuffered channel on which "a1", "a2", ... come, one each ms, or "b1", ...
 local function mix_of(n, size)
   local out = rn.chan(size)
@@ -58,7 +52,7 @@ describe("mix", function()
 
   it("puts the values of all inputs on one channel, false too", function()
     sim.each_seed(50, function()
-      collect()
+      stage.forget()
       local out = rn.chan()
       local m = rn.mix(out)
       m:admix(rn.to_chan { 1, 3, 5 })
@@ -115,7 +109,7 @@ describe("mix", function()
     assert.equal(2, out:take())
   end))
 
-  it("lets an input go when that closes", stage.sim(function()
+  it("drops an input that closes", stage.sim(function()
     local m, out, inputs = mix_of(2)
     inputs.a:close()
     flush(out)
@@ -283,7 +277,7 @@ describe("mix", function()
   describe("closing", function()
     it("of the output ends it, and nothing more is taken", function()
       sim.each_seed(100, function(seed)
-        collect()
+        stage.forget()
         local _, out, inputs = mix_of(3, seed % 3)
         for _ = 1, seed % 5 do out:take() end
         out:close()
@@ -338,7 +332,7 @@ describe("mix", function()
       end)
       raises("^admix: channel: a channel expected, got a string", function() m:admix "a"
       end)
-      raises("^admix: the mix would take what it has put", function() m:admix(out)
+      raises("^admix: the mix would take what it puts", function() m:admix(out)
       end)
       raises("^unmix: a mix expected, got nothing", function() rn.unmix()
       end)
@@ -352,7 +346,7 @@ describe("mix", function()
       end)
       raises("^toggle: a table of states by channel expected; a key is a number", function() m:toggle { a }
       end)
-      raises("^toggle: the mix would take what it has put", function() m:toggle { [out] = {} }
+      raises("^toggle: the mix would take what it puts", function() m:toggle { [out] = {} }
       end)
       raises("^toggle: the state of chan: #%d+.* is a string; write { mute =", function() m:toggle { [a] = "mute" }
       end)
@@ -361,7 +355,7 @@ describe("mix", function()
       end)
       raises('^toggle: chan: #%d+.*: there is no state "1"', function() m:toggle { [a] = { "mute" } }
       end)
-      raises("^toggle: chan: #%d+.*: mute is true or false, not a number", function() m:toggle { [a] = { mute = 1 } }
+      raises("^toggle: chan: #%d+.*: mute: true or false expected, got", function() m:toggle { [a] = { mute = 1 } }
       end)
       raises('^solo_mode: "mute" or "pause" expected, got solo', function() m:solo_mode "solo"
       end)

@@ -454,7 +454,7 @@ describe("mult", function()
     end))
   end)
 
-  it("stands what its taps do while it delivers", function()
+  it("survives what its taps do during a delivery", function()
     sim.each_seed(200, function(seed)
       math.randomseed(seed)
       local source = rn.chan(math.random(0, 2))

@@ -127,7 +127,7 @@ describe("pipe", function()
     assert.same({ 3, 4 }, stage.drain(to))
   end))
 
-  it("ends when the transducer of `to` has had enough", stage.sim(function()
+  it("ends when the transducer of `to` is done", stage.sim(function()
     local from, taken = counting()
     local to = rn.chan(1, function(rf)
       local n = 0

@@ -1,11 +1,11 @@
 -- pmap and the pipelines against a model of them: random jobs that raise, park, start others, are cancelled, are late,
--- close twice and put afterwards, and consumers that leave half way. RUNNEL_PIPELINE_SEEDS=n runs more of them; a
--- failure names its seed.
+-- close twice and put afterwards, and consumers that leave half way. A failure names its seed.
 local rn = require "runnel"
+local long = require "spec.support.long"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
-local SEEDS = tonumber(os.getenv "RUNNEL_PIPELINE_SEEDS") or 300
+local SEEDS = long.times(150, 3000)
 local CLEANING = 5 -- ms that some jobs take when they are cancelled
 local PARKING = 3 -- ms that some handlers take
 

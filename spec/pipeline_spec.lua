@@ -329,7 +329,7 @@ for variant, pipeline_async in pairs(variants) do
         assert.equal(3, job.peak)
       end))
 
-      it("that raises is an error of that job alone, told once with a traceback", function()
+      it("that raises is an error of that job alone, reported once with a traceback", function()
         sim.each_seed(20, function()
           local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
             if v % 3 == 0 then error("job " .. v, 0) end
@@ -383,7 +383,7 @@ for variant, pipeline_async in pairs(variants) do
         end)
       end)
 
-      it("and ex_handler that both raise are told of, and the pipeline goes on", stage.sim(function()
+      it("and ex_handler that both raise are reported, and the pipeline goes on", stage.sim(function()
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           if v == 2 then error("job", 0) end
           result:put(v)
@@ -395,7 +395,7 @@ for variant, pipeline_async in pairs(variants) do
         assert.equal("job handled badly", heard[1].err)
       end))
 
-      it("may close its channel with an error, which is one of that job alone, told once", stage.sim(function()
+      it("may close its channel with an error, which is one of that job alone, reported once", stage.sim(function()
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           result:put(v)
           result:close(v == 2 and "failed" or nil)
@@ -443,7 +443,8 @@ for variant, pipeline_async in pairs(variants) do
       end))
 
       for _, with in ipairs { "with", "without" } do
-        it("that calls coroutine.yield is an error of that job alone, told once, " .. with .. " ex_handler", function()
+        local name = "that calls coroutine.yield is an error of that job alone, reported once, %s ex_handler"
+        it(name:format(with), function()
           sim.each_seed(10, function()
             local told = 0
             local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
@@ -573,7 +574,7 @@ for variant, pipeline_async in pairs(variants) do
         assert.equal(2, job.ended)
       end))
 
-      it("because its transducer has had enough, the pipeline ends", stage.sim(function()
+      it("because its transducer is done, the pipeline ends", stage.sim(function()
         local to = rn.chan(1, function(rf)
           return function(acc, ...)
             if select("#", ...) == 0 then return rf(acc) end
@@ -914,7 +915,7 @@ for _, name in ipairs { "pipeline", "pipeline_blocking" } do
       assert.equal(1002, #stage.drain(to))
     end))
 
-    it("has errors of the transducer told once, and goes on", stage.sim(function()
+    it("has errors of the transducer reported once, and goes on", stage.sim(function()
       local xf = expanding(function(v)
         if v == 2 then error("bad value", 0) end
         return { v }
@@ -936,7 +937,7 @@ for _, name in ipairs { "pipeline", "pipeline_blocking" } do
       assert.equal(0, #stage.heard())
     end))
 
-    it("has errors on completion told too", stage.sim(function()
+    it("has errors on completion reported too", stage.sim(function()
       local xf = function(rf)
         return function(acc, ...)
           if select("#", ...) == 0 then error("at the end", 0) end
@@ -947,7 +948,7 @@ for _, name in ipairs { "pipeline", "pipeline_blocking" } do
       assert.equal(2, #stage.heard())
     end))
 
-    it("has a transducer that cannot be made told for each value", stage.sim(function()
+    it("has a transducer that cannot be made reported for each value", stage.sim(function()
       local xf = function() error("no transducer", 0) end
       assert.same({}, stage.drain(pipeline(2, rn.chan(), xf, rn.to_chan { 1, 2 })))
       assert.equal(2, #stage.heard())

@@ -38,12 +38,6 @@ local function broken()
   return ch
 end
 
--- Forgets what an earlier simulation has left, so that it does not show up among this one's go blocks.
-local function collect()
-  collectgarbage()
-  collectgarbage()
-end
-
 describe("split", function()
   before_each(stage.open)
   after_each(stage.close)
@@ -93,7 +87,7 @@ describe("split", function()
 
   it("ends when both are closed, and takes nothing more", function()
     sim.each_seed(50, function()
-      collect()
+      stage.forget()
       local source = counting()
       local yes, no = rn.split(even, source)
       assert.equal(1, no:take())
@@ -198,7 +192,7 @@ describe("map", function()
   it("closes when any has closed, though another has nothing to give", function()
     for _, earlier in ipairs { true, false } do
       sim.each_seed(20, function()
-        collect()
+        stage.forget()
         local silent, closing = rn.chan(), rn.chan()
         if earlier then closing:close() end
         local out = rn.map(list, { silent, closing })
@@ -253,7 +247,7 @@ describe("map", function()
 
   it("ends when its result closes, and takes nothing more", function()
     sim.each_seed(50, function(seed)
-      collect()
+      stage.forget()
       local a, b = counting(), counting()
       local out = rn.map(list, { a, b }, seed % 2)
       out:take()
@@ -347,7 +341,7 @@ describe("take", function()
 
   it("ends when its result closes, and takes nothing more", function()
     sim.each_seed(50, function(seed)
-      collect()
+      stage.forget()
       local source = counting()
       local out = rn.take(1000, source, seed % 3)
       out:take()

@@ -220,7 +220,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           end)
         end)
 
-        it("closes with the error of the first in the order; of another one on_error hears", stage.sim(function()
+        it("closes with the error of the first in the order; on_error gets that of another one", stage.sim(function()
           local job = jobs(function(v) return v == 1 and 100 or v end, function(v) return v ~= 2 end)
           assert.same({ {}, "no 1" }, { drain(pmap(5, job.f, range(9))) })
           local heard = stage.heard()
@@ -245,7 +245,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(51, sim.elapsed())
       end))
 
-      it("tells on_error where the results are closed before that error can be taken", stage.sim(function()
+      it("reports to on_error where the results are closed before that error can be taken", stage.sim(function()
         local results = pmap(2, function(v)
           if v == 1 then
             rn.sleep(1)
@@ -269,7 +269,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, stage.heard())
       end))
 
-      it("tells on_error, once, where nobody takes the error: a for loop does not", stage.sim(function()
+      it("reports to on_error once where nobody takes the error: a for loop does not", stage.sim(function()
         local function fail(v)
           if v == 1 then return rn.sleep(5) end
           if v == 2 then error("oops", 0) end
@@ -296,7 +296,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
-      it("tells on_error of the error of its source, which comes after that of a job, or after the closing", stage.sim(
+      it("reports to on_error the error of its source, which comes after a job's or after the closing", stage.sim(
         function()
           for _, how in ipairs { "a job raises", "the results are closed" } do
             local results = pmap(2, function()
@@ -332,7 +332,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           end
         end))
 
-      it("tells on_error of what a cancelled one raises instead", stage.sim(function()
+      it("reports to on_error what a cancelled one raises instead", stage.sim(function()
         local _, err = drain(pmap(2, function(v)
           if v == 1 then
             rn.sleep(1)

@@ -1,8 +1,47 @@
--- The module itself, whose parts are loaded when they are first used.
+-- The module itself, whose parts are loaded when they are first used, and `runnel.all`, which loads them at once.
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 
-local LATE = { "mix", "mult", "plumbing", "pmap", "priority_buffer", "pub", "scope", "xf" }
+-- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
+local REQUIRED = { all = true, core_async = true, meta = true, prompt = true, sim = true, uv = true, xf = true }
+
+-- Modules of lua/runnel/ whose functions are on `rn`.
+local function modules_of_rn()
+  local list <close> = assert(io.popen "ls lua/runnel/*.lua")
+  local names = {}
+  for path in list:lines() do
+    local name = path:match "([^/]+)%.lua$"
+    if not REQUIRED[name] then names[#names + 1] = name end
+  end
+  assert.is_true(#names > 0)
+  return names
+end
+
+-- Functions for the scripts below: after `take_away_files()` nothing can be required or read. `watched(rn)` is rn, and
+-- `unused()` lists the names that nobody has read from it.
+local WITHOUT_FILES = [[
+  local function take_away_files()
+    package.path, package.cpath = "", ""
+    for i = #package.searchers, 1, -1 do package.searchers[i] = nil end
+    loadfile, dofile, io.open = nil, nil, nil
+  end
+  local names, seen = {}, {}
+  local function watched(module)
+    for name in next, module do names[name] = true end
+    return setmetatable({}, { __index = function(_, name)
+      seen[name] = true
+      return module[name]
+    end })
+  end
+  local function unused()
+    local list = {}
+    for name in pairs(names) do
+      if not seen[name] then list[#list + 1] = name end
+    end
+    table.sort(list)
+    return table.concat(list, " ")
+  end
+]]
 
 describe("runnel", function()
   it("loads what few programs need when it is first used", function()
@@ -33,15 +72,32 @@ describe("runnel", function()
     assert.equal(0, status)
   end)
 
-  it("has all that these modules have", function()
-    for _, name in ipairs(LATE) do
-      local module = require("runnel." .. name)
-      if name == "xf" then
-        assert.equal(module, rn.xf)
-      else
-        for key, value in pairs(module) do assert.equal(value, rn[key], name .. "." .. key) end
+  it("says at the caller's line which module to require when it cannot load what is used late", function()
+    local output = stage.script [[
+      local rn = require "runnel"
+      local path = package.path
+      package.path = ""
+      print(pcall(function()
+        rn.mult(rn.chan())
+      end))
+      package.path = path
+      print(rn.mult(rn.chan()) ~= nil)
+    ]]
+    assert.matches('^false\t[^\n]+:5: rn%.mult cannot be loaded now; require "runnel%.all" at the beginning loads '
+      .. "everything: module 'runnel%.mult' not found", output)
+    assert.matches("\ntrue\n$", output)
+  end)
+
+  it("has the functions of every module of lua/runnel/ that programs do not require themselves", function()
+    for _, name in ipairs(modules_of_rn()) do
+      local any = false
+      for key, value in pairs(require("runnel." .. name)) do
+        any = any or value == rn[key]
+        if not (name == "timed_out" and key == "new") then assert.equal(value, rn[key], name .. "." .. key) end
       end
+      assert.is_true(any, name .. " has no function of rn, so it belongs into lua/runnel/internal/")
     end
+    assert.equal(require "runnel.xf", rn.xf)
   end)
 
   it("can be added to", function()
@@ -53,5 +109,144 @@ describe("runnel", function()
     assert.equal(1, rn.of_our_own)
     rn.of_our_own = nil
     assert.is_nil(rn.of_our_own)
+  end)
+end)
+
+describe("runnel.all", function()
+  it("is runnel", function() assert.equal(rn, require "runnel.all") end)
+
+  it("reads no file when any of its functions is used for the first time", function()
+    local output, status = stage.script(WITHOUT_FILES .. [[
+      local all = require "runnel.all"
+      take_away_files()
+      local rn = watched(all)
+      local function list(ch) return table.concat(rn.into({}, ch):take(), " ") end
+      local function numbers(n)
+        local ns = {}
+        for i = 1, n do ns[i] = i end
+        return rn.to_chan(ns)
+      end
+
+      -- channels, go blocks, time
+      assert(rn.is_chan(rn.chan(rn.buffer(1))) and rn.unblocking_buffer(rn.dropping_buffer(1)))
+      assert(rn.promise_chan():offer(1) and rn.chan(rn.sliding_buffer(1)):offer(1) and rn.now() >= 0)
+      assert(rn.timeout(1):take() == nil and not rn.is_reduced(rn.reduced(1)[1]))
+      assert(rn.alts({ rn.chan() }, { default = 1 }) == 1 and rn.alt { default = function() return 2 end } == 2)
+      rn.go(function() rn.rename "named" rn.sleep(1) rn.yield() end)
+      assert(#rn.ps() > 0 and rn.run(math.max, 1, 2) == 2 and (rn.step() or true))
+      rn.on_error(rn.on_error())
+      rn.driver(rn.driver())
+      local parked = rn.go(rn.sleep, 1e6)
+      rn.yield()
+      assert(rn.cancel(parked) and parked:take() == nil)
+
+      -- between channels
+      print("pipe", list(rn.pipe(numbers(3), rn.chan())))
+      print("merge", list(rn.merge { numbers(1), rn.to_chan { 1 } }))
+      print("map", list(rn.map(math.max, { numbers(2), numbers(3) })))
+      print("take", list(rn.take(2, numbers(3))))
+      local odd, even = rn.split(function(n) return n % 2 == 1 end, numbers(3), 3, 3)
+      print("split", list(odd), list(even))
+      print("multiplex", list(rn.multiplex(numbers(2))))
+      local target = rn.chan(2)
+      local broadcast = rn.broadcast(target)
+      rn.onto_chan(broadcast, { 1, 2 })
+      print("broadcast", list(target))
+      print("reduce", rn.reduce(math.max, 0, numbers(3)):take())
+      local function sum(a, b) return a + (b or 0) end
+      print("transduce", rn.transduce(rn.xf.map(math.abs), sum, 0, numbers(3)):take())
+
+      -- pipelines
+      print("pmap", list(rn.pmap(2, math.abs, numbers(3))))
+      print("pmap_unordered", #rn.into({}, rn.pmap_unordered(2, math.abs, numbers(3))):take())
+      for _, name in ipairs { "pipeline", "pipeline_blocking" } do
+        print(name, list(rn[name](2, rn.chan(), rn.xf.map(math.abs), numbers(3))))
+      end
+      local function double(n, result)
+        result:put_async(2 * n)
+        result:close()
+      end
+      for _, name in ipairs { "pipeline_async", "pipeline_async_unordered" } do
+        print(name, #rn.into({}, rn[name](2, rn.chan(), double, numbers(3))):take())
+      end
+
+      -- mults, mixes, pubs
+      local source, tapped = rn.chan(), rn.chan(3)
+      local m = rn.mult(source)
+      rn.tap(m, tapped)
+      rn.tap(m, rn.chan())
+      rn.untap_all(m)
+      rn.tap(m, tapped)
+      rn.tap(m, target)
+      rn.untap(m, target)
+      rn.onto_chan(source, { 1, 2 })
+      print("mult", list(tapped))
+      local out, first, second = rn.chan(1), rn.chan(), rn.chan()
+      local mix = rn.mix(out)
+      rn.admix(mix, first)
+      rn.unmix(mix, first)
+      rn.admix(mix, first)
+      rn.unmix_all(mix)
+      rn.admix(mix, second)
+      rn.toggle(mix, { [second] = { solo = true } })
+      rn.solo_mode(mix, "pause")
+      second:put(1)
+      print("mix", out:take())
+      local events, odds = rn.chan(), rn.chan(3)
+      local p = rn.pub(events, function(n) return n % 2 end)
+      rn.sub(p, 0, target)
+      rn.unsub(p, 0, target)
+      rn.sub(p, 0, rn.chan())
+      rn.unsub_all(p)
+      rn.sub(p, 1, odds)
+      rn.onto_chan(events, { 1, 2, 3 })
+      print("pub", list(odds))
+
+      -- scopes, buffers, transducers
+      local ok, err = pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 1 })
+      print("scope", ok, rn.is_timeout(err))
+      local least = rn.chan(rn.priority_buffer(2))
+      least:put(2)
+      least:put(1)
+      print("priority_buffer", least:take())
+      local parts = rn.chan(2, rn.xf.partition_all(2))
+      print("xf", #rn.into({}, rn.pipe(numbers(3), parts)):take())
+
+      local _ = rn.exit
+      print("unused: " .. unused())
+      rn.exit(3)
+    ]])
+    assert.equal(table.concat({
+      "pipe\t1 2 3", "merge\t1 1", "map\t1 2", "take\t1 2", "split\t1 3\t2", "multiplex\t1 2", "broadcast\t1 2",
+      "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "pipeline\t1 2 3", "pipeline_blocking\t1 2 3",
+      "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "scope\tfalse\ttrue",
+      "priority_buffer\t1", "xf\t2", "unused: ",
+    }, "\n") .. "\n", output)
+    assert.equal(3, status)
+  end)
+
+  it("is not needed with runnel.core_async and runnel.sim, which load all they use when they are required", function()
+    local output = stage.script(WITHOUT_FILES .. [[
+      local sim, a = require "runnel.sim", require "runnel.core_async"
+      take_away_files()
+      sim.each_seed(2, function() end)
+      local values = table.pack(sim.run(function()
+        local into = a["into"]
+        local numbers = a["to-chan!"] { 1, 2, 3 }
+        local doubled = a["map"](function(n) return 2 * n end, { numbers })
+        local source = a["chan"]()
+        local p, odd = a["pub"](source, function(n) return n % 2 end), a["chan"](5)
+        a["sub"](p, 1, odd)
+        a["onto-chan!"](source, { 1, 2, 3 })
+        local mixed, input = a["chan"](1), a["chan"]()
+        a["admix"](a["mix"](mixed), input)
+        a[">!"](input, "mixed")
+        return #a["<!"](into({}, doubled)), #a["<!"](into({}, odd)), a["<!"](mixed), a["<!"](a["take"](1, a["merge"] {
+          a["to-chan!"] { "merged" },
+        }))
+      end))
+      print(sim.elapsed(), table.unpack(values))
+    ]])
+    assert.equal("0\t3\t2\tmixed\tmerged\n", output)
   end)
 end)

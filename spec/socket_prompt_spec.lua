@@ -163,7 +163,7 @@ describe("runnel.prompt", function()
     assert.equal("1\n", connect("127.0.0.1", tonumber(port)).say "1")
   end)
 
-  it("tells what it expects, and where it cannot be", function()
+  it("reports what it expects, and where it cannot be", function()
     raises("^listen: a path or a port expected, got nothing$", function() prompt.listen() end)
     raises("^listen: a path or a port expected, got 70000$", function() prompt.listen(70000) end)
     raises("^listen: env: a table expected, got a number$", function() prompt.listen(path, 1) end)

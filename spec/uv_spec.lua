@@ -1,4 +1,4 @@
--- runnel.uv as a module: the driver, luv, and what the README says of it.
+-- runnel.uv as a module: the driver, luv, and its page of the manual.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -29,6 +29,28 @@ describe("runnel.uv", function()
       local driver = rn.driver(nil)
       print(driver == require "runnel.driver.luv", uv.spawn ~= nil)
     ]]))
+  end)
+
+  it("requires no other module after it has been required", function()
+    local output, status = stage.script [[
+      local rn, uv = require "runnel", require "runnel.uv"
+      package.path, package.cpath = "", ""
+      for i = #package.searchers, 1, -1 do package.searchers[i] = nil end
+      print(uv.run({ "cat", stdin = "run" }).stdout, uv.spawn({ "true" }).exit:take().code)
+      local path = os.tmpname()
+      print(uv.write(path, rn.to_chan { "a", "b" }, { lines = true }):take())
+      print(uv.lines(path):take(), #uv.read(path):take(), uv.follow(path, { last = 1 }):take())
+      print(uv.resolve("127.0.0.1"):take(), uv.ticker(1):take())
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local conn = uv.connect("127.0.0.1", port)
+      conn:write "line\n"
+      print(conns:take():lines():take())
+      os.remove(path)
+      for _, ch in ipairs { uv.signal "usr1", uv.watch(".") } do ch:close() end
+      os.exit(0, true)
+    ]]
+    assert.equal("run\t0\n4\na\t4\tb\n127.0.0.1\t1\nline\n", output)
+    assert.equal(0, status)
   end)
 
   it("leaves a driver that runs luv's loop, too, and does not replace one that does not", function()
@@ -127,8 +149,8 @@ describe("runnel.uv", function()
     end
   end)
 
-  it("is in the README, all of it and nothing else", function()
-    local file <close> = assert(io.open "README.md")
+  it("is in the manual, all of it and nothing else", function()
+    local file <close> = assert(io.open "docs/manual/io.md")
     local text, named = file:read "a", {}
     for name in text:gmatch "%f[%w]uv%.([%l_]+)" do
       if not text:find("driver.luv." .. name, 1, true) then named[name] = true end

@@ -147,7 +147,7 @@ describe("xf", function()
     end
   end)
 
-  it("ends when a later stage has had enough", function()
+  it("ends when a later stage is done", function()
     local function count()
       local n = 0
       return xf.map(function(v)

@@ -19,6 +19,8 @@
 ---      play = function(program) ... end, -- plays it; raises when what comes out is wrong
 ---    }, ...)
 
+local copy = require "spec.support.copy"
+
 local t = t -- luacheck: globals t
 
 local PROGRAMS_A_ROUND = 20
@@ -68,13 +70,6 @@ function support.text(program)
 end
 
 -- ---- smaller programs ----
-
-local function copy(value)
-  if type(value) ~= "table" then return value end
-  local made = {}
-  for key, field in pairs(value) do made[key] = copy(field) end
-  return made
-end
 
 -- All lists of steps in a program, outer ones first. Copies of a program have them in the same order.
 local function step_lists(program)

@@ -383,7 +383,7 @@ static void step_reports_errors(void) {
   lua_State *L = open_state();
   int64_t next;
   lua(L, "reports = 0; rn.on_error(function() reports = reports + 1 end)"
-         "require 'runnel.core'.grace(20) result = rn.go(error, 'oops')");
+         "require 'runnel.core'.internal.grace(20) result = rn.go(error, 'oops')");
   IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
   CHECK(next > 0 && next <= 20000 && global(L, "reports") == 0); /* somebody may still take it */
   pause_ms(25);
@@ -448,12 +448,12 @@ static void go_from_c(void) {
   lua(L, "assert(heard == nil)"); /* it may still be taken */
   IS(RUNNEL_CLOSED, runnel_poll(L, result));
   CHECK(strcmp(runnel_message(L), "oh") == 0);
-  lua(L, "core = require 'runnel.core' core.tell_unheard() assert(heard == nil)");
+  lua(L, "core = require 'runnel.core' core.internal.report_unhandled() assert(heard == nil)");
   lua_getglobal(L, "error");
   lua_pushliteral(L, "ah");
   OK(runnel_go(L, 1, NULL));
   settle(L);
-  lua(L, "core.tell_unheard() assert(heard == 'ah')");
+  lua(L, "core.internal.report_unhandled() assert(heard == 'ah')");
   lua_close(L);
 }
 
@@ -650,7 +650,51 @@ static void port_is_alive(void) {
   lua_close(L);
 }
 
-static void port_rings_once_a_burst(void) {
+/* What was posted before the port closed is delivered, even if the scheduler sees the port closed before the wakeup. */
+static void port_delivers_what_a_closed_port_has(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch, got = rn.chan(), {}; rn.go(function() for v in ch do got[#got + 1] = v end end)");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_CLOSE_CHANNEL, &port));
+  settle(L);
+  OK(runnel_post_integer(port, 1));
+  OK(runnel_post_integer(port, 2));
+  OK(runnel_port_release(port));
+  lua(L, "rn.run() assert(#got == 2 and got[2] == 2 and ch:closed())");
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
+  settle(L);
+  OK(runnel_post_integer(port, 3));
+  OK(runnel_port_release(port));
+  lua(L, "assert(ch:take() == 3) local ok, err = pcall(ch.take, ch) assert(err:find 'deadlock')");
+  lua_close(L);
+}
+
+static int closing_code; /* what runnel_fd returned while the state was being closed */
+
+static int fd_while_closing(lua_State *L) {
+  int fd = -1;
+  closing_code = runnel_fd(L, &fd);
+  return 0;
+}
+
+/* A finalizer that runs after that of the ports cannot make new ones, which nobody would free. */
+static void port_not_while_closing(void) {
+  lua_State *L = open_state();
+  int fd = -1;
+  lua_newuserdatauv(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, fd_while_closing);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_setglobal(L, "kept");
+  OK(runnel_fd(L, &fd));
+  closing_code = RUNNEL_OK;
+  lua_close(L);
+  IS(RUNNEL_RAISED, closing_code);
+}
+
+static void port_wakes_once_a_burst(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL, *other = NULL;
   int fd = -1, again = -1;
@@ -730,7 +774,8 @@ static void port_to_unlike_channels(void) {
   OK(runnel_port_open(L, chan(L, "bad"), 1000, RUNNEL_CLOSE_CHANNEL, &port));
   OK(runnel_post_integer(port, 1));
   settle(L);
-  lua(L, "require('runnel.core').tell_unheard() assert(heard:find 'no idea')"); /* an error of the channel's own ends the port */
+  /* an error of the channel's own ends the port */
+  lua(L, "require('runnel.core').internal.report_unhandled() assert(heard:find 'no idea')");
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
   lua_close(L);
@@ -1143,7 +1188,9 @@ static const Test TESTS[] = {
     TEST(port_closes_with_its_channel),
     TEST(port_outlives_the_state),
     TEST(port_is_alive),
-    TEST(port_rings_once_a_burst),
+    TEST(port_delivers_what_a_closed_port_has),
+    TEST(port_not_while_closing),
+    TEST(port_wakes_once_a_burst),
     TEST(port_bad_input),
     TEST(port_to_unlike_channels),
     TEST(port_after_port),

@@ -163,7 +163,7 @@ local function alts()
   end
   local how = below(8)
   local opts = how > 4 and { priority = how % 2 == 0, default = how == 7 and "default" or nil } or nil
-  took(((how % 2 == 0 and core.alts or core.alts_index)(ops, opts)))
+  took(((how % 2 == 0 and core.alts or core.internal.alts_index)(ops, opts)))
 end
 
 local function spawn()
@@ -306,7 +306,7 @@ local outside = {
   function() core.run() end,
   function() core.run(act, 8) end,
   function()
-    core.simulate(below(256), chance(2), function()
+    core.internal.simulate(below(256), chance(2), function()
       for _ = 1, 2 + below(4) do core.go(act, 8) end
       core.sleep(100)
     end)

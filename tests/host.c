@@ -54,15 +54,15 @@ static void utf8_is_read_and_written(void) {
 }
 
 static void what_is_no_utf8_is_kept_byte_by_byte(void) {
-  READ_AS("\x80\xBF", 0xDC80, 0xDCBF);                                                         /* nothing began */
-  READ_AS("\xC0\x80\xC1\xBF", 0xDCC0, 0xDC80, 0xDCC1, 0xDCBF);                                 /* overlong */
+  READ_AS("\x80\xBF", 0xDC80, 0xDCBF);                         /* nothing began */
+  READ_AS("\xC0\x80\xC1\xBF", 0xDCC0, 0xDC80, 0xDCC1, 0xDCBF); /* overlong */
   READ_AS("\xE0\x9F\xBF\xF0\x8F\xBF\xBF", 0xDCE0, 0xDC9F, 0xDCBF, 0xDCF0, 0xDC8F, 0xDCBF, 0xDCBF);
-  READ_AS("\xED\xA0\x80\xED\xBF\xBF", 0xDCED, 0xDCA0, 0xDC80, 0xDCED, 0xDCBF, 0xDCBF);         /* surrogates */
+  READ_AS("\xED\xA0\x80\xED\xBF\xBF", 0xDCED, 0xDCA0, 0xDC80, 0xDCED, 0xDCBF, 0xDCBF);             /* surrogates */
   READ_AS("\xF4\x90\x80\x80\xF5\x80\xFF", 0xDCF4, 0xDC90, 0xDC80, 0xDC80, 0xDCF5, 0xDC80, 0xDCFF); /* too large */
-  READ_AS("\xC3", 0xDCC3);                                                                     /* it ends too early */
+  READ_AS("\xC3", 0xDCC3); /* it ends too early */
   READ_AS("\xE2\x82", 0xDCE2, 0xDC82);
   READ_AS("\xF0\x9F\x98", 0xDCF0, 0xDC9F, 0xDC98);
-  READ_AS("\xE2\x82\x61\xC3\xA4", 0xDCE2, 0xDC82, 'a', 0xE4);                                  /* it is broken off */
+  READ_AS("\xE2\x82\x61\xC3\xA4", 0xDCE2, 0xDC82, 'a', 0xE4); /* it is broken off */
   READ_AS("\xF0\x9F\xC3\xA4\xC3(", 0xDCF0, 0xDC9F, 0xE4, 0xDCC3, '(');
 }
 
@@ -158,9 +158,19 @@ static void a_wrong_command_line_is_told_of(void) {
 }
 
 static void the_options_that_run_are_found_again(void) {
-  char *argv[] = {(char *)"program", (char *)"-v",     (char *)"--seed", (char *)"1",   (char *)"-ex",
-                  (char *)"-l",      (char *)"mod",    (char *)"-W",     (char *)"-l",  (char *)"--deadlock",
-                  (char *)"error",   (char *)"script", NULL};
+  char *argv[] = {(char *)"program",
+                  (char *)"-v",
+                  (char *)"--seed",
+                  (char *)"1",
+                  (char *)"-ex",
+                  (char *)"-l",
+                  (char *)"mod",
+                  (char *)"-W",
+                  (char *)"-l",
+                  (char *)"--deadlock",
+                  (char *)"error",
+                  (char *)"script",
+                  NULL};
   const char *argument;
   int i = 1;
   CHECK(options_next(argv, &i, &argument) == 0 && i == 1);

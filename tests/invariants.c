@@ -3,38 +3,40 @@
 
 #include <lauxlib.h>
 
+#include "core/chan.h"
+
 /* Leaves with what is broken unless the condition holds. */
-#define MUST(condition, what) \
-  do { \
-    if (!(condition)) return what; \
+#define MUST(condition, what)                                                                                          \
+  do {                                                                                                                 \
+    if (!(condition)) return what;                                                                                     \
   } while (0)
 
 /* Pushes a user value of the scheduler, which is at index `at`. */
 static int push_part(lua_State *L, int at, int part) { return lua_getiuservalue(L, at, part); }
 
-/* Whether the scheduler holds a go block: its slot has its userdata. */
-static bool is_held(lua_State *L, int at, const Go *go) {
-  push_part(L, at, SCHED_ANCHORS);
-  bool held = go->chan.slot && lua_rawgeti(L, -1, go->chan.slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
+/* Whether a go block is a strong root: its slot has its userdata. */
+static bool is_strong(lua_State *L, int at, const Go *go) {
+  push_part(L, at, SCHED_STRONG);
+  bool strong = go->chan.slot && lua_rawgeti(L, -1, go->chan.slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
   lua_settop(L, at);
-  return held;
+  return strong;
 }
 
 /* Nothing is under way, and nothing is left of what was. */
 static const char *check_rest(const Sched *S) {
-  MUST(!S->running, "the loop is said to be running");
-  MUST(!S->current, "a go block is said to be running");
-  MUST(!S->root, "a root is left");
-  MUST(!S->inside, "code of the user's is said to be running");
+  MUST(!S->running, "the loop is marked as running");
+  MUST(!S->current, "a go block is marked as running");
+  MUST(!S->awaited, "a go block is still awaited");
+  MUST(!S->inside, "user code is marked as running");
   MUST(S->outside.state == ALT_IDLE, "the outside operation is not idle");
   MUST(S->outside.count == 0, "the outside operation has waiters");
   MUST(S->outside.flags == ALT_BARE, "the outside operation has flags");
-  MUST(!S->world.outer, "a simulation is said to be running");
+  MUST(!S->world.outer, "a simulation is marked as running");
   MUST(S->world.left >= 1 && S->world.left <= S->world.stride, "the resumes until the next look are out of bounds");
   return NULL;
 }
 
-/* The run queue: as long as counted, of ready go blocks that are held. */
+/* The run queue: as long as counted, of ready go blocks that are strong roots. */
 static const char *check_ready(lua_State *L, int at, const Sched *S) {
   uint32_t n = 0;
   const Link *link = S->world.ready.first;
@@ -43,12 +45,12 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
     MUST(link->next->prev == link, "the run queue is not linked");
     MUST(alt->state == ALT_READY, "a go block in the run queue is not ready");
     MUST(alt->count == 0, "a ready go block has waiters");
-    MUST(!(alt->flags & ALT_AWAY), "a ready go block is kept by its channels");
+    MUST(!(alt->flags & ALT_WEAK), "a ready go block is a weak root");
     MUST(alt->co, "a ready go block has no coroutine");
     /* One whose coroutine somebody has closed, with a hook that kept us from noticing, ends in its turn. */
     bool is_closed = !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD;
     MUST(is_closed || lua_gettop(alt->co) >= alt->nresults, "a ready go block lacks results");
-    MUST(is_held(L, at, sched_go(alt)), "a ready go block is not held");
+    MUST(is_strong(L, at, sched_go(alt)), "a ready go block is not a strong root");
     n++;
     link = link->next == S->world.ready.first ? NULL : link->next;
   }
@@ -56,7 +58,7 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
   return NULL;
 }
 
-/* The timer heap: ordered, each timer knows its place, sleepers are held, timeouts pending. */
+/* The timer heap: ordered, each timer knows its place, sleepers are strong roots, timeouts pending. */
 static const char *check_heap(lua_State *L, int at, const Sched *S) {
   const Heap *heap = &S->world.heap;
   MUST(heap->count <= heap->capacity, "more timers than there is room for");
@@ -74,7 +76,7 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
     if (timer->is_timeout) continue;
     Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
     MUST(alt->state == ALT_SLEEPING, "the owner of a timer is not asleep");
-    MUST(alt == &S->outside || is_held(L, at, sched_go(alt)), "a sleeper is not held");
+    MUST(alt == &S->outside || is_strong(L, at, sched_go(alt)), "a sleeper is not a strong root");
   }
   return NULL;
 }
@@ -82,7 +84,7 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
 /* A go block's state, and the queues that it waits in. */
 static const char *check_go(const Go *go) {
   const Alt *alt = &go->alt;
-  MUST(go->chan.tag == &chan_tag, "a slot holds what is no go block");
+  MUST(go->chan.tag == &chan_tag, "a slot holds something that is not a go block");
   MUST(alt->state == ALT_PARKED || alt->count == 0, "a go block that is not parked has waiters");
   MUST(alt->state != ALT_DEAD, "a dead go block has a slot");
   MUST(alt->state != ALT_IDLE, "a go block neither runs nor waits");
@@ -92,8 +94,8 @@ static const char *check_go(const Go *go) {
   for (uint32_t i = 0; i < alt->count; i++) {
     const Waiter *w = &alt->waiters[i];
     MUST(w->alt == alt, "a waiter is not that of its alt");
-    /* What its channels keep alive is dropped from a queue, but not ended, when somebody has closed its coroutine. */
-    if (!w->link.next && alt->flags & ALT_AWAY && !chan_is_active(alt)) continue;
+    /* A weak root whose coroutine somebody has closed is dropped from a queue, but not ended. */
+    if (!w->link.next && alt->flags & ALT_WEAK && !alt_is_active(alt)) continue;
     MUST(w->link.next && w->link.next->prev == &w->link, "a waiter is in no queue");
     MUST(w->chan->tag == &chan_tag, "a waiter waits on what is no channel");
     chan_check(w->chan);
@@ -101,30 +103,30 @@ static const char *check_go(const Go *go) {
   return NULL;
 }
 
-/* The slots of go blocks: each held, handed over, collected, or free and linked as such. */
-static const char *check_anchors(lua_State *L, int at, const Sched *S) {
-  const Anchors *a = &S->anchors;
-  uint32_t held = 0, unused = 0;
-  push_part(L, at, SCHED_ANCHORS);
-  push_part(L, at, SCHED_AWAY);
+/* The slots of go blocks: each has a strong root, a weak root, one that was collected, or is in the free list. */
+static const char *check_roots(lua_State *L, int at, const Sched *S) {
+  const Roots *a = &S->roots;
+  uint32_t strong = 0, unused = 0;
+  push_part(L, at, SCHED_STRONG);
+  push_part(L, at, SCHED_WEAK);
   for (uint32_t slot = 1; slot <= a->size; slot++) {
     int type = lua_rawgeti(L, at + 1, slot);
     if (type == LUA_TNUMBER) {
       unused += (lua_tointeger(L, -1) & 1) == a->lap; /* else this lap has yet to link it */
     } else if (type == LUA_TUSERDATA) {
-      held++;
+      strong++;
       const Go *go = (const Go *)lua_touserdata(L, -1);
-      MUST(go->chan.slot == slot, "a held go block does not know its slot");
-      MUST(!(go->alt.flags & ALT_AWAY), "a held go block is said to be kept by its channels");
+      MUST(go->chan.slot == slot, "a strong root does not know its slot");
+      MUST(!(go->alt.flags & ALT_WEAK), "a strong root is marked as weak");
       const char *broken = check_go(go);
       if (broken) return broken;
     } else {
-      MUST(type == LUA_TBOOLEAN, "a slot holds nonsense");
+      MUST(type == LUA_TBOOLEAN, "a slot holds an unexpected value");
       if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
         const Go *go = (const Go *)lua_touserdata(L, -1);
-        MUST(go->chan.slot == slot, "a go block that was handed over does not know its slot");
-        MUST(go->alt.flags & ALT_AWAY, "a go block that was handed over does not know it");
-        MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a go block that was handed over is not parked");
+        MUST(go->chan.slot == slot, "a weak root does not know its slot");
+        MUST(go->alt.flags & ALT_WEAK, "a weak root is not marked as weak");
+        MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a weak root is not parked");
         const char *broken = check_go(go);
         if (broken) return broken;
       }
@@ -132,7 +134,7 @@ static const char *check_anchors(lua_State *L, int at, const Sched *S) {
     }
     lua_pop(L, 1);
   }
-  MUST(held == a->held, "the number of held go blocks is not as counted");
+  MUST(strong == a->strong, "the number of strong roots is not as counted");
   uint32_t linked = 0;
   for (uint32_t slot = a->free; slot; linked++) {
     MUST(slot <= a->size, "a free slot is out of bounds");
@@ -189,7 +191,7 @@ const char *invariants_broken(lua_State *L) {
     broken = check_rest(S);
     if (!broken) broken = check_ready(L, at, S);
     if (!broken) broken = check_heap(L, at, S);
-    if (!broken) broken = check_anchors(L, at, S);
+    if (!broken) broken = check_roots(L, at, S);
     if (!broken) broken = check_pools(L, at, S);
   }
   lua_settop(L, top);

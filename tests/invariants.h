@@ -1,5 +1,6 @@
-/* invariants.h: what must hold of the whole scheduler whenever no operation is under way. The core's debug build asserts the
-   invariants of one channel after each operation on it (chan_check); here is what ties them all together. */
+/* invariants.h: what must hold of the whole scheduler whenever no operation is under way. The core's debug build
+   asserts the invariants of one channel after each operation on it (chan_check); here is what ties them all
+   together. */
 #ifndef RUNNEL_TESTS_INVARIANTS_H
 #define RUNNEL_TESTS_INVARIANTS_H
 
@@ -10,8 +11,8 @@
 /* Pushes the scheduler of a state in which runnel.core has been loaded, or nil, and returns it, or NULL. */
 Sched *invariants_sched(lua_State *L);
 
-/* Checks everything that hangs from the scheduler of a state in which runnel.core has been loaded. Returns NULL, or what is
-   broken. Allocates next to nothing. To be called outside any go block. */
+/* Checks everything that hangs from the scheduler of a state in which runnel.core has been loaded. Returns NULL, or
+   what is broken. Allocates next to nothing. To be called outside any go block. */
 const char *invariants_broken(lua_State *L);
 
 /* The same for Lua: raises what is broken. */

@@ -4,6 +4,7 @@
 
    A scenario is a Lua file that gets the table `t` of tests/oom_support.lua, sets up, and returns two functions. The first,
    the attempt, runs while allocations fail; the second, the check, looks at what has come of it when memory is there again.
+   A scenario that asks t.variant(a, b, ...) for a value runs once with each.
    Each attempt has a state of its own. In it the k-th allocation of the attempt fails, for k = 1, 2, 3 and so on, until the
    attempt ends untouched:
      once   that allocation fails, with its repetition: Lua answers a failure with a full collection and asks once more;
@@ -44,23 +45,24 @@ enum { USUAL, RESTLESS, GENERATIONAL, NCOLLECTORS };
 
 /* The memory of one state, and when it fails. */
 typedef struct Memory {
-  size_t used;       /* bytes in use */
-  bool armed;        /* the attempt is under way */
-  Mode mode;         /* which allocations fail */
-  uint32_t k;        /* the number that the mode is about */
-  uint64_t random;   /* for SOME */
-  uint32_t asked;    /* allocations so far, armed, repetitions left out */
-  uint32_t refused;  /* of these, failed */
-  bool repeating;    /* the last one failed; the next is its repetition if it is the same: */
-  const void *block; /* its block */
+  size_t used;               /* bytes in use */
+  bool armed;                /* the attempt is under way */
+  Mode mode;                 /* which allocations fail */
+  uint32_t k;                /* the number that the mode is about */
+  uint64_t random;           /* for SOME */
+  uint32_t asked;            /* allocations so far, armed, repetitions left out */
+  uint32_t refused;          /* of these, failed */
+  bool repeating;            /* the last one failed; the next is its repetition if it is the same: */
+  const void *block;         /* its block */
   size_t old_size, new_size; /* and sizes */
 } Memory;
 
 /* What is being run, for reports, also from a handler of signals. */
 static struct {
   char text[512];
-  int real_stderr; /* stderr itself is a file during an attempt */
-} now = {"", -1};
+  int real_stderr;       /* stderr itself is a file during an attempt */
+  int variant, variants; /* of the scenario: which one this is, from 0 on, and how many there are */
+} now = {"", -1, 0, 1};
 
 /* ---- the allocator ---- */
 
@@ -72,14 +74,18 @@ static bool must_fail(Memory *m, const void *block, size_t old_size, size_t new_
   m->asked++;
   bool fails = false;
   switch (m->mode) {
-    case ONCE: fails = m->asked == m->k; break;
-    case ALL: fails = m->asked >= m->k; break;
-    case SOME:
-      m->random ^= m->random << 13;
-      m->random ^= m->random >> 7;
-      m->random ^= m->random << 17;
-      fails = m->random % m->k == 0;
-      break;
+  case ONCE:
+    fails = m->asked == m->k;
+    break;
+  case ALL:
+    fails = m->asked >= m->k;
+    break;
+  case SOME:
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    fails = m->random % m->k == 0;
+    break;
   }
   if (!fails) return false;
   m->refused++;
@@ -194,6 +200,14 @@ static int open_core(lua_State *L) {
   return 0;
 }
 
+/* variant(...) -> one of its arguments: the scenario runs once with each. */
+static int t_variant(lua_State *L) {
+  now.variants = lua_gettop(L);
+  luaL_argcheck(L, now.variant < now.variants, 1, "each attempt must have as many variants");
+  lua_pushvalue(L, now.variant + 1);
+  return 1;
+}
+
 /* open(): makes a state, loads the core into it, and closes it. */
 static int t_open(lua_State *L) {
   lua_State *fresh = lua_newstate(allocate, memory_of(L));
@@ -249,9 +263,13 @@ static lua_State *open_state(Memory *m) {
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
   lua_settop(L, 0);
-  static const luaL_Reg functions[] = {
-      {"refused", t_refused}, {"arm", t_arm}, {"captured", t_captured}, {"invariants", invariants_check},
-      {"open", t_open}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"refused", t_refused},
+                                       {"arm", t_arm},
+                                       {"captured", t_captured},
+                                       {"invariants", invariants_check},
+                                       {"variant", t_variant},
+                                       {"open", t_open},
+                                       {NULL, NULL}};
   must_load(L, "tests/oom_support.lua");
   luaL_newlib(L, functions);
   must_call(L, 1, 1);
@@ -269,8 +287,8 @@ static void start_collector(lua_State *L, int collector) {
    of them failed. */
 static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, uint64_t seed, bool *untouched) {
   Memory m = {.mode = mode, .k = k, .random = seed};
-  (void)snprintf(now.text, sizeof now.text, "%s, collector %s, %s %u, seed %u", file, COLLECTORS[collector], MODES[mode],
-                 (unsigned)k, (unsigned)seed);
+  (void)snprintf(now.text, sizeof now.text, "%s, variant %d, collector %s, %s %u, seed %u", file, now.variant + 1,
+                 COLLECTORS[collector], MODES[mode], (unsigned)k, (unsigned)seed);
   lua_State *L = open_state(&m);
   must_load(L, file);
   lua_pushvalue(L, 1);
@@ -300,8 +318,8 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
   return asked;
 }
 
-/* Runs a scenario with every allocation failing in turn. Returns how many attempts that were. */
-static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
+/* Runs a variant of a scenario with every allocation failing in turn. Returns how many attempts that were. */
+static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
   uint32_t attempts = 0;
   for (int collector = 0; collector < NCOLLECTORS; collector++) {
     uint32_t most = 0;
@@ -322,6 +340,14 @@ static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
       }
     }
   }
+  return attempts;
+}
+
+/* The same for all its variants. */
+static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
+  uint32_t attempts = 0;
+  now.variants = 1;
+  for (now.variant = 0; now.variant < now.variants; now.variant++) attempts += run_variant(file, is_long, seeds);
   return attempts;
 }
 

@@ -68,7 +68,7 @@ end
 
 ---How many of the blocks started with t.go have died, each with an error that is expected.
 function t.deaths()
-  core.tell_unheard() -- before they are taken
+  core.internal.report_unhandled() -- before they are taken
   local deaths = 0
   for i = 1, nblocks do
     local stats = blocks[i]:stats()

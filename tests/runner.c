@@ -143,9 +143,8 @@ static void open_all(lua_State *L, char **argv) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
-  static const luaL_Reg functions[] = {
-      {"bytes", t_bytes}, {"fail", t_fail},     {"invariants", invariants_check},
-      {"limit", t_limit}, {"memory", t_memory}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"bytes", t_bytes}, {"fail", t_fail},     {"invariants", invariants_check},
+                                       {"limit", t_limit}, {"memory", t_memory}, {NULL, NULL}};
   luaL_newlib(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, finalized);

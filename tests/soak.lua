@@ -272,7 +272,7 @@ end
 
 local function measure()
   rn.run()
-  core.tell_unheard() -- errors are kept until somebody takes them, for 5 s
+  core.internal.report_unhandled() -- errors are kept until somebody takes them, for 5 s
   for _ = 1, 3 do collectgarbage() end
   t.invariants()
   local left = #rn.ps()

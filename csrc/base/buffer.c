@@ -5,6 +5,6 @@ enum { FIRST_SIZE = 8 };
 
 uint32_t buffer_grown(const Buffer *b) {
   uint32_t size = b->size ? b->size * 2 : b->limit < FIRST_SIZE ? b->limit : FIRST_SIZE;
-  /* Below the limit the limit is the most that is ever needed; above it a transducer is expanding. */
+  /* No more than the limit, unless a transducer needs more. */
   return b->size < b->limit && size > b->limit ? b->limit : size;
 }

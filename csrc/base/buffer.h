@@ -1,8 +1,8 @@
-/* buffer.h: what a channel's buffer does when, and in which slot: policy and slot arithmetic. The values themselves lie
-   with the channel (chan.c); a buffer knows no Lua.
+/* buffer.h: the kinds of buffer, and the arithmetic of the ring of slots. The values are with the channel (chan.c); a
+   buffer knows nothing of Lua.
 
-   The slots are a ring of `size`. A small buffer has all of them from the start; a large one begins with few and grows up to
-   the limit (and beyond it only where a transducer turns one value into many). */
+   The ring has `size` slots. A small buffer has all of them from the start; a large one begins with few and grows up to
+   the limit (and above it only if a transducer turns one value into many). */
 #ifndef RUNNEL_BUFFER_H
 #define RUNNEL_BUFFER_H
 
@@ -13,28 +13,28 @@
 #define BUFFER_MAX INT32_MAX
 
 typedef enum BufferKind {
-  BUFFER_NONE,     /* a rendezvous: never room */
-  BUFFER_FIXED,    /* full at its limit: further puts wait */
+  BUFFER_NONE,     /* no buffer (a rendezvous): never room */
+  BUFFER_FIXED,    /* at its limit it is full: puts wait */
   BUFFER_DROPPING, /* at its limit it drops the new value */
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
   BUFFER_PROMISE,  /* keeps its first value for ever, for every taker */
-  BUFFER_POLICY    /* a Lua object decides; its count is asked, not kept here */
+  BUFFER_POLICY    /* a Lua object decides, and has the values and their count */
 } BufferKind;
 
 typedef struct Buffer {
   uint32_t limit; /* values it holds; 0 without a buffer */
-  uint32_t size;  /* slots there are now */
+  uint32_t size;  /* slots that there are now */
   uint32_t head;  /* slot of the oldest value */
   uint32_t count; /* values in it */
   uint8_t kind;   /* a BufferKind */
-  uint8_t base;   /* where the channel keeps slot 0: which of its user values it is, or 0 for a table */
+  uint8_t base;   /* the user value of the channel that is slot 0; 0 if the slots are in a table */
 } Buffer;
 
 /* What adding a value means for the slots. */
 typedef enum BufferAdd {
-  BUFFER_ADD,  /* it goes behind the others */
-  BUFFER_DROP, /* it is dropped */
-  BUFFER_SLIDE /* the oldest value goes first, then it is added */
+  BUFFER_ADD,  /* add it behind the others */
+  BUFFER_DROP, /* drop it */
+  BUFFER_SLIDE /* remove the oldest value, then add it */
 } BufferAdd;
 
 /* Whether a put must wait. Not for BUFFER_POLICY. */
@@ -58,11 +58,11 @@ static inline uint32_t buffer_tail(const Buffer *b) {
   return tail < b->size ? tail : tail - b->size;
 }
 
-/* Counts the oldest value as gone. */
+/* Removes the oldest value from the count. */
 static inline void buffer_advance(Buffer *b) {
   b->count--;
   b->head++;
-  /* An emptied ring starts again in front: few values keep to few slots. */
+  /* An empty ring starts again at slot 0, so that few values use few slots. */
   if (b->head == b->size || b->count == 0) b->head = 0;
 }
 

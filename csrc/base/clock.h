@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nanoseconds in a millisecond, the unit of the public contract. */
+/* Nanoseconds in a millisecond, the unit of times in Lua. */
 #define CLOCK_MS INT64_C(1000000)
 
 typedef struct Clock {
-  bool is_virtual;    /* time stands still unless clock_jump moves it */
+  bool is_virtual;    /* only clock_jump moves the time */
   int64_t virtual_ns; /* the time while is_virtual */
 } Clock;
 
@@ -19,11 +19,11 @@ int64_t clock_now(const Clock *clock);
 /* Moves virtual time forward to `ns`; never back. */
 void clock_jump(Clock *clock, int64_t ns);
 
-/* The time `ns` (0 or more) after `now`: at most INT64_MAX, which is after all others. */
+/* The time `ns` (0 or more) after `now`; at most INT64_MAX, which is never. */
 static inline int64_t clock_after(int64_t now, int64_t ns) { return ns < INT64_MAX - now ? now + ns : INT64_MAX; }
 
-/* The smallest step in which deadlines of shared timeouts are told apart, in ns. A real clock advances between any two
-   calls, so that without a grain no two requests would ever share; virtual time needs none. */
+/* The resolution of deadlines of timeouts, in ns. A real clock advances between any two calls: without rounding, no two
+   requests would ever share a timeout. Virtual time needs no rounding. */
 int64_t clock_grain(const Clock *clock);
 
 #endif

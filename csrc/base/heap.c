@@ -1,18 +1,22 @@
-/* heap.c: see heap.h. Four children a node: half the levels of a binary heap, and the four lie in one cache line. */
+/* heap.c: see heap.h. A node has four children: half the levels of a binary heap, and the four are in one cache
+   line. */
 #include "base/heap.h"
 
 #include <string.h>
 
+/* Whether a is due before b. */
 static bool earlier(HeapEntry a, HeapEntry b) {
   if (a.deadline != b.deadline) return a.deadline < b.deadline;
   return a.timer->seq < b.timer->seq;
 }
 
+/* Stores an entry at a place. */
 static void settle(Heap *heap, uint32_t place, HeapEntry entry) {
   heap->entries[place] = entry;
   entry.timer->place = place;
 }
 
+/* Stores an entry at a place or above it, where it belongs. */
 static void sift_up(Heap *heap, uint32_t place, HeapEntry entry) {
   while (place > 0) {
     uint32_t parent = (place - 1) / 4;
@@ -23,6 +27,7 @@ static void sift_up(Heap *heap, uint32_t place, HeapEntry entry) {
   settle(heap, place, entry);
 }
 
+/* Stores an entry at a place or below it, where it belongs. */
 static void sift_down(Heap *heap, uint32_t place, HeapEntry entry) {
   for (;;) {
     uint64_t child = (uint64_t)place * 4 + 1;
@@ -58,7 +63,7 @@ void heap_remove(Heap *heap, Timer *timer) {
   timer->place = HEAP_NOWHERE;
   HeapEntry last = heap->entries[--heap->count];
   if (last.timer == timer) return;
-  /* The last entry fills the hole; it may belong above or below it. */
+  /* The last entry takes the place, or goes above or below it, where it belongs. */
   if (place > 0 && earlier(last, heap->entries[(place - 1) / 4])) sift_up(heap, place, last);
   else sift_down(heap, place, last);
 }

@@ -1,5 +1,5 @@
-/* heap.h: the timer heap, 4-ary. A timer knows its place in it, so that cancelling is O(log n).
-   Timers of one deadline come out in the order in which they went in. */
+/* heap.h: the timer heap, 4-ary. A timer knows its place in it, so that removing one is O(log n). Timers with the same
+   deadline come out in the order in which they were inserted. */
 #ifndef RUNNEL_HEAP_H
 #define RUNNEL_HEAP_H
 
@@ -11,18 +11,18 @@
 
 typedef struct Timer {
   int64_t deadline; /* when it is due, in ns of the scheduler's clock */
-  uint64_t seq;     /* order of insertion, to break ties */
+  uint64_t seq;     /* order of insertion, for timers with the same deadline */
   uint32_t place;   /* where it is in the heap's entries, or HEAP_NOWHERE */
   bool is_timeout;  /* fires by closing a timeout channel; else it wakes a sleeper */
 } Timer;
 
 typedef struct HeapEntry {
-  int64_t deadline; /* the timer's own, here so that comparing touches one cache line */
+  int64_t deadline; /* the timer's, copied here so that comparing touches one cache line */
   Timer *timer;     /* the timer */
 } HeapEntry;
 
 typedef struct Heap {
-  HeapEntry *entries; /* storage, the owner's; moved with heap_move */
+  HeapEntry *entries; /* storage, which belongs to the owner; see heap_move */
   uint32_t count;     /* timers in it */
   uint32_t capacity;  /* entries that the storage holds */
   uint64_t next_seq;  /* for the next timer */
@@ -34,7 +34,7 @@ HeapEntry *heap_move(Heap *heap, HeapEntry *storage, uint32_t capacity);
 /* Adds a timer with its deadline set. There must be room: count < capacity. */
 void heap_insert(Heap *heap, Timer *timer);
 
-/* Takes a timer out, wherever it is; nothing happens when it is in no heap. */
+/* Removes a timer; does nothing if it is in no heap. */
 void heap_remove(Heap *heap, Timer *timer);
 
 /* The timer that is due first, or NULL. */

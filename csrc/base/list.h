@@ -1,5 +1,5 @@
-/* list.h: an intrusive, circular, doubly linked list. A member carries the Link; joining and leaving allocate nothing and
-   take constant time, which is what lets a committed alt leave all its queues at once. */
+/* list.h: an intrusive, circular, doubly linked list. A member contains the Link. Adding and removing allocate nothing
+   and take constant time, so that a committed alt can leave all its queues at once. */
 #ifndef RUNNEL_LIST_H
 #define RUNNEL_LIST_H
 
@@ -10,14 +10,13 @@
 #define CONTAINER_OF(ptr, type, field) ((type *)(void *)((char *)(ptr)-offsetof(type, field)))
 
 typedef struct Link {
-  struct Link *next; /* towards the end; the last one's next is the first; NULL in no list */
-  struct Link *prev; /* towards the beginning; the first one's prev is the last */
+  struct Link *next; /* the next member; of the last one: the first; NULL if it is in no list */
+  struct Link *prev; /* the previous member; of the first one: the last */
 } Link;
 
 typedef struct List {
   Link *first; /* NULL when the list is empty */
 } List;
-
 
 /* Adds a link, which must be in no list, at the end. */
 static inline void list_append(List *list, Link *link) {

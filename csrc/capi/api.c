@@ -1,20 +1,22 @@
-/* api.c: the C API's ground, opening, and running the scheduler; see api.h and runnel.h. */
+/* api.c: the C API: calls into Lua, opening runnel, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
 #include "capi/modules.h"
 #include "core/go.h"
-#include "core/unheard.h"
-#include "port/carry.h"
+#include "core/sched.h"
+#include "core/unhandled.h"
+#include "lua/module.h"
+#include "port/pump.h"
 
 int luaopen_runnel_core(lua_State *L);
 
-/* Its address is the key of `perform` in the registry. */
+/* Its address is the registry key of `perform`. */
 static const char call_key = 0;
 
-/* Upvalue of `perform` with the last error's message, or nil. */
+/* Upvalue of `perform` that has the last message (runnel_message), or nil. */
 enum { AT_MESSAGE = 2 };
 
-/* Protected: (call, values...) -> results. */
+/* Protected: (call, values...) -> results */
 static int perform(lua_State *L) {
   Call *call = (Call *)lua_touserdata(L, 1);
   int n = call->body(L, sched_self(L), call);
@@ -23,7 +25,7 @@ static int perform(lua_State *L) {
   return 0;
 }
 
-/* Message handler: errors are told as strings. */
+/* The message handler: makes a string of the error. */
 static int to_string(lua_State *L) {
   luaL_tolstring(L, 1, NULL);
   return 1;
@@ -81,7 +83,7 @@ const char *runnel_message(lua_State *L) {
   int top = lua_gettop(L);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) {
     lua_getupvalue(L, -1, AT_MESSAGE);
-    /* No number: to look at that as a string might allocate. */
+    /* Not a number: lua_tostring would convert it in place, which allocates. */
     if (lua_type(L, -1) == LUA_TSTRING) message = lua_tostring(L, -1);
   }
   lua_settop(L, top);
@@ -90,18 +92,18 @@ const char *runnel_message(lua_State *L) {
 
 /* ---- opening ---- */
 
-/* Protected: (where the code goes). */
+/* Protected: (where the code goes) */
 static int open_all(lua_State *L) {
   int *code = (int *)lua_touserdata(L, 1);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (!face_is_ours(L)) {
+  if (!module_is_ours(L)) {
     *code = RUNNEL_FOREIGN;
     return 0;
   }
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) return 0;
   modules_preload(L, runnel_modules);
   luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
-  if (!face_push_sched(L)) { /* require has found another copy than this one */
+  if (!module_push_sched(L)) { /* runnel.core was loaded already, by another copy */
     *code = RUNNEL_FOREIGN;
     return 0;
   }
@@ -131,7 +133,7 @@ static int go(lua_State *L, Sched *S, Call *call) {
   }
   lua_settop(L, API_VALUES + call->option);
   runnel_chan *hold = NULL;
-  if (call->hold) { /* first: once there is a go block nothing may fail */
+  if (call->hold) { /* first: once the go block exists, nothing may fail */
     lua_pushnil(L);
     hold = api_hold(L);
   }
@@ -148,9 +150,10 @@ int runnel_go(lua_State *L, int nargs, runnel_chan **result) {
   return api_call(L, nargs + 1, &(Call){.body = go, .option = nargs, .hold = result});
 }
 
-/* Gives sched_next's result to the caller. When idle, the next thing to do may be to report an error. */
+/* Hands the result of sched_next to the caller. If the scheduler is idle, the next thing to do may be to report an
+   unhandled error. */
 static int tell_next(const Sched *S, Call *call, int64_t ns) {
-  int64_t left = ns < 0 ? unheard_left(S) : ns;
+  int64_t left = ns < 0 ? unhandled_left(S) : ns;
   if (call->next_us) *call->next_us = left < 0 || left == INT64_MAX ? -1 : left / 1000 + (left % 1000 != 0);
   return api_code(call, ns < 0 ? RUNNEL_IDLE : RUNNEL_OK);
 }
@@ -172,7 +175,7 @@ int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
 }
 
 static int next(lua_State *L, Sched *S, Call *call) {
-  return tell_next(S, call, S->bell && bell_is_rung(S->bell) ? 0 : sched_next(L, S));
+  return tell_next(S, call, pump_is_pending(S) ? 0 : sched_next(L, S));
 }
 
 int runnel_next(lua_State *L, int64_t *next_us) {
@@ -181,9 +184,9 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Bell *bell = carry_bell(L, S);
-  if (!bell) return api_code(call, RUNNEL_NO_MEMORY);
-  *call->fd = bell_fd(bell);
+  const Wakeup *wakeup = pump_wakeup(L, S);
+  if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
+  *call->fd = wakeup_fd(wakeup);
   return 0;
 }
 

@@ -1,57 +1,57 @@
-/* api.h: what the files of the C API share: a call into Lua that cannot raise.
+/* api.h: how the functions of the C API enter Lua without raising.
 
-   Each function of the API that takes a lua_State describes itself by a Call. Its body runs protected, in a C
-   function that has the scheduler as its first upvalue like any other of runnel, and as the second the last error's
-   message. */
+   Each function of the API that takes a lua_State describes what it does by a Call, and api_call runs that protected.
+   The body of a Call runs in a C function that has the scheduler at SCHED_SELF, like any other of runnel. */
 #ifndef RUNNEL_API_INTERNAL_H
 #define RUNNEL_API_INTERNAL_H
 
 #include "capi/runnel.h"
-#include "lua/face.h"
+#include "core/state.h"
 #include "port/port.h"
 
 typedef struct Call Call;
 
-/* Does what is asked for: may raise, and returns how many results it has pushed, or API_MESSAGE when what it has
-   pushed is to be the message; its code is in `code`. The values that the Call was given are on the stack from
-   API_VALUES on, with nothing above them. */
+/* Does the work of an API function. May raise. Sets `code`, unless it is RUNNEL_OK, and returns how many results it has
+   pushed, or API_MESSAGE if it has pushed a message for runnel_message. The values that were given to api_call are on
+   the stack from API_VALUES on, with nothing above them. */
 typedef int (*Body)(lua_State *L, Sched *S, Call *call);
 
 enum { API_VALUES = 2, API_MESSAGE = -1 };
 
 struct Call {
-  Body body;          /* what is done */
-  int code;           /* what the API's function returns; RUNNEL_OK at first */
-  runnel_chan *chan;  /* the channel that it is about */
+  Body body;          /* does the work */
+  int code;           /* what the API function returns; RUNNEL_OK at first */
+  runnel_chan *chan;  /* the channel to work on */
   runnel_chan **hold; /* where a new hold goes, or NULL */
-  Message value;      /* a value that is not on the stack */
-  int64_t resumes;    /* a step's limits */
-  int64_t ns;
-  int64_t *next_us; /* when to step again, or NULL */
-  size_t size;      /* of a buffer, or a port's limit */
-  int option;       /* a kind of buffer, a port's end, or a number of arguments */
+  Message value;      /* a value to put that is not on the stack */
+  int64_t resumes;    /* most go blocks that a step resumes */
+  int64_t ns;         /* for how long it resumes them */
+  int64_t *next_us; /* where the time of the next step goes, or NULL */
+  size_t size;      /* size of a buffer, or limit of a port */
+  int option;       /* kind of a buffer, how a port ends, or number of arguments */
   const char *text; /* why a channel is closed, or NULL */
   int *fd;          /* where the descriptor goes */
   Port **port;      /* where the port goes */
 };
 
-/* Makes the call with the `n` values on top of the stack, which are popped. Its results are pushed if the code is
-   RUNNEL_OK. */
+/* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if
+   that is RUNNEL_OK. */
 int api_call(lua_State *L, int n, Call *call);
 
-/* For bodies: sets the code. No results. */
+/* For bodies: sets the code, and returns 0: no results. */
 static inline int api_code(Call *call, int code) {
   call->code = code;
   return 0;
 }
 
-/* For bodies: pushes the channel of a hold, or returns NULL when it is none. */
+/* For bodies: pushes the channel of a hold and returns it, or returns NULL if there is no such hold. */
 Chan *api_push_chan(lua_State *L, const runnel_chan *hold);
 
-/* For bodies: makes a hold on the channel on top of the stack, which is popped; or nil for a channel to come. */
+/* For bodies: makes a hold on the channel on top of the stack, which is popped. With nil instead, api_set_hold must set
+   the channel later. */
 runnel_chan *api_hold(lua_State *L);
 
-/* For bodies: the channel on top of the stack, which is popped, is what the hold is on. Does not raise. */
+/* For bodies: makes the hold refer to the channel on top of the stack, which is popped. Does not raise. */
 void api_set_hold(lua_State *L, const runnel_chan *hold);
 
 #endif

@@ -1,13 +1,15 @@
 /* capi/chan.c: channels in the C API; see runnel.h. */
+#include <lauxlib.h>
 #include <string.h>
 
 #include "capi/api.h"
-#include "port/carry.h"
+#include "core/chan.h"
+#include "port/pump.h"
 
-/* A hold: a userdata that the registry has by its address, with the channel as its user value. The registry is
-   looked at first, so that one that has been released is found out. */
+/* A hold: a userdata whose user value is the channel. The registry has it by its address. A hold is always looked up
+   there first, so that one that has been released is noticed. */
 struct runnel_chan {
-  char nothing; /* all of it is in its user value */
+  char nothing; /* a struct must have a member */
 };
 
 Chan *api_push_chan(lua_State *L, const runnel_chan *hold) {
@@ -15,7 +17,7 @@ Chan *api_push_chan(lua_State *L, const runnel_chan *hold) {
   if (lua_type(L, -1) != LUA_TUSERDATA || lua_touserdata(L, -1) != hold) return NULL;
   lua_getiuservalue(L, -1, 1);
   lua_replace(L, -2);
-  return face_to_chan(L, lua_gettop(L));
+  return chan_to(L, lua_gettop(L));
 }
 
 runnel_chan *api_hold(lua_State *L) {
@@ -36,10 +38,9 @@ void api_set_hold(lua_State *L, const runnel_chan *hold) {
 /* ---- making and holding ---- */
 
 static int new_chan(lua_State *L, Sched *S, Call *call) {
-  (void)S;
   static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
   BufferKind kind = call->size ? kinds[call->option] : BUFFER_NONE;
-  face_push_chan(L, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size});
+  chan_new_buffered(L, S, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size}, false);
   *call->hold = api_hold(L);
   return 0;
 }
@@ -52,7 +53,7 @@ int runnel_chan_new(lua_State *L, int kind, size_t size, runnel_chan **ch) {
 
 static int get_chan(lua_State *L, Sched *S, Call *call) {
   (void)S;
-  if (!face_to_chan(L, API_VALUES)) return api_code(call, RUNNEL_BAD_ARGUMENT);
+  if (!chan_to(L, API_VALUES)) return api_code(call, RUNNEL_BAD_ARGUMENT);
   *call->hold = api_hold(L);
   return 0;
 }
@@ -135,7 +136,7 @@ int runnel_offer_number(lua_State *L, runnel_chan *ch, lua_Number n) {
 
 int runnel_offer_bytes(lua_State *L, runnel_chan *ch, const void *bytes, size_t size) {
   if (!bytes && size) return RUNNEL_BAD_ARGUMENT;
-  /* Only read: it is never dropped. */
+  /* It is only read, and never dropped: message_drop would free it. */
   Message value = {.kind = MESSAGE_BYTES, .as.bytes = {.start = (char *)(uintptr_t)bytes, .size = size}};
   return api_call(L, 0, &(Call){.body = offer, .chan = ch, .value = value});
 }

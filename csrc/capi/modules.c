@@ -4,7 +4,7 @@
 #include <lauxlib.h>
 #include <stdint.h>
 
-/* A module's loader: (name, where it was found) -> what the module returns. Upvalue: the Module. */
+/* The loader of a module: (name, where it was found) -> what the module returns. Upvalue: the Module. */
 static int load_module(lua_State *L) {
   const Module *module = (const Module *)lua_touserdata(L, lua_upvalueindex(1));
   if (luaL_loadbufferx(L, (const char *)module->code, module->size, module->chunk, "t") != LUA_OK) return lua_error(L);

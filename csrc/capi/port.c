@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "port/carry.h"
+#include "port/pump.h"
 
 static int open_port(lua_State *L, Sched *S, Call *call) {
   Chan *ch = api_push_chan(L, call->chan);
   if (!ch || ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) return api_code(call, RUNNEL_BAD_ARGUMENT);
   if (ch->flags & CHAN_CLOSED) return api_code(call, RUNNEL_CLOSED);
-  Port *port = carry_open(L, S, API_VALUES, call->size, call->option == RUNNEL_CLOSE_CHANNEL);
+  Port *port = pump_open(L, S, API_VALUES, call->size, call->option == RUNNEL_CLOSE_CHANNEL);
   if (!port) return api_code(call, RUNNEL_NO_MEMORY);
   *call->port = port;
   return 0;
@@ -78,7 +78,7 @@ int runnel_post_bytes(runnel_port *port, const void *bytes, size_t size) {
   message = (Message){.kind = MESSAGE_BYTES, .as.bytes = {.start = copy, .size = size}};
   int code = post(port, &message);
   if (code != RUNNEL_OK) free(copy);
-  return code; /* NOLINT(clang-analyzer-unix.Malloc): the port has it now */
+  return code; /* NOLINT(clang-analyzer-unix.Malloc): the port owns the copy now */
 }
 
 int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop drop, void *data) {

@@ -1,67 +1,109 @@
-/* alt.h: the alt flag and its waiters (core.async's handlers).
+/* alt.h: how an operation waits, and how it ends: enqueue, withdraw, commit, wake.
 
-   An alt is one decision of one owner: a single put or take, or an alts over many. It has a waiter in the queue of every
-   channel that could complete it. The first that does commits the alt, once and for ever, and the commit withdraws all
-   its waiters at once: a waiter that is in a queue is active. (core.async leaves the dead ones to be purged lazily.) Committing is chan_withdraw and then
-   waking the owner: sched_commit.
+   An alt is one decision of one owner: a single put or take, or an alts over many. It has a waiter in the queue of each
+   channel that could complete it. Whoever completes one of them commits the alt, which withdraws all its waiters at
+   once, and wakes its owner with the results. So a waiter that is in a queue has not been committed. (core.async leaves
+   dead waiters in the queues and purges them later.)
 
-   The values of the operations, and later the results, lie on the stack of a coroutine, `co`: the owner's own, or the
-   mailbox of one that waits outside any go block. An alt knows no more of its owner than that. */
+   Nothing here allocates or raises. */
 #ifndef RUNNEL_ALT_H
 #define RUNNEL_ALT_H
 
-#include "base/heap.h"
-#include "base/hint.h"
-#include "base/list.h"
+#include "core/root.h"
+#include "core/state.h"
 
-struct Chan;
-struct lua_State;
-typedef struct Alt Alt;
+/* ---- enqueue and withdraw ---- */
 
-/* An operation that has not completed, in one queue of one channel. */
-typedef struct Waiter {
-  Link link;         /* in the queue; not joined when withdrawn */
-  struct Chan *chan; /* the channel */
-  Alt *alt;          /* the decision that it belongs to */
-  int at;            /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;       /* in the queue of puts, or of takes */
-  bool is_kept;      /* of the first one of a block: it is in the scheduler's list (keep.h) */
-  bool is_away;      /* of the first one of a block: the go block was handed over with it, and may be gone (ALT_AWAY) */
-  bool is_free;      /* an operation of the library's own: does not count against the limit of waiting operations */
-} Waiter;
+/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. There must be room in the queue; or the
+   caller sets w->is_free. */
+static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
+  w->chan = ch;
+  w->alt = alt;
+  w->at = at;
+  w->is_put = is_put;
+  w->is_free = false;
+  if (is_put) {
+    list_append(&ch->puts, &w->link);
+    ch->nputs++;
+  } else {
+    list_append(&ch->takes, &w->link);
+    ch->ntakes++;
+  }
+}
 
-typedef enum AltState {
-  ALT_IDLE,     /* running: nothing pending */
-  ALT_PARKED,   /* waits on channels */
-  ALT_SLEEPING, /* waits on its timer */
-  ALT_READY,    /* committed: in the run queue, its results on its stack */
-  ALT_DEAD,     /* the owner has ended */
-  ALT_NEW       /* made, but not yet queued or ready; it stays so where an error comes between */
-} AltState;
+/* Enqueues the only waiter of `alt`, which is parked from here on. */
+static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, bool is_put) {
+  alt->state = ALT_PARKED;
+  alt->waiters = &alt->own.waiter;
+  alt->count = 1;
+  alt_enqueue(ch, &alt->own.waiter, alt, at, is_put);
+}
 
-typedef enum AltFlag {
-  ALT_SELECT = 1,   /* an alts: its results are value, port */
-  ALT_AWAY = 2,     /* of a go block that its channels keep alive, not the scheduler (anchor.h) */
-  ALT_CALLBACK = 4, /* of a callback (take_async, put_async), which must not park */
-  ALT_RAISE = 8,    /* resumes by raising its one result */
-  ALT_INDEX = 16,   /* an alts that wants the number of the operation instead of its port */
-  ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
-  ALT_CANCEL = 64,  /* of a go block that was cancelled and has not got the error: never while it is parked or asleep */
-  ALT_LOOP = 128    /* a for loop's take: it drops the error with which the channel is closed */
-} AltFlag;
+/* Takes a waiter out of its queue. */
+static inline void alt_dequeue(Waiter *w) {
+  if (w->is_put) {
+    list_remove(&w->chan->puts, &w->link);
+    w->chan->nputs--;
+  } else {
+    list_remove(&w->chan->takes, &w->link);
+    w->chan->ntakes--;
+  }
+}
 
-struct Alt {
-  union {
-    Waiter waiter; /* for a single operation; when ready its link is in the run queue */
-    Timer timer;   /* for a sleep */
-  } own;
-  Waiter *waiters;      /* the waiters: &own.waiter, or those of an alts */
-  int64_t since;        /* when it began to wait, as of the loop's last look at the clock */
-  struct lua_State *co; /* where values and results lie; NULL once dead */
-  uint32_t count;       /* waiters that are in queues */
-  uint16_t nresults;    /* results (or a first resume's arguments) on top of co's stack, when ready */
-  uint8_t state;        /* an AltState */
-  uint8_t flags;        /* of AltFlag */
-};
+/* Takes every waiter of an alt out of its queue. */
+static inline void alt_withdraw(Alt *alt) {
+  for (uint32_t i = 0; i < alt->count; i++) alt_dequeue(&alt->waiters[i]);
+  alt->count = 0;
+}
+
+/* Takes an alt out of wherever it waits, in this world or an outer one: queues, timers or the run queue. */
+void alt_stop_waiting(Sched *S, Alt *alt);
+
+/* Takes the first waiter out of a queue of puts, or takes, because its alt is not active any more. Its go block ends at
+   the latest when it gets its turn. */
+void alt_drop_first(Chan *ch, bool is_put);
+
+/* ---- commit and wake ---- */
+
+/* Commits an alt: nobody else can complete it any more. The caller must wake it next. */
+static inline void alt_commit(lua_State *L, Sched *S, Alt *alt) {
+  if (UNLIKELY(alt->flags & ALT_WEAK)) root_promote(L, S, sched_go(alt));
+  alt_withdraw(alt);
+}
+
+/* Puts a go block at the end of the run queue. */
+static inline void alt_make_ready(Sched *S, Alt *alt) {
+  alt->state = ALT_READY;
+  list_append(&S->world.ready, &alt->own.waiter.link);
+  S->world.nready++;
+}
+
+/* Wakes the owner of a committed alt, whose `nresults` results are on its stack. */
+static inline void alt_wake(Sched *S, Alt *alt, int nresults) {
+  alt->nresults = (uint16_t)nresults;
+  if (LIKELY(alt != &S->outside)) {
+    alt_make_ready(S, alt);
+  } else {
+    alt->state = ALT_READY;
+    S->stop = true;
+  }
+}
+
+/* Commits an alt whose results are on its stack and wakes its owner. */
+static inline void alt_complete(lua_State *L, Sched *S, Alt *alt, int nresults) {
+  alt_commit(L, S, alt);
+  alt_wake(S, alt, nresults);
+}
+
+/* ---- the results of an alts ---- */
+
+/* Pushes onto co what an alts returns besides the value: the port at index `at`, or the number of its operation.
+   Returns how many it pushed: 0 for a single operation. */
+static inline int alt_push_port(lua_State *co, uint8_t alt_flags, int at) {
+  if (LIKELY(!(alt_flags & ALT_SELECT))) return 0;
+  if (alt_flags & ALT_INDEX) lua_pushinteger(co, (at - ALT_FIRST_OP) / 2 + 1);
+  else lua_pushvalue(co, at);
+  return 1;
+}
 
 #endif

@@ -3,11 +3,9 @@
 
 #include <lauxlib.h>
 
-#include "core/anchor.h"
-#include "core/go.h"
+#include "core/root.h"
 
-/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function; NULL: no coroutine resumes it
-   (go_resumer). */
+/* Closes all variables of a coroutine, protected. Lua 5.4.6 renamed the function. */
 static int close_coroutine(lua_State *co) {
 #if LUA_VERSION_RELEASE_NUM >= 50406
   return lua_closethread(co, NULL);
@@ -16,30 +14,13 @@ static int close_coroutine(lua_State *co) {
 #endif
 }
 
-/* ---- the guard ---- */
-
-/* __close of the guard: (guard, error). */
-static int on_guard_closed(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->current && S->current->alt.co == L) return 0; /* the go block has ended, and the scheduler closes it */
-  for (uint32_t slot = 1; slot <= S->anchors.size; slot++) {
-    lua_settop(L, 0);
-    anchor_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go && go->alt.co == L) {
-      go_bury(L, S, go);
-      break;
-    }
-  }
-  return 0;
-}
-
 void closing_finish(Sched *S, Go *go, lua_State *co) {
   enum { CALL_OF_CLOSE = 3 }; /* the function and its two arguments */
   go->alt.co = co;
   S->current = go;
   if (UNLIKELY(lua_gethookmask(co))) lua_sethook(co, NULL, 0, 0);
-  /* With room for the call on its stack nothing in it can fail, but for too many nested C calls before Lua 5.4.4. */
+  /* lua_settop calls the guard's __close. If there is room for that on the stack it cannot fail; except that before Lua
+     5.4.4 there may be too many nested C calls. */
   if (BEFORE_LUA_5_4_4 || UNLIKELY(!lua_checkstack(co, LUA_MINSTACK + CALL_OF_CLOSE + 1))) close_coroutine(co);
   lua_settop(co, 0);
   S->current = NULL;
@@ -88,21 +69,20 @@ static int nest(lua_State *L) {
   return 0;
 }
 
-/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must get as far as to mark
+/* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must be able to mark
    them as to be closed. False when there is no memory for that. */
 static bool prepare(lua_State *co) {
   enum { LEVELS = 4 }; /* closer, reopen, a __close, and one more */
-  lua_sethook(co, NULL, 0, 0); /* it has inherited ours */
+  lua_sethook(co, NULL, 0, 0); /* a new coroutine inherits the hook */
   lua_pushcfunction(co, nest);
   lua_pushinteger(co, LEVELS - 1);
   return lua_checkstack(co, LEVELS * LUA_MINSTACK) && lua_pcall(co, 1, 0, 0) == LUA_OK;
 }
 
-/* Makes the closer of the go block that is running, which keeps it alive. Called protected, in the coroutine of the go
-   block that is being closed. */
+/* Protected, in the coroutine that is being closed: makes the closer of its go block, which keeps the closer alive. */
 static int make_closer(lua_State *L) {
   Sched *S = sched_self(L);
-  anchor_push(L, S->current);
+  root_push(L, S->current);
   lua_State *co = lua_newthread(L);
   if (!prepare(co)) return luaL_error(L, "not enough memory");
   closing_guard(L, co);
@@ -121,8 +101,8 @@ static bool push_argument(lua_State *co, const lua_Debug *ar, int i) {
   return (ar->isvararg && extra > 0 && lua_getlocal(co, ar, -extra)) || lua_getlocal(co, ar, i);
 }
 
-/* Pushes the variable for whose `__close` Lua makes a call: the first argument; or the second, where `__close` is no
-   function but something else that can be called, which Lua then inserts before it. */
+/* Pushes the variable whose `__close` is being called: the first argument; or the second, if `__close` is not a
+   function but a value with `__call`, which Lua inserts as the first argument. */
 static bool push_variable(lua_State *co, lua_Debug *ar) {
   lua_getinfo(co, "fu", ar);
   int function = lua_gettop(co);
@@ -136,14 +116,21 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
-/* The call hook: moves a variable to the closer, and cancels the call that would close it. If memory runs out, neither
+/* Whether the call is that of the guard's `__close`; the scheduler's userdata is at index `sched`. */
+static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
+  lua_getinfo(co, "f", ar);
+  lua_getiuservalue(co, sched, SCHED_GUARD);
+  luaL_getmetafield(co, -1, "__close");
+  bool is_it = lua_rawequal(co, -1, -3);
+  lua_settop(co, sched);
+  return is_it;
+}
+
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither
    this call nor later ones are cancelled. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
-  lua_getinfo(co, "f", ar);
-  bool is_guard = lua_tocfunction(co, -1) == on_guard_closed;
-  lua_pop(co, 1);
-  if (is_guard) return;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
+  if (is_close_of_guard(co, ar, lua_gettop(co))) return;
   Sched *S = (Sched *)lua_touserdata(co, -1);
   if (!S->closer) {
     lua_getiuservalue(co, -1, SCHED_MAKE_CLOSER);
@@ -161,8 +148,8 @@ static void move_variable(lua_State *co, lua_Debug *ar) {
 int closing_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
-  anchor_push(L, go);
-  lua_getiuservalue(L, -1, CHAN_VALUES); /* keeps it alive until it is closed */
+  root_push(L, go);
+  lua_getiuservalue(L, -1, CHAN_VALUES); /* the coroutine, kept alive until it is closed */
   S->closer = NULL;
   S->current = go;
   lua_sethook(co, move_variable, LUA_MASKCALL, 0);
@@ -177,7 +164,7 @@ int closing_start(lua_State *L, Sched *S, Go *go) {
   if (!S->closer) return 0;
   lua_State *closes = go->alt.co = S->closer;
   S->closer = NULL;
-  /* A new coroutine inherits the hook of the coroutine that made it, which was ours. */
+  /* The closer has inherited move_variable as its hook: it gets the hook of L instead. */
   lua_sethook(closes, lua_gethook(L), lua_gethookmask(L), lua_gethookcount(L));
   lua_xmove(L, closes, 3);
   return lua_gettop(closes) - 2; /* below are the guard and the function */
@@ -193,11 +180,4 @@ void closing_open(lua_State *L) {
     lua_pushcclosure(L, functions[i].function, 1);
     lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
   }
-  lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_guard_closed, 1);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
 }

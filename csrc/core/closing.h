@@ -1,18 +1,18 @@
 /* closing.h: how the coroutine of a go block is closed: by the scheduler when the block dies, or by somebody else.
 
    When a go block dies, its to-be-closed variables are still open. Lua closes those of a coroutine that has ended with
-   an error only outside of it, in lua_closethread, where nothing can yield. So we close the coroutine with a call hook:
-   it sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the call. The closer
-   then marks the variables as to be closed, in their old order, and raises the error again. There Lua closes them like
-   those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces the first one. A
-   go block that does not die pays nothing for that.
+   an error only outside of it, in lua_closethread, where nothing can yield. So the scheduler closes the coroutine with
+   a call hook, which sees each call of a `__close`, moves the variable to a new coroutine, the closer, and cancels the
+   call. The closer then marks the variables as to be closed, in their old order, and raises the error again. There Lua
+   closes them like those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces
+   the first one. A go block that returns pays nothing for this.
 
    Somebody else may close the coroutine of a go block that waits. Below everything else on its stack is a to-be-closed
-   value, the guard: its `__close` ends the go block. */
+   value, the guard: its `__close` ends the go block (go.c). */
 #ifndef RUNNEL_CLOSING_H
 #define RUNNEL_CLOSING_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Pushes the guard onto `co`, a new coroutine, and marks it as to be closed. May raise. */
 static inline void closing_guard(lua_State *L, lua_State *co) {

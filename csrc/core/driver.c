@@ -9,8 +9,6 @@
 #include <signal.h>
 #include <sys/select.h>
 
-#include "port/carry.h"
-
 #if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
 #define HAVE_PPOLL
 #endif
@@ -26,8 +24,8 @@ void driver_check_hook(lua_State *L) {
   lua_call(L, 0, 0);
 }
 
-/* The longest waits: of one that does not see signals, and of a driver that does not see the bell. */
-enum { BLIND_MS = 100, DEAF_MS = 10 };
+/* The longest waits: of one that a signal may fail to end, and of a driver that does not watch PortHook.fd. */
+enum { MAX_WAIT_NO_SIGNALS_MS = 100, MAX_WAIT_NO_WAKEUP_MS = 10 };
 
 /* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
 static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) {
@@ -37,7 +35,9 @@ static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) 
 #else
   int highest = fds[0].fd > fds[1].fd ? fds[0].fd : fds[1].fd;
   if (highest >= FD_SETSIZE) { /* too large for pselect */
-    (void)poll(fds, 2, ns < 0 || ns > BLIND_MS * CLOCK_MS ? BLIND_MS : (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
+    const int64_t longest = MAX_WAIT_NO_SIGNALS_MS * CLOCK_MS;
+    if (ns < 0 || ns > longest) ns = longest;
+    (void)poll(fds, 2, (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
     return;
   }
   fd_set readable;
@@ -49,10 +49,10 @@ static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) 
 #endif
 }
 
-/* Sleeps until `fd`, unless it is negative, is readable, or the bell rings. Signals are held back between the look
-   at the hook and the sleep, so that none falls in between unnoticed. */
+/* Sleeps until `fd`, unless it is negative, is readable, or there is news of ports. Signals are blocked between the
+   check of the debug hook and the sleep: one that came in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
-  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = S->bell ? bell_fd(S->bell) : -1, .events = POLLIN}};
+  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = driver_port_fd(S), .events = POLLIN}};
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -62,7 +62,7 @@ static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
 
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
   World *w = &S->world;
-  S->driver_hears = true;
+  if (S->port_hook) S->port_hook->is_watched = true;
   if (S->stop || w->ready.first) return false;
   Timer *first = heap_first(&w->heap);
   if (first) {
@@ -77,7 +77,8 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
 
 /* Waits in the driver on top of the stack, which is popped. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
-  if (S->carriers.first && !S->driver_hears && (ns < 0 || ns > DEAF_MS * CLOCK_MS)) ns = DEAF_MS * CLOCK_MS;
+  const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
+  if (driver_has_ports(S) && !S->port_hook->is_watched && (ns < 0 || ns > longest)) ns = longest;
   lua_getfield(L, -1, "wait");
   lua_insert(L, -2);
   if (ns < 0) lua_pushnil(L);
@@ -97,13 +98,13 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
     wait_in(L, S, ns);
   }
   driver_check_hook(L);
-  carry_listen(L, S);
+  if (UNLIKELY(S->port_hook)) S->port_hook->poll(L, S);
 }
 
 bool driver_alive(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->world.clock.is_virtual) return false;
-  if (carry_is_alive(S)) return true;
+  if (driver_has_ports(S)) return true;
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
     return false;

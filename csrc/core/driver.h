@@ -1,32 +1,45 @@
 /* driver.h: how the scheduler waits when nothing is ready.
 
-   A driver is an object of the user's with wait(self, ms or nil), which returns after at most that long, or sooner
-   when its own events have run their callbacks, and alive(self), whether it has events at all. The built-in one
-   sleeps and has none. In virtual time nobody waits.
+   A driver is an object of the user's with two methods. wait(self, ms or nil) returns after at most that long, or
+   sooner if its own events have run their callbacks. alive(self) tells whether events may still come. The built-in
+   driver sleeps and has no events. In virtual time nobody waits.
 
-   Messages of other threads (port.h) end the wait of the built-in driver, and of one that waits by
-   driver_wait_readable, by the scheduler's bell. Others are given short waits as long as there are ports. */
+   Other threads may post messages into channels, through ports (csrc/port). The core does not depend on ports: it knows
+   a hook, which the first port sets. A message ends the wait of the built-in driver, and of a driver that waits by
+   driver_wait_readable. Other drivers get short waits while there are ports. */
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
-/* Waits until the deadline `ns` from now, or for ever when negative; 0 only looks. May raise what the driver raises. */
+/* What the scheduler must know of messages from other threads. Its functions are called in the scheduler's thread. */
+typedef struct PortHook {
+  int fd;                               /* readable when there is news of ports; or -1 */
+  bool is_watched;                      /* the driver's waits end when fd becomes readable */
+  void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages; must not raise */
+  bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */
+} PortHook;
+
+/* PortHook.alive, and PortHook.fd; false and -1 without a hook. */
+static inline bool driver_has_ports(const Sched *S) { return UNLIKELY(S->port_hook) && S->port_hook->alive(S); }
+static inline int driver_port_fd(const Sched *S) { return S->port_hook ? S->port_hook->fd : -1; }
+
+/* Waits for at most `ns`, or without limit if that is negative; 0 only polls. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
-/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable or the bell rings,
-   until the next deadline, or until `ns` from now unless negative. Returns false at once when there is something
-   to run already. Raises what a hook raises. */
+/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of ports,
+   the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go block is ready
+   or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
-/* Whether the driver has events that may come, or a port is open. */
+/* Whether the driver has events that may come, or PortHook.alive. May raise what the driver raises. */
 bool driver_alive(lua_State *L);
 
-/* Lets a debug hook of the main thread run, which is how the lua executable delivers Ctrl-C: code in the loop is C
-   and would never see it. Raises what the hook raises. */
+/* Runs the debug hook of the main thread, if it has one. The lua executable delivers Ctrl-C by such a hook, and Lua
+   does not call it while the loop, which is C code, runs. Raises what the hook raises. */
 void driver_check_hook(lua_State *L);
 
-/* The function that driver_check_hook calls, by which a hook knows that it may raise. */
+/* The function that driver_check_hook calls: a hook that is called for it may raise. */
 int driver_nothing(lua_State *L);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_GO_H
 #define RUNNEL_GO_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
    them by its userdata, the result channel. */
@@ -14,50 +14,50 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
-   the `n` values on top of L, which are replaced by its userdata. To be claimed before it is queued or woken: a pass
-   may have let go of it meanwhile. */
+   the `n` values on top of L, which are replaced by its userdata. Commit its alt before it is enqueued or woken: a
+   sweep may have made it a weak root meanwhile. */
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
 
-/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. */
+/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. Does not raise. */
 void go_bury(lua_State *L, Sched *S, Go *go);
 
 /* Ends a go block, in whose coroutine L this runs, because somebody other than the scheduler has resumed it: instead of
-   completing its operation, it dies when its turn comes. Does not return: until it is closed, L yields whenever it is
-   resumed. */
+   completing its operation, it dies when its turn comes. Does not return: L yields whenever it is resumed, until it is
+   closed. */
 int go_kill(lua_State *L, Go *go);
 
-/* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. What it waits for is
-   withdrawn, and it resumes with the error; one that does not wait, or whose operation has completed, gets the error
-   when it waits next, so that nothing is lost. A pending callback is dropped. Returns false when there is nothing left
-   to cancel. May raise, and then nothing has happened. */
+/* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. If it waits, its operation is
+   withdrawn, and it resumes by raising the error. If it does not wait, or its operation has completed, its next wait
+   raises the error, so that no value is lost. A pending callback is dropped. Returns false if there is nothing left to
+   cancel. May raise, and then nothing has happened. */
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
 
 /* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
    error is not reported. */
 bool go_is_cancellation(lua_State *L, int at, int err);
 
-/* Ends a go block, at its turn, whose coroutine somebody else has resumed before it began, or has closed with a hook
-   that kept us from noticing. The coroutine is left as it is. */
+/* Ends a go block, at its turn, whose coroutine somebody else has resumed before it began, or has closed while a debug
+   hook kept the guard from being called. The coroutine is left as it is. */
 void go_bury_unfit(lua_State *L, Sched *S, Go *go);
 
-/* Whether a go block that is not suspended in an operation is to begin, and is as it was made. */
+/* Whether a go block that is not suspended in an operation can begin: its coroutine is as it was made. */
 static inline bool go_can_begin(Go *go) {
   bool is_new = go->alt.flags & ALT_BARE;
   if (!(go->alt.flags & ALT_CALLBACK)) go->alt.flags &= (uint8_t)~ALT_BARE;
   return LIKELY(is_new && lua_status(go->alt.co) == LUA_OK && lua_gettop(go->alt.co) > go->alt.nresults + 1);
 }
 
-/* Ends a go block whose coroutine lua_resume has left with that status and `n` results, other than by waiting. Does not
+/* Ends a go block whose coroutine has left lua_resume with that status and `n` results, and does not wait. Does not
    raise. */
 void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
 
-/* The `from` argument of lua_resume for go blocks, from which Lua counts nested C calls. Lua before 5.4.4 allows few of
-   them to a coroutine that is resumed from NULL. */
+/* The `from` argument of lua_resume for go blocks, from which Lua counts nested C calls. Before Lua 5.4.4 a coroutine
+   that is resumed from NULL may nest few of them. */
 static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L : NULL; }
 
-/* Resumes a go block that was ready, and ends it where its function has returned or raised. Inline, since a yield is a
-   longjmp: the processor, which has not seen the calls below it return, mispredicts each return from here on, and one
-   function less is 5 to 10 ns less.
+/* Resumes a go block that was ready, and ends it if its function has returned or raised. Inline, since a yield is a
+   longjmp, after which the processor mispredicts the return of each function up to here: each function less saves 5 to
+   10 ns.
 
    It is resumed from NULL (go_resumer), so C calls in the go block do not count as nested in the C calls that have led
    here. Every go block has the same number of levels, however deep rn.run was called, and enough of them are left when

@@ -1,28 +1,27 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap checks each entry once, from the last to the first. It replaces an entry that is not needed
-   by the last one of the list, so that there is never a gap: Lua might have to allocate to fill one. */
+   The list is a table. A lap checks each entry once, from the last to the first. The last entry of the list takes the
+   place of an entry that is dropped, so that there is never a gap: Lua might have to allocate to fill one. */
 #include "core/keep.h"
 
 #include <lauxlib.h>
 
 enum {
   FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last lap has kept, is trimmed only in
-                          cycles of the collector: what is dropped between two parks must be added again at the next */
-  TRIM_TO_GROW = 2,    /* otherwise so many entries are checked for each that may have been added */
+                          cycles of the collector: an entry that is dropped between two parks must be added again */
+  TRIM_TO_GROW = 2,    /* a longer list: so many entries are checked for each that may have been added */
   CYCLE_SHARE = 4,     /* each cycle of the collector checks one entry in so many, */
-  CYCLE_LEAST = 65536, /* but at least so many, which takes 1 ms */
-  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more of them stays in the list */
+  CYCLE_LEAST = 65536, /* and at least so many, which takes 1 ms */
+  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
 
-/* Whether there may be a waiter in the queue of a go block for which the scheduler has to keep what it waits on: not
-   one that waits outside, and not one that was handed over. */
+/* Whether the queue may have a waiter of a strong root. */
 static bool has_waiter(const Sched *S, const List *queue) {
   const Link *link = queue->first;
   if (!link) return false;
   for (int i = 0; i < LONG_QUEUE; i++) {
     const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if (alt != &S->outside && !(alt->flags & ALT_AWAY)) return true;
+    if (alt != &S->outside && !(alt->flags & ALT_WEAK)) return true;
     link = link->next;
     if (link == queue->first) return false;
   }
@@ -31,17 +30,17 @@ static bool has_waiter(const Sched *S, const List *queue) {
 
 /* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */
 static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
-  if (block->is_away) return false; /* the list does not keep the go block: its waiters may lead to nothing */
+  if (block->is_weak) return false; /* its go block may have been collected: its waiters must not be followed */
   for (size_t i = 0; i < bytes / sizeof(Waiter); i++) {
-    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_AWAY)) return true;
+    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_WEAK)) return true;
   }
   return false;
 }
 
-/* Whether the entry on top of L is needed; if not, it loses its flag. */
+/* Whether the entry on top of L is needed; if not, clears its flag. */
 static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
-  if (ch->tag == &chan_tag) { /* a block of waiters begins with a link, or NULL, there */
+  if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
     if (has_waiter(S, &ch->puts) || has_waiter(S, &ch->takes)) return true;
     ch->flags &= ~(uint32_t)CHAN_KEPT;
     return false;
@@ -62,7 +61,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
     lua_pop(L, 1);
     if (is_dropped) {
       lua_rawgeti(L, -1, k->size);
-      lua_rawseti(L, -2, k->next); /* there is an entry: nothing is allocated */
+      lua_rawseti(L, -2, k->next); /* an existing key: nothing is allocated */
       lua_pushnil(L);
       lua_rawseti(L, -2, k->size--);
     }
@@ -71,7 +70,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   lua_pop(L, 1);
 }
 
-void keep_tend(lua_State *L, Sched *S) {
+void keep_trim_cycle(lua_State *L, Sched *S) {
   uint32_t share = S->kept.size / CYCLE_SHARE;
   keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }

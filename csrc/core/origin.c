@@ -1,14 +1,12 @@
-/* origin.c: see origin.h. SCHED_ORIGINS has the texts by number and the numbers by text; at LIBRARY, the prefix with
-   which the sources of the library's functions begin. */
+/* origin.c: see origin.h. SCHED_ORIGINS maps numbers to texts and texts to numbers. At LIBRARY it has the prefix of the
+   source names of the library's functions. */
 #include "core/origin.h"
 
 #include <string.h>
 
-#include "lua/face.h"
-
 enum { LIBRARY = 0 };
 
-/* Pushes the prefix with which the sources of the library's functions begin, and returns it; or NULL. */
+/* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is not known. */
 static const char *push_prefix(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
   lua_rawgeti(L, -1, LIBRARY);
@@ -16,7 +14,9 @@ static const char *push_prefix(lua_State *L) {
   return lua_tostring(L, -1);
 }
 
-static bool begins_with(const char *source, const char *prefix) { return prefix && strncmp(source, prefix, strlen(prefix)) == 0; }
+static bool begins_with(const char *source, const char *prefix) {
+  return prefix && strncmp(source, prefix, strlen(prefix)) == 0;
+}
 
 bool origin_is_library(lua_State *L, const lua_Debug *ar) {
   bool is = begins_with(ar->source, push_prefix(L));
@@ -32,7 +32,7 @@ bool origin_push(lua_State *L, uint32_t origin) {
   return is_there;
 }
 
-/* Fills in the current line of the innermost Lua function that is not the library's; false if there is none. */
+/* Fills in the current line of the innermost Lua function that is not one of the library's; false if there is none. */
 static bool find_caller(lua_State *L, lua_Debug *ar) {
   const char *prefix = push_prefix(L);
   bool found = false;
@@ -45,7 +45,7 @@ static bool find_caller(lua_State *L, lua_Debug *ar) {
   return found;
 }
 
-/* The number of a text: the one it has already, or a new one. May raise. */
+/* The number of the text "WHAT at FILE:LINE": the one that it has already, or a new one. May raise. */
 static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   int text = lua_gettop(L) + 1, origins = text + 1;
   lua_pushfstring(L, "%s at %s:%d", what, ar->short_src, ar->currentline);
@@ -66,46 +66,34 @@ static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   return (uint32_t)n;
 }
 
-/* started(block, what) -> block: sets the origin of a go block that the library has started: `what`, the function that
-   the program has called, and the line of that call. If there is no function of the program on the stack, the go block
-   keeps the origin that it inherited. Making the text would double the cost of a call, so the last one is kept for a
-   line that calls repeatedly. */
-static int core_started(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "started", "started(block, what)");
-  const char *what = luaL_checkstring(L, 2);
+void origin_set(lua_State *L, int at, const char *what) {
+  Chan *ch = (Chan *)lua_touserdata(L, at);
   LastOrigin *last = &sched_self(L)->last_origin;
   lua_Debug ar;
-  lua_settop(L, 2);
-  if (find_caller(L, &ar) && ch->slot) {
-    if (last->what != what || last->line != ar.currentline || strcmp(last->source, ar.short_src) != 0) {
-      uint32_t number = number_of(L, what, &ar);
-      *last = (LastOrigin){.what = what, .line = ar.currentline, .number = number};
-      memcpy(last->source, ar.short_src, sizeof last->source);
-    }
-    if (ch->slot) CONTAINER_OF(ch, Go, chan)->origin = last->number;
+  if (!find_caller(L, &ar) || !ch->slot) return;
+  if (last->what != what || last->line != ar.currentline || strcmp(last->source, ar.short_src) != 0) {
+    uint32_t number = number_of(L, what, &ar);
+    *last = (LastOrigin){.what = what, .line = ar.currentline, .number = number};
+    memcpy(last->source, ar.short_src, sizeof last->source);
   }
-  lua_settop(L, 1);
-  return 1;
+  if (ch->slot) CONTAINER_OF(ch, Go, chan)->origin = last->number; /* a finalizer may have ended it */
 }
 
-/* library(): says that the caller's source, NAME.lua, and all files below NAME/ belong to the library. */
-static int core_library(lua_State *L) {
+void origin_set_library(lua_State *L) {
   lua_Debug ar;
-  if (!lua_getstack(L, 1, &ar)) return 0;
+  if (!lua_getstack(L, 1, &ar)) return;
   lua_getinfo(L, "S", &ar);
   size_t length = strlen(ar.source);
-  if (length < 4 || strcmp(ar.source + length - 4, ".lua") != 0) return 0;
+  if (length < 4 || strcmp(ar.source + length - 4, ".lua") != 0) return;
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
   lua_pushlstring(L, ar.source, length - 4);
   lua_pushliteral(L, "/");
   lua_concat(L, 2);
   lua_rawseti(L, -2, LIBRARY);
-  return 0;
+  lua_pop(L, 1);
 }
 
 void origin_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"started", core_started}, {"library", core_library}, {NULL, NULL}};
-  face_register(L, functions);
   lua_newtable(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
 }

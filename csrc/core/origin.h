@@ -1,13 +1,13 @@
 /* origin.h: where the program has called the library. A go block that the library starts is named after that line, not
    after a line of runnel's own.
 
-   An origin is a small number that stands for a text like "pipe at job.lua:2"; each text has one number. A go block
-   inherits the origin of the go block that starts it, until it gets another one. Origins are used only for go blocks
-   whose function belongs to the library. */
+   An origin is a number that stands for a text such as "pipe at job.lua:2"; equal texts have the same number. A go
+   block inherits the origin of the go block that starts it, until it gets one of its own. Only go blocks whose function
+   belongs to the library are named after their origin. */
 #ifndef RUNNEL_ORIGIN_H
 #define RUNNEL_ORIGIN_H
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Whether a function is one of the library's own Lua functions. */
 bool origin_is_library(lua_State *L, const lua_Debug *ar);
@@ -15,8 +15,16 @@ bool origin_is_library(lua_State *L, const lua_Debug *ar);
 /* Pushes the text of an origin and returns true, or pushes nothing. */
 bool origin_push(lua_State *L, uint32_t origin);
 
-/* Sets up the table of origins and adds its functions to the module on top of L; the scheduler's userdata is at
-   SCHED_SELF. */
+/* Sets the origin of the go block whose userdata is at index `at`: `what`, the function of the library that the program
+   has called, and the line of that call. If there is no function of the program on the stack, or the go block has
+   ended, nothing changes. `what` must be a string that stays. Making the text would double the cost of a call, so the
+   last one is kept for a line that calls repeatedly. May raise. */
+void origin_set(lua_State *L, int at, const char *what);
+
+/* Makes the calling function's source, NAME.lua, and all files below NAME/ belong to the library. */
+void origin_set_library(lua_State *L);
+
+/* Sets up the table of origins; the scheduler's userdata is at SCHED_SELF. */
 void origin_open(lua_State *L);
 
 #endif

@@ -4,8 +4,9 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "base/random.h"
 #include "capi/modules.h"
-#include "core/unheard.h"
+#include "core/unhandled.h"
 #include "host/inspect.h"
 #include "host/terminal.h"
 
@@ -47,14 +48,14 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 }
 
 /* Protected. */
-static int tell_unheard(lua_State *L) {
-  unheard_report(L, sched, INT64_MAX);
+static int report_unhandled(lua_State *L) {
+  unhandled_report(L, sched, INT64_MAX);
   return 0;
 }
 
-void core_tell_unheard(lua_State *L) {
+void core_report_unhandled(lua_State *L) {
   if (!sched || !lua_checkstack(L, LUA_MINSTACK)) return;
-  core_push_function(L, tell_unheard);
+  core_push_function(L, report_unhandled);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
@@ -65,7 +66,7 @@ static int open_core(lua_State *L) {
   lua_getupvalue(L, -1, 1);
   sched = (Sched *)lua_touserdata(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, SCHED_KEY);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) sched_seed(&sched->world, (uint64_t)lua_tointeger(L, -1));
+  if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) random_seed(&sched->world.random, (uint64_t)lua_tointeger(L, -1));
   lua_pop(L, 2);
   if (inspected) inspect_replace(L);
   sched->errors_pass = errors_pass;
@@ -140,11 +141,11 @@ static int open_luv_driver(lua_State *L) {
 /* Replaces os.exit, which need not close the state: reports the errors that nobody has taken, and exits. Upvalue: Lua's
    os.exit. */
 static int exit_after_reports(lua_State *L) {
-  core_tell_unheard(L);
+  core_report_unhandled(L);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);
-  return 0;
+  return 0; /* uncovered: os.exit does not return */
 }
 
 void core_preload(lua_State *L, bool for_prompt) {

@@ -5,7 +5,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
-#include "core/sched.h"
+#include "core/state.h"
 
 /* Puts all that is inside the executable into package.preload: the core, the Lua modules, and a loader of luv that makes
    it the driver. Nothing is loaded before it is asked for. For a prompt, the core can be inspected (inspect.h). May raise. */
@@ -27,6 +27,6 @@ Sched *core_sched(void);
 void core_let_errors_pass(void);
 
 /* Reports the errors of go blocks that nobody has taken. */
-void core_tell_unheard(lua_State *L);
+void core_report_unhandled(lua_State *L);
 
 #endif

@@ -5,8 +5,7 @@
 
 #include "core/driver.h"
 #include "host/core.h"
-#include "lua/face.h"
-#include "port/carry.h"
+#include "lua/check.h"
 
 /* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
 #define CHANS_KEY "runnel.host.chans"
@@ -22,7 +21,7 @@ static const Chan *traced; /* the channel that is traced, or NULL */
 
 static int made(lua_State *L, int which) {
   int n = original[which](L);
-  const Chan *ch = face_to_chan(L, -1);
+  const Chan *ch = chan_to(L, -1);
   if (ch && lua_getfield(L, LUA_REGISTRYINDEX, CHANS_KEY) == LUA_TTABLE) {
     lua_pushvalue(L, -2);
     lua_rawseti(L, -2, (lua_Integer)ch->id);
@@ -97,7 +96,7 @@ static int inspect_trace(lua_State *L) {
   traced = NULL;
   lua_settop(L, 2);
   lua_setfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
-  if (!lua_isnil(L, 1)) traced = face_check_chan(L, 1, "trace", "trace(ch, f)");
+  if (!lua_isnil(L, 1)) traced = check_chan(L, 1, "trace", "trace(ch, f)");
   return 0;
 }
 
@@ -109,7 +108,7 @@ static int inspect_alive(lua_State *L) {
 
 /* traceback(result channel) -> the traceback of its go block | nil, when that has ended */
 static int inspect_traceback(lua_State *L) {
-  const Chan *ch = face_check_chan(L, 1, "traceback", "traceback(result channel)");
+  const Chan *ch = check_chan(L, 1, "traceback", "traceback(result channel)");
   if (!(ch->flags & CHAN_RESULT)) return 0;
   const Go *go = (const Go *)ch;
   luaL_traceback(L, go->alt.co, NULL, 0);
@@ -134,7 +133,7 @@ static int inspect_world(lua_State *L) {
   lua_setfield(L, -2, "ready");
   const Timer *first = heap_first(&S->world.heap);
   if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
-  lua_pushboolean(L, carry_is_alive(S));
+  lua_pushboolean(L, driver_has_ports(S));
   lua_setfield(L, -2, "ports");
   const Alt *alt = &S->outside;
   if (alt->state != ALT_PARKED || alt->count == 0) return 1;

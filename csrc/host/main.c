@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
   }
   lua_State *L = luaL_newstate();
   if (!L) {
-    script_complain(o->program, "cannot create state: not enough memory");
+    script_complain(o->program, "cannot create state: not enough memory"); /* uncovered: only when memory runs out */
     return EXIT_FAILURE;
   }
   lua_pushcfunction(L, start);

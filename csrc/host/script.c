@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error_text.h"
+#include "core/error.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 
@@ -30,7 +30,7 @@ static int describe(lua_State *L) {
   if (!message) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
-    if (!is_plain || !error_text_push(L, 1)) /* what is in it; lua5.4 does not say */
+    if (!is_plain || !error_push_text(L, 1)) /* what is in it; lua5.4 does not say */
       lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
     message = lua_tostring(L, -1);
   }
@@ -38,7 +38,7 @@ static int describe(lua_State *L) {
   if (!interrupt_came() || !core_sched()) return 1;
   lua_pushcfunction(L, list_blocks);
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) lua_concat(L, 2);
-  else lua_pop(L, 1);
+  else lua_pop(L, 1); /* uncovered: only when memory runs out */
   return 1;
 }
 
@@ -62,7 +62,7 @@ void script_complain(const char *program, const char *message) {
 /* Tells of the failure whose message is on top of L, popped; true when there was none. */
 static bool succeeded(lua_State *L, const Options *o, int status) {
   if (status == LUA_OK) return true;
-  core_tell_unheard(L); /* what came before, and may be why */
+  core_report_unhandled(L); /* what came before, and may be why */
   script_complain(o->program, lua_tostring(L, -1));
   lua_pop(L, 1);
   return false;
@@ -162,7 +162,7 @@ static int drain(lua_State *L) {
 
 /* Whether no error of a go block was written to stderr, or the options do not mind. */
 static bool all_heard(lua_State *L, const Options *o) {
-  core_tell_unheard(L);
+  core_report_unhandled(L);
   return o->errors_pass || core_sched()->printed == 0;
 }
 

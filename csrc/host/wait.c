@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "core/driver.h"
-#include "core/unheard.h"
+#include "core/sched.h"
+#include "core/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"
-#include "port/bell.h"
 
 /* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
@@ -25,8 +25,8 @@ static int available; /* bytes that can be read without a look */
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
 
-/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less where the scheduler's bell
-   rings. Signals are held back between the look at what they have left and the sleep, so that none falls in between
+/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less if there is news of ports.
+   Signals are held back between the look at what they have left and the sleep, so that none falls in between
    unnoticed. */
 static Waited poll_input(int64_t ns) {
   sigset_t all, old;
@@ -35,13 +35,14 @@ static Waited poll_input(int64_t ns) {
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
-    int bell = S && S->bell ? bell_fd(S->bell) : -1;
+    int port = S ? driver_port_fd(S) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);
-    if (bell >= 0 && bell < FD_SETSIZE) FD_SET(bell, &set);
+    if (port >= 0 && port < FD_SETSIZE) FD_SET(port, &set);
     struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    int n = pselect((bell < FD_SETSIZE && bell > STDIN_FILENO ? bell : STDIN_FILENO) + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
+    int highest = port < FD_SETSIZE && port > STDIN_FILENO ? port : STDIN_FILENO;
+    int n = pselect(highest + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
     if (n == 0 || (n > 0 && !FD_ISSET(STDIN_FILENO, &set))) waited = WAITED_TIME;
     else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* reading will tell what is wrong with it */
     else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
@@ -67,7 +68,7 @@ static bool watch_input(lua_State *L, bool on) {
 static int run_some(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t next = sched_step(L, S, LUA_MAXINTEGER, RUN_NS);
-  lua_pushinteger(L, next < 0 ? unheard_left(S) : next);
+  lua_pushinteger(L, next < 0 ? unhandled_left(S) : next);
   return 1;
 }
 

@@ -1,9 +1,11 @@
-/* lua/buffer.c: what rn.buffer and its kin return: a description of a buffer, of which each channel makes its own. */
-#include "lua/face.h"
+/* lua/buffer.c: buffer, dropping_buffer, sliding_buffer: they return a description of a buffer, from which each channel
+   makes its own. */
+#include "lua/check.h"
+#include "lua/module.h"
 
 #define BUFFER_TNAME "runnel.buffer"
 
-const Buffer *face_to_buffer(lua_State *L, int i) {
+const Buffer *check_buffer(lua_State *L, int i) {
   const Buffer *b = (const Buffer *)lua_touserdata(L, i);
   if (!b || !lua_getmetatable(L, i)) return NULL;
   lua_getiuservalue(L, SCHED_SELF, SCHED_BUFFER_META);
@@ -45,14 +47,14 @@ static int core_sliding_buffer(lua_State *L) {
 
 /* unblocking_buffer(buffer) -> boolean */
 static int core_unblocking_buffer(lua_State *L) {
-  const Buffer *b = face_to_buffer(L, 1);
+  const Buffer *b = check_buffer(L, 1);
   lua_pushboolean(L, b && buffer_unblocking((BufferKind)b->kind));
   return 1;
 }
 
 static int buffer_meta_tostring(lua_State *L) {
   static const char *const names[] = {"", "buffer", "dropping_buffer", "sliding_buffer", "", ""};
-  const Buffer *b = face_to_buffer(L, 1);
+  const Buffer *b = check_buffer(L, 1);
   if (!b) return luaL_error(L, "a buffer expected, got %s", luaL_typename(L, 1));
   lua_pushfstring(L, "%s(%d)", names[b->kind], (int)b->limit);
   return 1;
@@ -67,8 +69,8 @@ void lua_buffer_open(lua_State *L) {
       {NULL, NULL},
   };
   static const luaL_Reg metamethods[] = {{"__tostring", buffer_meta_tostring}, {NULL, NULL}};
-  face_register(L, functions);
+  module_register(L, functions);
   luaL_newmetatable(L, BUFFER_TNAME);
-  face_register(L, metamethods);
+  module_register(L, metamethods);
   lua_setiuservalue(L, SCHED_SELF, SCHED_BUFFER_META);
 }

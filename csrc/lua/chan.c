@@ -1,73 +1,64 @@
-/* lua/chan.c: channels as Lua sees them: their constructor and methods. */
-#include "core/chan_user.h"
-#include "core/go.h"
-#include "core/keep.h"
-#include "core/report.h"
-#include "core/timeout.h"
-#include "lua/face.h"
+/* lua/chan.c: channels in Lua: their constructors and methods. */
+#include "core/async.h"
+#include "core/chan_custom.h"
+#include "core/park.h"
+#include "core/timer.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
-/* The metatable's name, as in messages of Lua's own. */
+/* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"
 
 enum { MAX_NAME = 200 };
 
-/* ---- put, take and their kin ---- */
+/* ---- put and take ---- */
 
-/* Raises for a value that cannot be put. */
+/* Raises if the value at index i cannot be put. */
 static void check_value(lua_State *L, int i, const char *what) {
   if (UNLIKELY(lua_isnoneornil(L, i))) {
-    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a value "
-               "of your own that stands for nothing", what);
+    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
+                  "value of your own that stands for nothing", what);
   }
 }
 
-/* Parks the caller, or waits outside, in a single operation on the channel at index 1. */
-static int wait_single(lua_State *L, Chan *ch, const char *what, bool is_put) {
-  Alt *alt = sched_waiter(L, ch->sched, what);
-  if (UNLIKELY(!chan_has_room(ch, is_put))) return chan_no_room(L, ch, 1, is_put, what);
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, is_put);
-  return sched_wait(L, ch->sched, alt, what, NULL);
-}
+static const Operation TAKE = {.name = "take"};
+static const Operation LOOP = {.name = "take", .flags = ALT_LOOP};
+static const Operation PUT = {.name = "put", .is_put = true};
 
 /* ch:take() -> v | nil | nil, err */
 static int chan_lua_take(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
+  Chan *ch = check_chan(L, 1, "take", "ch:take()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
-  return wait_single(L, ch, "take", false);
+  return park_on(L, ch, 1, &TAKE, NULL);
 }
 
-/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so the error stays untaken. */
+/* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so that does not count as
+   taken. */
 static int chan_lua_next(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "ch:take()");
-  uint32_t heard = ch->flags & CHAN_HEARD;
+  Chan *ch = check_chan(L, 1, "take", "ch:take()");
+  uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
-  if (n == 2 && !heard) ch->flags &= ~(uint32_t)CHAN_HEARD;
+  if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n != TAKE_WAIT) return n;
-  Alt *alt = sched_waiter(L, ch->sched, "take");
-  if (UNLIKELY(!chan_has_room(ch, false))) return chan_no_room(L, ch, 1, false, "take");
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, false);
-  alt->flags |= ALT_LOOP;
-  return sched_wait(L, ch->sched, alt, "take", NULL);
+  return park_on(L, ch, 1, &LOOP, NULL);
 }
 
 /* ch:put(v) -> true | false */
 static int chan_lua_put(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put", "ch:put(v)");
+  Chan *ch = check_chan(L, 1, "put", "ch:put(v)");
   check_value(L, 2, "put");
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  return wait_single(L, ch, "put", true);
+  return park_on(L, ch, 1, &PUT, NULL);
 }
 
 /* ch:offer(v) -> true | nil (not now) | false (closed) */
 static int chan_lua_offer(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "offer", "ch:offer(v)");
+  Chan *ch = check_chan(L, 1, "offer", "ch:offer(v)");
   check_value(L, 2, "offer");
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) lua_pushnil(L);
@@ -75,29 +66,9 @@ static int chan_lua_offer(lua_State *L) {
   return 1;
 }
 
-/* offer_each(chs, v, i) -> j: puts v on the channels of a list from the i-th on, up to one that must be asked with
-   offer: because it is closed or full, or since that may run code of its own or allocate. j is its number, or n + 1.
-   Raises nothing but that an argument is wrong, before it puts. */
-static int core_offer_each(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
-  check_value(L, 2, "offer_each");
-  lua_Integer i = luaL_checkinteger(L, 3);
-  lua_settop(L, 3);
-  for (;; i++) {
-    lua_rawgeti(L, 1, i);
-    Chan *ch = face_to_chan(L, 4);
-    if (!ch) break;
-    ch->sched->world.moves++; /* see lua/moving.c */
-    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
-    lua_settop(L, 3);
-  }
-  lua_pushinteger(L, i);
-  return 1;
-}
-
 /* ch:poll() -> v | nil | nil, err */
 static int chan_lua_poll(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "poll", "ch:poll()");
+  Chan *ch = check_chan(L, 1, "poll", "ch:poll()");
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);
@@ -106,65 +77,16 @@ static int chan_lua_poll(lua_State *L) {
 
 /* ---- callbacks ---- */
 
-enum { MAX_NESTED = 8 };
-
-/* What a callback is called in messages. One of these for each that runs within another: a callback that takes again
-   may be called on the caller a few times over, and then by the scheduler, or the C stack would end. */
-static const char A_CALLBACK[MAX_NESTED][11] = {"a callback", "a callback", "a callback", "a callback",
-                                                "a callback", "a callback", "a callback", "a callback"};
-
-/* How many callbacks run within one another now. */
-static int nested(const Sched *S) {
-  for (int i = 0; i < MAX_NESTED; i++) {
-    if (S->inside == A_CALLBACK[i]) return i + 1;
-  }
-  return 0;
-}
-
-/* Calls the callback at index `f` with the `n` values on top of L, now and protected. */
-static void call_now(lua_State *L, Chan *ch, int f, int n) {
-  lua_pushvalue(L, f);
-  lua_insert(L, -n - 1);
-  report_call(L, n, A_CALLBACK[nested(ch->sched)], 1);
-}
-
-static bool is_on_caller(lua_State *L, const Sched *S, int i) {
-  return (lua_isnoneornil(L, i) || lua_toboolean(L, i)) && (LIKELY(!S->inside) || nested(S) < MAX_NESTED);
-}
-
-/* A coroutine that will run a callback has the channel here on its stack (and a value to put behind it). */
-enum { CALLBACK_CHAN = 2 };
-
-/* Queues an operation whose callback will run in `go`. */
-static void wait_for_callback(lua_State *L, Chan *ch, Go *go, bool is_put) {
-  sched_claim(L, ch->sched, &go->alt);
-  chan_wait_alone(ch, &go->alt, CALLBACK_CHAN, is_put);
-  chan_check(ch);
-}
+/* Whether the argument `on_caller` at index `i`, which defaults to true, is true. */
+static bool is_on_caller(lua_State *L, int i) { return lua_isnoneornil(L, i) || lua_toboolean(L, i); }
 
 /* ch:take_async(f, on_caller): f(v), or f(nil, err), once there is something to take. */
 static int chan_lua_take_async(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take_async", "ch:take_async(f)");
-  face_check_callable(L, 2, "take_async");
-  bool on_caller = is_on_caller(L, ch->sched, 3);
-  int n;
-  if (on_caller && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
-    call_now(L, ch, 2, n);
-    return 0;
-  }
-  if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
+  Chan *ch = check_chan(L, 1, "take_async", "ch:take_async(f)");
+  check_callable(L, 2, "take_async");
+  bool on_caller = is_on_caller(L, 3);
   lua_settop(L, 2);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  Go *go = go_spawn_waiting(L, ch->sched, 2);
-  /* Looked at again, since making it may have run finalizers. */
-  if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
-    lua_xmove(L, go->alt.co, n);
-    sched_commit(L, ch->sched, &go->alt, n);
-  } else {
-    if (!chan_has_room(ch, false)) return chan_no_room(L, ch, 1, false, "take_async");
-    wait_for_callback(L, ch, go, false);
-  }
+  async_take(L, ch, on_caller);
   return 0;
 }
 
@@ -176,44 +98,24 @@ static int nothing(lua_State *L) {
 /* ch:put_async(v, f, on_caller) -> true | false (closed already): f(true) once the put is done, f(false) when
    closed. */
 static int chan_lua_put_async(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put_async", "ch:put_async(v, f)");
+  Chan *ch = check_chan(L, 1, "put_async", "ch:put_async(v, f)");
   check_value(L, 2, "put_async");
-  if (lua_isnoneornil(L, 3)) {
-    lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
+  bool on_caller = is_on_caller(L, 4);
+  lua_settop(L, 3);
+  if (lua_isnil(L, 3)) {
     lua_pushcfunction(L, nothing);
     lua_replace(L, 3);
   }
-  face_check_callable(L, 3, "put_async");
-  bool on_caller = is_on_caller(L, ch->sched, 4);
-  PutResult result;
-  if (on_caller && (result = chan_put(L, ch, 1, 2)) != PUT_WAIT) {
-    lua_pushboolean(L, result == PUT_DONE);
-    call_now(L, ch, 3, 1);
-    lua_pushboolean(L, result == PUT_DONE);
-    return 1;
-  }
-  if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
-  lua_settop(L, 3);
-  for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
-  Go *go = go_spawn_waiting(L, ch->sched, 3);
-  /* Looked at again, as in take_async. */
-  if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) return chan_no_room(L, ch, 1, true, "put_async");
-    wait_for_callback(L, ch, go, true);
-    result = PUT_DONE;
-  } else {
-    lua_pushboolean(go->alt.co, result == PUT_DONE);
-    sched_commit(L, ch->sched, &go->alt, 1);
-  }
-  lua_pushboolean(L, result == PUT_DONE);
+  check_callable(L, 3, "put_async");
+  lua_pushboolean(L, async_put(L, ch, on_caller));
   return 1;
 }
 
 /* ---- closing ---- */
 
-/* ch:close(err), and __close(ch, err): the scope of `local ch <close>` has ended, by an error or not. */
+/* ch:close(err); also __close(ch, err), when the scope of `local ch <close>` ends, by an error or not. */
 static int chan_lua_close(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "close", "ch:close(err)");
+  Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
     return luaL_error(L, "close: a timeout closes by itself, and others who asked for about the same time share it");
   }
@@ -226,23 +128,23 @@ static int chan_lua_close(lua_State *L) {
 
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "closed", "ch:closed()");
+  Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
   lua_pushboolean(L, (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0);
   return 1;
 }
 
 /* ch:done() -> a channel that closes when ch does, whatever ch still holds. */
 static int chan_lua_done(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "done", "ch:done()");
+  Chan *ch = check_chan(L, 1, "done", "ch:done()");
   chan_push_done(L, ch, 1);
   return 1;
 }
 
-/* ---- looking at a channel ---- */
+/* ---- inspecting a channel ---- */
 
 /* #ch -> values in the buffer */
 static int chan_meta_len(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "#", "#ch");
+  Chan *ch = check_chan(L, 1, "#", "#ch");
   lua_pushinteger(L, chan_count(L, ch, 1));
   return 1;
 }
@@ -256,10 +158,10 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "stats", "ch:stats()");
+  Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
   lua_Integer count = chan_count(L, ch, 1);
   lua_createtable(L, 0, 10);
-  chan_extra(L, 1, EXTRA_NAME);
+  attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, KINDS[ch->buf.kind]);
   lua_setfield(L, -2, "buffer");
@@ -277,26 +179,26 @@ static int chan_lua_stats(lua_State *L) {
 
 /* ch:name(s) -> ch; ch:name() -> s | nil */
 static int chan_lua_name(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "name", "ch:name(s)");
+  Chan *ch = check_chan(L, 1, "name", "ch:name(s)");
   (void)ch;
   if (lua_isnoneornil(L, 2)) {
-    chan_extra(L, 1, EXTRA_NAME);
+    attr_push(L, 1, ATTR_NAME);
     return 1;
   }
   if (lua_type(L, 2) != LUA_TSTRING) return luaL_error(L, "name: a string expected, got %s", luaL_typename(L, 2));
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
-  chan_set_extra(L, 1, EXTRA_NAME);
+  attr_set(L, 1, ATTR_NAME);
   lua_settop(L, 1);
   return 1;
 }
 
 /* tostring(ch) -> "chan: jobs (3/10, 2 puts waiting)" */
 static int chan_meta_tostring(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "tostring", "tostring(ch)");
+  Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
   lua_Integer count = chan_count(L, ch, 1);
-  chan_push_name(L, ch, 1);
+  attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);
   luaL_addvalue(&b);
@@ -330,8 +232,8 @@ static int chan_meta_tostring(lua_State *L) {
 
 /* ---- making one ---- */
 
-/* The buffer's kind and limit from the argument at index 1, and its policy object, if it is one, pushed, else nil. */
-static Buffer check_buffer(lua_State *L) {
+/* The buffer's kind and limit from the argument at index 1. Pushes it if it is a policy object, else nil. */
+static Buffer read_buffer(lua_State *L) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
   switch (lua_type(L, 1)) {
@@ -349,7 +251,7 @@ static Buffer check_buffer(lua_State *L) {
     default:
       break;
   }
-  const Buffer *given = face_to_buffer(L, 1);
+  const Buffer *given = check_buffer(L, 1);
   if (given) return *given;
   static const char *const methods[] = {"full", "add", "remove", "count"};
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
@@ -357,8 +259,9 @@ static Buffer check_buffer(lua_State *L) {
                luaL_typename(L, 1));
   }
   for (int i = 0; i < 4; i++) {
-    if (face_to_chan(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
-      luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s", methods[i]);
+    if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
+      luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s",
+                 methods[i]);
     }
     lua_pop(L, 1);
   }
@@ -368,67 +271,33 @@ static Buffer check_buffer(lua_State *L) {
   return b;
 }
 
-/* Makes a channel with the buffer; the policy or nil, and transducer and exception handler (or nil) are at the
-   indices. */
+/* Pushes a channel with the buffer. The policy or nil, the transducer or nil, and the exception handler or nil are at
+   those indices. */
 static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   Sched *S = sched_self(L);
   bool has_xf = !lua_isnoneornil(L, xf), has_handler = has_xf && !lua_isnoneornil(L, handler);
   if (has_xf) {
-    face_check_callable(L, xf, "chan: transducer");
-    if (has_handler) face_check_callable(L, handler, "chan: exception handler");
+    check_callable(L, xf, "chan: transducer");
+    if (has_handler) check_callable(L, handler, "chan: exception handler");
     if (b.kind == BUFFER_NONE) return luaL_error(L, "chan: a transducer needs a buffer; give a size of 1 or more");
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  int nuvalues = has_xf ? CHAN_HANDLER : CHAN_EXTRAS;
-  if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
-    b.size = b.limit;
-    b.base = (uint8_t)(b.limit > 1 ? nuvalues + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues += (int)b.limit;
-  }
-  Chan *ch = (Chan *)lua_newuserdatauv(L, sizeof(Chan), nuvalues);
+  Chan *ch = chan_new_buffered(L, S, b, has_xf);
   int at = lua_gettop(L);
-  chan_init(ch, S);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
-  lua_setmetatable(L, at);
   if (b.kind == BUFFER_POLICY) {
     lua_pushvalue(L, policy);
     lua_setiuservalue(L, at, CHAN_VALUES);
   }
-  ch->buf = b;
-  if (has_xf) {
-    lua_pushvalue(L, xf);
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushvalue(L, at);
-    lua_pushcclosure(L, chan_user_add, 2);
-    lua_call(L, 1, 1);
-    if (luaL_getmetafield(L, -1, "__call") == LUA_TNIL) {
-      if (!lua_isfunction(L, -1)) return luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
-    } else {
-      lua_pop(L, 1);
-    }
-    lua_setiuservalue(L, at, CHAN_STEP);
-    if (has_handler) {
-      lua_pushvalue(L, handler);
-      lua_setiuservalue(L, at, CHAN_HANDLER);
-    }
-    ch->flags |= CHAN_XFORM;
-  }
+  if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
   lua_settop(L, at);
   return 1;
-}
-
-void face_push_chan(lua_State *L, Buffer b) {
-  lua_pushnil(L);
-  int nil = lua_gettop(L);
-  new_chan(L, b, nil, nil, nil);
-  lua_replace(L, nil);
 }
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
   lua_settop(L, 3);
-  Buffer b = check_buffer(L);
+  Buffer b = read_buffer(L);
   return new_chan(L, b, 4, 2, 3);
 }
 
@@ -440,14 +309,14 @@ static int core_promise_chan(lua_State *L) {
 
 /* timeout(ms) -> ch */
 static int core_timeout(lua_State *L) {
-  int64_t ns = face_check_ms(L, 1, "timeout");
-  timeout_push(L, sched_self(L), ns);
+  int64_t ns = check_ms(L, 1, "timeout");
+  timer_push_timeout(L, sched_self(L), ns);
   return 1;
 }
 
 /* is_chan(v) -> boolean */
 static int core_is_chan(lua_State *L) {
-  lua_pushboolean(L, face_to_chan(L, 1) != NULL);
+  lua_pushboolean(L, chan_to(L, 1) != NULL);
   return 1;
 }
 
@@ -478,14 +347,13 @@ void lua_chan_open(lua_State *L) {
       {"promise_chan", core_promise_chan},
       {"timeout", core_timeout},
       {"is_chan", core_is_chan},
-      {"offer_each", core_offer_each},
       {NULL, NULL},
   };
-  face_register(L, functions);
+  module_register(L, functions);
   luaL_newmetatable(L, CHAN_TNAME);
-  face_register(L, metamethods);
+  module_register(L, metamethods);
   lua_newtable(L);
-  face_register(L, methods);
+  module_register(L, methods);
   lua_pushvalue(L, -1);
   lua_setfield(L, -4, "methods");
   lua_setfield(L, -2, "__index");

@@ -1,21 +1,27 @@
-/* lua/go.c: go blocks and time, from the inside: go, yield, sleep, now, and what can be asked about them. */
-#include "core/anchor.h"
+/* lua/go.c: starting and cancelling go blocks, what they call themselves (yield, sleep, now, rename), ps and
+   on_error. */
+#include "core/attr.h"
 #include "core/go.h"
-#include "core/report.h"
-#include "lua/face.h"
+#include "core/inspect.h"
+#include "core/park.h"
+#include "core/root.h"
+#include "core/sched.h"
+#include "core/timer.h"
+#include "lua/check.h"
+#include "lua/module.h"
 
 /* go(f, ...) -> result channel */
 static int core_go(lua_State *L) {
-  face_check_callable(L, 1, "go");
+  check_callable(L, 1, "go");
   go_spawn(L, sched_self(L), lua_gettop(L) - 1);
   return 1;
 }
 
 /* cancel(result, reason) -> whether there was something to cancel */
 static int core_cancel(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
+  Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
-    chan_push_name(L, ch, 1);
+    attr_push_name(L, ch, 1);
     return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
                       lua_tostring(L, -1));
   }
@@ -35,25 +41,24 @@ static int core_yield(lua_State *L) {
     sched_step(L, S, S->world.nready, INT64_MAX);
     return 0;
   }
-  Alt *alt = sched_waiter(L, S, "yield");
-  alt->nresults = 0;
-  sched_ready(S, alt);
-  return sched_wait(L, S, alt, "yield", NULL);
+  static const Operation yield = {.name = "yield"};
+  return park_yield(L, S, &yield, NULL);
 }
 
 /* sleep(ms) */
 static int core_sleep(lua_State *L) {
   Sched *S = sched_self(L);
-  int64_t ns = face_check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
-  sched_reserve_timer(L, S);
-  Alt *alt = sched_waiter(L, S, "sleep");
-  sched_sleep(S, alt, clock_after(now, ns));
-  return sched_wait(L, S, alt, "sleep", NULL);
+  int64_t ns = check_ms(L, 1, "sleep"), now = clock_now(&S->world.clock);
+  timer_reserve(L, S);
+  static const Operation sleep = {.name = "sleep"};
+  Alt *alt = park_begin(L, S, &sleep);
+  timer_sleep(S, alt, clock_after(now, ns));
+  return park_wait(L, S, alt, &sleep, NULL);
 }
 
 /* now() -> ms */
 static int core_now(lua_State *L) {
-  face_push_ms(L, clock_now(&sched_self(L)->world.clock));
+  check_push_ms(L, clock_now(&sched_self(L)->world.clock));
   return 1;
 }
 
@@ -62,21 +67,21 @@ static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
   if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
-  anchor_push(L, S->current);
+  root_push(L, S->current);
   lua_pushvalue(L, 1);
-  chan_set_extra(L, lua_gettop(L) - 1, EXTRA_GO);
+  attr_set(L, lua_gettop(L) - 1, ATTR_GO);
   return 0;
 }
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
-  report_list(L);
+  inspect_push_list(L);
   return 1;
 }
 
 /* on_error(f or nil) -> the previous one */
 static int core_on_error(lua_State *L) {
-  if (!lua_isnoneornil(L, 1)) face_check_callable(L, 1, "on_error");
+  if (!lua_isnoneornil(L, 1)) check_callable(L, 1, "on_error");
   lua_settop(L, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR);
   lua_pushvalue(L, 1);
@@ -84,23 +89,7 @@ static int core_on_error(lua_State *L) {
   return 1;
 }
 
-/* report(err): tells on_error of an error that code on top of the core has caught. */
-static int core_report(lua_State *L) {
-  luaL_checkany(L, 1);
-  lua_settop(L, 3); /* err, traceback, where */
-  Go *go = sched_self(L)->current;
-  if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
-    anchor_push(L, go);
-    report_go_name(L, go, 4);
-    lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
-    lua_replace(L, 3);
-    lua_settop(L, 3);
-  }
-  report_error(L);
-  return 0;
-}
-
-/* reduced(v) -> what tells a transducer's caller that it has had enough. */
+/* reduced(v) -> a reduced value, by which a transducer ends early. */
 static int core_reduced(lua_State *L) {
   lua_settop(L, 1);
   lua_createtable(L, 1, 0);
@@ -132,12 +121,11 @@ void lua_go_open(lua_State *L) {
       {"rename", core_rename},
       {"ps", core_ps},
       {"on_error", core_on_error},
-      {"report", core_report},
       {"reduced", core_reduced},
       {"is_reduced", core_is_reduced},
       {NULL, NULL},
   };
-  face_register(L, functions);
+  module_register(L, functions);
   lua_createtable(L, 0, 1);
   lua_pushliteral(L, "reduced");
   lua_setfield(L, -2, "__name");

@@ -1,58 +1,62 @@
-/* lua/moving.c: starting the library's own go blocks (pipes, pipelines, mults and so on), and the operations with which
-   they move values. Their put, take and alts differ from the public ones in two points. Any number of them may wait on
-   a channel: a value that the library has taken must not be lost because the limit of waiting operations is reached.
-   And after MOVES values without a wait they let the other go blocks run before the next one: otherwise a pipe between
-   two large buffers would delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves
-   are counted per World, so that a simulation is reproducible. */
-#include "core/anchor.h"
-#include "core/go.h"
-#include "core/keep.h"
-#include "lua/face.h"
+/* lua/moving.c: core.internal.moving: how the library starts its own go blocks (those of pipes, pipelines, mults and so
+   on), and the operations with which they move values. put, take and alts differ from the public ones in two points:
 
-/* Values that are moved before others run: a few tens of microseconds. */
+   Any number of them may wait on a channel, since a value that the library has taken must not be lost when the limit of
+   waiting operations is reached.
+
+   After MOVES values without a wait they let the other go blocks run. Otherwise a pipe between two large buffers would
+   delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
+   so that a simulation is reproducible. */
+#include "core/alt.h"
+#include "core/chan.h"
+#include "core/go.h"
+#include "core/park.h"
+#include "core/root.h"
+#include "lua/check.h"
+#include "lua/module.h"
+
+/* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
 
-/* Whether other go blocks must run before the next operation. Outside any go block this does not apply. */
+/* Whether other go blocks must run before the next operation. Never outside a go block. */
 static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
 
 /* Lets the other ready go blocks run; then `k` does the operation. */
-static int let_others_run(lua_State *L, Sched *S, const char *what, lua_KFunction k) {
-  Alt *alt = sched_waiter(L, S, what);
+static int let_others_run(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
   S->world.moves = 0;
-  alt->nresults = 0;
-  sched_ready(S, alt);
-  return sched_wait(L, S, alt, what, k);
+  return park_yield(L, S, op, k);
 }
 
 /* Parks in one operation on the channel at index 1. */
-static int park(lua_State *L, Chan *ch, const char *what, bool is_put) {
-  Alt *alt = sched_waiter(L, ch->sched, what);
+static int park(lua_State *L, Chan *ch, const Operation *op) {
   ch->sched->world.moves = 0;
-  keep_channel(L, ch, 1);
-  chan_wait_alone(ch, alt, 1, is_put);
-  alt->own.waiter.is_free = true;
-  return sched_wait(L, ch->sched, alt, what, NULL);
+  return park_on(L, ch, 1, op, NULL);
 }
+
+static const Operation TAKE = {.name = "take", .is_free = true};
+static const Operation POLL = {.name = "poll", .is_free = true};
+static const Operation PUT = {.name = "put", .is_free = true, .is_put = true};
+static const Operation YIELD = {.name = "yield"};
 
 /* ---- take ---- */
 
 static inline int take(lua_State *L, Chan *ch) {
   int n = chan_take(L, ch, 1);
-  if (n == TAKE_WAIT) return park(L, ch, "take", false);
+  if (n == TAKE_WAIT) return park(L, ch, &TAKE);
   ch->sched->world.moves++;
   return n;
 }
 
 static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return take(L, (Chan *)lua_touserdata(L, 1));
 }
 
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "take", "take(ch)");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "take", take_in_turn) : take(L, ch);
+  Chan *ch = check_chan(L, 1, "take", "take(ch)");
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
 }
 
 /* ---- poll ---- */
@@ -68,23 +72,23 @@ static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
 
 static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return poll(L, (Chan *)lua_touserdata(L, 1), (const Chan *)lua_touserdata(L, 2));
 }
 
-/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let others run first. `to` is the channel for
-   which the value is meant: if it is closed, nothing is taken and the result is nil. */
+/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let other go blocks run first. `to` is the
+   channel that the value is for: if it is closed, nothing is taken and the result is nil. */
 static int moving_poll(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "poll", "poll(ch, to)");
-  const Chan *to = face_check_chan(L, 2, "poll", "poll(ch, to)");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "poll", poll_in_turn) : poll(L, ch, to);
+  Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
+  const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
 }
 
 /* ---- put ---- */
 
 static inline int put(lua_State *L, Chan *ch) {
   PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) return park(L, ch, "put", true);
+  if (result == PUT_WAIT) return park(L, ch, &PUT);
   ch->sched->world.moves++;
   lua_pushboolean(L, result == PUT_DONE);
   return 1;
@@ -92,30 +96,30 @@ static inline int put(lua_State *L, Chan *ch) {
 
 static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  sched_resumed(L, (Alt *)alt);
+  park_resumed(L, (Alt *)alt);
   return put(L, (Chan *)lua_touserdata(L, 1));
 }
 
 /* put(ch, v) -> true | false */
 static int moving_put(lua_State *L) {
-  Chan *ch = face_check_chan(L, 1, "put", "put(ch, v)");
+  Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, "put", put_in_turn) : put(L, ch);
+  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch);
 }
 
 /* ---- turns ---- */
 
 static int in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
-  return sched_resumed(L, (Alt *)alt);
+  return park_resumed(L, (Alt *)alt);
 }
 
-/* turn(): lets the others run if it is time. For go blocks that move values by alts, which does not let others run by
-   itself: several go blocks may use the same table of operations, so nothing may run between filling it and the
+/* turn(): lets the other go blocks run if it is time. For go blocks that move values by alts, which does not do so
+   itself: several go blocks may share a table of operations, so nothing else may run between filling it and the
    alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);
-  return is_turn_over(S) ? let_others_run(L, S, "yield", in_turn) : 0;
+  return is_turn_over(S) ? let_others_run(L, S, &YIELD, in_turn) : 0;
 }
 
 /* ---- starting ---- */
@@ -124,7 +128,7 @@ static int moving_turn(lua_State *L) {
    is_reported) is called, which must not wait. */
 static int moving_go(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
-  face_check_callable(L, 3, "go");
+  check_callable(L, 3, "go");
   go_spawn_feeding(L, sched_self(L), lua_gettop(L) - 3);
   return 1;
 }
@@ -134,7 +138,7 @@ static int moving_is_cancelled(lua_State *L) {
   const Sched *S = sched_self(L);
   lua_settop(L, 1);
   if (!S->current) return 0;
-  anchor_push(L, S->current);
+  root_push(L, S->current);
   lua_pushboolean(L, go_is_cancellation(L, 2, 1));
   return 1;
 }
@@ -142,10 +146,10 @@ static int moving_is_cancelled(lua_State *L) {
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"go", moving_go},   {"take", moving_take}, {"poll", moving_poll},
-      {"put", moving_put}, {"turn", moving_turn}, {"alts", face_moving_alts}, {"is_cancelled", moving_is_cancelled},
+      {"put", moving_put}, {"turn", moving_turn}, {"alts", module_moving_alts}, {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);
-  face_register(L, functions);
+  module_register(L, functions);
   lua_setfield(L, -2, "moving");
 }

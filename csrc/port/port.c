@@ -9,25 +9,25 @@ enum { FIRST_CAPACITY = 16 };
 
 typedef struct Messages {
   Message *items;  /* from malloc */
-  size_t count;    /* of them */
-  size_t capacity; /* for how many there is memory */
+  size_t count;    /* how many there are */
+  size_t capacity; /* how many there is memory for */
 } Messages;
 
 struct runnel_port {
   atomic_uint holds;       /* posters' holds, and the scheduler's */
-  Bell *bell;              /* the scheduler's */
-  size_t limit;            /* messages posted and not delivered, at most */
-  atomic_size_t under_way; /* how many there are; grows under the lock only */
+  Wakeup *wakeup;          /* the scheduler's */
+  size_t limit;            /* most messages that are posted and not delivered */
+  atomic_size_t under_way; /* how many of these there are; grows under the lock only */
 
-  pthread_mutex_t lock; /* of what follows */
-  pthread_cond_t room;  /* there is room again, or it has closed */
+  pthread_mutex_t lock; /* guards the fields from here to the inbox */
+  pthread_cond_t room;  /* there is room again, or the port has closed */
   unsigned posters;     /* posters' holds */
   bool closed;          /* nobody may post */
-  bool told;            /* the scheduler knows that it has to look */
+  bool will_look;       /* the scheduler has been signalled, or is at work: it will look at the inbox by itself */
   Messages inbox;       /* what has been posted and not taken */
 
-  Messages outbox; /* what the scheduler's thread has taken; its own, as is: */
-  size_t first;    /* the oldest of them */
+  Messages outbox; /* what the scheduler's thread has taken from the inbox; this and `first` are used there only */
+  size_t first;    /* position of the oldest message in the outbox */
 };
 
 void message_drop(Message *message) {
@@ -36,23 +36,24 @@ void message_drop(Message *message) {
   message->kind = MESSAGE_NONE;
 }
 
-Port *port_new(Bell *bell, size_t limit) {
+Port *port_new(Wakeup *wakeup, size_t limit) {
   Port *port = (Port *)calloc(1, sizeof *port);
   if (!port) return NULL;
   atomic_init(&port->holds, 2);
   atomic_init(&port->under_way, 0);
-  port->bell = bell_hold(bell);
+  port->wakeup = wakeup_hold(wakeup);
   port->limit = limit;
   port->posters = 1;
-  port->told = true; /* it looks without being told at first */
+  port->will_look = true; /* its pump looks at it first of all */
   (void)pthread_mutex_init(&port->lock, NULL);
   (void)pthread_cond_init(&port->room, NULL);
   return port;
 }
 
-static void let_go(Port *port) {
+/* Removes one of the holds; the last one frees the port. */
+static void unhold(Port *port) {
   if (atomic_fetch_sub_explicit(&port->holds, 1, memory_order_acq_rel) > 1) return;
-  bell_release(port->bell);
+  wakeup_release(port->wakeup);
   (void)pthread_cond_destroy(&port->room);
   (void)pthread_mutex_destroy(&port->lock);
   free(port->inbox.items);
@@ -74,10 +75,10 @@ void port_release(Port *port) {
   bool last = --port->posters == 0;
   (void)pthread_mutex_unlock(&port->lock);
   if (last) port_close(port);
-  let_go(port);
+  unhold(port);
 }
 
-/* Adds a message; false for want of memory. */
+/* Appends a message; false if there is no memory. */
 static bool append(Messages *messages, const Message *message, size_t limit) {
   if (messages->count == messages->capacity) {
     size_t capacity = messages->capacity ? messages->capacity * 2 : FIRST_CAPACITY;
@@ -93,7 +94,7 @@ static bool append(Messages *messages, const Message *message, size_t limit) {
 
 PostResult port_post(Port *port, const Message *message) {
   PostResult result = POST_DONE;
-  bool tell = false;
+  bool signal = false;
   (void)pthread_mutex_lock(&port->lock);
   if (port->closed) {
     result = POST_CLOSED;
@@ -103,11 +104,11 @@ PostResult port_post(Port *port, const Message *message) {
     result = POST_NO_MEMORY;
   } else {
     atomic_fetch_add_explicit(&port->under_way, 1, memory_order_relaxed);
-    tell = !port->told;
-    port->told = true;
+    signal = !port->will_look;
+    port->will_look = true;
   }
   (void)pthread_mutex_unlock(&port->lock);
-  if (tell) bell_ring(port->bell);
+  if (signal) wakeup_signal(port->wakeup);
   return result;
 }
 
@@ -124,11 +125,11 @@ bool port_wait(Port *port) {
 
 void port_close(Port *port) {
   (void)pthread_mutex_lock(&port->lock);
-  bool tell = !port->closed; /* also while the scheduler is at work: it need not hold the port any more */
-  port->closed = port->told = true;
+  bool signal = !port->closed; /* even if the scheduler will look: its table lets go of the port then (pump_poll) */
+  port->closed = port->will_look = true;
   (void)pthread_cond_broadcast(&port->room);
   (void)pthread_mutex_unlock(&port->lock);
-  if (tell) bell_ring(port->bell);
+  if (signal) wakeup_signal(port->wakeup);
 }
 
 bool port_is_closed(Port *port) {
@@ -148,7 +149,7 @@ Message *port_first(Port *port, bool *closed) {
     port->outbox = port->inbox;
     port->inbox = emptied;
     *closed = port->closed;
-    port->told = port->outbox.count > 0;
+    port->will_look = port->outbox.count > 0;
     (void)pthread_mutex_unlock(&port->lock);
     if (!port->outbox.count) return NULL;
   }
@@ -158,16 +159,16 @@ Message *port_first(Port *port, bool *closed) {
 void port_delivered(Port *port) {
   port->first++;
   if (atomic_fetch_sub(&port->under_way, 1) != port->limit / 2 + 1) return;
-  (void)pthread_mutex_lock(&port->lock); /* so that nobody is between looking and waiting */
+  (void)pthread_mutex_lock(&port->lock); /* so that no poster is between its check and its wait */
   (void)pthread_cond_broadcast(&port->room);
   (void)pthread_mutex_unlock(&port->lock);
 }
 
 bool port_has_news(Port *port) {
   (void)pthread_mutex_lock(&port->lock);
-  bool told = port->told;
+  bool will_look = port->will_look;
   (void)pthread_mutex_unlock(&port->lock);
-  return told;
+  return will_look;
 }
 
 void port_shut(Port *port) {
@@ -180,5 +181,5 @@ void port_shut(Port *port) {
   for (; port->first < port->outbox.count; port->first++) message_drop(&port->outbox.items[port->first]);
   for (size_t i = 0; i < inbox.count; i++) message_drop(&inbox.items[i]);
   free(inbox.items);
-  let_go(port);
+  unhold(port);
 }

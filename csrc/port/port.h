@@ -1,11 +1,11 @@
-/* port.h: a bounded queue of messages from other threads to the scheduler's. Knows no Lua; what carries the messages
-   on into a channel is carry.h.
+/* port.h: a bounded queue of messages from other threads to the scheduler's thread. Knows no Lua; pump.h moves the
+   messages into a channel.
 
-   Posters put messages into the inbox under the port's lock. The scheduler's thread takes the whole inbox at once
-   and then goes through it without the lock. The bell rings only when the scheduler has found the inbox empty:
-   whoever posts while it is still at work need not tell it.
+   Posters append messages to the inbox under the port's lock. The scheduler's thread takes the whole inbox at once and
+   then works through it without the lock. A post signals the wakeup only if the scheduler has found the inbox empty
+   before: while it is still at work, it will look again by itself.
 
-   A message counts against the limit from its posting until its delivery. */
+   A message counts against the limit from its post until its delivery. */
 #ifndef RUNNEL_PORT_H
 #define RUNNEL_PORT_H
 
@@ -14,18 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/bell.h"
+#include "port/wakeup.h"
 
-/* The longest string that a message has in itself. */
+/* The longest string that is stored inside the message. */
 enum { MESSAGE_SMALL = 24 };
 
 typedef enum MessageKind {
-  MESSAGE_NONE, /* nothing, or nothing any more */
+  MESSAGE_NONE, /* empty */
   MESSAGE_BOOLEAN,
   MESSAGE_INTEGER,
   MESSAGE_NUMBER,
-  MESSAGE_SMALL_BYTES, /* a string, here */
-  MESSAGE_BYTES,       /* a string, in memory of its own */
+  MESSAGE_SMALL_BYTES, /* a string, inside the message */
+  MESSAGE_BYTES,       /* a string, in memory that the message owns */
   MESSAGE_CALL         /* a function that makes the value */
 } MessageKind;
 
@@ -38,57 +38,60 @@ typedef struct Message {
     lua_Number number;
     char small[MESSAGE_SMALL];
     struct {
-      char *start; /* from malloc, the message's own */
+      char *start; /* from malloc; the message owns it */
       size_t size;
     } bytes;
     struct {
       int (*push)(lua_State *L, void *data); /* pushes the value and returns 1, or returns 0 */
       void (*drop)(void *data);              /* called instead when the message is dropped; or NULL */
-      void *data;                            /* what they get */
+      void *data;                            /* their argument */
     } call;
   } as;
 } Message;
 
-/* Frees what the message has, and tells the poster of a MESSAGE_CALL that it is dropped. It is MESSAGE_NONE then. */
+/* Frees what the message owns, or calls the `drop` of a MESSAGE_CALL. The message is then MESSAGE_NONE. */
 void message_drop(Message *message);
 
-typedef struct runnel_port Port; /* it is what the C API calls so */
+typedef struct runnel_port Port; /* the C API's name for it */
 
 typedef enum PostResult { POST_DONE, POST_FULL, POST_CLOSED, POST_NO_MEMORY } PostResult;
 
-/* A port for `limit` messages (1 or more), with one hold of each kind on it, or NULL for want of memory. */
-Port *port_new(Bell *bell, size_t limit);
+/* A port for `limit` messages (1 or more), which signals the wakeup. It has one poster's hold and one of the
+   scheduler's. NULL if there is no memory. */
+Port *port_new(Wakeup *wakeup, size_t limit);
 
 /* ---- for posters: any thread, but no signal handler ---- */
 
-/* The hold of a poster; when the last one lets go, the port closes. */
+/* Adds a poster's hold, and removes one; when the last one is removed, the port closes. */
 void port_hold(Port *port);
 void port_release(Port *port);
 
-/* Posts; takes the message over with POST_DONE only. */
+/* Posts a message. With POST_DONE the port owns what the message owned; otherwise the caller still does. */
 PostResult port_post(Port *port, const Message *message);
 
-/* Waits until there is room for half the limit, so that what follows can be a burst; false when it closes. */
+/* Waits until the full port has room for half its limit, so that the poster can go on in a burst; false if the port is
+   closed. */
 bool port_wait(Port *port);
 
-/* Lets nobody post any more. What has been posted is delivered. */
+/* Closes the port to further posts. What has been posted is still delivered. */
 void port_close(Port *port);
 
+/* Whether it is closed to further posts. */
 bool port_is_closed(Port *port);
 
 /* ---- for the scheduler's thread ---- */
 
-/* The oldest message, or NULL. With NULL the next one, or the port's closing, will ring the bell; `closed` then says
-   whether there will be any. */
+/* The oldest message, or NULL if there is none. After NULL the next post, or closing the port, signals the wakeup;
+   `closed` then tells whether the port is closed, so that none will come. */
 Message *port_first(Port *port, bool *closed);
 
-/* Counts the oldest message as delivered; it must be MESSAGE_NONE by now. */
+/* Removes the oldest message, which must be MESSAGE_NONE by now, and counts it as delivered. */
 void port_delivered(Port *port);
 
-/* Whether port_first has news since it gave NULL. */
+/* Whether there has been a post, or the port has closed, since port_first returned NULL. */
 bool port_has_news(Port *port);
 
-/* Closes the port, drops what has not been delivered, and lets go of the scheduler's hold. */
+/* Closes the port, drops the messages that have not been delivered, and removes the scheduler's hold. */
 void port_shut(Port *port);
 
 #endif

@@ -1,4 +1,4 @@
-/* A program that draws frames, and gives Lua 2 ms of each: go blocks that take longer than that go on in the next one.
+/* A program that draws frames and runs go blocks for 2 ms in each; the others continue in the next frame.
 
      cc -o frames frames.c $(pkg-config --cflags --libs runnel)
      ./frames frames.lua              for ever, or  ./frames frames.lua 120  for 120 frames */
@@ -22,7 +22,7 @@ static void sleep_us(long long us) {
   if (us > 0) (void)nanosleep(&ts, NULL);
 }
 
-/* Ends the program where it cannot go on. */
+/* Ends the program after an error. */
 static void must(lua_State *L, int code, const char *what) {
   if (code >= RUNNEL_OK) return;
   const char *message = runnel_message(L);
@@ -31,7 +31,7 @@ static void must(lua_State *L, int code, const char *what) {
   exit(EXIT_FAILURE);
 }
 
-/* Draws all that the script wants drawn by now. Returns how much that was. */
+/* Draws what the script has put on `drawings`. Returns the number of drawings. */
 static int draw(lua_State *L, runnel_chan *drawings) {
   int n = 0;
   while (runnel_poll(L, drawings) == RUNNEL_OK) {
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   luaL_openlibs(L);
   must(L, runnel_open(L), "open");
 
-  /* The script gets the frames' numbers, only the latest if it is slow, and says what to draw. */
+  /* The script takes frame numbers, only the latest if it is slow, and puts what to draw. */
   runnel_chan *frames = NULL, *drawings = NULL;
   must(L, runnel_chan_new(L, RUNNEL_SLIDING, 1, &frames), "frames");
   must(L, runnel_chan_new(L, RUNNEL_FIXED, 100, &drawings), "drawings");

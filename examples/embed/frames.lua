@@ -1,5 +1,5 @@
--- The script of frames.c: a lamp that blinks by time, a ball that moves by frames, and somebody who thinks for longer
--- than a frame lasts. `frames` gives the number of each frame; what is put on `drawings` is drawn.
+-- The script of frames.c: a lamp that blinks by time, a ball that moves by frames, and a computation that takes longer
+-- than a frame. `frames` gives the number of each frame; the program draws what is put on `drawings`.
 local rn = require "runnel"
 local frames, drawings = ...
 
@@ -25,7 +25,7 @@ rn.go(function()
       count = count + 1
       if count % 10000 == 0 then drawings:put(("prime number %d is %d"):format(count, n)) end
     end
-    if n % 50 == 0 then rn.yield() end -- what computes for long says where it can be left
+    if n % 50 == 0 then rn.yield() end -- a long computation must let others run
   end
 end)
 

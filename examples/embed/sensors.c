@@ -1,5 +1,5 @@
-/* A program with a poll loop of its own, two sensors in threads of their own, and a Lua pipeline that makes sense of
-   what they say. SIGHUP loads the script anew, while the sensors go on; SIGINT ends it.
+/* A program with its own poll loop, two sensors in threads, and a Lua script that processes their values. SIGHUP
+   reloads the script while the sensors go on; SIGINT ends the program.
 
      cc -o sensors sensors.c $(pkg-config --cflags --libs runnel)
      ./sensors sensors.lua            for ever, or  ./sensors sensors.lua 2000  for two seconds */
@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- the sensors: they know the port, and nothing of Lua ---- */
+/* ---- the sensors: they use a port, and no Lua ---- */
 
 typedef struct Sensor {
-  runnel_port *port; /* where what it measures goes; its own hold */
-  long lost;         /* what could not be posted: nobody waits for a sensor, and it waits for nobody */
+  runnel_port *port; /* where it posts its values; the sensor holds a reference */
+  long lost;         /* values dropped because the port was full */
 } Sensor;
 
 static void pause_ms(long ms) {
@@ -41,13 +41,13 @@ static void *measure_temperature(void *arg) {
   return NULL;
 }
 
-/* A structure that becomes a table. */
+/* A message that becomes a table. */
 typedef struct Passage {
   int door;
   bool inwards;
 } Passage;
 
-/* In the Lua thread, when its turn has come. It may raise. */
+/* Pushes the table. Called in the Lua thread; may raise. */
 static int push_passage(lua_State *L, void *data) {
   Passage passage = *(Passage *)data;
   free(data);
@@ -66,7 +66,7 @@ static void *watch_doors(void *arg) {
     if (!passage) break;
     *passage = (Passage){.door = i % 3 + 1, .inwards = i % 5 != 0};
     int code = runnel_post_call(sensor->port, push_passage, free, passage);
-    if (code != RUNNEL_OK) free(passage); /* it is ours still */
+    if (code != RUNNEL_OK) free(passage); /* not posted: still ours */
     if (code == RUNNEL_FULL) sensor->lost++;
     else if (code != RUNNEL_OK) break;
     pause_ms(3);
@@ -75,7 +75,7 @@ static void *watch_doors(void *arg) {
   return NULL;
 }
 
-/* ---- signals come in by a pipe: of runnel's functions a handler may call none ---- */
+/* ---- signals: a handler may not call runnel, so it writes to a pipe ---- */
 
 static int signals[2];
 
@@ -93,7 +93,7 @@ static void catch_signal(int number) {
 
 /* ---- Lua ---- */
 
-/* Ends the program where it cannot go on. */
+/* Ends the program after an error. */
 static void must(lua_State *L, int code, const char *what) {
   if (code >= RUNNEL_OK) return;
   const char *message = runnel_message(L);
@@ -102,8 +102,8 @@ static void must(lua_State *L, int code, const char *what) {
   exit(EXIT_FAILURE);
 }
 
-/* Starts the script, as a go block, with the two inputs and a channel that closes when it is to end. Returns a hold
-   on that channel; NULL when the script cannot be loaded. */
+/* Starts the script as a go block, with the two inputs and a channel that closes when the script must end. Returns a
+   handle to that channel, or NULL if the script cannot be loaded. */
 static runnel_chan *load_script(lua_State *L, const char *file, runnel_chan *temperatures, runnel_chan *passages) {
   if (luaL_loadfile(L, file) != LUA_OK) {
     (void)fprintf(stderr, "sensors: %s\n", lua_tostring(L, -1));
@@ -119,7 +119,7 @@ static runnel_chan *load_script(lua_State *L, const char *file, runnel_chan *tem
   return stop;
 }
 
-/* Loads it anew. What does not compile changes nothing. */
+/* Reloads the script. If it does not compile, the old version goes on. */
 static void reload_script(lua_State *L, const char *file, runnel_chan *temperatures, runnel_chan *passages,
                           runnel_chan **stop) {
   runnel_chan *next = load_script(L, file, temperatures, passages);
@@ -135,7 +135,7 @@ static void reload_script(lua_State *L, const char *file, runnel_chan *temperatu
 static runnel_port *start_sensor(lua_State *L, Sensor *sensor, void *(*run)(void *), runnel_chan *ch,
                                  pthread_t *thread) {
   must(L, runnel_port_open(L, ch, 64, RUNNEL_LEAVE_OPEN, &sensor->port), "port");
-  (void)runnel_port_hold(sensor->port); /* one for the thread, one for us */
+  (void)runnel_port_hold(sensor->port); /* one reference for the thread, one for main */
   if (pthread_create(thread, NULL, run, sensor) != 0) exit(EXIT_FAILURE);
   return sensor->port;
 }
@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
   const char *file = argv[1];
   long long end = argc > 2 ? now_ms() + strtoll(argv[2], NULL, 10) : -1;
 
-  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* each line at once, into a pipe or file too */
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* write each line at once, also to a pipe or a file */
   if (pipe(signals) != 0) return EXIT_FAILURE;
   catch_signal(SIGHUP);
   catch_signal(SIGINT);
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
     else running = false;
   }
 
-  /* Closing the state would close the ports as well; this way what has been posted still arrives. */
+  /* lua_close would close the ports, too, but then messages already posted would be lost. */
   for (int i = 0; i < 2; i++) (void)runnel_port_close(ports[i]);
   for (int i = 0; i < 2; i++) (void)pthread_join(threads[i], NULL);
   must(L, runnel_chan_close(L, stop, NULL), "stop");

@@ -1,6 +1,5 @@
--- The pipeline of sensors.c: means of the temperatures, ten at a time, and how many people are inside. It runs until
--- `stop` closes, because there is another version of it, or the program ends. Edit it while the program runs, and send
--- SIGHUP.
+-- The script of sensors.c: it prints the mean of every ten temperatures, and how many people are inside. It runs until
+-- `stop` closes: when another version is loaded, or the program ends. Edit it while the program runs, and send SIGHUP.
 local rn = require "runnel"
 local temperatures, passages, stop = ...
 
@@ -17,7 +16,7 @@ end)
 local inside, passed = 0, 0
 
 while true do
-  -- What stops it comes first; and what an alts has not chosen stays where it is, for the next version.
+  -- `stop` has priority. Values that are not taken stay on their channels for the next version.
   local value, port = rn.alts({ stop, temperatures, passages }, { priority = true })
   if port == stop then break end
   if port == temperatures then

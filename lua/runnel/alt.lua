@@ -1,9 +1,9 @@
 ---alt: alts with a function for each operation.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
-local alts_index = core.alts_index
+local alts_index = core.internal.alts_index
 ---@class runnel.alt
 local select_alt = {}
 
@@ -17,12 +17,12 @@ local select_alt = {}
 ---      default = function() return nil, "nothing ready" end, -- instead of waiting
 ---    }
 ---
----@param clauses table list of `{operation, function(value, port, err)}`; an operation is a channel to take from, or
----`{channel, value}` to put; the fields `priority` (boolean) and `default` (function)
----@return any ... what the chosen function returns; as a tail call, so that it may park
+---@param clauses table a list of `{operation, function(value, port, err)}`; an operation is a channel to take from, or
+---`{channel, value}` to put. Optional fields: `priority` (boolean) and `default` (function)
+---@return any ... what the chosen function returns. The function may park
 function select_alt.alt(clauses)
   check.table(clauses, "alt")
-  -- Nothing is read from the clauses after waiting: they may have been changed by then.
+  -- Copies the clauses, because the caller may change them while this waits.
   local ops, ports, functions = {}, {}, {}
   for i = 1, #clauses do
     local clause = clauses[i]

@@ -1,17 +1,18 @@
 ---Between channels and lists: into, reduce, transduce, onto_chan, to_chan.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
 local chan, is_reduced = core.chan, core.is_reduced
-local take, put = core.moving.take, core.moving.put
+local take, put = core.internal.moving.take, core.internal.moving.put
 ---@class runnel.collect
 local collect = {}
 
--- Calls `f(...)`, which returns a value or nil and an error, in a go block; returns a channel of that value, or closed
--- with that error. An error that came down a channel is passed on, not raised: it is known where it arose.
+-- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that its
+-- channel closed with; the result channel then closes with that error, which counts as not taken until somebody takes
+-- it there.
 local function answer(what, f, ...)
   local out = chan(1)
   guard.started(guard.go(guard.close, out, function(...)
@@ -24,10 +25,10 @@ end
 
 ---Takes all values of a channel into a list. Source: core.async's into.
 ---@generic T
----@param list T[] appended to, and the result
----@param ch runnel.Channel<T> the channel, taken from until it closes
----@return runnel.Channel<T[]> ch a channel of one value, the list; if `ch` was closed with an error, closed with that
----error
+---@param list T[] the list to append to, which is also the result
+---@param ch runnel.Channel<T> the channel to take from until it closes
+---@return runnel.Channel<T[]> ch a channel of one value, the list; or, if `ch` closed with an error, it closes with
+---that error
 function collect.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
@@ -59,11 +60,11 @@ local function reduce(f, acc, ch)
 end
 
 ---Reduces all values of a channel. Source: core.async's reduce.
----@param f fun(acc: any, v: any): any the next accumulator; `rn.reduced(v)` ends with v
+---@param f fun(acc: any, v: any): any returns the next accumulator; `rn.reduced(v)` ends the reduction with v
 ---@param init any the first accumulator
----@param ch runnel.Channel<any> the channel, taken from until it closes
----@return runnel.Channel<any> ch a channel of one value, the last accumulator (none if that is nil); if `ch` was closed
----with an error, closed with that error
+---@param ch runnel.Channel<any> the channel to take from until it closes
+---@return runnel.Channel<any> ch a channel of one value, the last accumulator (no value if that is nil); or, if `ch`
+---closed with an error, it closes with that error
 function collect.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
@@ -72,10 +73,10 @@ end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
 ---@param xf runnel.Transducer the transducer
----@param f fun(acc: any, v: any): any as for reduce; called as `f(acc)` once at the end
+---@param f fun(acc: any, v: any): any as for reduce; at the end it is called once as `f(acc)`
 ---@param init any the first accumulator
----@param ch runnel.Channel<any> the channel, taken from until it closes
----@return runnel.Channel<any> ch a channel of one value, or closed with an error, as for reduce
+---@param ch runnel.Channel<any> the channel to take from until it closes
+---@return runnel.Channel<any> ch as for reduce
 function collect.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
@@ -108,21 +109,21 @@ local function onto(what, ch, next_value, close)
   return guard.started(guard.go(guard.close, closing, copy, ch, next_value, closing), what)
 end
 
----Puts all elements of a list, or values of an iterator, onto a channel. Source: core.async's onto-chan!.
+---Puts all elements of a list, or all values of an iterator, on a channel. Source: core.async's onto-chan!.
 ---@generic T
 ---@param ch runnel.Channel<T> the channel
----@param source T[]|fun(): T? a list (up to its first nil), or an iterator, called for values until it gives nil
----@param close? boolean false: leave `ch` open afterwards; true or nil: close it, with the error of
----an iterator that raises one
----@return runnel.Channel<any> ch a channel that closes when all is copied, or `ch` was closed
+---@param source T[]|fun(): T? a list (up to its first nil), or an iterator, which is called until it returns nil
+---@param close? boolean false: leave `ch` open at the end; true or nil: close it, with the error if the iterator raises
+---one
+---@return runnel.Channel<any> ch a channel that closes when all values have been put, or `ch` has closed
 function collect.onto_chan(ch, source, close)
   check.chan(ch, "onto_chan: channel")
   check.close(close, "onto_chan")
   return onto("onto_chan", ch, values_of(source, "onto_chan"), close)
 end
 
----A channel of the elements of a list, or of the values of an iterator; it closes after the last. Source: core.async's
----to-chan!.
+---Makes a channel of the elements of a list, or the values of an iterator. It closes after the last one. Source:
+---core.async's to-chan!.
 ---@generic T
 ---@param source T[]|fun(): T? as for onto_chan
 ---@return runnel.Channel<T> ch

@@ -3,18 +3,18 @@
 ---    (local {: chan : <! : >! : timeout : alts!} (require :runnel.core_async))
 ---    (import-macros {: go : go-loop} (doto :runnel.core_async require))
 ---
----Names, the order of arguments and what comes back are those of async.fnl, the Fennel port of core.async, so that a
----program written for it runs with its require lines changed. `alts!` returns one table, `[value port]`; `split` a
----table of two channels; `pipe` and the pipelines a channel that closes when they have ended. Names of core.async
----that the port lacks are here as well: `<!!` and `<!` are one function, and so on.
+---Names, arguments and results are those of async.fnl, the Fennel port of core.async: a program written for the port
+---runs here once its require lines are changed. `alts!` returns one table, `[value port]`; `split` a table of two
+---channels; `pipe` and the pipelines a channel that closes when they have ended. Names of core.async that the port
+---lacks are here, too: `<!!` is the same function as `<!`, and so on.
 
--- Asked for macros without a search path for them, Fennel's compiler loads this file.
+-- Fennel's compiler loads this file when it looks for the macros without a search path for them.
 if rawget(_G, "_IS_COMPILER") then return require "runnel.macros" end
 
 local rn = require "runnel"
 local core = require "runnel.core"
-local check = require "runnel.check"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
 
 local methods = core.methods
 
@@ -23,14 +23,14 @@ local core_async = {}
 
 -- ---- buffers ----
 
--- The port's buffers are objects: how many values they hold can be asked, and values can be added and removed by
--- hand. A channel gets a buffer of the core's instead, of the same kind, and the object looks at that one from then
--- on. An object that holds values already, or one of the user's own on top of these classes, is a policy.
+-- The port's buffers are objects with methods that count, add and remove values. A channel made with one gets a buffer
+-- of the core instead, of the same kind, and from then on the object's methods use the channel. An object that holds
+-- values already, or that the user derived from these classes, becomes the channel's buffer policy.
 
 ---@class runnel.core_async.Buffer
 ---@field size integer
----@field buf any[] what it holds, as long as no channel has it
----@field ch? runnel.Channel<any> the channel that has it
+---@field buf any[] its values, while no channel uses it
+---@field ch? runnel.Channel<any> the channel that uses it
 
 local FixedBuffer, DroppingBuffer, SlidingBuffer, PromiseBuffer = {}, {}, {}, {}
 local metas = {}
@@ -57,7 +57,8 @@ function PromiseBuffer.remove(self) return self.buf[1] end
 
 local function is_full(self) return self:length() >= self.size end
 
--- Adds a value unless `refuses` says no; then `after` may drop another.
+-- Makes a method that adds a value, unless `refuses(self)` is true, and then calls `after(self)`, which may drop
+-- another value.
 local function adder(refuses, after)
   return function(self, value)
     if value == nil then error("add!: nil cannot be put into a buffer", 2) end
@@ -86,11 +87,11 @@ end
 
 local function new_buffer(class, size)
   local make = metas[class].make
-  if make then make(size) end -- which checks the size
+  if make then make(size) end -- checks the size
   return setmetatable({ size = size, buf = {} }, metas[class])
 end
 
--- What a function of runnel takes for a buffer, from what the port's takes.
+-- Converts a buffer as the port's functions take it to one as runnel's functions take it.
 local function native(buffer)
   local meta = type(buffer) == "table" and getmetatable(buffer)
   if not meta or not meta.make or #buffer.buf > 0 then return buffer end
@@ -106,7 +107,7 @@ core_async["dropping-buffer"] = function(n) return new_buffer(DroppingBuffer, n)
 ---A buffer of n values; when it is full, the oldest one is dropped.
 core_async["sliding-buffer"] = function(n) return new_buffer(SlidingBuffer, n) end
 
----A buffer that keeps its first value for ever.
+---A buffer that keeps its first value forever.
 core_async["promise-buffer"] = function() return new_buffer(PromiseBuffer, 1) end
 
 ---Whether puts into the buffer never wait.
@@ -142,9 +143,9 @@ local ALTS_OPTIONS = { priority = true, default = true, nowait = true }
 
 ---Does one of several operations.
 ---@param ports table[] channels to take from, and `[channel value]` to put
----@param opts? table|string the options :default and :priority as a table, or one after the other
+---@param opts? table|string the options :default and :priority, as a table or as alternating names and values
 ---@param ... any
----@return table pair `[value port]`; or `[default "default"]`
+---@return table pair `[value port]`, or `[default "default"]`
 core_async["alts!"] = function(ports, opts, ...)
   if type(opts) == "string" then
     local pairs_of_args = { opts, ... }
@@ -176,7 +177,7 @@ Reduced.__tostring = Reduced.__tostring or function(self) return "reduced: " .. 
 
 core_async["reduced"], core_async["reduced?"] = core.reduced, core.is_reduced
 
--- The port brings this module along, unless there is one.
+-- The port comes with this module; another one of that name takes precedence.
 if not package.loaded.reduced then
   package.preload.reduced = package.preload.reduced or function()
     return { reduced = core.reduced, is_reduced = core.is_reduced, ["reduced?"] = core.is_reduced }
@@ -185,7 +186,7 @@ end
 
 -- ---- operations ----
 
--- The argument `close?` is the i-th: there nil, if it is given, means false.
+-- For functions whose i-th argument is `close?`: there an explicit nil means false.
 local function closing(i, f)
   return function(...)
     if select("#", ...) < i or (select(i, ...)) ~= nil then return f(...) end
@@ -195,9 +196,10 @@ local function closing(i, f)
   end
 end
 
-local take, put = core.moving.take, core.moving.put
+local take, put = core.internal.moving.take, core.internal.moving.put
 
--- Starts what moves values to `to`. Returns a channel that closes when it has ended.
+-- Calls `start(target)`, which moves values to `target` and then closes it. Returns a channel that closes when all
+-- values have been put on `to`. Unless `to` is to be closed, `target` is a channel in between.
 local function ending(to, close, start)
   if close ~= false then
     start(to)
@@ -236,7 +238,7 @@ core_async["onto-chan!!"] = core_async["onto-chan!"]
 
 local MAX_COPIED = 100
 
----A channel of the elements of a list, which closes after the last. The first 100 are in its buffer at once.
+---Makes a channel of the elements of a list, which closes after the last one. The first 100 are in its buffer at once.
 ---@param source table|fun(): any a list or an iterator
 ---@return runnel.Channel<any> ch
 core_async["to-chan!"] = function(source)
@@ -276,7 +278,7 @@ end
 
 -- ---- macros ----
 
--- Where Fennel's compiler runs in this process, it finds the macros of runnel/macros.fnl under the name of this
+-- If Fennel's compiler runs in this process, lets it find the macros of runnel/macros.fnl under the name of this
 -- module, too.
 local fennel = package.loaded.fennel
 if type(fennel) == "table" and type(fennel["macro-searchers"]) == "table" then

@@ -3,8 +3,9 @@
 ;;   (local {: chan : <! : >!} (require :runnel.core_async))
 ;;   (import-macros {: go : go-loop} (doto :runnel.core_async require))
 ;;
-;; The doto loads the module while the compiler runs, and so tells it where this file is. Without it, give the
-;; compiler a path: (import-macros {: go : go-loop} :runnel.macros) and fennel --add-macro-path 'lua/?.fnl'.
+;; The doto loads the module while the compiler runs, and the module makes the compiler find this file. Without the
+;; doto, give the compiler a path: (import-macros {: go : go-loop} :runnel.macros) and
+;; fennel --add-macro-path 'lua/?.fnl'.
 
 (fn go [...]
   "Runs the body as a go block. Returns a channel that gets its result, unless that is nil, and closes."
@@ -12,8 +13,8 @@
   `((. (require :runnel.core_async) :go) (fn [] (do ,...))))
 
 (fn go-loop [bindings ...]
-  "Runs the body as a go block, with names bound as by let. A call of recur, in tail position, binds them anew and
-starts over."
+  "Runs the body as a go block, with names bound as by let. A call of recur, in tail position, rebinds them and
+repeats the body."
   {:fnl/arglist [bindings & body]}
   (assert-compile (sequence? bindings) "go-loop: a sequence of names and values expected" bindings)
   (assert-compile (= 0 (% (length bindings) 2)) "go-loop: a name without a value" bindings)

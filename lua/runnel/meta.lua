@@ -1,7 +1,7 @@
 ---@meta runnel.core
 
----What the C core defines, for editors that know LuaCATS annotations, and for the reference. Nothing loads this file:
----an editor takes it for the source of `runnel.core`, once the folder that holds `runnel.lua` is among its libraries.
+---What the C core defines, for the reference and for editors that read LuaCATS annotations. Nothing loads this file. An
+---editor uses it as the source of `runnel.core` if the folder of `runnel.lua` is among its libraries.
 
 ---@class runnel.core
 ---@field methods table<string, function> the methods of channels
@@ -9,60 +9,59 @@ local core = {}
 
 -- ---- making channels ----
 
----A description of a buffer, as rn.buffer and its kin return it.
+---A description of a buffer, as rn.buffer, rn.dropping_buffer and rn.sliding_buffer return it.
 ---@class runnel.Buffer: userdata
 
----A buffer policy: an object with these methods, for channels whose values leave in an order of one's own. They must
----not park, nor use the channel. rn.priority_buffer returns one.
+---A buffer policy: an object with these methods, which decides what the channel keeps, and in which order it leaves.
+---They must not park, and must not use the channel. rn.priority_buffer returns one.
 ---@class runnel.Policy
 ---@field full fun(self: runnel.Policy): boolean whether puts must wait
 ---@field add fun(self: runnel.Policy, v: any) adds a value
----@field remove fun(self: runnel.Policy): any removes the next value and returns it; only called when there is one
+---@field remove fun(self: runnel.Policy): any removes the next value and returns it; called only when there is one
 ---@field count fun(self: runnel.Policy): integer how many values it holds
 ---@field close? fun(self: runnel.Policy) called when the channel closes
 
----What rn.chan takes for a buffer: a size (0 for none), a buffer, or a policy.
+---What rn.chan takes as a buffer: a size (0 for no buffer), a description of a buffer, or a policy.
 ---@alias runnel.BufferLike integer|runnel.Buffer|runnel.Policy
 
----A reducing function: called with nothing for a first accumulator, with an accumulator to complete it, and with an
----accumulator and a value for each step.
+---A reducing function: `rf()` returns a first accumulator, `rf(acc)` completes the reduction, and `rf(acc, v)` is a
+---step.
 ---@alias runnel.Reducer fun(acc?: any, v?: any): any
 
----A transducer: makes a reducing function from another one. rn.xf has them.
+---A transducer: makes a reducing function from another one. They are in rn.xf.
 ---@alias runnel.Transducer fun(rf: runnel.Reducer): runnel.Reducer
 
 ---Makes a channel. Source: core.async's chan.
----@param buffer? runnel.BufferLike default 0: a put waits for its take
----@param xf? runnel.Transducer what values go through on their way into the buffer, which there must be then; it must
----not park
----@param ex_handler? fun(err: any): any gets the error of the transducer; what it returns, if not nil, is added
----instead. Without it the error goes to rn.on_error
+---@param buffer? runnel.BufferLike default 0: no buffer, so that a put waits for a take
+---@param xf? runnel.Transducer values go through it into the buffer; it needs a buffer and must not park
+---@param ex_handler? fun(err: any): any called with an error of the transducer; what it returns, unless nil, is added
+---instead of the value. Without it the error goes to rn.on_error
 ---@return runnel.Channel<any> ch
 function core.chan(buffer, xf, ex_handler) end
 
----Makes a channel that keeps its first value, for every taker, for ever. Source: core.async's promise-chan.
+---Makes a channel that gives its first value to every taker, forever. Source: core.async's promise-chan.
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
 ---@return runnel.Channel<any> ch
 function core.promise_chan(xf, ex_handler) end
 
----A buffer of n values; when it is full, puts wait. The same as the number n for rn.chan. Source: core.async's buffer.
----@param n integer from 1
+---A buffer of n values; when it is full, puts wait. For rn.chan it is the same as the number n. Source: core.async's
+---buffer.
+---@param n integer 1 or more
 ---@return runnel.Buffer
 function core.buffer(n) end
 
----A buffer of n values; when it is full, what is put is dropped, and the put done. Source: core.async's
----dropping-buffer.
----@param n integer from 1
+---A buffer of n values; when it is full, a put succeeds and its value is dropped. Source: core.async's dropping-buffer.
+---@param n integer 1 or more
 ---@return runnel.Buffer
 function core.dropping_buffer(n) end
 
----A buffer of n values; when it is full, the oldest is dropped for the next. Source: core.async's sliding-buffer.
----@param n integer from 1
+---A buffer of n values; when it is full, a put drops the oldest value. Source: core.async's sliding-buffer.
+---@param n integer 1 or more
 ---@return runnel.Buffer
 function core.sliding_buffer(n) end
 
----Whether puts into the buffer never wait. Source: core.async's unblocking-buffer?.
+---Whether puts never wait for the buffer. Source: core.async's unblocking-buffer?.
 ---@param buffer any
 ---@return boolean
 function core.unblocking_buffer(buffer) end
@@ -74,244 +73,121 @@ function core.is_chan(v) end
 
 -- ---- go blocks ----
 
----Starts a go block: a coroutine that runs a function. It begins once the caller parks or waits, after those that are
----ready already. Source: core.async's go.
+---Starts a go block: a coroutine that runs a function. It is put at the end of the run queue and begins once the caller
+---parks or waits. Source: core.async's go.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any
 ---@param ... any its arguments
----@return runnel.Channel<R> result gets the first result unless that is nil, then closes; closes with the error if f
----raises
+---@return runnel.Channel<R> result gets the function's first result, unless that is nil, and closes; closes with the
+---error if the function raises one
 function core.go(f, ...) end
 
----Lets the other go blocks that are ready run first.
+---Lets the other ready go blocks run first.
 function core.yield() end
 
----Parks for a time, exactly; no channel is made. Outside any go block the others run meanwhile.
+---Parks for a time. Unlike rn.timeout it is exact and makes no channel. Outside any go block it runs the
+---scheduler.
 ---@param ms number
 function core.sleep(ms) end
 
----Cancels a go block: withdraws the operation in which it waits, and raises the reason there. One that does not wait,
----or whose operation has completed, gets it where it waits next: nothing is undone.
+---Cancels a go block: withdraws the operation in which it waits, and raises the reason there. If it does not wait, or
+---its operation has already completed, the reason is raised where it waits next; nothing is undone.
 ---@param result runnel.Channel<any> its result channel, from rn.go
----@param reason? any the error that it gets; by default "cancelled"
----@return boolean alive false when there is nothing left to cancel
+---@param reason? any the error that is raised in it; by default "cancelled"
+---@return boolean alive false if the go block has ended already
 function core.cancel(result, reason) end
 
----A channel that closes after a time. Requests within 10 ms of each other share one, so never close it. Source:
----core.async's timeout.
+---Makes a channel that closes after a time. Timeouts whose deadlines are within 10 ms of each other share a channel, so
+---never close it. Source: core.async's timeout.
 ---@param ms number
 ---@return runnel.Channel<any> ch
 function core.timeout(ms) end
 
----The time since some moment: monotonic, or virtual in a simulation.
+---The time since some fixed moment: monotonic, or virtual in a simulation.
 ---@return number ms
 function core.now() end
 
----Names the go block that runs, for rn.ps and for messages.
+---Names the running go block, for rn.ps and messages.
 ---@param name string
 function core.rename(name) end
 
 ---@class runnel.Option
----@field priority? boolean try the operations in the given order; else each that is ready is equally likely
----@field default? any what comes back when none is ready, together with "default", instead of waiting
----@field nowait? boolean the same with nil: do not wait
+---@field priority? boolean try the operations in the given order; by default each that is ready is equally likely
+---@field default? any if no operation is ready, do not wait and return this value and "default"
+---@field nowait? boolean if no operation is ready, do not wait and return nil and "default"
 
----Does exactly one of several operations; waits until one can be done, unless there is a default. Source: core.async's
+---Does exactly one of several operations. Waits until one is ready, unless there is a default. Source: core.async's
 ---alts!.
 ---@param ops (runnel.Channel<any>|table)[] channels to take from, and `{channel, value}` to put
 ---@param opts? runnel.Option
----@return any value what was taken, or whether the put was done, or the default
+---@return any value the value taken, or whether the put was done, or the default
 ---@return runnel.Channel<any>|"default" port the channel
----@return any err with which the channel was closed, where value is nil
+---@return any err if value is nil: the error with which the channel closed
 function core.alts(ops, opts) end
-
----Like alts, with the number of the operation for the channel.
----@param ops (runnel.Channel<any>|table)[]
----@param opts? runnel.Option
----@return any value
----@return any i the number, or "default"
----@return any err
-function core.alts_index(ops, opts) end
-
----Puts a value on the channels of a list, up to one for which `offer` is needed: one that is closed or full, or whose
----put may run Lua code. For runnel.mult.
----@param chs runnel.Channel<any>[]
----@param v any not nil
----@param i integer the position of the first
----@return integer next the position of that channel; `#chs + 1` when all have got the value
-function core.offer_each(chs, v, i) end
-
----Puts the lines of a text that end in it, without their newlines, as long as that can be done at once. For runnel.uv.
----@param ch runnel.Channel<string>
----@param text string
----@param from integer the position of the first
----@return integer next the position after the last one that was put
----@return boolean? state true when no further line ends in the text, nil when a put would wait, false when `ch` is
----closed
-function core.offer_lines(ch, text, from) end
 
 -- ---- running ----
 
----Runs a function as a go block and returns its results, or raises its error. Without a function: runs until no go
----block is ready, no timer is due and no event of the driver can come.
+---Runs a function as a go block and returns its results, or raises its error. Without a function: runs the scheduler
+---until no go block is ready, no timer is set and the driver has no events to wait for.
 ---@param f? fun(...: any): ...
 ---@param ... any its arguments
 ---@return any ...
 function core.run(f, ...) end
 
----Fires due timers, polls the driver and runs ready go blocks, and does not wait: for a program with a loop of its own.
----@param max? integer run at most so many go blocks; default: run them until none is ready or 1 ms has passed
----@return number? ms to the next deadline; 0 when more go blocks are ready; nil when idle; `math.huge` when only the
----driver has events to come. In a callback of the driver, while the scheduler runs, it does nothing and returns
----`math.huge`
+---For a program with an event loop of its own: fires due timers, polls the driver and runs ready go blocks, without
+---waiting. Called in a callback of the driver, while the scheduler runs, it does nothing and returns `math.huge`.
+---@param max? integer run at most so many go blocks; by default until none is ready or 1 ms has passed
+---@return number? ms until the next deadline; 0 if more go blocks are ready; `math.huge` if only events of the driver
+---can come; nil if nothing can
 function core.step(max) end
 
----Sets the error handler. It is called with each error of a go block that nobody takes within 5 s (50 ms at the prompt
----of runnel) or before the program ends, and at once with each error of a callback or a transducer. The default handler
----writes to stderr. `f` must not wait.
+---Sets the error handler. It is called with an error of a go block when nobody has taken it after 5 s (50 ms at the
+---prompt of runnel), or before the program ends; and at once with an error of a callback or a transducer. The default
+---handler writes to stderr. The handler must not wait.
 ---@param f? fun(err: any, traceback?: string, where?: string) nil restores the default
 ---@return function? previous
 function core.on_error(f) end
 
----How the scheduler waits: an object over an event loop, for example.
+---How the scheduler waits: for example, an object that runs an event loop.
 ---@class runnel.Driver
----@field wait fun(self: runnel.Driver, ms?: number) returns after at most ms (nil: any time), sooner when an event
----has run
----callbacks
----@field alive fun(self: runnel.Driver): boolean whether it waits for anything that may still happen
----@field wake? fun(self: runnel.Driver) ends a wait from elsewhere
+---@field wait fun(self: runnel.Driver, ms?: number) waits for at most ms (nil: any time); returns earlier when an event
+---has been handled
+---@field alive fun(self: runnel.Driver): boolean whether events may still come
 ---@field luv? boolean true if it runs luv's loop, which runnel.uv needs
 
 ---Sets how the scheduler waits when nothing is ready.
----@param d? runnel.Driver nil restores the built-in one, which sleeps
+---@param d? runnel.Driver nil restores the built-in driver, which sleeps
 ---@return runnel.Driver? previous
 function core.driver(d) end
 
----What rn.ps tells of a go block.
+---What rn.ps returns about a go block.
 ---@class runnel.GoBlock
 ---@field id integer
----@field name string from rn.rename; by default where its function was defined, `file:line`; for a go block that the
----library has started, the call that started it: "pipe at job.lua:2 -> chan: results"
+---@field name string as rn.rename has set it; by default the place where its function was defined, `file:line`; for a
+---go block of the library, the call that started it: "pipe at job.lua:2 -> chan: results"
 ---@field state string "running", "ready" or "parked"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
----@field where? string the line of the program at which it waits; for a go block that the library has started, the line
----of the call that started it
+---@field where? string the line of the program at which it waits; for a go block of the library, the line of the call
+---that started it
 ---@field channel? runnel.Channel<any> the channel on which it waits
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
----@field waited? number for how many ms it has waited, to about a millisecond
+---@field waited? number for how many ms it has waited, accurate to about 1 ms
 ---@field result runnel.Channel<any> its result channel
 
 ---Lists the go blocks.
 ---@return runnel.GoBlock[]
 function core.ps() end
 
----Calls `f(...)`, and then `guard:returned(...)` with what that returns. The guard is closed however it ends. The
----function of a go block of a scope.
----@param guard table
----@param f fun(...: any): ...
----@param ... any
----@return any ...
-function core.guarded(guard, f, ...) end
-
----The result channel of the go block that runs, or nil outside any. Raises where it could not wait.
----@param what string the name of the operation that wants to
----@return runnel.Channel<any>? result
-function core.self(what) end
-
----Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
----@param ch runnel.Channel<any>
----@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
----@return fun()? before the function that was set before
-function core.on_close(ch, f) end
-
----Waits until a channel closes, on which nothing is put.
----@param ch runnel.Channel<any>
-function core.join(ch) end
-
----Whether the go block has ended.
----@param result runnel.Channel<any>
----@return boolean
-function core.has_ended(result) end
-
----Whether an error is what the go block was cancelled with.
----@param result runnel.Channel<any>
----@param err any
----@return boolean
-function core.is_cancellation(result, err) end
-
----Makes an error count as the one that the go block was cancelled with, so that it is not reported.
----@param result runnel.Channel<any>
----@param err any
-function core.excuse(result, err) end
-
----Says that the caller has just taken an error from one channel and will now close another with it: the error counts as
----not taken until somebody takes it from there. Does nothing unless it is the error of a go block.
----@param err any
----@param ch? runnel.Channel<any> the other channel; nil if there is none: then the error is reported
-function core.pass_on(err, ch) end
-
----Names a go block that the library has started after the function that the program called, and the line of that call.
----@param block runnel.Channel<any> its result channel
----@param what string the name of the function that the program called
----@return runnel.Channel<any> block
-function core.started(block, what) end
-
----Says that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
-function core.library() end
-
----Reports all errors of go blocks that nobody has taken.
-function core.tell_unheard() end
-
----Sets how long an error of a go block waits to be taken before it is reported.
----@param ms number
----@return number previous the ms that were set before
-function core.grace(ms) end
-
----Whether the program may exit with status 0: no error was written to stderr, or `runnel` has --errors=warn.
----@return boolean
-function core.is_well() end
-
----The text of an error: what tostring gives; for a table without __tostring, its message and its other fields.
----@param err any
----@return string
-function core.error_text(err) end
-
----Calls the error handler with an error that was caught.
----@param err any
----@param traceback? string
----@param where? string whose error it is
-function core.report(err, traceback, where) end
-
----For a driver over a loop that has a descriptor: waits until that is readable, or a deadline is due; not at all when
----a go block is ready. Ctrl-C ends it, with an error.
+---For a driver over a loop that has a descriptor: waits until the descriptor is readable or a deadline is due. Does not
+---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer
----@param ms? number at most so long
+---@param ms? number wait for at most so long
 ---@return boolean waited
 function core.wait_readable(fd, ms) end
 
----Runs a function under virtual time. For runnel.sim.
----@param seed integer
----@param shuffle boolean
----@param f fun(...: any): ...
----@param ... any
----@return boolean ok
----@return number elapsed
----@return any ...
-function core.simulate(seed, shuffle, f, ...) end
-
----Whether a simulation is running. For runnel.uv.
----@return boolean
-function core.is_simulation() end
-
----Requires a module on the main thread: a library such as luv calls back on the coroutine that has loaded it, which
----must not be a go block's.
----@param name string
----@return any
-function core.require(name) end
-
 -- ---- reduced ----
 
----Wraps a value, so that a reduction ends with it. Source: Clojure's reduced.
+---Wraps a value; a reducing function that returns it ends the reduction. Source: Clojure's reduced.
 ---@param v any
 ---@return table reduced
 function core.reduced(v) end
@@ -321,69 +197,19 @@ function core.reduced(v) end
 ---@return boolean
 function core.is_reduced(v) end
 
--- ---- what the library's own go blocks use ----
-
----Starting go blocks and moving values, for the library only. Any number of these operations may wait on a channel, and
----take, poll, put and turn let the other go blocks run once 128 values have been moved since the last wait.
----@class runnel.moving
-core.moving = {}
-
----Starts a go block. If it dies, by an error or in any other way, `give_up` is called, which must not wait.
----@param give_up runnel.GiveUp
----@param fed any the first argument of `give_up`
----@param f function
----@param ... any
----@return runnel.Channel<any> result
-function core.moving.go(give_up, fed, f, ...) end
-
----Takes a value; waits until there is one.
----@param ch runnel.Channel<any>
----@return any v
----@return any err
-function core.moving.take(ch) end
-
----Takes a value if there is one now and `to` is open.
----@param ch runnel.Channel<any>
----@param to runnel.Channel<any> what the value is meant for
----@return any v
----@return any err
-function core.moving.poll(ch, to) end
-
----Puts a value; waits until it is accepted.
----@param ch runnel.Channel<any>
----@param v any
----@return boolean done
-function core.moving.put(ch, v) end
-
----Lets the other go blocks run if 128 values have been moved since the last wait.
-function core.moving.turn() end
-
----Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
----@param ops table[]|runnel.Channel<any>[]
----@param opts? { priority?: boolean }
----@return any value
----@return integer i the number
----@return any err
-function core.moving.alts(ops, opts) end
-
----Whether an error is what the running go block was cancelled with.
----@param err any
----@return boolean
-function core.moving.is_cancelled(err) end
-
 -- ---- channels ----
 
 ---@class runnel.Stats
 ---@field name? string
 ---@field id integer
----@field puts integer puts that wait
----@field takes integer takes that wait
----@field count integer values in the buffer
----@field capacity integer how many that can be
+---@field puts integer how many puts wait
+---@field takes integer how many takes wait
+---@field count integer how many values the buffer holds
+---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean
----@field put_total integer values put so far
----@field take_total integer values taken so far
+---@field put_total integer how many values have been put
+---@field take_total integer how many values have been taken
 
 ---A channel, as rn.chan makes it. Besides its methods:
 ---
@@ -400,22 +226,22 @@ local Channel = {}
 
 ---Takes a value; waits until there is one. Source: core.async's <!.
 ---@return T? v nil once the channel is closed and drained
----@return any err with which it was closed, if it was
+---@return any err then the error with which it closed, if there is one
 function Channel:take() end
 
 ---Puts a value; waits until it is taken or there is room in the buffer. Source: core.async's >!.
 ---@param v T not nil
----@return boolean done false when the channel is closed
+---@return boolean done false if the channel is closed
 function Channel:put(v) end
 
 ---Takes a value if there is one now. Source: core.async's poll!.
 ---@return T? v nil if there is none
----@return any err with which the channel was closed, if it was
+---@return any err if the channel is closed and drained, the error with which it closed, if there is one
 function Channel:poll() end
 
----Puts a value if that can be done now. Source: core.async's offer!.
+---Puts a value if it need not wait. Source: core.async's offer!.
 ---@param v T not nil
----@return boolean? done nil when it cannot be done now, false when the channel is closed
+---@return boolean? done nil if it would have to wait, false if the channel is closed
 function Channel:offer(v) end
 
 ---Takes a value and calls a function with it, without waiting. Source: core.async's take!.
@@ -425,35 +251,212 @@ function Channel:offer(v) end
 ---@param on_caller? boolean whether f may be called before take_async returns; default true
 function Channel:take_async(f, on_caller) end
 
----Puts a value and calls a function when that is done, without waiting. Source: core.async's put!.
+---Puts a value and calls a function when the put is done, without waiting. Source: core.async's put!.
 ---@param v T not nil
 ---@param f? fun(done: boolean) it must not park
 ---@param on_caller? boolean whether f may be called before put_async returns; default true
----@return boolean open false when the channel is closed already
+---@return boolean open false if the channel is closed already
 function Channel:put_async(v, f, on_caller) end
 
----Closes the channel: no more puts; takes get what is left, then nil. Closing once more does nothing. Source:
----core.async's close!.
----@param err? any why: takes then get nil and this
+---Closes the channel. Later puts return false; takes get what is left, and then nil. Closing it again does nothing.
+---Source: core.async's close!.
+---@param err? any the error that takes get after nil
 function Channel:close(err) end
 
 ---Whether the channel has been closed.
 ---@return boolean
 function Channel:closed() end
 
----A channel that closes when this one does, even while values are left in it: to wait for its end without taking from
----it.
+---Returns a channel that closes when this one does, even if this one still holds values. With it one can wait for the
+---close without taking from the channel.
 ---@return runnel.Channel<any> ch
 function Channel:done() end
 
----Numbers about the channel.
+---Returns statistics of the channel.
 ---@return runnel.Stats
 function Channel:stats() end
 
----Names the channel, for tostring and for messages; without an argument, returns its name.
+---Names the channel, for tostring and messages; without an argument, returns its name.
 ---@param s string
----@return runnel.Channel<T> ch itself, so that calls chain
+---@return runnel.Channel<T> ch the channel, so that calls chain
 ---@overload fun(self: runnel.Channel<T>): string?
 function Channel:name(s) end
+
+-- ---- what the library's own modules use ----
+
+-- These may change at any time: programs must not use them.
+
+---@class runnel.internal
+core.internal = {}
+
+---Like alts, but returns the number of the operation instead of the channel.
+---@param ops (runnel.Channel<any>|table)[]
+---@param opts? runnel.Option
+---@return any value
+---@return any i the number, or "default"
+---@return any err
+function core.internal.alts_index(ops, opts) end
+
+---Puts a value on the channels of a list, from the i-th on, and stops at a channel that needs `offer`: one that is
+---closed or full, or whose put may run Lua code. For runnel.mult.
+---@param chs runnel.Channel<any>[]
+---@param v any not nil
+---@param i integer the position of the first channel
+---@return integer next the position of the channel that needs `offer`; `#chs + 1` if all have got the value
+function core.internal.offer_each(chs, v, i) end
+
+---Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
+---@param ch runnel.Channel<string>
+---@param text string
+---@param from integer the position of the first line
+---@return integer next the position after the last line that was put
+---@return boolean? state true if there is no further complete line, nil if a put would wait, false if `ch` is closed
+function core.internal.offer_lines(ch, text, from) end
+
+---The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
+---closed, like a `<close>` variable, however the go block ends.
+---@param guard table
+---@param f fun(...: any): ...
+---@param ... any
+---@return any ...
+function core.internal.guarded(guard, f, ...) end
+
+---The result channel of the running go block, or nil outside any. Raises an error where parking is impossible.
+---@param what string the operation that the error names
+---@return runnel.Channel<any>? result
+function core.internal.self(what) end
+
+---Sets the function that is called when a channel closes. For runnel.uv, whose streams stop reading then.
+---@param ch runnel.Channel<any>
+---@param f fun() called at once when `ch` closes, or now if it is closed already; it must not park
+---@return fun()? before the function that was set before
+function core.internal.on_close(ch, f) end
+
+---Waits until a channel closes. Nothing may be put on it.
+---@param ch runnel.Channel<any>
+function core.internal.join(ch) end
+
+---Whether the go block has ended.
+---@param result runnel.Channel<any>
+---@return boolean
+function core.internal.has_ended(result) end
+
+---Whether an error is the reason with which the go block was cancelled.
+---@param result runnel.Channel<any>
+---@param err any
+---@return boolean
+function core.internal.is_cancellation(result, err) end
+
+---Treats an error as the reason with which the go block was cancelled, so that it is not reported.
+---@param result runnel.Channel<any>
+---@param err any
+function core.internal.excuse(result, err) end
+
+---To be called between taking an error from one channel and closing another one with it: the error then counts as not
+---taken until somebody takes it from that one. Does nothing unless it is the error of a go block.
+---@param err any
+---@param ch? runnel.Channel<any> the other channel; if nil, the error is reported
+function core.internal.pass_on(err, ch) end
+
+---Names a go block of the library after the function that the program called, and the line of that call.
+---@param block runnel.Channel<any> its result channel
+---@param what string the name of the function that the program called
+---@return runnel.Channel<any> block
+function core.internal.started(block, what) end
+
+---Declares that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
+function core.internal.library() end
+
+---Reports all errors of go blocks that nobody has taken.
+function core.internal.report_unhandled() end
+
+---Sets how long an error of a go block waits to be taken before it is reported.
+---@param ms number
+---@return number previous the previous setting
+function core.internal.grace(ms) end
+
+---Whether the program may exit with status 0: no error was written to stderr, or `runnel` has --errors=warn.
+---@return boolean
+function core.internal.is_well() end
+
+---The text of an error: as tostring returns it; for a table without __tostring, its message and its other fields.
+---@param err any
+---@return string
+function core.internal.error_text(err) end
+
+---Calls the error handler with an error that was caught.
+---@param err any
+---@param traceback? string
+---@param where? string what raised it
+function core.internal.report(err, traceback, where) end
+
+---Runs a function under virtual time. For runnel.sim.
+---@param seed integer
+---@param shuffle boolean
+---@param f fun(...: any): ...
+---@param ... any
+---@return boolean ok
+---@return number elapsed
+---@return any ...
+function core.internal.simulate(seed, shuffle, f, ...) end
+
+---Whether a simulation is running. For runnel.uv.
+---@return boolean
+function core.internal.is_simulation() end
+
+---Requires a module on the main thread. Libraries such as luv call back on the coroutine that loaded them, and that
+---must not be a go block's.
+---@param name string
+---@return any
+function core.internal.require(name) end
+
+-- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
+-- the other go blocks run once 128 values have been moved since the last wait.
+
+---@class runnel.moving
+core.internal.moving = {}
+
+---Starts a go block. If it dies, from an error or in any other way, `give_up` is called, which must not wait.
+---@param give_up runnel.GiveUp
+---@param fed any the first argument of `give_up`
+---@param f function
+---@param ... any
+---@return runnel.Channel<any> result
+function core.internal.moving.go(give_up, fed, f, ...) end
+
+---Takes a value; waits until there is one.
+---@param ch runnel.Channel<any>
+---@return any v
+---@return any err
+function core.internal.moving.take(ch) end
+
+---Takes a value if there is one now and `to` is open.
+---@param ch runnel.Channel<any>
+---@param to runnel.Channel<any> what the value is meant for
+---@return any v
+---@return any err
+function core.internal.moving.poll(ch, to) end
+
+---Puts a value; waits until it is accepted.
+---@param ch runnel.Channel<any>
+---@param v any
+---@return boolean done
+function core.internal.moving.put(ch, v) end
+
+---Lets the other go blocks run if 128 values have been moved since the last wait.
+function core.internal.moving.turn() end
+
+---Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
+---@param ops table[]|runnel.Channel<any>[]
+---@param opts? { priority?: boolean }
+---@return any value
+---@return integer i the number
+---@return any err
+function core.internal.moving.alts(ops, opts) end
+
+---Whether an error is the reason with which the running go block was cancelled.
+---@param err any
+---@return boolean
+function core.internal.moving.is_cancelled(err) end
 
 return core

@@ -1,32 +1,33 @@
----mix: values of any number of channels, its inputs, on one; each input can be muted, paused or soloed while it runs.
+---mix: puts the values of several channels, its inputs, on one; each input can be muted, paused or soloed at any time.
 ---
 ---    local m = rn.mix(out)
 ---    m:admix(music); m:admix(voice)
 ---    m:toggle { [music] = { mute = true } }
 ---
----An input in the state `mute` is taken from and its values are dropped; one in `pause` is not taken from. While any
----input is in the state `solo`, only such inputs come through, whatever else their state is; what then happens to the
----others is the solo mode: "mute" or "pause".
+---A muted input is taken from and its values are dropped; a paused one is not taken from. While any input is soloed,
+---only the values of soloed inputs are put, even if those are muted or paused as well; the solo mode, "mute" or
+---"pause", says what happens to the others.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local chan, turn, alts = core.chan, core.moving.turn, core.moving.alts
+local chan, turn, alts = core.chan, internal.moving.turn, internal.moving.alts
 
 ---@class runnel.MixState
----@field mute? boolean take its values and drop them
----@field pause? boolean do not take its values
----@field solo? boolean let only inputs come through that have this
+---@field mute? boolean its values are taken and dropped
+---@field pause? boolean nothing is taken from it
+---@field solo? boolean only the values of inputs that have this are put
 
 ---@class runnel.Mix
----@field out runnel.Channel<any> the channel
+---@field out runnel.Channel<any> the channel to put on
 ---@field inputs table<runnel.Channel<any>, runnel.MixState> by channel
----@field order runnel.Channel<any>[] the inputs in the order in which they came
----@field mode "mute"|"pause" what happens to others than soloed inputs
----@field changed boolean any of this has changed
----@field change runnel.Channel<any> a channel that tells the go block so, if it waits
+---@field order runnel.Channel<any>[] the inputs in the order in which they were added
+---@field mode "mute"|"pause" what happens to inputs that are not soloed while others are
+---@field changed boolean inputs, states or mode have changed since the go block last looked
+---@field change runnel.Channel<any> wakes the go block after a change
 local Mix = {}
 Mix.__index = Mix
 Mix.__name = "runnel.mix"
@@ -54,7 +55,7 @@ local function remove(self, ch)
   self.changed = true
 end
 
--- ---- what is taken, and what comes through ----
+-- ---- taking and putting ----
 
 local function any_solo(self)
   for _, state in pairs(self.inputs) do
@@ -63,8 +64,8 @@ local function any_solo(self)
   return false
 end
 
--- The operations to wait for: the first two, and a take of each input that is not paused. Besides, whether the values
--- of each of these come through.
+-- Returns the operations of the next alts: the closing of `out`, a change, and a take from each input that is not
+-- paused; and for each operation whether its values are put.
 local function plan(self)
   local ops, through = { self.out:done(), self.change }, { false, false }
   local solo = any_solo(self)
@@ -101,7 +102,7 @@ local function mix_inputs(self)
   end
 end
 
--- The go block of a mix. Where an input raises, nobody knows which it was, and the mix ends.
+-- The go block of a mix. If an input raises, the mix ends, because alts does not say which input it was.
 local function run(self)
   local ok, err = guard.call("a mix", mix_inputs, self)
   if not ok then self.out:close(err) end
@@ -112,10 +113,10 @@ end
 ---@class runnel.mix
 local mix = {}
 
----Makes a mix that puts on a channel: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It does
----not close the channel, unless it fails itself; it ends when that is closed, and takes nothing any more. Source:
----core.async's mix, which goes on taking, and loses values, until it has one to put.
----@param out runnel.Channel<any> the channel
+---Makes a mix: an object with the methods admix, unmix, unmix_all, toggle and solo_mode. It closes `out` only if it
+---dies of an error. When `out` closes, the mix ends and takes nothing more. Source: core.async's mix, which takes, and
+---loses, values until it next tries to put one.
+---@param out runnel.Channel<any> the channel to put on
 ---@return runnel.Mix
 function mix.mix(out)
   check.chan(out, "mix: channel")
@@ -126,20 +127,20 @@ function mix.mix(out)
   return self
 end
 
----Adds an input. It leaves when it closes. Source: core.async's admix.
+---Adds an input. It is removed when it closes. Source: core.async's admix.
 ---@param m runnel.Mix
----@param ch runnel.Channel<any> the channel; one that is an input already loses its state
+---@param ch runnel.Channel<any> the channel; if it is an input already, its state is reset
 function mix.admix(m, ch)
   check.object(m, Mix, "a mix", "admix")
   check.chan(ch, "admix: channel")
-  if ch == m.out then error("admix: the mix would take what it has put on its own channel; admix another one", 2) end
+  if ch == m.out then error("admix: the mix would take what it puts on its own channel; admix another channel", 2) end
   if m.inputs[ch] then m.inputs[ch] = {} else add(m, ch) end
   changed(m)
 end
 
 ---Removes an input. Source: core.async's unmix.
 ---@param m runnel.Mix
----@param ch runnel.Channel<any> the channel; nothing happens if it is no input
+---@param ch runnel.Channel<any> the channel; if it is not an input, nothing happens
 function mix.unmix(m, ch)
   check.object(m, Mix, "a mix", "unmix")
   check.chan(ch, "unmix: channel")
@@ -161,7 +162,7 @@ local function check_states(self, states)
     if not core.is_chan(ch) then
       error(("toggle: a table of states by channel expected; a key is a %s"):format(type(ch)), 3)
     end
-    if ch == self.out then error("toggle: the mix would take what it has put on its own channel", 3) end
+    if ch == self.out then error("toggle: the mix would take what it puts on its own channel", 3) end
     if type(state) ~= "table" then
       error(("toggle: the state of %s is a %s; write { mute =, pause =, solo = }"):format(ch, type(state)), 3)
     end
@@ -170,13 +171,14 @@ local function check_states(self, states)
         error(("toggle: %s: there is no state %q; there are mute, pause and solo"):format(ch, tostring(key)), 3)
       end
       if type(value) ~= "boolean" then
-        error(("toggle: %s: %s is true or false, not a %s"):format(ch, key, type(value)), 3)
+        error(("toggle: %s: %s: true or false expected, got a %s"):format(ch, key, type(value)), 3)
       end
     end
   end
 end
 
--- New inputs in an order that does not depend on where they lie in memory, so that a simulation can be replayed.
+-- The channels in `states` that are not inputs yet, in the order in which they were made: the order of `pairs` would
+-- differ from run to run, and a simulation could not be replayed.
 local function new_inputs(self, states)
   local list, id = {}, {}
   for ch in pairs(states) do
@@ -189,10 +191,10 @@ local function new_inputs(self, states)
   return list
 end
 
----Changes the states of any inputs at once. What a state does not name stays as it was; channels that are no inputs
----become some. Source: core.async's toggle.
+---Changes the states of several inputs at once. What a state does not name stays as it is. A channel that is not an
+---input is added. Source: core.async's toggle.
 ---@param m runnel.Mix
----@param states table<runnel.Channel<any>, runnel.MixState> by channel
+---@param states table<runnel.Channel<any>, runnel.MixState> the changes, by channel
 function mix.toggle(m, states)
   check.object(m, Mix, "a mix", "toggle")
   check.table(states, "toggle: states")
@@ -204,10 +206,10 @@ function mix.toggle(m, states)
   changed(m)
 end
 
----Sets what happens to inputs that are not soloed, while others are. Source: core.async's solo-mode. Other than there,
----soloed inputs are taken from in both modes even if they are paused, as its documentation says.
+---Sets what happens to inputs that are not soloed while others are. Source: core.async's solo-mode. Unlike there, but
+---as its documentation says, soloed inputs are taken from in both modes, even if they are paused.
 ---@param m runnel.Mix
----@param mode "mute"|"pause" the first at the beginning
+---@param mode "mute"|"pause" a new mix has "mute"
 function mix.solo_mode(m, mode)
   check.object(m, Mix, "a mix", "solo_mode")
   if mode ~= "mute" and mode ~= "pause" then

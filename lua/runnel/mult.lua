@@ -1,41 +1,42 @@
----mult: copies of all values of a channel on any number of others, its taps.
+---mult: copies every value of a channel to any number of others, its taps.
 ---
 ---    local m = rn.mult(source)
 ---    local log, work = m:tap(rn.chan(rn.sliding_buffer(100))), m:tap(rn.chan(10))
 ---
----Each value is offered to all taps at once, and the next one is taken when all have accepted it; give taps that may be
----slow a buffer, so that they do not hold up the others. Values that come while there is no tap are dropped.
+---Each value is offered to all taps at once, and the next one is taken when all taps have accepted it. So a slow tap
+---blocks the others, unless it has a buffer. Values that arrive while there is no tap are dropped.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local chan, alts, yield, offer_each = core.chan, core.moving.alts, core.yield, core.offer_each
+local chan, alts, yield, offer_each = core.chan, internal.moving.alts, core.yield, internal.offer_each
 local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
 ---@class runnel.Mult
----@field source runnel.Channel<any> the channel
+---@field source runnel.Channel<any> the channel to take from
 ---@field taps table<runnel.Channel<any>, runnel.Tap> by channel
 ---@field first? runnel.Tap the list of taps, in the order in which they were made
 ---@field last? runnel.Tap
----@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed
----@field pending integer taps whose go blocks are still delivering the last value
----@field delivered runnel.Channel<any> a channel that gets true when none is pending any more
----@field on_empty? fun() called when the last tap has gone
----@field ended boolean the source has closed,
----@field reason any with this error
+---@field chs? runnel.Channel<any>[] their channels in that order; nil when the list has changed
+---@field pending integer how many taps' go blocks are still delivering the last value
+---@field delivered runnel.Channel<any> gets true when `pending` becomes 0
+---@field on_empty? fun() called when the last tap has been removed
+---@field ended boolean the source has closed
+---@field reason any the error with which it closed
 local Mult = {}
 Mult.__index = Mult
 Mult.__name = "runnel.mult"
 
 ---@class runnel.Tap
----@field ch runnel.Channel<any> the channel
----@field close? boolean whether to close it with the source; nil means true
+---@field ch runnel.Channel<any> the channel to put on
+---@field close? boolean whether to close it when the source closes; nil means true
 ---@field mult runnel.Mult
----@field work runnel.Channel<any> a channel for the value that its go block is to deliver; closed when the tap has gone
----@field busy boolean it is delivering one
+---@field work runnel.Channel<any> the next value for its go block to deliver; closed when the tap is removed
+---@field busy boolean the go block is delivering a value
 ---@field next? runnel.Tap
 ---@field prev? runnel.Tap
 
@@ -60,13 +61,14 @@ local function remove(self, tap)
   if not self.first and self.on_empty then self.on_empty() end
 end
 
--- A tap has delivered a value, or will not any more.
+-- A tap has delivered the last value, or never will.
 local function delivered(self)
   self.pending = self.pending - 1
   if self.pending == 0 then self.delivered:offer(true) end
 end
 
--- The go block of a tap: waits for it to close, and for room in it when a value has found it full.
+-- The go block of a tap. It delivers the values for which the tap had no room, and removes the tap when its channel
+-- closes.
 local function attend(self, tap)
   local done, put = tap.ch:done(), { tap.ch }
   local idle, busy = { tap.work, done }, { tap.work, done, put }
@@ -77,14 +79,14 @@ local function attend(self, tap)
       put[2], tap.busy = value, true
       local ok, result = guard.call("a tap of a mult", alts, busy, PRIORITY)
       put[2], tap.busy = nil, false
-      accepted = not ok or result -- a channel that has failed to take a value may take the next one
+      accepted = not ok or result -- after an error, the channel may still accept the next value
       delivered(self)
     end
   until not accepted
   remove(self, tap)
 end
 
--- The go block of a tap has died: the tap gets no further value.
+-- The go block of a tap has died, so the tap gets no more values.
 local function lose(tap, reason)
   if tap.busy or tap.work:poll() ~= nil then delivered(tap.mult) end
   remove(tap.mult, tap)
@@ -104,10 +106,10 @@ local function list_channels(self)
   return chs
 end
 
--- The source has closed, perhaps with the error `reason`, or the go block of the mult has died of it.
+-- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`.
 local function finish(self, reason)
   self.ended, self.reason = true, reason
-  local tap, close = self.first, ends.close -- the error counts as taken once it is taken from the first tap
+  local tap, close = self.first, ends.close -- once the error is taken from the first tap, it counts as taken
   while tap do
     remove(self, tap)
     if tap.close ~= false then
@@ -121,10 +123,10 @@ end
 
 -- The go block of a mult.
 local function run(self)
-  local value, chs -- what is being offered, and to whom
-  local at = 0 -- how many of them have been offered it, should code of a channel's own raise; 0 while there is none
+  local value, chs -- what is being offered, and to which channels
+  local at = 0 -- the channel being offered to, for when it raises; 0 while no value is being offered
 
-  -- Offers to those who are left. Who is still full gets the value from its go block.
+  -- Offers to the channels after `at`. Those that are still full get the value from their tap's go block.
   local function offer_rest()
     for i = at + 1, #chs do
       at = i
@@ -142,8 +144,8 @@ local function run(self)
     at = 0
   end
 
-  -- Goes on to offer, from the i-th channel. Where one is closed or full it is asked again after the others have run:
-  -- most often whoever takes from it is about to.
+  -- Offers to the channels from the i-th on. When one is full its taker is usually about to run, so this yields once
+  -- and tries again.
   local function insist(i)
     local waited = false
     while chs[i] do
@@ -159,9 +161,9 @@ local function run(self)
     at = 0
   end
 
-  -- Takes and offers values until the source closes, and returns why it has.
+  -- Takes and offers values until the source closes, and returns the error with which it closed.
   local function pump()
-    local take, offer_each, source = core.moving.take, offer_each, self.source -- luacheck: ignore 431
+    local take, offer_each, source = internal.moving.take, offer_each, self.source -- luacheck: ignore 431
     while true do
       local v, err = take(source)
       if v == nil then return err end
@@ -177,7 +179,7 @@ local function run(self)
   local ended, reason
   repeat
     ended, reason = guard.call("a mult", pump)
-    if at == 0 then ended = true end -- it was the source that raised
+    if at == 0 then ended = true end -- the source raised
     while at > 0 do guard.call("a mult", offer_rest) end
   until ended
   finish(self, reason)
@@ -188,9 +190,9 @@ end
 ---@class runnel.mult
 local mult = {}
 
----Makes a mult of a channel: an object with the methods tap, untap and untap_all. Nobody else should take from the
+---Makes a mult of a channel: an object with the methods tap, untap and untap_all. Nothing else should take from the
 ---channel. Source: core.async's mult.
----@param ch runnel.Channel<any> the channel; when it closes, so do the taps, with its error if it has one
+---@param ch runnel.Channel<any> the channel; when it closes, the taps close, with its error if there is one
 ---@return runnel.Mult
 function mult.mult(ch)
   check.chan(ch, "mult: channel")
@@ -201,13 +203,13 @@ function mult.mult(ch)
   return self
 end
 
----Copies all further values of a mult onto a channel, until that is closed or untapped. Tapping once more with the same
----channel changes `close`. Source: core.async's tap; other than there, a closed channel leaves at once, whether or not
----a value comes, and tapping a mult whose source has closed closes the channel.
+---Copies all further values of a mult to a channel, until that closes or is untapped. Tapping the same channel again
+---changes `close`. Source: core.async's tap. Unlike there, a channel that closes is removed at once, without waiting
+---for the next value; and tapping a mult whose source has closed closes the channel.
 ---@generic T
 ---@param m runnel.Mult
 ---@param ch runnel.Channel<T> the channel
----@param close? boolean false: leave it open when the source closes; true or nil: close it
+---@param close? boolean false: leave the channel open when the source closes; true or nil: close it
 ---@return runnel.Channel<T> ch
 function mult.tap(m, ch, close)
   check.object(m, Mult, "a mult", "tap")
@@ -222,7 +224,7 @@ function mult.tap(m, ch, close)
     local tap = add(m, ch, close)
     local ok, block = pcall(guard.go, lose, tap, attend, m, tap)
     if not ok then
-      remove(m, tap) -- no memory; without its go block the mult would wait for it
+      remove(m, tap) -- out of memory: without a go block for the tap, the mult would wait for it forever
       error(block, 0)
     end
     guard.started(block, "tap")
@@ -230,10 +232,10 @@ function mult.tap(m, ch, close)
   return ch
 end
 
----Ends a tap: its channel stays open and gets no further value, nor one that waits for room in it. Source: core.async's
----untap; other than there the mult does not wait for a value that is on its way to the channel.
+---Ends a tap: its channel stays open and gets no more values, not even one that waits for room in it. Source:
+---core.async's untap. Unlike there, the mult does not wait until a value that is being delivered is accepted.
 ---@param m runnel.Mult
----@param ch runnel.Channel<any> the channel; nothing happens if it is no tap
+---@param ch runnel.Channel<any> the channel; if it is not a tap, nothing happens
 function mult.untap(m, ch)
   check.object(m, Mult, "a mult", "untap")
   check.chan(ch, "untap: channel")
@@ -241,7 +243,7 @@ function mult.untap(m, ch)
   if tap then remove(m, tap) end
 end
 
----Ends all taps, like untap. Source: core.async's untap-all.
+---Ends all taps, as untap does. Source: core.async's untap-all.
 ---@param m runnel.Mult
 function mult.untap_all(m)
   check.object(m, Mult, "a mult", "untap_all")

@@ -1,18 +1,18 @@
 ---From channels to a channel: pipe, merge.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 
-local poll, alts, yield = core.moving.poll, core.moving.alts, core.yield
+local poll, alts, yield = core.internal.moving.poll, core.internal.moving.alts, core.yield
 local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
 ---@class runnel.pipe
 local pipe = {}
 
--- Moves values until `from` or `to` is closed. Closing `to` ends the wait, for `from` as for a taker.
+-- Moves values until `from` or `to` closes. If `to` closes, it stops waiting for `from`, too.
 local function forward(from, to, close)
   local take, put = ends.source(from, to), ends.sink(to, "a pipe")
   while true do
@@ -25,13 +25,13 @@ local function forward(from, to, close)
   end
 end
 
----Moves values from one channel to another. Source: core.async's pipe; other than there it stops waiting for `from` as
----soon as `to` is closed, so that nothing is taken and lost.
+---Moves values from one channel to another. Source: core.async's pipe. Unlike there, it stops waiting for `from` as
+---soon as `to` closes, so that no value is taken and lost.
 ---@generic T
 ---@param from runnel.Channel<any> the channel to take from
 ---@param to runnel.Channel<T> the channel to put on
----@param close? boolean false: leave `to` open when `from` closes; true or nil: close it, with the error of `from`
----if it has one
+---@param close? boolean false: leave `to` open when `from` closes; true or nil: close it, with the error of `from` if
+---there is one
 ---@return runnel.Channel<T> to
 function pipe.pipe(from, to, close)
   check.chan(from, "pipe: from")
@@ -41,13 +41,14 @@ function pipe.pipe(from, to, close)
   return to
 end
 
--- The go block of a merge; `ops` begins with the closing of `out`, and then has the channels that are open.
+-- The go block of a merge. `ops` is `out:done()` and after it the channels that are still open.
 local function gather(ops, out)
   local put_op = { out }
   local put_ops = { ops[1], put_op }
   local putting, reason
 
-  -- Most often `out` is full because whoever takes from it is about to. Returns false when it is closed.
+  -- When `out` is full its taker is usually about to run, so this yields to it first. Returns false when `out` is
+  -- closed.
   local function wait_and_put(value)
     yield()
     local accepted = offer(out, value)
@@ -55,14 +56,14 @@ local function gather(ops, out)
     put_op[2] = value
     accepted = alts(put_ops, PRIORITY)
     put_op[2] = nil
-    return accepted and not out:closed() -- which it may be by now, although it has accepted the value
+    return accepted and not out:closed() -- it may have accepted the value and closed since
   end
 
   local function move_values()
     local offer, poll = offer, poll -- luacheck: ignore 431
     local n = #ops
-    local turn = 2 -- the channel that is looked at first: each in turn, so that none is kept waiting by the others
-    -- Nothing is taken once `out` is closed, which can only happen while this waits, or others run within poll.
+    local turn = 2 -- the channel to poll first: each in turn, so that a busy one does not starve the others
+    -- Once `out` is closed nothing more is taken. It can close only while this waits, or in poll, which may yield.
     while n > 1 do
       local value, i, err = poll(ops[turn], out), turn, nil
       if value == nil then
@@ -77,7 +78,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
-        if err ~= nil then core.pass_on(err, reason == nil and out or nil) end
+        if err ~= nil then core.internal.pass_on(err, reason == nil and out or nil) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         n, turn = n - 1, 2
@@ -89,15 +90,15 @@ local function gather(ops, out)
   while not out:closed() do
     putting = false
     local ok, err = guard.call("a merge", move_values)
-    if ok or not putting then out:close(err) end -- where `out` has refused a value by an error, only that is lost
+    if ok or not putting then out:close(err) end -- if `out` raised, only the value that was being put is lost
   end
 end
 
----All values of several channels on one, in the order in which they come. Source: core.async's merge.
+---Makes a channel of the values of several channels, in the order in which they arrive. Source: core.async's merge.
 ---@generic T
 ---@param chs runnel.Channel<T>[] the channels
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan
----@return runnel.Channel<T> ch closes when all of them have closed, with the first error among theirs
+---@return runnel.Channel<T> ch closes when all of them have closed, with the first of their errors
 function pipe.merge(chs, buf)
   check.chans(chs, "merge: channels")
   local out = check.new_chan(buf, "merge: buffer")

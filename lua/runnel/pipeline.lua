@@ -4,11 +4,12 @@
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local internal = core.internal
 
-local chan, take = core.chan, core.moving.take
+local chan, take = core.chan, internal.moving.take
 local source, sink = ends.source, ends.sink
 
 ---@class runnel.pipeline
@@ -42,7 +43,7 @@ local function instead_of(err, ex_handler)
     ends.close(nil, failure) -- the handler's go block has died: that is reported
     return value
   end
-  core.report(err, nil, A_JOB)
+  internal.report(err, nil, A_JOB)
 end
 
 -- Delivers all results of a job; once `to` is closed, drops them, so that the job can finish.
@@ -66,7 +67,7 @@ local function start(af, value, result, ex_handler)
   if ok then return end
   if err == nil then err = NO_ERROR end
   if not ex_handler then
-    core.report(err, trace, A_JOB)
+    internal.report(err, trace, A_JOB)
     result:close()
   elseif result:closed() then
     instead_of(err, ex_handler)
@@ -81,7 +82,7 @@ local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
   if not result:closed() and (ex_handler or not is_reported) then
     guard.close(result, reason)
-    pcall(core.excuse, block, reason) -- fails if memory runs out
+    pcall(internal.excuse, block, reason) -- fails if memory runs out
   end
   result:close()
 end
@@ -254,7 +255,7 @@ local function unordered(what, n, to, af, from, close, ex_handler)
       led = false
       if value == nil then
         over, reason = true, err
-        if err ~= nil then core.pass_on(err, close ~= false and to or nil) end
+        if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
       else
         running = running + 1
         local result = chan(1)
@@ -274,7 +275,7 @@ local function unordered(what, n, to, af, from, close, ex_handler)
   function worker_died(self, why, _, is_reported)
     if self.result then
       guard.close(self.result, why) -- its job finds the channel closed
-      if not is_reported then core.report(why, nil, A_JOB) end
+      if not is_reported then internal.report(why, nil, A_JOB) end
       running = running - 1
       if not led and not over then new_worker() end
     else

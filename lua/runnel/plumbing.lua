@@ -1,19 +1,21 @@
 ---Parts that connect channels: split, map, take, multiplex, broadcast.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 local pipe = require "runnel.pipe"
+local internal = core.internal
 
-local chan, poll, alts, turn = core.chan, core.moving.poll, core.moving.alts, core.moving.turn
+local chan, poll, alts, turn = core.chan, internal.moving.poll, internal.moving.alts, internal.moving.turn
 local PRIORITY = { priority = true }
 
 ---@class runnel.plumbing
 local plumbing = {}
 
--- If the source of a go block below raises, the go block ends, and the channels that it feeds close with the error.
+-- If a channel that a go block below takes from raises, the go block ends, and the channels that it feeds close with
+-- the error.
 
 local function close_both(pair, reason)
   guard.close(pair[1], reason)
@@ -40,17 +42,17 @@ local function divide(pred, ch, yes, no)
   end
 end
 
----Distributes the values of a channel to two: those for which a predicate is true, and the others. Source: core.async's
----split. Other than there, what is meant for a channel that has been closed is dropped and the other one goes on; when
----both are closed, nothing is taken any more. Where the predicate raises the value is dropped, and the error handler
----(rn.on_error) told.
+---Distributes the values of a channel to two channels: those for which a predicate is true, and the others. Source:
+---core.async's split. Unlike there, if one of the two closes, its values are dropped and the other one goes on; once
+---both are closed, nothing more is taken. If the predicate raises, the value is dropped and the error goes to the error
+---handler (rn.on_error).
 ---@generic T
----@param pred fun(v: T): any false and nil are false
+---@param pred fun(v: T): any false and nil count as false
 ---@param ch runnel.Channel<T> the channel to take from
 ---@param yes_buf? runnel.BufferLike the buffer of the first result, as for rn.chan; default none
----@param no_buf? runnel.BufferLike the buffer of the second
----@return runnel.Channel<T> yes closes when `ch` does, with its error if it has one
----@return runnel.Channel<T> no likewise
+---@param no_buf? runnel.BufferLike the buffer of the second result
+---@return runnel.Channel<T> yes closes when `ch` does, with its error if there is one
+---@return runnel.Channel<T> no closes likewise
 function plumbing.split(pred, ch, yes_buf, no_buf)
   check.callable(pred, "split: predicate")
   check.chan(ch, "split: channel")
@@ -63,11 +65,11 @@ end
 -- Whether a take would give nil.
 local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts == 0 end
 
--- Returns one value of each channel in `values`, or false, and then the error of the one that has closed. `ops` and
--- `places` are tables to use.
+-- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false and its
+-- error. Each call reuses the tables `ops` and `places`.
 local function take_each(chs, values, out, ops, places)
   for _, ch in ipairs(chs) do
-    if is_over(ch) then return false, select(2, ch:take()) end -- leaves the others as they are
+    if is_over(ch) then return false, select(2, ch:take()) end -- takes nothing from the others
   end
   local n = 1
   ops[1], places[1] = out:done(), 0
@@ -107,15 +109,15 @@ local function map_values(f, chs, out)
   out:close()
 end
 
----Applies a function to the first values of all channels, then to the second ones, and so on. Source: core.async's map.
----Other than there, one channel that has closed ends it even if another one has nothing to give, and if it has closed
----before, nothing is taken from the others; closing the result ends it as well. Where the function raises or gives nil,
----these values are dropped, and the error handler (rn.on_error) told.
+---Applies a function to the first values of all channels, then to the second values, and so on. Source: core.async's
+---map. Unlike there, it ends as soon as one of the channels closes, even if another one has no value ready; if one is
+---closed already, nothing is taken from the others. Closing the result ends it, too. If the function raises or returns
+---nil, the values are dropped and the error goes to the error handler (rn.on_error).
 ---@generic R
----@param f fun(...: any): R gets one value of each channel
+---@param f fun(...: any): R called with one value of each channel
 ---@param chs runnel.Channel<any>[] the channels
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
----@return runnel.Channel<R> ch closes when any of the channels has closed, with its error if it has one
+---@return runnel.Channel<R> ch closes when any of the channels closes, with its error if there is one
 function plumbing.map(f, chs, buf)
   check.callable(f, "map: function")
   check.chans(chs, "map: channels")
@@ -134,13 +136,13 @@ local function take_values(n, ch, out)
   out:close()
 end
 
----The first n values of a channel, from which no more is taken. Source: core.async's take; other than there, closing
----the result ends it.
+---Makes a channel of the first n values of another one, and takes no more than those. Source: core.async's take. Unlike
+---there, closing the result ends it.
 ---@generic T
----@param n integer from 0
----@param ch runnel.Channel<T> the channel
+---@param n integer 0 or more
+---@param ch runnel.Channel<T> the channel to take from
 ---@param buf? runnel.BufferLike the buffer of the result, as for rn.chan; default none
----@return runnel.Channel<T> ch closes after n values, or when `ch` does, with its error if it has one
+---@return runnel.Channel<T> ch closes after n values, or when `ch` does, with its error if there is one
 function plumbing.take(n, ch, buf)
   check.integer(n, 0, "take: n")
   check.chan(ch, "take: channel")
@@ -149,8 +151,8 @@ function plumbing.take(n, ch, buf)
   return out
 end
 
----A channel to take from instead of from several; of those that are ready, each is equally likely. Source: core.async's
----lab, multiplex, which is no channel; this one takes one value ahead.
+---Makes one channel to take from instead of several. Of the channels that are ready, each is equally likely to be next.
+---Source: multiplex of core.async's lab. Unlike there, the result is a real channel, so one value is taken ahead.
 ---@generic T
 ---@param ... runnel.Channel<T> the channels
 ---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
@@ -160,11 +162,11 @@ function plumbing.multiplex(...)
   return pipe.merge(chs)
 end
 
----A channel to put on instead of on several. The next value is accepted when all have accepted the last one. Source:
----core.async's lab, broadcast, which is no channel.
+---Makes one channel to put on instead of several. It accepts a value when all of them have accepted the one before.
+---Source: broadcast of core.async's lab. Unlike there, the result is a real channel.
 ---@generic T
----@param ... runnel.Channel<T> the channels. One that is closed leaves; closing the result closes them, with its error
----if it has one
+---@param ... runnel.Channel<T> the channels. One that closes is left out from then on. Closing the result closes them,
+---with its error if there is one
 ---@return runnel.Channel<T> ch closes when all of them have closed; at once if there are none
 function plumbing.broadcast(...)
   local chs = { ... }

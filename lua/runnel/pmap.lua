@@ -5,14 +5,15 @@
 ---shows only the user's own code.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
+local internal = core.internal
 
 local chan, now, sleep, yield = core.chan, core.now, core.sleep, core.yield
-local cancel, excuse, is_cancellation = core.cancel, core.excuse, core.is_cancellation
-local go, take_value, put = guard.go, core.moving.take, core.moving.put
+local cancel, excuse, is_cancellation = core.cancel, internal.excuse, internal.is_cancellation
+local go, take_value, put = guard.go, internal.moving.take, internal.moving.put
 
 ---@class runnel.pmap
 local pmap = {}
@@ -120,7 +121,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
 
   -- Reports an error that nobody can take any more. If a worker died of it, that go block's error is reported anyway.
   local function lose(err, block)
-    if block == false then core.report(err, nil, A_JOB) end
+    if block == false then internal.report(err, nil, A_JOB) end
     if block == nil then ends.close(nil, err) end
   end
 
@@ -149,7 +150,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   end
 
   -- Called when somebody closes the result channel.
-  core.on_close(out, function()
+  internal.on_close(out, function()
     if over then return end
     lose(reason, origin)
     stop()

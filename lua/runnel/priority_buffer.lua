@@ -1,6 +1,6 @@
----priority_buffer: a buffer policy that gives the least value first, a binary heap.
+---priority_buffer: a buffer policy from which the least value leaves first. It is a binary heap.
 
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 
 local PriorityBuffer = {}
 PriorityBuffer.__index = PriorityBuffer
@@ -10,7 +10,7 @@ function PriorityBuffer:full() return self.n >= self.limit end
 
 function PriorityBuffer:count() return self.n end
 
--- Whether entry a comes out before entry b; equal ones in the order in which they came.
+-- Whether entry a leaves before entry b. Equal values leave in the order in which they were added.
 local function before(self, a, b)
   local less = self.less
   if less(a.value, b.value) then return true end
@@ -18,7 +18,7 @@ local function before(self, a, b)
   return a.seq < b.seq
 end
 
--- Errors of `less` leave the heap as it was: the new place is found before anything moves.
+-- Finds the new entry's place before it moves anything, so that the heap is unchanged if `less` raises.
 function PriorityBuffer:add(value)
   local heap, entry = self.heap, { value = value, seq = self.seq }
   local path, place = {}, self.n + 1
@@ -51,10 +51,10 @@ end
 
 local function less_than(a, b) return a < b end
 
----A buffer that gives its least value first; equal ones in the order in which they came.
----@param n integer values it holds before puts must wait
----@param less? fun(a: any, b: any): boolean whether a comes out before b; default `<`
----@return runnel.Policy buffer for rn.chan; one for each channel
+---Makes a buffer from which the least value leaves first. Equal values leave in the order in which they were added.
+---@param n integer how many values it holds before puts must wait
+---@param less? fun(a: any, b: any): boolean whether a leaves before b; default `<`
+---@return runnel.Policy buffer for rn.chan; each channel needs its own
 local function priority_buffer(n, less)
   check.integer(n, 1, "priority_buffer: size")
   check.callable_or_nil(less, "priority_buffer: less")

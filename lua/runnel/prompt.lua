@@ -7,7 +7,7 @@
 ---so that `ch:take()` waits while all else goes on. What is global is the program's.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 local uv = require "runnel.uv"
 local fs = require "luv"
 

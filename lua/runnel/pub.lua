@@ -1,28 +1,28 @@
----pub: the values of a channel by topic, each topic to any number of channels that have subscribed to it.
+---pub: distributes the values of a channel by topic, to the channels that have subscribed to each topic.
 ---
 ---    local p = rn.pub(events, function(event) return event.kind end)
 ---    local errors = p:sub("error", rn.chan(10))
 ---
----Each topic with a subscriber has a channel and a mult of its own. Without a buffer, a value waits until the
----subscribers of its topic have accepted the one before, and holds up what comes behind it; with one (buf_fn), the
----topics go at their own pace. Values without a subscriber are dropped.
+---Each topic that has subscribers has a channel and a mult of its own. A value waits until the subscribers of its topic
+---have accepted the one before, and meanwhile blocks all other topics, unless the topics have buffers (buf_fn). Values
+---of a topic without subscribers are dropped.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
 local mult = require "runnel.mult"
 
-local take = core.moving.take
+local take = core.internal.moving.take
 
 ---@class runnel.Pub
----@field source runnel.Channel<any> the channel
+---@field source runnel.Channel<any> the channel to take from
 ---@field topic_fn fun(v: any): any
 ---@field buf_fn? fun(topic: any): runnel.BufferLike?
----@field topics table<any, runnel.Topic> those that have a subscriber
----@field count integer topics there have been
----@field ended boolean the source has closed,
----@field reason any with this error
+---@field topics table<any, runnel.Topic> the topics that have subscribers
+---@field count integer how many topics have been made
+---@field ended boolean the source has closed
+---@field reason any the error with which it closed
 ---@field sub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>, close?: boolean): runnel.Channel<any>
 ---@field unsub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>)
 ---@field unsub_all fun(self: runnel.Pub, topic?: any)
@@ -31,12 +31,12 @@ Pub.__index = Pub
 Pub.__name = "runnel.pub"
 
 ---@class runnel.Topic
----@field number integer in the order in which they were made
+---@field number integer numbers topics in the order in which they were made
 ---@field ch runnel.Channel<any> its channel
----@field put fun(value: any): boolean puts on it
----@field mult runnel.Mult of that channel; its taps are the subscribers
+---@field put fun(value: any): boolean puts on that channel
+---@field mult runnel.Mult the mult of that channel, whose taps are the subscribers
 
--- Makes a topic, which goes when it has no subscriber any more.
+-- Makes a topic. It removes itself when it has lost its last subscriber.
 local function add(self, name, ch)
   self.count = self.count + 1
   local topic = { number = self.count, ch = ch, put = ends.sink(ch, "a topic of a pub"), mult = mult.mult(ch) }
@@ -48,7 +48,7 @@ local function add(self, name, ch)
   return topic
 end
 
--- In the order in which they were made, so that a simulation can be replayed.
+-- The topics in the order in which they were made, so that a simulation can be replayed.
 local function all_topics(self)
   local list = {}
   for _, topic in pairs(self.topics) do list[#list + 1] = topic end
@@ -58,7 +58,7 @@ end
 
 local function topic_of(self, value)
   local name = self.topic_fn(value)
-  if name == nil then error("the topic function returned nil; values without a topic may have false for one", 0) end
+  if name == nil then error("the topic function returned nil; return false for values without a topic", 0) end
   return name
 end
 
@@ -68,15 +68,15 @@ local function publish(self)
     if value == nil then return err end
     local ok, name = guard.call("the topic function of a pub", topic_of, self, value)
     local topic = ok and self.topics[name]
-    if topic then topic.put(value) end -- to nobody if the topic goes while this waits
+    if topic then topic.put(value) end -- dropped if the topic loses its last subscriber while this waits
   end
 end
 
--- The source has closed, with that error if there is one, or the go block has died of it.
+-- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`.
 local function finish(self, reason)
   self.ended, self.reason = true, reason
   local topics = all_topics(self)
-  ends.close(topics[1] and topics[1].ch, reason) -- the error counts as taken once it is taken from the first topic
+  ends.close(topics[1] and topics[1].ch, reason) -- once taken from the first topic, it counts as taken
   for i = 2, #topics do guard.close(topics[i].ch, reason) end
 end
 
@@ -91,12 +91,12 @@ end
 ---@class runnel.pub
 local pub = {}
 
----Makes a publication of a channel: an object with the methods sub, unsub and unsub_all. Nobody else should take from
----the channel. Source: core.async's pub.
----@param ch runnel.Channel<any> the channel; when it closes, so do the subscribers, with its error if it has one
----@param topic_fn fun(v: any): any the topic of a value. Where it raises or gives nil the value is dropped, and the
----error handler (rn.on_error) told
----@param buf_fn? fun(topic: any): runnel.BufferLike? the buffer of a topic's channel, as for rn.chan; default none
+---Makes a pub of a channel: an object with the methods sub, unsub and unsub_all. Nothing else should take from the
+---channel. Source: core.async's pub.
+---@param ch runnel.Channel<any> the channel; when it closes, the subscribers close, with its error if there is one
+---@param topic_fn fun(v: any): any returns the topic of a value. If it raises or returns nil, the value is dropped and
+---the error goes to the error handler (rn.on_error)
+---@param buf_fn? fun(topic: any): runnel.BufferLike? returns the buffer of a topic, as for rn.chan; default none
 ---@return runnel.Pub
 function pub.pub(ch, topic_fn, buf_fn)
   check.chan(ch, "pub: channel")
@@ -109,13 +109,13 @@ function pub.pub(ch, topic_fn, buf_fn)
   return self
 end
 
----Subscribes a channel to a topic, until it is closed or unsubscribed. Subscribing once more changes `close`. Source:
----core.async's sub; other than there, subscribing to a pub whose source has closed closes the channel.
+---Subscribes a channel to a topic, until the channel closes or is unsubscribed. Subscribing it again changes `close`.
+---Source: core.async's sub. Unlike there, subscribing to a pub whose source has closed closes the channel.
 ---@generic T
 ---@param p runnel.Pub
----@param topic any not nil; what `topic_fn` gives is compared as keys of a table are
+---@param topic any not nil; topics are compared like the keys of a table
 ---@param ch runnel.Channel<T> the channel
----@param close? boolean false: leave it open when the source closes; true or nil: close it
+---@param close? boolean false: leave the channel open when the source closes; true or nil: close it
 ---@return runnel.Channel<T> ch
 function pub.sub(p, topic, ch, close)
   check.object(p, Pub, "a pub", "sub")
@@ -132,16 +132,16 @@ function pub.sub(p, topic, ch, close)
       found = p.topics[topic] or add(p, topic, topic_ch)
     end
     mult.tap(found.mult, ch, close)
-    if not found.mult.first then found.mult.on_empty() end -- the buffer function has closed the channel
+    if not found.mult.first then found.mult.on_empty() end -- buf_fn has closed `ch`, so nobody has subscribed
   end
   return ch
 end
 
----Ends a subscription: the channel stays open and gets no further value of the topic. Source: core.async's unsub; other
----than there, the topic goes with its last subscriber.
+---Ends a subscription: the channel stays open and gets no more values of the topic. Source: core.async's unsub. Unlike
+---there, a topic that loses its last subscriber is removed.
 ---@param p runnel.Pub
 ---@param topic any
----@param ch runnel.Channel<any> the channel; nothing happens if it has not subscribed
+---@param ch runnel.Channel<any> the channel; if it has not subscribed, nothing happens
 function pub.unsub(p, topic, ch)
   check.object(p, Pub, "a pub", "unsub")
   check.key(topic, "unsub: topic")
@@ -152,7 +152,7 @@ end
 
 ---Ends all subscriptions to a topic, or to all topics. Source: core.async's unsub-all.
 ---@param p runnel.Pub
----@param topic? any default all of them
+---@param topic? any by default all topics
 function pub.unsub_all(p, topic)
   check.object(p, Pub, "a pub", "unsub_all")
   for _, found in ipairs(topic == nil and all_topics(p) or { p.topics[topic] }) do mult.untap_all(found.mult) end

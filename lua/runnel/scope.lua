@@ -6,32 +6,34 @@
 ---      return page:take()
 ---    end, { timeout = 1000 })
 ---
----No go block outlives the scope that started it. The body is a go block of the scope, too, and whoever calls
----`rn.scope` waits for all of them. Each has a guard, which is closed however its go block ends; the last one ends the
----waiting.
+---No go block of a scope outlives it. The body is one of its go blocks, and the caller of `rn.scope` waits for all of
+---them. Each go block has a guard, a `<close>` variable, which is closed however the go block ends. The guard of the
+---last one wakes the caller.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
+local check = require "runnel.internal.check"
 local timed_out = require "runnel.timed_out"
+local internal = core.internal
 
--- What the scope raises if the guard is closed without an error. The go block's own error, if any, is reported.
+-- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
+-- own error, if any, is reported.
 local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed its coroutine"
 
-local UNTOLD = "not enough memory: a go block has ended, and could not tell its scope"
+local UNCOUNTED = "not enough memory: a go block of the scope ended before its guard could be called"
 
 ---@class runnel.Scope
----@field package members table<integer, runnel.Channel<any>|false> number -> result channel of a go block that has not
----ended
----@field package started integer how many have been started
+---@field package members table<integer, runnel.Channel<any>|false> the go blocks that have not ended: their result
+---channels, by number
+---@field package started integer how many go blocks have been started
 ---@field package living integer how many of them have not ended
----@field package over boolean nothing more can be started
----@field package idle runnel.Channel<any> closes when all have ended, and the timer, too
+---@field package over boolean no more go blocks can be started
+---@field package idle runnel.Channel<any> closes when all go blocks have ended, and the timer as well
 ---@field package timer runnel.Channel<any>|false the result channel of the go block that waits for the timeout
----@field package cancelled boolean
----@field package reason any why it was cancelled
----@field package raises boolean whether that is an error of the scope as a whole
+---@field package cancelled boolean the scope has been cancelled
+---@field package reason any the reason of that
+---@field package raises boolean rn.scope will raise that reason
 ---@field package results table|false what the body has returned
----@field package body_error any or raised
+---@field package body_error any what the body has raised
 local Scope = {}
 Scope.__index = Scope
 Scope.__name = "scope"
@@ -41,18 +43,18 @@ local scopes = {}
 
 -- ---- ending ----
 
--- Cancels a go block; where twice there is no memory for that, it is waited for all the same.
+-- Cancels a go block. Tries twice, in case memory runs out; after that the scope just waits for the go block.
 local function cancel(result, reason)
   if not pcall(core.cancel, result, reason) then pcall(core.cancel, result, reason) end
 end
 
--- All have ended.
+-- All go blocks have ended.
 local function all_ended(s)
   s.over = true
   if s.timer then cancel(s.timer) else s.idle:close() end
 end
 
--- Cancels all go blocks, in order: a simulation must come out the same again.
+-- Cancels all go blocks, in the order in which they were started, so that a simulation can be replayed.
 local function cancel_all(s, reason)
   s.cancelled = true
   for number = 1, s.started do
@@ -61,7 +63,7 @@ local function cancel_all(s, reason)
   end
 end
 
--- Makes the reason what the scope raises, unless it has one already.
+-- Makes the scope raise this reason, unless it will raise another one already.
 local function fail(s, reason)
   if s.raises then return end
   s.raises, s.reason = true, reason
@@ -69,17 +71,17 @@ end
 
 -- A go block has raised an error.
 local function go_block_failed(s, result, err)
-  if s.raises or core.is_cancellation(result, err) then return end
+  if s.raises or internal.is_cancellation(result, err) then return end
   fail(s, err)
   if not s.cancelled then cancel_all(s, err) end
-  if err ~= NO_ERROR then core.excuse(result, err) end
+  if err ~= NO_ERROR then internal.excuse(result, err) end
 end
 
 -- The guard of a go block.
 ---@class runnel.Guard
 ---@field scope runnel.Scope
----@field number integer of its go block in the scope
----@field ok boolean the function has returned
+---@field number integer the number of its go block
+---@field ok boolean the go block's function has returned
 local Guard = {}
 Guard.__index = Guard
 
@@ -90,7 +92,7 @@ end
 
 function Guard:__close(err)
   local s, result = self.scope, self.scope.members[self.number]
-  if not result then return end -- counted already
+  if not result then return end -- count_again has counted it
   s.members[self.number] = nil
   s.living = s.living - 1
   local ok, failure = true, nil
@@ -106,7 +108,7 @@ end
 ---@overload fun(self: runnel.Guard, err: any)
 function Guard:failed() end -- luacheck: no unused
 
--- That of the body.
+-- The guard of the body.
 ---@class runnel.BodyGuard: runnel.Guard
 local BodyGuard = setmetatable({ __close = Guard.__close }, Guard)
 BodyGuard.__index = BodyGuard
@@ -119,7 +121,7 @@ end
 
 function BodyGuard:failed(err) self.scope.body_error = err end
 
--- That of the timer, which is none of the scope's members.
+-- The guard of the timer, which is not a member.
 local TimerGuard = {}
 TimerGuard.__index = TimerGuard
 
@@ -131,17 +133,17 @@ function TimerGuard:__close()
   if s.living == 0 then s.idle:close() end
 end
 
--- A go block that dies for want of memory may die before its guard can be called: looks for such.
+-- Counts the go blocks that ended without their guard being called, because there was no memory for the call.
 local function count_again(s)
   for number = 1, s.started do
     local result = s.members[number]
-    if result and core.has_ended(result) then
-      fail(s, UNTOLD)
+    if result and internal.has_ended(result) then
+      fail(s, UNCOUNTED)
       s.members[number] = nil
       s.living = s.living - 1
     end
   end
-  if s.timer and core.has_ended(s.timer) then s.timer = false end
+  if s.timer and internal.has_ended(s.timer) then s.timer = false end
   if s.living == 0 then all_ended(s) end
 end
 
@@ -150,15 +152,15 @@ end
 local function start(s, class, f, ...)
   local number = s.started + 1
   local guard = setmetatable({ scope = s, number = number, ok = false }, class)
-  s.members[number] = false -- so that nothing can fail once it has been started
-  local result = core.go(core.guarded, guard, f, ...)
+  s.members[number] = false -- makes room, so that storing the result below cannot fail
+  local result = core.go(internal.guarded, guard, f, ...)
   s.members[number] = result
   s.started = number
   s.living = s.living + 1
   return result
 end
 
--- Describes what has not ended, for the timeout's message. The body is the first member.
+-- Describes what has not ended, for the timeout's message. The body is member 1.
 local function list_living(s)
   local others = s.living - (s.members[1] and 1 or 0)
   local go_blocks = others == 1 and "1 go block" or others .. " go blocks"
@@ -175,12 +177,12 @@ local function time_out(s, ms)
   cancel_all(s, reason)
 end
 
----Starts a go block, which the scope waits for. If the scope has been cancelled it begins nevertheless, so that it
----can take care of what it was given, and is cancelled where it waits for the first time.
+---Starts a go block, which the scope waits for. If the scope has been cancelled the go block still begins, so that it
+---can release what it was passed, and is cancelled where it first waits.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any the function
 ---@param ... any its arguments
----@return runnel.Channel<R> result as of rn.go
+---@return runnel.Channel<R> result as rn.go returns it
 function Scope:go(f, ...)
   check.object(self, Scope, "a scope", "scope:go")
   check.callable(f, "scope:go")
@@ -192,10 +194,10 @@ function Scope:go(f, ...)
   return result
 end
 
----Cancels all go blocks of the scope, the body among them, as rn.cancel does. `rn.scope` waits for them, and then
----returns what the body returns; or raises the reason, if that has kept the body from returning.
----@param reason? any the error that they get; by default "cancelled"
----@return boolean alive whether any of them was left
+---Cancels all go blocks of the scope, including the body, as rn.cancel does. `rn.scope` waits until they have ended. If
+---the body returns nevertheless, it returns the body's results; otherwise it raises the reason.
+---@param reason? any the error that the go blocks get; by default "cancelled"
+---@return boolean alive false if they had all ended already
 function Scope:cancel(reason)
   check.object(self, Scope, "a scope", "scope:cancel")
   if self.over then return false end
@@ -205,7 +207,8 @@ function Scope:cancel(reason)
   return true
 end
 
--- Where the go block that waits for the scope is killed, nobody waits any more; but they end all the same.
+-- The go block that waits for the scope has been killed. Nothing waits for its go blocks any more, but they are
+-- cancelled.
 function Scope:__close()
   self.over = true
   if self.timer then cancel(self.timer) end
@@ -219,34 +222,35 @@ local function check_timeout(ms)
   end
 end
 
----Runs a function whose go blocks end before it returns. The first error, of the function or of a go block started
----with `s:go`, cancels the rest and is raised when they have ended. Cancelling the go block that calls this cancels
----them all.
----@param f fun(s: runnel.Scope): ... the body, which runs as a go block of its own
----@param opts? { timeout?: number } after so many ms all are cancelled, and an error is raised for which
----rn.is_timeout is true
+---Runs a function and the go blocks that it starts with `s:go`, and returns when all of them have ended. The first
+---error cancels the others and is raised when they have ended. Cancelling the go block that calls this cancels all of
+---them.
+---@param f fun(s: runnel.Scope): ... the body, which runs in a go block of its own
+---@param opts? { timeout?: number } `timeout`: after so many ms all go blocks are cancelled, and an error is raised for
+---which rn.is_timeout is true
 ---@return any ... what the body returns
 function scopes.scope(f, opts)
   check.callable(f, "scope")
   check.options(opts, { timeout = true }, "scope")
   local timeout = opts and opts.timeout
   check_timeout(timeout)
-  local caller = core.self "scope"
+  local caller = internal.self "scope"
   local s <close> = setmetatable({
     members = {}, started = 0, living = 0, over = false, idle = core.chan(), timer = false, cancelled = false,
     reason = nil, raises = false, results = false, body_error = nil,
   }, Scope)
-  if timeout then s.timer = core.go(core.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
+  if timeout then s.timer = core.go(internal.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat
-    local ok, err = pcall(core.join, s.idle)
+    local ok, err = pcall(internal.join, s.idle)
     if not ok then
-      -- Cancelled; or something else, such as a deadlock outside any go block, which may pass when they are cancelled.
+      -- The caller was cancelled; or, outside any go block, there is a deadlock, which cancelling the go blocks may
+      -- end.
       fail(s, err)
       cancel_all(s, err)
       count_again(s)
-      if not (caller and core.is_cancellation(caller, err)) then failures = failures + 1 end
+      if not (caller and internal.is_cancellation(caller, err)) then failures = failures + 1 end
       if failures > 1 then error(s.reason, 0) end
     end
   until ok

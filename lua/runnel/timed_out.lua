@@ -1,10 +1,9 @@
----The error of a scope, or of a job of pmap, that has exceeded its timeout. Programs can recognize it without reading
----its text.
+---The error of a scope, or of a job of pmap, that has exceeded its timeout. rn.is_timeout recognizes it.
 
 ---@class runnel.timed_out
 local timed_out = {}
 
----An error of this kind. tostring and `..` use its message.
+---The error. tostring and `..` use its message.
 ---@class runnel.TimedOut
 ---@field code "timeout"
 ---@field message string what had not ended, and after how long
@@ -20,8 +19,8 @@ function TimedOut.__concat(a, b) return tostring(a) .. tostring(b) end
 ---@return runnel.TimedOut
 function timed_out.new(message) return setmetatable({ message = message }, TimedOut) end
 
----Whether an error says that a scope, or a job of a pmap, has taken longer than its `timeout`.
----@param err any what was raised, or what came out of a channel beside nil
+---Whether an error says that a scope, or a job of a pmap, has exceeded its `timeout`.
+---@param err any an error that was raised, or that a channel closed with
 ---@return boolean
 function timed_out.is_timeout(err) return getmetatable(err) == TimedOut end
 

@@ -6,7 +6,8 @@
 ---    for line in listing.stdout do print(line) end
 ---    print(listing.exit:take().code)
 ---
----Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv).
+---Requiring it makes luv's loop the scheduler's driver (runnel.driver.luv). A program that uses luv as well needs
+---another name for it: `local luv = require "luv"`.
 
 ---@class runnel.uv.processes: runnel.uv.process, runnel.uv.run
 

@@ -132,7 +132,7 @@ local function execute(made, run, on_event)
       end
       return value, name, ...
     end
-    local alts = op.by_index and core.alts_index or rn.alts
+    local alts = op.by_index and core.internal.alts_index or rn.alts
     return finish(pcall(alts, ops, { priority = op.priority, default = op.default, nowait = op.nowait }))
   end
 
@@ -148,7 +148,7 @@ local function execute(made, run, on_event)
       for pc, op in ipairs(script) do
         local ok, err = pcall(perform, op, name, pc)
         if not ok then
-          if not (script.catches and core.is_cancellation(channels[name], err)) then error(err, 0) end
+          if not (script.catches and core.internal.is_cancellation(channels[name], err)) then error(err, 0) end
           log(name, op.kind .. " raises " .. show(err))
         end
       end
@@ -176,7 +176,7 @@ local function execute(made, run, on_event)
       end
       return body()
     end, { timeout = op.ms })
-    if not ok and core.is_cancellation(channels[block], result) then error(result, 0) end
+    if not ok and core.internal.is_cancellation(channels[block], result) then error(result, 0) end
     return ok, result
   end
 
@@ -187,7 +187,7 @@ local function execute(made, run, on_event)
   end)
   for _, block in ipairs(made.blocks) do spawn(block.name, block.script) end
   rn.sleep(1e9)
-  core.tell_unheard()
+  core.internal.report_unhandled()
   for name, ch in pairs(channels) do
     local stats = ch:stats()
     run.channels[name] = {
@@ -205,11 +205,11 @@ end
 ---that alts have chosen ("block:number of the operation" -> number)
 return function(made, opts)
   local run = { events = {}, channels = {}, ended = {}, choices = {}, waiting = {} }
-  local previous, grace = rn.on_error(nil), core.grace(1e10) -- longer than any program takes
+  local previous, grace = rn.on_error(nil), core.internal.grace(1e10) -- longer than any program takes
   local on_event = collectors[made.collector]()
   local ok, err = pcall(sim.run, function() execute(made, run, on_event) end, opts or { seed = made.seed })
   rn.on_error(previous)
-  core.grace(grace)
+  core.internal.grace(grace)
   collectors.usual()
   collectgarbage "incremental"
   if not ok then error(err, 0) end

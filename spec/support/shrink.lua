@@ -1,11 +1,6 @@
 ---Makes a program that fails smaller: leaves out whatever it still fails without, until nothing more can go.
 
-local function copy(value)
-  if type(value) ~= "table" then return value end
-  local made = {}
-  for key, field in pairs(value) do made[key] = copy(field) end
-  return made
-end
+local copy = require "spec.support.copy"
 
 -- Every script of a program, those of callbacks and of inner go blocks included; outer ones first.
 local function scripts(made)

@@ -57,6 +57,10 @@ function snippets.run(snippet)
   local handler, driver = rn.on_error(nil), rn.driver(nil) -- which asks for them
   rn.on_error(handler)
   rn.driver(driver)
+  -- runnel.uv sets its driver only once, when it is loaded.
+  if package.loaded["runnel.uv"] and snippet.code:find('require "runnel.uv"', 1, true) then
+    rn.driver(require "runnel.driver.luv")
+  end
   local ok, err = xpcall(chunk, debug.traceback)
   rn.on_error(handler)
   rn.driver(driver)

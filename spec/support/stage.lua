@@ -1,4 +1,7 @@
----What the specs of the scheduler share: each test hears of every error, and leaves nothing behind.
+---The fixture of specs that use go blocks: each test sees every error that is reported, and only its own go blocks.
+---
+---A spec has either open and close before and after each test, or runs the bodies of its tests by `run` or `within`,
+---which also check that no go block stays behind.
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -15,6 +18,13 @@ stage.is_5_4_3 = not coroutine.close(died)
 local heard = {}
 local previous_handler, previous_driver
 
+-- The number of the newest channel or go block when the test began: go blocks are told apart by it, since those that
+-- earlier tests have abandoned stay until the next collection.
+local mark = 0
+
+---From now on `others` leaves out the go blocks that there are now.
+function stage.forget() mark = rn.chan():stats().id end
+
 ---For before_each: collects errors instead of printing them, and takes the built-in driver.
 function stage.open()
   heard = {}
@@ -22,9 +32,7 @@ function stage.open()
     heard[#heard + 1] = { err = err, trace = trace, name = name }
   end)
   previous_driver = rn.driver(nil)
-  -- What earlier tests have abandoned must not show up among this one's go blocks.
-  collectgarbage()
-  collectgarbage()
+  stage.forget()
 end
 
 ---For after_each: restores what was there, and fails for errors that the test has not asked for.
@@ -38,7 +46,7 @@ end
 ---The errors that on_error has heard of since the last call. Those that nobody has taken by now are reported first.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
-  core.tell_unheard()
+  core.internal.report_unhandled()
   local list = heard
   heard = {}
   return list
@@ -63,13 +71,21 @@ function stage.sleeper(ms)
   return function() coroutine.close(co) end
 end
 
----The names of all go blocks but the running one, sorted.
+---The entries of ps for the test's go blocks but the running one, those that began first at the front.
+---@return table[]
+function stage.entries()
+  local list = {}
+  for _, entry in ipairs(rn.ps()) do
+    if entry.id > mark and entry.state ~= "running" then list[#list + 1] = entry end
+  end
+  return list
+end
+
+---The names of the test's go blocks but the running one, sorted.
 ---@return string[]
 function stage.others()
   local names = {}
-  for _, entry in ipairs(rn.ps()) do
-    if entry.state ~= "running" then names[#names + 1] = entry.name end
-  end
+  for i, entry in ipairs(stage.entries()) do names[i] = entry.name end
   table.sort(names)
   return names
 end
@@ -144,6 +160,68 @@ function stage.drain(ch)
   local list = {}
   for value in ch do list[#list + 1] = value end
   return list
+end
+
+---Calls a function while on_error collects, and restores the handler. Errors of go blocks that nobody has taken by the
+---end of f are reported then.
+---@param f function
+---@return { err: any, trace: string?, where: any }[] reports what on_error heard
+function stage.reports(f, ...)
+  local list = {}
+  local previous = rn.on_error(function(err, trace, where)
+    list[#list + 1] = { err = err, trace = trace, where = where }
+  end)
+  local ok, err = pcall(f, list, ...)
+  core.internal.report_unhandled()
+  rn.on_error(previous)
+  if not ok then error(#list > 0 and list[1].err or err, 0) end
+  return list
+end
+
+---Lets everything run that can, in a simulation.
+function stage.settle() rn.sleep(1) end
+
+---Runs a function in a simulation. Errors that nobody caught fail, and so do go blocks that stay behind.
+---@param f fun(...): any
+---@param opts? { seed?: integer, shuffle?: boolean, left?: integer } `left`: how many go blocks may stay behind
+---@return any ... what f returns
+function stage.run(f, opts)
+  opts = opts or {}
+  local left, results
+  stage.forget()
+  local reports = stage.reports(function()
+    sim.run(function()
+      results = table.pack(f())
+      stage.settle()
+      left = stage.entries()
+    end, { seed = opts.seed, shuffle = opts.shuffle })
+  end)
+  if #reports > 0 then error(("%s: %s"):format(tostring(reports[1].where), tostring(reports[1].err)), 0) end
+  if #left ~= (opts.left or 0) then
+    for i, entry in ipairs(left) do
+      left[i] = ("#%d %s: %s at %s"):format(entry.id, entry.state, entry.operation, entry.where)
+    end
+    error(("%d go blocks stayed behind: %s"):format(#left, table.concat(left, "; ", 1, math.min(#left, 5))), 0)
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+---A function that runs its argument by stage.run: `it("...", stage.within(function() ... end))`.
+function stage.within(f, opts)
+  return function() stage.run(f, opts) end
+end
+
+---Everything a function returns, as a list with `n`.
+function stage.pack_take(ch) return table.pack(ch:take()) end
+
+---Asserts that nothing waits on the channels.
+function stage.assert_no_waiters(...)
+  for i, ch in ipairs { ... } do
+    local stats = ch:stats()
+    if stats.puts ~= 0 or stats.takes ~= 0 then
+      error(("channel %d: %s has waiters"):format(i, tostring(ch)), 2)
+    end
+  end
 end
 
 return stage

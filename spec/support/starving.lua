@@ -14,12 +14,12 @@ return function(events)
     end
   end)
   rn.run(function()
-    local start = rn.now()
+    local start = os.clock()
     for _ = 1, 100 do assert.is_true(events:take()) end
-    local took = rn.now() - start
+    local took = os.clock() - start -- of this process: others may be busy
     stop = true
     busy:take()
-    assert.is_true(took < 1000, took) -- others are busy on this machine, too
+    assert.is_true(took < 1, took)
     assert.is_true(turns > 1000, turns)
   end)
 end

@@ -69,12 +69,12 @@ function terminal.open(command, opts)
   ---@param pattern string
   ---@param seconds? number
   function term:expect(pattern, seconds)
-    local attempts = math.ceil((seconds or 10) / 0.05)
-    local screen
-    for _ = 1, attempts do
+    local left, pause, screen = seconds or 10, 0.01, nil
+    while left > 0 do
       screen = self:screen()
       if screen:find(pattern) then return screen end
-      os.execute "sleep 0.05"
+      os.execute("sleep " .. pause)
+      left, pause = left - pause, math.min(2 * pause, 0.05)
     end
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end

@@ -237,7 +237,7 @@ local function play_step(step)
     assert(port ~= limit, ("%s: a taker of what it feeds waits for ever"):format(step.op))
     if type(entry.values[1]) == "number" then check_values(step, entry) end
     local complete = #entry.values == entry.n
-    core.tell_unheard()
+    core.internal.report_unhandled()
     assert(complete or told > 0, ("%s: %d of %d values have come, and nobody has heard why"):format(step.op,
       #entry.values, entry.n))
     if step.how == "none" then assert(complete and told == 0, step.op .. ": not all values have come") end

@@ -151,7 +151,7 @@ local function play(program)
   for i = 1, CHANNELS do chs[i]:close() end
   for i = 1, CHANNELS do chs[i] = nil end
   rn.run()
-  core.tell_unheard() -- errors keep the channels from which they can be taken
+  core.internal.report_unhandled() -- errors keep the channels from which they can be taken
   for _ = 1, 6 do
     collectgarbage()
     rn.run() -- what finalizers have started

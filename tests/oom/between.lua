@@ -2,7 +2,7 @@
 -- waits for ever on what they feed.
 local t = ...
 local rn = require "runnel"
-local has_ended = require("runnel.core").has_ended
+local has_ended = require("runnel.core").internal.has_ended
 
 local N = 3
 local FED = 9

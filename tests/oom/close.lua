@@ -51,7 +51,7 @@ local function attempt()
     s:offer(1)
   end
   for i = 1, 2 do
-    core.on_close(watched, function() called[i] = called[i] + 1 end)
+    core.internal.on_close(watched, function() called[i] = called[i] + 1 end)
   end
   watched:close()
   assert(called[2] == 1 or t.refused() > 0, "not called, although there was memory")

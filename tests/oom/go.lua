@@ -42,7 +42,7 @@ local NAMES = { [7] = oops, [8] = "a message that has to be made", [9] = "while 
 
 local function check()
   rn.run()
-  core.tell_unheard() -- before they are taken
+  core.internal.report_unhandled() -- before they are taken
   local died, reports = 0, t.reports()
   for i = 1, 13 do
     if results[i] then

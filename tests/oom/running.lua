@@ -47,7 +47,7 @@ local function attempt()
       if not tostring(reason):find "^deadlock" then error(reason, 0) end
     end
   end)
-  assert(rn.run(require "runnel.core".require, "string") == string)
+  assert(rn.run(require "runnel.core".internal.require, "string") == string)
   previous = rn.driver {
     wait = function()
       waits = waits + 1

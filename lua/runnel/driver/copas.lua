@@ -1,4 +1,4 @@
----A driver over Copas, so that its threads, timers and sockets run beside go blocks.
+---A driver over Copas: its threads, timers and sockets run beside go blocks.
 ---
 ---    local copas = require "copas"
 ---    rn.driver(require "runnel.driver.copas")
@@ -6,14 +6,17 @@
 ---    copas.addthread(function() page:put_async((require "copas.http".request "http://localhost/")) end)
 ---    print(page:take())
 ---
----A thread of Copas' must not park; put_async, take_async, offer, poll and rn.go are for it. What waits the way of
----Copas, such as its sockets, is for its threads only. Before version 2, Copas cannot tell that it has nothing left to
----do, and so rn.run() does not end.
+---Copas must be version 2 or newer. A thread of Copas must not park; use put_async, take_async, offer, poll and rn.go
+---there. Only threads of Copas can use what waits in Copas's own way, such as its sockets.
 
-local need = require "runnel.need"
-local copas = need("copas", "Debian's lua-copas, LuaRocks' copas")
+local need = require "runnel.internal.need"
+local copas = need("copas", "LuaRocks' copas, version 2 or newer")
 
--- LuaSocket goes on waiting when a signal such as Ctrl-C comes, hence no wait is longer.
+if not copas.finished then
+  error("the driver needs Copas 2 or newer, and this is " .. tostring(copas._VERSION), 3) -- the line of the require
+end
+
+-- ms. LuaSocket does not stop waiting when a signal such as Ctrl-C comes, so no wait is longer than this.
 local LONGEST = 100
 
 ---@class runnel.driver.copas: runnel.Driver
@@ -23,6 +26,6 @@ function driver:wait(ms) -- luacheck: ignore self
   copas.step(math.min(ms or LONGEST, LONGEST) / 1000)
 end
 
-function driver:alive() return not (copas.finished and copas.finished()) end -- luacheck: ignore self
+function driver:alive() return not copas.finished() end -- luacheck: ignore self
 
 return driver

@@ -1,4 +1,4 @@
----A driver over LuaSocket's select, so that go blocks can wait for its sockets.
+---A driver over LuaSocket's select: go blocks can wait for its sockets.
 ---
 ---    local sockets = require "runnel.driver.luasocket"
 ---    rn.driver(sockets)
@@ -8,23 +8,23 @@
 ---      local client = server:accept()
 ---    end)
 ---
----The sockets must not block: settimeout(0) makes them so. As the channels close when the socket is ready, rn.alts can
----wait for a socket and a timeout, or another channel.
+---The sockets must not block: call settimeout(0) for each. Because `readable` and `writable` return channels, rn.alts
+---can wait for a socket and a timeout, or any other channel.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local socket = need("socket", "Debian's lua-socket, LuaRocks' luasocket")
 
--- LuaSocket goes on waiting when a signal such as Ctrl-C comes, hence no wait is longer.
+-- ms. LuaSocket does not stop waiting when a signal such as Ctrl-C comes, so no wait is longer than this.
 local LONGEST = 100
 
--- The sockets that somebody waits for: a list for select, and for each the channel to close.
+-- The sockets that go blocks wait for: a list for select, and the channel of each socket.
 local reading, writing = { channels = {} }, { channels = {} }
 
 local function watch(set, sock, what)
   local ok, fd = pcall(function() return sock:getfd() end)
   if not ok or type(fd) ~= "number" then
-    error(what .. ": a socket of LuaSocket's expected, got a " .. type(sock), 3)
+    error(what .. ": a socket of LuaSocket expected, got a " .. type(sock), 3)
   end
   local ch = set.channels[sock]
   if not ch then
@@ -35,8 +35,8 @@ local function watch(set, sock, what)
   return ch
 end
 
--- Closes the channels of those sockets that are ready, or have been closed, which select does not tell. Returns whether
--- there were any.
+-- Closes the channels of the sockets that are ready, and of those that have been closed, which select does not report.
+-- Returns whether there were any.
 local function settle(set, ready)
   local before = #set
   for i = before, 1, -1 do
@@ -56,14 +56,14 @@ end
 ---@class runnel.driver.luasocket: runnel.Driver
 local driver = {}
 
----A channel that closes when a socket can be read, or accepts, without waiting; with the error "closed" when it is
----closed here first.
----@param sock table a socket of LuaSocket's
+---Makes a channel that closes when a socket can be read, or can accept a connection, without waiting. If the socket is
+---closed here first, the channel closes with the error "closed".
+---@param sock table a socket of LuaSocket
 ---@return runnel.Channel<any> ch
 function driver.readable(sock) return (watch(reading, sock, "readable")) end
 
----A channel that closes when a socket can be written, or is connected, without waiting; likewise.
----@param sock table a socket of LuaSocket's
+---Makes a channel that closes when a socket can be written without waiting, or is connected; otherwise like readable.
+---@param sock table a socket of LuaSocket
 ---@return runnel.Channel<any> ch
 function driver.writable(sock) return (watch(writing, sock, "writable")) end
 

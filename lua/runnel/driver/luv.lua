@@ -1,4 +1,4 @@
----A driver over libuv's loop, so that luv's handles and requests run beside go blocks.
+---A driver over libuv's loop: luv's handles and requests run beside go blocks.
 ---
 ---    local uv = require "luv"
 ---    rn.driver(require "runnel.driver.luv")
@@ -6,46 +6,47 @@
 ---    uv.new_timer():start(100, 100, function() ticks:put_async(true) end)
 ---    for _ in ticks do print "tick" end
 ---
----Callbacks of luv must not park; put_async, take_async, offer, poll and rn.go are for them. An error in one ends the
----program, as it does with luv alone.
+---A callback of luv must not park; use put_async, take_async, offer, poll and rn.go there. An error in a callback ends
+---the program, as it does with luv alone.
 ---
----A program that runs luv's loop itself, with uv.run, lets go blocks run by calling rn.step in it (examples/guest.lua).
----Meanwhile the driver does nothing.
+---A program that runs luv's loop itself, with uv.run, calls rn.step in that loop to run go blocks (examples/guest.lua).
+---While it runs the loop, the driver does nothing.
 
 local core = require "runnel.core"
-local need = require "runnel.need"
+local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 
 ---@class runnel.driver.luv: runnel.Driver
----@field luv boolean says to runnel.uv that luv's loop runs
+---@field luv boolean true: runnel.uv can use this driver, because it runs luv's loop
 local driver = { luv = true }
 
-local FAR = 1 << 40 -- ms
-local loop_mode = uv.loop_mode or function() end -- old versions of luv lack it
-local keeper -- a timer, active in run only
+local FOREVER_MS = 1 << 40
+local loop_mode = uv.loop_mode or function() end -- luv before 1.40 lacks it
+local keeper -- a timer, active only while `run` runs
 local function nothing() end
 
--- Runs what is ready, and returns for how many ms libuv would wait then; less than 0 for ever. A loop that no handle
--- keeps alive would not run at all, though there may be others in it: hence, for the moment, one that does.
+-- Runs what is ready. Returns for how many ms libuv would wait next; a negative number means forever. A loop that no
+-- handle keeps alive would not run, although handles that do not count (unref) may be ready in it, so `keeper` keeps it
+-- alive.
 local function run()
   if not keeper or keeper:is_closing() then keeper = uv.new_timer() end
-  keeper:start(FAR, 0, nothing)
+  keeper:start(FOREVER_MS, 0, nothing)
   uv.run "nowait"
   local ms = uv.backend_timeout()
   keeper:stop()
   return ms
 end
 
--- The waiting is not libuv's: it would go on when a signal comes that is not one of its own, such as Ctrl-C, and its
--- timers count whole milliseconds. Running first tells the kernel what to watch.
+-- Waits with core.wait_readable and not with libuv, which does not stop waiting when a signal such as Ctrl-C comes, and
+-- whose timers count whole milliseconds. Runs the loop first, because that tells the kernel what to watch.
 function driver:wait(ms) -- luacheck: ignore self
-  if loop_mode() then -- the program runs it, and we are in one of its callbacks
+  if loop_mode() then -- the program runs the loop, and this is one of its callbacks
     if ms == 0 then return end
-    error("the program is running luv's loop (uv.run), and nothing can wait in a callback of it: use put_async, "
+    error("the program is running luv's loop (uv.run), and a callback of it cannot wait: use put_async, "
       .. "take_async, offer or poll there, or start a go block with rn.go", 0)
   end
   local left = run()
-  if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may have ended just now
+  if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may just have ended
   if left >= 0 then ms = math.min(left, ms or left) end
   if core.wait_readable(uv.backend_fd(), ms) then run() end
 end

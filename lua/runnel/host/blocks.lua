@@ -108,7 +108,7 @@ end
 ---@return string? text about those that are parked then
 function blocks.drain()
   core.run()
-  core.tell_unheard()
+  core.internal.report_unhandled()
   core.run() -- what the error handler has started
   local entries = core.ps()
   if #entries == 0 then return nil end

@@ -5,7 +5,7 @@ local sim = require "runnel.sim"
 
 local function describe(err)
   if type(err) ~= "string" then
-    err = (type(err) == "table" or type(err) == "number") and core.error_text(err)
+    err = (type(err) == "table" or type(err) == "number") and core.internal.error_text(err)
       or ("(error object is a %s value)"):format(type(err))
   end
   return debug.traceback(err, 2)

@@ -14,7 +14,7 @@ local function run_watched(run, ...)
   end
   previous = core.on_error(collect)
   local function stop()
-    core.tell_unheard()
+    core.internal.report_unhandled()
     local current = core.on_error(previous)
     if current ~= collect then core.on_error(current) end -- the test has set a handler: it stays
   end
@@ -25,7 +25,7 @@ local function run_watched(run, ...)
   end
   if unheard then
     local err, trace, name = table.unpack(unheard, 1, 3)
-    error(("error in %s, which nobody took: %s\n%s"):format(name, core.error_text(err), trace or ""), 0)
+    error(("error in %s, which nobody took: %s\n%s"):format(name, core.internal.error_text(err), trace or ""), 0)
   end
 end
 

@@ -1,18 +1,19 @@
----What happens now and then, as channels: signals, changes of files, the passing of time.
+---Events as channels: signals, changes of files, ticks.
 
 local core = require "runnel.core"
-local guard = require "runnel.guard"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 local chan, offer = core.chan, core.methods.offer
 
--- Signals that wait for whoever takes them; the same one again would tell nothing new.
+-- How many signals are kept until somebody takes them; later ones are dropped.
 local SIGNALS = 16
--- Names of files that wait; when there are more, they become one event without a name.
+-- For how many names changes are kept until somebody takes them; later ones are merged into one change without a name.
 local CHANGES = 256
 
--- Closes a handle when the channel is closed.
+-- Closes a handle when the channel closes.
 local function close_with(ch, handle)
   ch:done():take_async(function()
     handle:stop()
@@ -35,10 +36,10 @@ local function number_of(name)
   return full
 end
 
----Signals that the program gets, as a channel of their names. Until it is closed they do nothing else. A signal that
----nobody takes waits.
----@param ... string their names, as in `uv.signal("int", "term")`
----@return runnel.Channel<string> names as given
+---Makes a channel of the signals that the program gets. Until it closes, these signals do nothing else. A signal waits
+---until it is taken.
+---@param ... string the names of the signals, as in `uv.signal("int", "term")`
+---@return runnel.Channel<string> names the names, as they were passed
 function event.signal(...)
   local wanted = {}
   for i = 1, math.max(1, select("#", ...)) do
@@ -60,14 +61,15 @@ end
 
 -- ---- files ----
 
----What has happened to a file.
+---A change of a file.
 ---@class runnel.uv.Change
----@field path string what is watched
----@field name? string the name of the file, where a directory is watched
----@field change? boolean its contents, or what the system knows of it, has changed
----@field rename? boolean it has come, gone, or got another name
+---@field path string the path that is watched
+---@field name? string the name of the file, if the path is a directory
+---@field change? boolean its contents or attributes have changed
+---@field rename? boolean it was created, removed or renamed
 
--- Changes wait in a queue, in which those of one name become one.
+-- Returns a function that adds a change to a queue and puts the queue's changes on the channel. Changes of the same
+-- name are merged while they wait.
 local function queue(ch, path)
   local waiting, first, last, by_name, busy = {}, 1, 0, {}, false
 
@@ -103,14 +105,12 @@ local function queue(ch, path)
   end
 end
 
----Changes of a file, or of the files in a directory, as a channel of what has happened. What happens to one file while
----nobody takes becomes one change. Closing the channel ends the watch.
+---Makes a channel of the changes of a file, or of the files in a directory. Changes of one file that nobody has taken
+---yet are merged into one. Closing the channel ends the watch.
 ---@param path string
----@return runnel.Channel<runnel.uv.Change> changes closes with an error where the path cannot be watched
+---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
 function event.watch(path)
-  if type(path) ~= "string" then
-    error("watch: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
-  end
+  check.string(path, "a path", "watch")
   loop.check_time "watch"
   local ch, handle = chan(), uv.new_fs_event()
   close_with(ch, handle)
@@ -135,9 +135,9 @@ local function tick(ch, ms)
   end
 end
 
----Ticks at a fixed rate, as a channel of their numbers, from 1. A tick waits until it is taken, and those that would
----come meanwhile are left out.
----@param ms number from one to the next
+---Makes a channel of ticks at a fixed rate: the numbers 1, 2, 3 and so on. A tick waits until it is taken; ticks that
+---come due meanwhile are skipped.
+---@param ms number from one tick to the next
 ---@return runnel.Channel<integer> numbers
 function event.ticker(ms)
   if type(ms) ~= "number" or not (ms > 0 and ms < math.huge) then

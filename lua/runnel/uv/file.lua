@@ -1,29 +1,29 @@
----Files, and whatever else has a path or a descriptor: read and written through channels.
+---Files, and anything else that has a path or a descriptor, read and written through channels.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local descriptor = require "runnel.uv.descriptor"
-local ends = require "runnel.ends"
-local guard = require "runnel.guard"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv = loop.uv
 local O = uv.constants
 
--- Bytes that are read at a time, and gathered to be written at a time.
+-- How many bytes are read, or collected for a write, at a time.
 local SIZE = 64 * 1024
 
 local function check_place(where, what)
-  if type(where) == "string" or math.type(where) == "integer" and where >= 0 then return end
+  if type(where) == "string" or descriptor.is_descriptor(where) then return end
   local got = where == nil and "nothing" or type(where) == "number" and tostring(where) or "a " .. type(where)
   error(("%s: a path or a file descriptor expected, got %s"):format(what, got), 3)
 end
 
--- ---- what is no file: pipes, terminals, sockets ----
+-- ---- pipes, terminals, sockets ----
 
--- Streams over descriptors that were given as numbers, by number: two on one would be too many for libuv.
+-- The streams by descriptor, because libuv allows only one for each descriptor.
 local in_use = setmetatable({}, { __mode = "v" })
 
 local function new_handle(kind, fd, readable)
@@ -35,7 +35,8 @@ local function new_handle(kind, fd, readable)
   return nil, err
 end
 
--- A stream over a descriptor, which it takes over; false if it is a file's.
+-- Makes a stream of a descriptor and takes the descriptor over. Returns false if the descriptor is a file's, nil and an
+-- error if that fails.
 local function stream_over(d, readable)
   local kind = uv.guess_handle(d.fd)
   if kind ~= "pipe" and kind ~= "tty" and kind ~= "tcp" then return false end
@@ -52,7 +53,7 @@ end
 
 -- ---- reading ----
 
--- Calls a function with each chunk of a file, until it returns false. While that is at work, the next chunk is read.
+-- Calls a function with each chunk of a file, until it returns false. Reads the next chunk while the function runs.
 local function each_chunk(d, emit)
   d.begin(uv.fs_read, d.fd, SIZE, -1)
   while true do
@@ -90,8 +91,8 @@ end
 ---@class runnel.uv.file
 local file = {}
 
----A file, a named pipe, a device or a descriptor, as a channel of strings of any size. It is read while somebody takes.
----Closing the channel closes the file, unless it is standard input.
+---Reads a file, a named pipe, a device or a descriptor, as a channel of strings of any size. It is read only while
+---somebody takes. Closing the channel closes the file, unless it is standard input.
 ---@param where string|integer its path, or a file descriptor
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
@@ -102,7 +103,7 @@ function file.read(where)
   return out
 end
 
----The same by lines, without their newlines.
+---Reads the same as a channel of lines, without their newlines.
 ---@param where string|integer
 ---@return runnel.Channel<string> lines
 function file.lines(where)
@@ -113,7 +114,7 @@ function file.lines(where)
   return out
 end
 
----Standard input, as a channel of strings: read(0). For lines of it there is lines(0).
+---Reads standard input, as a channel of strings. It is read(0); for lines use lines(0).
 ---@return runnel.Channel<string> chunks
 function file.stdin()
   loop.check_time "stdin"
@@ -129,7 +130,7 @@ local function text_of(value, newline)
   return newline and value .. newline or tostring(value)
 end
 
--- The next of what is to be written: all that is there, as far as it is not too much. Or nil, and the error if there is
+-- Returns the text to write next: all values that are ready, up to about SIZE bytes. Or nil, and the error if there is
 -- one.
 local function gather(take, ch, newline)
   local value, err = take()
@@ -194,19 +195,20 @@ local function write_from(result, ch, where, flags, newline)
   result:close(err)
 end
 
--- Nothing more is written.
+-- The go block that writes has died.
 local function stop_writing(pair, reason)
   guard.close(pair[1], reason)
   stream.refuse(pair[2], reason)
 end
 
----Writes the values of a channel, strings, to a file, a named pipe or a descriptor, until the channel closes.
----@param where string|integer a path, or a file descriptor, which will be closed unless it is standard output or error
----@param ch runnel.Channel<any> closed when nothing more can be written, with the error
----@param opts? { append?: boolean, lines?: boolean } `append`: to what the file holds, which else is lost; `lines`:
----each value gets a newline
----@return runnel.Channel<integer> result of one value, how many bytes were written; or closed with the error that ended
----it. Closing it ends the writing.
+---Writes the values of a channel, which are strings, to a file, a named pipe or a descriptor, until the channel closes.
+---@param where string|integer a path, or a file descriptor, which is closed at the end unless it is standard output or
+---error
+---@param ch runnel.Channel<any> is closed with the error when nothing more can be written
+---@param opts? { append?: boolean, lines?: boolean } `append`: append to the file instead of replacing it. `lines`: add
+---a newline to each value
+---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
+---with an error. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")

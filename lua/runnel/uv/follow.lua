@@ -1,25 +1,26 @@
----uv.follow: the lines of a file that grows, such as a log, like `tail -F`.
+---uv.follow: reads the lines of a growing file, such as a log, like `tail -F`.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local descriptor = require "runnel.uv.descriptor"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
 
 local uv = loop.uv
 
 -- How many bytes are read at a time.
 local BLOCK = 64 * 1024
--- After how many ms a file is looked at although no event has come, since no system has events for everything; and
--- after how many ms a missing file is looked for again.
-local AT_LEAST, ABSENT = 1000, 250
+-- After so many ms without an event a file is checked anyway, since no system reports every change; and after so many
+-- ms a missing file is looked for again.
+local CHECK_MS, RETRY_MS = 1000, 250
 
+-- Identifies a file, whatever its name.
 local function id_of(stat) return stat and ("%d %d"):format(stat.dev, stat.ino) end
 
--- ---- when to look ----
+-- ---- waiting for a change ----
 
--- Lets a go block wait until something happens to a file, or some ms have passed, or `out` is closed. Several events
--- that come while nobody waits count as one.
+-- Lets a go block wait until a file changes, some ms have passed, or `out` closes. Several events that come while the
+-- go block does not wait count as one.
 local Watch = {}
 Watch.__index = Watch
 
@@ -32,13 +33,13 @@ local function watch(out)
   return setmetatable({ wake = wake, on_event = on_event, event = uv.new_fs_event(), timer = uv.new_timer() }, Watch)
 end
 
--- Watches the file at this path from now on. If that fails, only the time ends a wait.
+-- Watches the file at this path from now on. If that fails, waits end only by time.
 function Watch:begin(path)
   self.event:stop()
   self.event:start(path, {}, self.on_event)
 end
 
--- Waits at most so many ms; parks. Returns false once `out` is closed.
+-- Parks for at most so many ms. Returns false once `out` is closed.
 function Watch:wait(ms)
   self.timer:start(ms, 0, self.on_event)
   local open = self.wake:take()
@@ -55,7 +56,8 @@ end
 
 -- ---- one file ----
 
--- Returns where the last `n` complete lines of the first `size` bytes begin, by reading backwards; or nil and an error.
+-- Returns the position at which the last `n` complete lines of the first `size` bytes begin; or nil and an error. Reads
+-- backwards.
 local function start_of_last(d, n, size)
   local newlines = -1 -- the last newline ends a line, but no line begins after it
   while size > 0 do
@@ -73,8 +75,8 @@ local function start_of_last(d, n, size)
   return 0
 end
 
--- Calls `emit` with the bytes from `pos` to the end. Returns the position of the end; nil when `emit` returns false; or
--- nil and an error.
+-- Calls `emit` with the bytes from `pos` to the end of the file. Returns the position of the end; nil if `emit`
+-- returned false; or nil and an error.
 local function read_from(d, pos, emit)
   while true do
     local err, chunk = d:call(uv.fs_read, d.fd, BLOCK, pos)
@@ -85,8 +87,8 @@ local function read_from(d, pos, emit)
   end
 end
 
--- Puts the lines of a file on a channel. Returns true when another file has replaced it at its path; otherwise false,
--- and the error if there is one.
+-- Puts the lines of a file on a channel. Returns true when another file has replaced it at its path; or false, and the
+-- error if there is one.
 local function follow_file(out, d, path, pos, watching)
   local emit = lines.splitter(out)
   local err, stat = d:call(uv.fs_fstat, d.fd)
@@ -94,7 +96,8 @@ local function follow_file(out, d, path, pos, watching)
   local id = id_of(stat)
   watching:begin(path)
   while true do
-    -- Looks for another file at the path before reading, so that nothing written to this one until then is missed.
+    -- Looks for another file at the path before it reads, so that it misses nothing that was written to this one
+    -- before.
     local _, at_path = d:call(uv.fs_stat, path)
     pos, err = read_from(d, pos, emit)
     if not pos then return false, err end
@@ -104,7 +107,7 @@ local function follow_file(out, d, path, pos, watching)
     if stat.size < pos then -- it was truncated
       if not emit(nil) then return false end
       pos, emit = 0, lines.splitter(out)
-    elseif not watching:wait(at_path and AT_LEAST or ABSENT) then
+    elseif not watching:wait(at_path and CHECK_MS or RETRY_MS) then
       return false
     end
   end
@@ -112,8 +115,8 @@ end
 
 -- ---- the files at a path, one after another ----
 
--- Opens the file at a path. `seen`: the stat of the file that was there when following began, if any. Returns the
--- descriptor and where to begin, or nil and an error.
+-- Opens the file at a path. `seen` is the stat of the file that was there when following began, if any. Returns the
+-- descriptor and the position to begin at, or nil and an error.
 ---@return runnel.uv.Descriptor? d
 ---@return any pos or the error
 local function open(path, seen, last)
@@ -143,8 +146,8 @@ local function follow_into(out, path, seen, last)
     if opened then
       local d <close> = opened
       goes_on, err = follow_file(out, d, path, pos, watching)
-    elseif begun or pos:find "^ENOENT" then -- once begun, any error may be temporary, while the file is replaced
-      goes_on = watching:wait(ABSENT)
+    elseif begun or pos:find "^ENOENT" then -- once begun, an error may be temporary: the file is being replaced
+      goes_on = watching:wait(RETRY_MS)
     else
       goes_on, err = false, pos
     end
@@ -156,20 +159,18 @@ end
 ---@class runnel.uv.follow
 local follow = {}
 
----The lines of a file that grows, and of the files that replace it at its path, for ever, like `tail -F`. A line is put
----once its newline has been written. When a file is replaced or truncated, the rest of its last line is put as a line,
----too. If there is no file, it waits for one. A file that has replaced another, or was truncated, is read from its
----beginning; it counts as truncated when it is shorter than what has been read of it. Nothing is read while nobody
----takes: what is written and removed again meanwhile is missed.
+---Reads the lines of a growing file, and of the files that replace it at its path, like `tail -F`. A line is put once
+---its newline has been written. When a file is replaced or truncated, the rest of its last line is put as a line, too.
+---If there is no file at the path, it waits for one. A file that has replaced another, or was truncated, is read from
+---its beginning; it counts as truncated when it is shorter than what has been read. Nothing is read while nobody takes:
+---text that is written and removed again in that time is missed.
 ---@param path string
 ---@param opts? { last?: integer } `last`: begin with so many of the existing lines, 0 for new lines only; by default
 ---with all of them
----@return runnel.Channel<string> lines without their newlines; closes with an error if what is at the path cannot be
----read, or is no regular file. Close it to stop following.
+---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, or is
+---not a regular file. Close it to stop following.
 function follow.follow(path, opts)
-  if type(path) ~= "string" then
-    error("follow: a path expected, got " .. (path == nil and "nothing" or "a " .. type(path)), 2)
-  end
+  check.string(path, "a path", "follow")
   check.options(opts, { last = true }, "follow")
   local last = opts and opts.last
   if last ~= nil then check.integer(last, 0, "follow: last") end

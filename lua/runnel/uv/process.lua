@@ -1,22 +1,25 @@
----Processes: their input and output as channels, their end as a promise.
+---Processes: their input and output as channels, their exit as a promise channel.
 
 local core = require "runnel.core"
-local command = require "runnel.uv.command"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
-local uv, math_type = loop.uv, math.type
+local uv, find = loop.uv, string.find
+local describe, is_descriptor = check.describe, descriptor.is_descriptor
+
+local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
 local STANDARD = { "stdin", "stdout", "stderr" }
 
--- ms from SIGTERM to SIGKILL
-local GRACE = 2000
--- ms between two checks whether a process group has ended after its signal
-local LOOK = 10
--- ms that are never over
-local FAR = 1 << 40
+-- The default time from SIGTERM to SIGKILL.
+local GRACE_MS = 2000
+-- The time between two checks whether a process group has ended.
+local CHECK_MS = 10
+local FOREVER_MS = 1 << 40
 
--- Processes that run, by their promises. The loop keeps the promise of the exit alive, but not the rest: a process that
--- nobody has any more, and that waits for somebody to take its output, is to find it closed.
+-- The processes that run, by their exit channels. The loop keeps an exit channel alive, but not its process object: if
+-- nothing else refers to that, its streams are collected and closed, and a process that is blocked on its output ends.
 local running = setmetatable({}, { __mode = "v" })
 
 ---How a process has ended.
@@ -24,31 +27,128 @@ local running = setmetatable({}, { __mode = "v" })
 ---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
 ---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
 
--- What a process has for uv.run, which is in another file. (The reference leaves out a class without a description.)
+-- Fields that uv.run uses, which is in another file. (The reference leaves out a class without a description.)
 ---@class runnel.uv.Process
 ---@field streams table<string, runnel.uv.Stream> by "stdin", "stdout" and "stderr"
----@field leash? table kills the process when the program ends
+---@field kill_at_exit? table kills the process when the program ends
 
----A process, as spawn returns it. Of an output that nobody has asked for yet only the last 64 KB are kept.
+---A process, as spawn returns it. Until somebody uses its `stdout` or `stderr`, only the last 64 KB of that are kept.
 ---@class runnel.uv.Process
----@field pid? integer nil when it could not be started; of a detached one also the number of its process group
----@field exit runnel.Channel<runnel.uv.Status> a promise, or closed with the error that kept it from starting
----@field stdin? runnel.Channel<any> what it reads; close it to end that
----@field stdout? runnel.Channel<string> what it writes, chunks or lines; closes when it has ended
+---@field pid? integer nil if it could not be started; if it is detached, also the number of its process group
+---@field exit runnel.Channel<runnel.uv.Status> a promise channel; or closes with the error if it could not be started
+---@field stdin? runnel.Channel<any> its input; close it to end the input
+---@field stdout? runnel.Channel<string> its output, as chunks or lines; closes at the end of the output
 ---@field stderr? runnel.Channel<string> likewise
----@field package handle any luv's; nil when it has ended
----@field package grace number ms
----@field package closing boolean
----@field package guard? table
----@field package timer any luv's
+---@field package handle any luv's; nil when the process has ended
+---@field package grace number ms from SIGTERM to SIGKILL
+---@field package closing boolean `close` has been called
+---@field package guard? table sends SIGKILL if the program ends during the grace
+---@field package timer any luv's, while the process is being stopped
 ---@field package detached? boolean
----@field package deadline? number ms
+---@field package deadline? number when the grace ends, ms
 local Process = {}
 Process.__name = "runnel.uv.process"
 
--- ---- plumbing ----
+-- ---- options ----
 
--- Makes a pipe for a descriptor of the process. Returns its end, and ours as a stream; or nothing and an error.
+local function complain(text, ...) error(text:format(...), 0) end
+
+-- The command's arguments.
+local function words_of(options)
+  if type(options) ~= "table" then
+    complain('a table with the command and its arguments expected, as in uv.spawn { "ls", "-l" }, got %s',
+      describe(options))
+  end
+  if type(options[1]) ~= "string" or options[1] == "" then
+    complain("the name of a command expected as the first value, got %s", describe(options[1]))
+  end
+  local args = {}
+  for i = 1, #options do
+    local word = options[i]
+    local kind = type(word)
+    if kind == "number" then
+      word = tostring(word)
+    elseif kind ~= "string" then
+      complain("argument %d: a string expected, got %s", i - 1, describe(word))
+    elseif find(word, "\0", 1, true) then
+      complain("argument %d has a zero byte", i - 1)
+    end
+    if i > 1 then args[i - 1] = word end
+  end
+  return args
+end
+
+local function check_stdin(value)
+  if value ~= nil and type(value) ~= "boolean" and not is_descriptor(value) and not core.is_chan(value) then
+    complain("stdin: a channel, true for a new one, false for none, or a file descriptor expected, got %s",
+      describe(value))
+  end
+end
+
+local function check_output(name, value, same)
+  if value == nil or value == false or value == "lines" or value == "chunks" or value == same then return end
+  if is_descriptor(value) then return end
+  complain('%s: "chunks", "lines", %sfalse for none, or a file descriptor expected, got %s', name,
+    same and '"stdout" for the same, ' or "", describe(value))
+end
+
+-- `args` are the words after the command. So the keys of `args`, and the number after the last, are those of the words
+-- in `options`.
+local function check_options(options, args)
+  local n = #args + 1
+  for key in next, options do
+    if not (OPTIONS[key] or args[key] or key == n) then
+      complain("there is no option %s", describe(key))
+    end
+  end
+  check_stdin(options.stdin)
+  check_output("stdout", options.stdout)
+  check_output("stderr", options.stderr, "stdout")
+  if options.cwd ~= nil and type(options.cwd) ~= "string" then
+    complain("cwd: a path expected, got %s", describe(options.cwd))
+  end
+  if options.env ~= nil and type(options.env) ~= "table" then
+    complain("env: a table of names and values expected, got %s", describe(options.env))
+  end
+  if options.detached ~= nil and type(options.detached) ~= "boolean" then
+    complain("detached: true or false expected, got %s", describe(options.detached))
+  end
+  local grace = options.grace
+  if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
+    complain("grace: a number of ms expected, got %s", describe(grace))
+  end
+end
+
+-- The environment as luv takes it: this program's, with changes.
+local function environment(changes)
+  local env = uv.os_environ()
+  for name, value in pairs(changes) do
+    if type(name) ~= "string" or name == "" or name:find("[=\0]") then
+      complain("env: the name of a variable expected, got %s", describe(name))
+    end
+    if value ~= false and type(value) ~= "string" and type(value) ~= "number" then
+      complain("env: %s: a string expected, or false to leave it out, got %s", name, describe(value))
+    end
+    env[name] = value or nil
+  end
+  local list = {}
+  for name, value in pairs(env) do list[#list + 1] = name .. "=" .. value end
+  return list
+end
+
+-- Checks the argument of spawn; returns the options for luv. Raises without a position and without the function's name.
+local function options_for_luv(options)
+  local args = words_of(options)
+  check_options(options, args)
+  return {
+    args = args, stdio = nil, cwd = options.cwd, detached = options.detached and true or nil,
+    env = options.env and environment(options.env),
+  }
+end
+
+-- ---- input and output ----
+
+-- Makes a pipe for a descriptor of the process. Returns its end, and our end as a stream; or nil and an error.
 ---@return integer? fd
 ---@return any stream or the error
 local function pipe_for(name, what)
@@ -69,11 +169,11 @@ local function pipe_for(name, what)
 end
 
 local function wants_channel(option)
-  return option ~= false and option ~= "stdout" and math_type(option) ~= "integer"
+  return option ~= false and option ~= "stdout" and not is_descriptor(option)
 end
 
--- The descriptors of the process, those of its streams being ends of pipes, and an error if there is one.
-local function plumb(self, options, what)
+-- Returns the descriptors of the process, and an error if there is one. Makes a pipe and a stream for each channel.
+local function open_pipes(self, options, what)
   local stdio = { nil, nil, nil }
   for i, name in ipairs(STANDARD) do
     local option = options[name]
@@ -90,8 +190,8 @@ local function plumb(self, options, what)
   return stdio
 end
 
--- Somebody asks for an output.
-local function ask_for(self, name)
+-- Makes the channel of an output, when somebody first uses it.
+local function channel_of(self, name)
   local end_ = self.streams[name]
   if not end_ then return nil end
   local ch = end_.by_lines and end_:lines() or end_:read()
@@ -100,19 +200,19 @@ local function ask_for(self, name)
 end
 
 function Process:__index(key)
-  if key == "stdout" or key == "stderr" then return ask_for(self, key) end
+  if key == "stdout" or key == "stderr" then return channel_of(self, key) end
   return Process[key]
 end
 
 -- ---- the end ----
 
--- Sends a signal to the process, or to all of its group where it has one of its own. That may be a while after the
--- process itself has ended: while anybody is left in the group, the system gives its number to nobody else.
+-- Sends a signal to the process, or, if it is detached, to its process group. The group may outlive the process; as
+-- long as it does, the system does not use its number for another one.
 local function signal_to(self, signal) return uv.kill(self.detached and -self.pid or self.pid, signal) end
 
----Sends a signal to the process; if it is detached, to its whole process group.
+---Sends a signal to the process, or, if it is detached, to its whole process group.
 ---@param signal? string|integer a name, as in "int" or "sigint", or a number; default "term"
----@return boolean ok false when it has ended already
+---@return boolean ok false if the process has ended already
 ---@return string? err
 function Process:kill(signal)
   signal = signal or "term"
@@ -129,16 +229,17 @@ function Process:kill(signal)
   return true
 end
 
--- The program ends within the grace. With the process itself, each would have a finalizer, and few are closed.
+-- Kills a process if the program ends during its grace. A separate object, so that only processes that are being
+-- stopped have a finalizer.
 local Guard = {}
 
 function Guard:__gc()
   if self.process.timer then signal_to(self.process, "sigkill") end
 end
 
--- Waits for the end, but not for ever. A timer of luv's, since it can be taken back: rn.run would wait for a timeout.
-local function see_off(self)
-  local grace = math.ceil(math.min(self.grace, FAR))
+-- Sends SIGKILL after the grace. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
+local function begin_grace(self)
+  local grace = math.ceil(math.min(self.grace, FOREVER_MS))
   self.guard = setmetatable({ process = self }, Guard)
   self.deadline = core.now() + grace
   self.timer = uv.new_timer()
@@ -147,21 +248,21 @@ local function see_off(self)
   end)
 end
 
-local function is_seen_off(self)
-  self.timer:stop() -- it is closed only after the next timers have run
+local function end_grace(self)
+  self.timer:stop() -- because loop.close closes it only after the next timers have run
   loop.close(self.timer)
   self.timer = nil
 end
 
--- A process that is being stopped has ended. Other processes of its group may still run; they have the rest of the
--- grace.
-local function see_off_group(self)
-  if not self.detached then return is_seen_off(self) end
+-- A process that is being stopped has ended. If it is detached, other processes of its group may still run; they get
+-- the rest of the grace.
+local function wait_for_group(self)
+  if not self.detached then return end_grace(self) end
   self.timer:stop()
-  self.timer:start(0, LOOK, function()
+  self.timer:start(0, CHECK_MS, function()
     if loop.over then return end
     local late = core.now() >= self.deadline
-    if not signal_to(self, late and "sigkill" or 0) or late then is_seen_off(self) end
+    if not signal_to(self, late and "sigkill" or 0) or late then end_grace(self) end
   end)
 end
 
@@ -174,7 +275,7 @@ function Process:close()
   for _, end_ in pairs(self.streams) do end_:close() end
   if not self.handle then return end
   self:kill "term"
-  see_off(self)
+  begin_grace(self)
 end
 
 Process.__close = Process.close
@@ -191,7 +292,7 @@ local function start(self, file, for_luv)
     if process then
       running[exit] = nil
       process.handle = nil
-      if process.timer then see_off_group(process) end
+      if process.timer then wait_for_group(process) end
       if process.streams.stdin then process.streams.stdin:close "the process has ended" end
     end
     exit:offer(status)
@@ -201,7 +302,7 @@ local function start(self, file, for_luv)
   running[exit] = self
 end
 
--- Gives it the channels that it would have had, and closes them with the error.
+-- The process could not be started: makes the channels that it would have had, and closes them with the error.
 local function fail(self, options, err)
   local channels = { self.exit }
   for _, name in ipairs(STANDARD) do
@@ -217,25 +318,25 @@ local function fail(self, options, err)
 end
 
 ---Starts a process.
----@param options table the command and its arguments, and by name:
+---@param options table the command and its arguments, and these fields.
 ---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
----descriptor; `stderr = "stdout"`: where stdout goes. `cwd`: its directory. `env`: changes to the environment, false to
----leave a variable out. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true for a
----session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal, which
----goes to the program's own group, does not reach the process. Otherwise they signal the process alone.
+---descriptor; `stderr = "stdout"` sends it where stdout goes. `cwd`: its directory. `env`: changes to the environment,
+---false to remove a variable. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true
+---for a session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal,
+---which goes to the program's own group, does not reach the process. Otherwise they signal only the process.
 ---@return runnel.uv.Process
----Where it cannot be started, `exit` and the other channels are closed with the error.
+---If it cannot be started, `exit` and the other channels close with the error.
 local function spawn(options)
-  local valid, for_luv = pcall(command.parse, options)
+  local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
   loop.check_time "spawn"
   local file = options[1]
   local self = setmetatable({
-    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE, detached = options.detached,
-    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- room for what is set later
+    exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE_MS, detached = options.detached,
+    closing = false, handle = nil, pid = nil, timer = nil, stdout = nil, -- makes room for what is set later
   }, Process)
-  local stdio, err = plumb(self, options, file)
+  local stdio, err = open_pipes(self, options, file)
   for_luv.stdio = stdio
   if not err then err = start(self, file, for_luv) end
   for i = 1, 3 do

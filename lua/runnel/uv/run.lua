@@ -1,20 +1,22 @@
----uv.run: starts a process, writes its input, reads its output and waits until it ends, in one call.
+---uv.run: in one call, starts a process, writes its input, reads its output and waits until it ends.
 
 local core = require "runnel.core"
-local command = require "runnel.uv.command"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local descriptor = require "runnel.internal.uv.descriptor"
+local loop = require "runnel.internal.uv.loop"
 local spawn = require("runnel.uv.process").spawn
 
-local alts_index = core.alts_index
-local describe, is_descriptor = command.describe, command.is_descriptor
+local alts_index = core.internal.alts_index
+local describe, is_descriptor = check.describe, descriptor.is_descriptor
 local PRIORITY = { priority = true }
+local FOREVER_MS = 1 << 40
 
 -- The options that spawn does not have.
 local OWN = { timeout = true, limit = true }
 
----What a process has written, and how it has ended.
+---The output of a process, and how it ended.
 ---@class runnel.uv.Result
----@field stdout? string what it has written; nil if `stdout` went elsewhere
+---@field stdout? string its output; nil if `stdout` was sent elsewhere
 ---@field stderr? string likewise
 ---@field code integer the exit status, 0 to 255; if a signal killed the process, 128 + its number, as in a shell
 ---@field signal? integer the number of the signal that killed the process; nil if it ended by itself
@@ -38,15 +40,15 @@ local function check_output(value, name, same)
     same and '"stdout" for the same, ' or "", describe(value)), 0)
 end
 
--- A channel of one string.
-local function fed_with(text)
+-- Makes a closed channel that holds one string.
+local function channel_with(text)
   local ch = core.chan(1)
   ch:offer(text)
   ch:close()
   return ch
 end
 
--- The options for spawn, which checks the rest. Raises without a position.
+-- Returns the options for spawn, which checks those that are not checked here. Raises without a position.
 local function options_for_spawn(options)
   if type(options) ~= "table" then return options end
   check_number(options.timeout, "timeout", "a number of ms")
@@ -59,7 +61,7 @@ local function options_for_spawn(options)
   check_output(options.stdout, "stdout")
   check_output(options.stderr, "stderr", "stdout")
   rest.stdin = options.stdin or false
-  if type(rest.stdin) == "string" then rest.stdin = fed_with(rest.stdin) end
+  if type(rest.stdin) == "string" then rest.stdin = channel_with(rest.stdin) end
   return rest
 end
 
@@ -72,13 +74,13 @@ local Alarm = { __close = function(self)
   loop.close(self.timer)
 end }
 
--- Returns a channel that gets a value after so many ms, and an object to close. It uses a timer of luv's, which can be
--- stopped; rn.run would wait for a timeout of rn.timeout.
+-- Returns a channel that gets a value after so many ms, and an object that stops the timer when it is closed. The timer
+-- is luv's because that can be stopped; rn.run would wait for an rn.timeout.
 local function set_alarm(ms)
   local ch = core.chan(1)
   if not ms or ms == math.huge then return ch, nil end
   local timer = loop.uv.new_timer()
-  timer:start(math.ceil(math.min(ms, 1 << 40)), 0, function() ch:offer(true) end)
+  timer:start(math.ceil(math.min(ms, FOREVER_MS)), 0, function() ch:offer(true) end)
   return ch, setmetatable({ timer = timer }, Alarm)
 end
 
@@ -87,7 +89,8 @@ local run = {}
 
 -- ---- until the end ----
 
--- Raises, at the line that called run, if the caller cannot wait there; called before a process is started.
+-- Raises an error, at the line that called run, if the caller cannot wait there. It must be checked before the process
+-- is started.
 local function check_wait()
   local ok, err = pcall(core.yield)
   if ok then return end
@@ -96,10 +99,10 @@ local function check_wait()
 end
 
 -- Kills the process if the program ends while it runs.
-local Leash = { __gc = function(self) self.process:kill() end }
+local KillAtExit = { __gc = function(self) self.process:kill() end }
 
--- Takes all output of the process until it has ended. Returns its runnel.uv.Status, the texts by name, and the first
--- error.
+-- Takes all output of the process until it has ended. Returns its runnel.uv.Status, lists of chunks by "stdout" and
+-- "stderr", and the first error.
 local function gather(p, late, options)
   local limit, file = options.limit or math.huge, tostring(options[1])
   local texts, sizes, problem, status = {}, {}, nil, nil
@@ -139,22 +142,23 @@ local function gather(p, late, options)
   return status, texts, problem
 end
 
----Runs a process and waits until it has ended and its output is closed; parks. The process is stopped when the go block
----that waits is cancelled, or the program ends.
----@param options table the command and its arguments, and by name the options of spawn, with these differences:
----`stdin`: a string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none
----or a file descriptor; by default the output is in the result; `stderr = "stdout"`: stderr goes where stdout goes.
----`timeout`: ms; a process that runs longer is stopped. `limit`: bytes; a process that writes more to stdout, or to
----stderr, is stopped.
----@return runnel.uv.Result? result whatever its exit status; nil if there is an error
----@return any err why it could not be started, or was stopped; or the error with which the channel for stdin closed
----@return runnel.uv.Result? result the result after an error, if the process had been started
+---Runs a process; parks until it has ended and its output is closed. If the go block that waits is cancelled, or the
+---program ends, the process is stopped.
+---@param options table the command and its arguments, and the options of spawn, with these differences. `stdin`: a
+---string, a channel, false for none (the default) or a file descriptor. `stdout`, `stderr`: false for none or a file
+---descriptor; by default the output is in the result; `stderr = "stdout"` sends it where stdout goes. `timeout`: ms
+---after which the process is stopped. `limit`: bytes; a process that writes more than this to stdout, or to stderr, is
+---stopped.
+---@return runnel.uv.Result? result nil if there is an error; an exit status other than 0 is not an error
+---@return any err why the process could not be started, or was stopped; or the error with which the channel for stdin
+---closed
+---@return runnel.uv.Result? result the result despite the error, if the process was started
 function run.run(options)
   check_wait()
   local ok, process = pcall(start, options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
   local p <close> = process
-  p.leash = setmetatable({ process = p }, Leash)
+  p.kill_at_exit = setmetatable({ process = p }, KillAtExit)
   local late, alarm = set_alarm(options.timeout)
   local _ <close> = alarm
   local status, texts, problem = gather(p, late, options)

@@ -1,9 +1,9 @@
----Sockets: TCP and Unix, from both ends.
+---Sockets, TCP and Unix: connections, listeners, and addresses of hosts.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local loop = require "runnel.uv.loop"
-local resolve = require "runnel.uv.resolve"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
 local uv = loop.uv
@@ -11,11 +11,11 @@ local chan = core.chan
 local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
--- Connections that are accepted before somebody takes them, and those that the system keeps besides.
-local AHEAD = 64
+-- How many connections are accepted before somebody takes them, and how many more the system keeps waiting.
+local BUFFERED = 64
 local BACKLOG = 1024
 
--- Bytes of the path of a Unix socket.
+-- The maximum length of the path of a Unix socket.
 local LONGEST_PATH = uv.os_uname().sysname == "Linux" and 107 or 103
 
 ---@class runnel.uv.Connection: runnel.uv.Stream
@@ -25,7 +25,7 @@ Connection.__close, Connection.__gc = stream.Stream.__close, stream.Stream.__gc
 
 local function new_connection(handle, name)
   local self = setmetatable(stream.new(handle, name), Connection) --[[@as runnel.uv.Connection]]
-  if handle.nodelay then handle:nodelay(true) end -- what is written is sent
+  if handle.nodelay then handle:nodelay(true) end -- sends small writes at once
   return self
 end
 
@@ -37,20 +37,20 @@ local function address_of(handle, get)
 end
 
 ---The address of the other end.
----@return string? ip or the path of a Unix socket; nil when it is closed
+---@return string? ip or the path of a Unix socket; nil once it is closed
 ---@return integer? port
 function Connection:peer()
   return address_of(self.handle, self.handle and self.handle.getpeername)
 end
 
 ---The address of this end.
----@return string? ip or the path of a Unix socket; nil when it is closed
+---@return string? ip or the path of a Unix socket; nil once it is closed
 ---@return integer? port
 function Connection:address()
   return address_of(self.handle, self.handle and self.handle.getsockname)
 end
 
--- ---- where ----
+-- ---- addresses ----
 
 local function check_place(host, port, what)
   if type(host) ~= "string" or host == "" then
@@ -63,25 +63,42 @@ local function check_place(host, port, what)
   end
 end
 
--- The message of an error; of the resolver's it names the host already.
+-- The message of an error. An error of the resolver already names the host.
 local function explain(err, host, port)
   if err:find(host, 1, true) then return err end
   return loop.message(err, port and host .. ":" .. port or host)
+end
+
+-- The addresses of a host, at least one, by the system's resolver; or nil and an error. Parks.
+---@return string[]?
+---@return string?
+local function look_up(host)
+  local answers, err, found = core.chan(1), nil, nil
+  local req, problem, name = uv.getaddrinfo(host, nil, { socktype = "stream" }, function(e, list)
+    err, found = e, list
+    answers:offer(true)
+  end)
+  if not req then return nil, loop.message(name or problem, host) end
+  answers:take()
+  if err then return nil, loop.message(err, host) end
+  local addresses = {}
+  for i, entry in ipairs(found) do addresses[i] = entry.addr end
+  return addresses
 end
 
 local function is_address(host) return host:find "^[%d.]+$" ~= nil or host:find(":", 1, true) ~= nil end
 
 local function addresses_of(host)
   if is_address(host) then return { host } end
-  return resolve.addresses(host)
+  return look_up(host)
 end
 
--- libuv would cut it off.
-local function is_too_long(path)
+-- The error of a path that is too long. libuv would truncate it.
+local function too_long(path)
   if #path > LONGEST_PATH then return "ENAMETOOLONG: name too long" end
 end
 
--- Calls a method that takes an address; luv raises where it is none.
+-- Calls a method that takes an address. luv raises an error if the address is invalid; this returns it.
 local function with_address(handle, method, ...)
   local ok, result, err, name = pcall(handle[method], handle, ...)
   if not ok then return nil, "EINVAL: " .. tostring(result) end
@@ -90,18 +107,18 @@ end
 
 -- ---- connect ----
 
--- Closes a connection that is left half made.
+-- Closes a connection whose attempt is abandoned.
 local Attempt = { __close = function(self)
   if self.conn then self.conn:close() end
 end }
 
--- Waits until `begin` has called back, or it is too late. Returns the connection, or nil and the error.
+-- Waits until `begin` has called back, or `late` closes. Returns the connection, or nil and the error.
 local function attempt(handle, name, late, begin)
   local answers = chan(1)
   local pending <close> = setmetatable({ conn = new_connection(handle, name) }, Attempt)
   local req, err = begin(function(status) answers:offer(status or true) end)
   if not req then return nil, err end
-  local status = core.alts_index({ answers, late }, PRIORITY)
+  local status = core.internal.alts_index({ answers, late }, PRIORITY)
   if status == true then
     local conn = pending.conn
     pending.conn = nil
@@ -111,7 +128,7 @@ local function attempt(handle, name, late, begin)
 end
 
 local function connect_unix(path, late)
-  if is_too_long(path) then return nil, is_too_long(path) end
+  if too_long(path) then return nil, too_long(path) end
   local handle = uv.new_pipe(false)
   return attempt(handle, path, late, function(done) return with_address(handle, "connect", path, done) end)
 end
@@ -133,10 +150,10 @@ end
 ---@class runnel.uv.socket
 local socket = {}
 
----Connects to a server; parks until that is done.
----@param host string a name or an address; or the path of a Unix socket, without a port
+---Connects to a server; parks until it is connected.
+---@param host string a name or an address; or, without a port, the path of a Unix socket
 ---@param port? integer
----@param opts? { timeout?: number } `timeout`: ms
+---@param opts? { timeout?: number } `timeout`: give up after so many ms
 ---@return runnel.uv.Connection? conn
 ---@return string? err
 function socket.connect(host, port, opts)
@@ -157,7 +174,7 @@ end
 -- ---- listen ----
 
 ---@class runnel.uv.Listener
----@field handle any luv's; nil when it has been closed
+---@field handle any luv's; nil once it is closed
 ---@field ch runnel.Channel<runnel.uv.Connection>
 local Listener = {}
 Listener.__index = Listener
@@ -171,8 +188,9 @@ end
 
 Listener.__gc = release
 
--- What luv calls for each connection. libuv waits with the next until this one has been accepted. While nobody takes,
--- the listener must not keep the loop running, nor be kept alive by it: hence the slot.
+-- Makes what luv calls for each connection. libuv does not report the next one until this one has been accepted. While
+-- the channel is full, the listener must not keep the loop running, and the loop must not keep the listener alive; so
+-- the callback refers to the listener only through the slot, which is empty then.
 local function acceptor(new_handle)
   local slot = { listener = nil, waiting = false }
   local function accept(self)
@@ -191,16 +209,16 @@ local function acceptor(new_handle)
     end)
   end
   function slot.on_connection(err)
-    if err or loop.over then return end -- whoever wanted to connect has gone, or got no descriptor: others may come
+    if err or loop.over then return end -- the client has gone, or there was no descriptor for it
     slot.waiting = true
     if slot.listener then accept(slot.listener) end
   end
   return slot
 end
 
--- Returns the channel; the handle is bound.
+-- Listens with a bound handle. Returns the channel of connections, or nil and an error.
 local function start(handle, new_handle)
-  local self = setmetatable({ handle = handle, ch = chan(AHEAD) }, Listener)
+  local self = setmetatable({ handle = handle, ch = chan(BUFFERED) }, Listener)
   local slot = acceptor(new_handle)
   slot.listener = self
   local ok, err, name = handle:listen(BACKLOG, slot.on_connection)
@@ -211,16 +229,16 @@ local function start(handle, new_handle)
   self.ch:done():take_async(function()
     release(self)
     slot.listener = nil
-    for conn in self.ch do conn:close() end -- which nobody has taken
+    for conn in self.ch do conn:close() end -- nobody has taken these
   end)
   return self.ch
 end
 
 local function listen_unix(path, mode)
-  if is_too_long(path) then return nil, nil, is_too_long(path) end
+  if too_long(path) then return nil, nil, too_long(path) end
   local handle = uv.new_pipe(false)
   local ok, err = with_address(handle, "bind", path)
-  if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- nobody can connect before listen
+  if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while nobody can connect
   local ch
   if ok then ch, err = start(handle, function() return uv.new_pipe(false) end) else loop.close(handle) end
   return ch, path, err
@@ -243,14 +261,14 @@ local function listen_tcp(host, port)
   return nil, nil, err
 end
 
----Listens for connections, as a channel of them. Closing it ends that; connections which nobody has taken are closed.
----Parks where the host has to be looked up.
----@param host string the name or address on which to listen, as "127.0.0.1", or "0.0.0.0" for all; or, without a port,
----the path of a Unix socket
----@param port? integer 0 for any that is free
----@param opts? { mode?: integer } `mode`: of a Unix socket, as in `tonumber("600", 8)`
----@return runnel.Channel<runnel.uv.Connection> connections closed with the error if that cannot be done
----@return integer|string|nil port which port it is, or which path; nil if that cannot be done
+---Listens for connections, and returns a channel of them. Closing it stops listening and closes the connections that
+---nobody has taken. Parks if the host must be looked up.
+---@param host string the name or address to listen on, such as "127.0.0.1", or "0.0.0.0" for all addresses; or, without
+---a port, the path of a Unix socket
+---@param port? integer 0 for any free port
+---@param opts? { mode?: integer } `mode`: the file mode of a Unix socket, as in `tonumber("600", 8)`
+---@return runnel.Channel<runnel.uv.Connection> connections closes with the error if it cannot listen
+---@return integer|string|nil port the port, or the path; nil if it cannot listen
 ---@return string? err
 function socket.listen(host, port, opts)
   check_place(host, port, "listen")
@@ -258,7 +276,7 @@ function socket.listen(host, port, opts)
   local mode = opts and opts.mode
   if mode ~= nil then check.integer(mode, 0, "listen: mode") end
   loop.check_time "listen"
-  loop.settle() -- one that has just been closed may have had the address
+  loop.settle() -- a listener that has just been closed may still have the address
   local ch, where, err
   if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
   if ch then return ch, where end
@@ -268,6 +286,25 @@ function socket.listen(host, port, opts)
   return ch, nil, err
 end
 
-socket.resolve = resolve.resolve
+-- ---- resolve ----
+
+local function resolve_into(out, host)
+  local addresses, err = look_up(host)
+  for _, address in ipairs(addresses or {}) do
+    if not out:put(address) then return end
+  end
+  out:close(err)
+end
+
+---Looks up the addresses of a host, as a channel of strings, best first.
+---@param host string a name or an address
+---@return runnel.Channel<string> addresses closes after the last, or with an error
+function socket.resolve(host)
+  check.string(host, "the name of a host", "resolve")
+  loop.check_time "resolve"
+  local out = core.chan()
+  guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
+  return out
+end
 
 return socket

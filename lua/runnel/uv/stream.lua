@@ -1,49 +1,50 @@
----Streams of libuv, as channels: what sockets, pipes, terminals and the ends of processes have in common.
+---Streams of libuv as channels: the common part of sockets, pipes, terminals, and input and output of processes.
 ---
----A stream reads while somebody takes what it has read, and stops while nobody does. While it reads, the loop keeps it
----and its channel alive; while it does not, they are collected once nobody else has them, and the handle is closed.
+---A stream reads only while somebody takes what it reads. While it reads, the loop keeps it and its channel alive.
+---While it does not read, they are collected as soon as nothing else refers to them, and the handle is closed.
 
 local core = require "runnel.core"
-local check = require "runnel.check"
-local guard = require "runnel.guard"
-local lines = require "runnel.uv.lines"
-local loop = require "runnel.uv.loop"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local lines = require "runnel.internal.uv.lines"
+local loop = require "runnel.internal.uv.loop"
+local internal = core.internal
 
-local chan, turn, alts, on_close = core.chan, core.moving.turn, core.moving.alts, core.on_close
+local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
 
--- Bytes that are kept of what nobody has asked for.
+-- How many bytes are kept of an output that nobody has asked for yet.
 local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
----@field handle any luv's; nil when it has been closed
----@field input? runnel.Channel<string> what is read
----@field input_lines? runnel.Channel<string> the lines of it
----@field output? runnel.Channel<any> what is to be written
----@field stopped? runnel.Channel<any> closes when nothing can be written any more; made with `output`
----@field ended? string why nothing can be written any more
----@field source_error? any the error with which `output` closed, or what was wrong with a value on it
----@field reading boolean luv has been told to
----@field held? runnel.uv.Held what has been read before anybody asks for it
----@field lost? string why what is read is not complete, the error with which reading ends
----@field standard? boolean it is standard input, output or error, which others use as well
----@field one_way? boolean it is closed when reading ends, or writing
----@field by_lines? boolean who made it wants it read by lines
+---@field handle any luv's; nil once it is closed
+---@field input? runnel.Channel<string> the chunks that are read
+---@field input_lines? runnel.Channel<string> the lines of those
+---@field output? runnel.Channel<any> the values to write
+---@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
+---@field ended? string why nothing more can be written
+---@field source_error? any the error with which `output` closed, or the error of an invalid value on it
+---@field reading boolean luv reads
+---@field held? runnel.uv.Held what has been read before anybody has asked for it
+---@field lost? string the error with which `input` closes if part of what was read has been dropped
+---@field standard? boolean it is standard input, output or error, which other programs use as well
+---@field one_way? boolean the handle closes when reading ends, or when writing ends
+---@field by_lines? boolean it is to be read by lines
 local Stream = {}
 Stream.__index = Stream
 Stream.__name = "runnel.uv.stream"
 
 -- ---- the end ----
 
--- Closes a channel from which nobody will take any more. Puts that wait would do so for ever, hence it is emptied.
+-- Closes a channel from which nobody will take any more, and empties it, so that waiting puts do not wait forever.
 local function refuse(ch, reason)
   ch:close(reason)
   while ch:poll() ~= nil do end
 end
 
--- Nothing can be written any more.
+-- Ends writing: nothing more can be written.
 local function end_writing(self, reason)
   self.ended = self.ended or reason
   if self.stopped then self.stopped:close() end
@@ -54,11 +55,11 @@ local function release(self)
   local handle = self.handle
   if not handle then return end
   self.handle = nil
-  if self.standard then handle:set_blocking(true) end -- as we found it
+  if self.standard then handle:set_blocking(true) end -- as it was before
   loop.close(handle)
 end
 
--- Nothing more is read.
+-- Ends the input: nothing more will be read.
 local function end_input(self, err)
   if self.input then
     self.input:close(self.lost or err)
@@ -67,8 +68,8 @@ local function end_input(self, err)
   end
 end
 
----Closes both directions. What has been written is sent; what has been read can be taken.
----@param err? any the reason for those who read and write
+---Closes both directions. What has been written is still sent; what has been read can still be taken.
+---@param err? any the error with which the channels close
 function Stream:close(err)
   if self.handle and self.reading then self.handle:read_stop() end
   self.reading = false
@@ -96,7 +97,7 @@ local function read(self, slot)
   if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
 end
 
--- Reads on once the chunk, which nobody wants yet, has been taken.
+-- Stops reading until this chunk, for which there is no taker yet, has been taken.
 local function pause(self, slot, chunk)
   if self.reading then self.handle:read_stop() end
   slot.stream, slot.paused, self.reading = nil, true, false
@@ -105,16 +106,16 @@ local function pause(self, slot, chunk)
   end)
 end
 
----What has been read before anybody asks for it.
+---A list of the chunks that have been read before anybody has asked for them.
 ---@class runnel.uv.Held
----@field slot table of the stream
----@field what string "stdout", for the error
----@field size integer so many bytes there are
----@field dropped integer so many there were besides
+---@field slot table the stream's, as `reader` makes it
+---@field what string what the error calls the stream, as in "stdout"
+---@field size integer how many bytes the list has
+---@field dropped integer how many bytes have been dropped
 ---@field ended? boolean reading has ended
----@field err? string with this error
+---@field err? string the error with which it ended
 
--- What comes while nobody has asked: the last of it is kept.
+-- Adds a chunk and drops the oldest ones that are too many.
 local function hold(held, chunk)
   held[#held + 1] = chunk
   held.size = held.size + #chunk
@@ -124,7 +125,8 @@ local function hold(held, chunk)
   end
 end
 
--- What luv calls with each chunk. As long as the stream is paused, it must not keep it alive: hence the slot.
+-- Makes what luv calls with each chunk. While the stream is paused, the loop must not keep it alive; so the callback
+-- refers to the stream only through the slot, which is empty then.
 local function reader()
   local slot = { stream = nil, paused = false }
   function slot.on_read(err, chunk)
@@ -137,24 +139,25 @@ local function reader()
   return slot
 end
 
----Begins to read, so that whoever writes need not wait, although nobody has asked for it yet: the last 64 KB are kept.
----@param what string what it is, for the error with which it ends where something is missing
+---Begins to read before anybody asks for it, so that the writer is not blocked. Keeps the last 64 KB.
+---@param what string what the error calls the stream, if something had to be dropped
 function Stream:hold(what)
   self.held = { slot = reader(), what = what, size = 0, dropped = 0 }
   read(self, self.held.slot)
 end
 
--- Somebody asks for what is held.
+-- Hands over the chunks that were held: somebody has asked for them.
 local function hand_out(self, held)
   self.held = nil
   if held.dropped > 0 then
-    self.lost = ("%d bytes of %s were dropped, since nobody had asked for it"):format(held.dropped, held.what)
+    self.lost = ("%d bytes of %s were dropped, because nobody had asked for it"):format(held.dropped, held.what)
   end
   if held.size > 0 then pause(self, held.slot, table.concat(held)) end
   if held.ended then self.input:close(self.lost or held.err) end
 end
 
--- Calls a function when the channel is closed, onto which others may read as well.
+-- Calls a function when the channel closes. Several streams may read into one channel, so functions set before are
+-- called, too.
 local function watch(ch, f)
   local before = on_close(ch, f)
   if not before then return end
@@ -164,9 +167,9 @@ local function watch(ch, f)
   end)
 end
 
----What comes in, as a channel of strings, whichever way the other end has cut them up. It closes at the end, or with an
----error. Closing it ends reading. There is one such channel; who takes first gets the chunk.
----@param ch? runnel.Channel<any> to use for it
+---Reads what comes in, as a channel of strings of any size. It closes at the end, or with an error. Closing it ends
+---reading. Every call returns the same channel; each chunk goes to one taker.
+---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<string> chunks
 function Stream:read(ch)
   if self.input then return self.input end
@@ -183,7 +186,7 @@ function Stream:read(ch)
   return self.input
 end
 
----The same as lines, without their newlines. Use either this or read.
+---Reads the same as a channel of lines, without their newlines. Use either this or read.
 ---@return runnel.Channel<string> lines
 function Stream:lines()
   if not self.input_lines then self.input_lines = lines.of(self:read()) end
@@ -198,12 +201,12 @@ local function failed(self, err)
   return false, message
 end
 
--- Writes what libuv's first attempt has left over.
+-- Writes what libuv could not write at once.
 local function write_rest(self, data)
   local answer = chan(1)
   local req, err, name = self.handle:write(data, function(status)
     answer:offer(status or true)
-    return self -- which must not be collected before
+    return self -- refers to it, so that it is not collected before
   end)
   if not req then return failed(self, name or err) end
   local status = answer:take()
@@ -212,10 +215,10 @@ local function write_rest(self, data)
   return failed(self, status)
 end
 
----Writes a string; parks until the system has all of it.
+---Writes a string; parks until the system has taken all of it.
 ---@param data string|number
----@return boolean ok false when it is closed, or the other end has gone
----@return string? err why
+---@return boolean ok false if the stream is closed, or the other end has gone
+---@return string? err
 function Stream:write(data)
   if type(data) ~= "string" then
     if type(data) ~= "number" then
@@ -231,10 +234,10 @@ function Stream:write(data)
   return failed(self, name or err)
 end
 
----Ends writing: the other end reads what has been written, and then the end of it. Reading goes on.
+---Ends writing: the other end reads what has been written, and then the end. Reading goes on.
 function Stream:shutdown()
   if self.ended or not self.handle then return end
-  if self.output and not self.output:closed() then return self.output:close() end -- once all on it has been written
+  if self.output and not self.output:closed() then return self.output:close() end -- write_all calls this at the end
   end_writing(self, "it has been shut down")
   local function done()
     if self.one_way then release(self) end
@@ -242,7 +245,7 @@ function Stream:shutdown()
   if not self.handle:shutdown(done) then done() end
 end
 
--- Writes what is on a channel, until that is closed or nothing can be written any more.
+-- Writes the values of a channel, until it closes or nothing more can be written.
 local function write_all(self, ch)
   local stop = { self.stopped, ch }
   while true do
@@ -262,9 +265,9 @@ local function write_all(self, ch)
   end
 end
 
----A channel for what is to be written. Closing it ends writing, as shutdown does; with an error, it closes the stream.
----It closes with an error when nothing can be written any more.
----@param ch? runnel.Channel<any> to use for it
+---Makes a channel whose values are written. Closing it ends writing, as shutdown does; closing it with an error closes
+---the stream. It closes with an error when nothing more can be written.
+---@param ch? runnel.Channel<any> the channel to use
 ---@return runnel.Channel<string>
 function Stream:writer(ch)
   if ch then check.chan(ch, "writer: channel") end
@@ -284,13 +287,13 @@ local stream = { Stream = Stream, refuse = refuse }
 
 ---@param handle any luv's
 ---@param name? string for messages
----@param one_way? boolean it is closed when reading ends, or writing
+---@param one_way? boolean the handle closes when reading ends, or when writing ends
 ---@return runnel.uv.Stream
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   return setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false,
-    input = nil, held = nil, output = nil, ended = nil, source_error = nil, -- room for what is set later
+    input = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for what is set later
   }, Stream)
 end
 

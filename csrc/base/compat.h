@@ -1,0 +1,17 @@
+/* compat.h: what differs between compilers, and between releases of Lua 5.4. */
+#ifndef RUNNEL_COMPAT_H
+#define RUNNEL_COMPAT_H
+
+/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.) */
+#if defined(__GNUC__)
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define LIKELY(x) (x)
+#define UNLIKELY(x) (x)
+#endif
+
+/* Whether this is Lua 5.4.0 to 5.4.3, which all have the same release number. Needs lua.h where it is used. */
+#define BEFORE_LUA_5_4_4 (LUA_VERSION_RELEASE_NUM < 50404)
+
+#endif

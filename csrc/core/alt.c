@@ -1,0 +1,44 @@
+/* alt.c: see alt.h. */
+#include "core/alt.h"
+
+/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it is of another world. */
+static bool leave_world(World *w, Alt *alt) {
+  if (alt->state == ALT_SLEEPING) {
+    Timer *timer = &alt->own.timer;
+    if (timer->place >= w->heap.count || w->heap.entries[timer->place].timer != timer) return false;
+    heap_remove(&w->heap, timer);
+    return true;
+  }
+  Link *link = w->ready.first;
+  for (uint32_t i = 0; i < w->nready; i++, link = link->next) {
+    if (link != &alt->own.waiter.link) continue;
+    list_remove(&w->ready, link);
+    w->nready--;
+    return true;
+  }
+  return false;
+}
+
+void alt_stop_waiting(Sched *S, Alt *alt) {
+  /* A waiter of a weak root that was not active any more may have been dropped from its queue already. */
+  for (uint32_t i = 0; i < alt->count; i++) {
+    if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
+  }
+  alt->count = 0;
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
+    World *w = &S->world;
+    while (w && !leave_world(w, alt)) w = w->outer;
+  }
+  alt->state = ALT_IDLE;
+}
+
+void alt_drop_first(Chan *ch, bool is_put) {
+  Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
+  Alt *alt = w->alt;
+  if (alt->flags & ALT_WEAK) {
+    alt_dequeue(w);
+    return;
+  }
+  alt_stop_waiting(ch->sched, alt);
+  alt_wake(ch->sched, alt, 0);
+}

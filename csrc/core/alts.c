@@ -1,0 +1,178 @@
+/* alts.c: see alts.h. */
+#include "core/alts.h"
+
+#include <lauxlib.h>
+
+#include "base/random.h"
+#include "core/alt.h"
+#include "core/chan.h"
+#include "core/chan_custom.h"
+#include "core/keep.h"
+#include "core/park.h"
+
+/* ---- try ---- */
+
+/* The operation to do at once, or -1. Notes whether a policy was asked. */
+static int choose(lua_State *L, Sched *S, Alts *a) {
+  const AltsOp *ops = a->ops;
+  const int n = a->n;
+  const bool priority = a->priority;
+  bool asked = false;
+  int chosen = -1;
+  uint32_t ready = 0;
+  for (int i = 0; i < n; i++) {
+    Chan *ch = ops[i].ch;
+    if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) {
+      if (ops[i].passed) continue;
+      asked = true;
+    }
+    bool can = ops[i].is_put ? chan_can_put(L, ch, alts_at(i)) : chan_can_take(L, ch, alts_at(i));
+    if (!can) continue;
+    /* The k-th that is ready replaces the choice with probability 1/k: each ends up equally likely. */
+    if (++ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
+    if (priority) break;
+  }
+  a->asked = asked;
+  return chosen;
+}
+
+/* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many; or 0,
+   if its policy has changed its mind. */
+static int do_at_once(lua_State *L, AltsOp op, int at, uint8_t flags) {
+  if (op.is_put) {
+    PutResult result = chan_put(L, op.ch, at, at + 1);
+    if (result == PUT_WAIT) return 0;
+    lua_pushboolean(L, result == PUT_DONE);
+    return 1 + alt_push_port(L, flags, at);
+  }
+  int n = chan_take(L, op.ch, at);
+  if (n == TAKE_WAIT) return 0;
+  alt_push_port(L, flags, at);
+  if (n == 2) lua_insert(L, -2); /* the reason comes last */
+  return n + 1;
+}
+
+int alts_try(lua_State *L, Sched *S, Alts *a) {
+  int chosen;
+  while ((chosen = choose(L, S, a)) >= 0) {
+    AltsOp *op = &a->ops[chosen];
+    int results = do_at_once(L, *op, alts_at(chosen), a->op->flags);
+    if (a->op->is_free) S->world.moves++;
+    if (LIKELY(results)) return results;
+    op->passed = op->ch->buf.kind == BUFFER_POLICY;
+  }
+  if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
+    for (int i = 0; i < a->n; i++) chan_custom_check_busy(L, a->ops[i].ch, alts_at(i));
+  }
+  return 0;
+}
+
+/* Whether an operation can complete, as far as that is known without asking a policy. */
+static bool some_can(const Alts *a) {
+  for (int i = 0; i < a->n; i++) {
+    const AltsOp *op = &a->ops[i];
+    Chan *ch = op->ch;
+    if (op->passed) continue;
+    if (ch->flags & CHAN_CLOSED || (op->is_put ? chan_first_taker(ch) : chan_first_putter(ch))) return true;
+    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : ch->buf.count > 0)) return true;
+  }
+  return false;
+}
+
+/* ---- the block of waiters: a userdata, which is used again; the scheduler keeps some of two sizes ---- */
+
+static const int BLOCK_SIZES[SCHED_POOLS] = {8, 64};
+
+/* The pool for n waiters, or SCHED_POOLS. */
+static int pool_for(int n) {
+  int pool = 0;
+  while (pool < SCHED_POOLS && n > BLOCK_SIZES[pool]) pool++;
+  return pool;
+}
+
+/* Puts a block for n waiters from a pool at ALT_BLOCK, or returns NULL. */
+static Waiter *pooled_block(lua_State *L, Sched *S, int n) {
+  int pool = pool_for(n);
+  if (pool == SCHED_POOLS || S->pooled[pool] == 0) return NULL;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+  lua_rawgeti(L, -1, S->pooled[pool]--);
+  lua_replace(L, ALT_BLOCK);
+  lua_pop(L, 1);
+  return (Waiter *)lua_touserdata(L, ALT_BLOCK);
+}
+
+/* Puts a new block for n waiters at ALT_BLOCK. May raise. */
+static Waiter *new_block(lua_State *L, int n) {
+  int pool = pool_for(n), size = pool < SCHED_POOLS ? BLOCK_SIZES[pool] : n;
+  Waiter *block = (Waiter *)lua_newuserdatauv(L, (size_t)size * sizeof(Waiter), 0);
+  for (int i = 0; i < size; i++) block[i] = (Waiter){.link = {NULL, NULL}};
+  lua_replace(L, ALT_BLOCK);
+  return block;
+}
+
+/* Returns the block of n waiters to its pool. Allocates nothing: the pool's table has room for all that it may hold. */
+static void release_block(lua_State *L, Sched *S, int n) {
+  int pool = pool_for(n);
+  if (pool == SCHED_POOLS || S->pooled[pool] >= SCHED_POOL_BLOCKS) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+  lua_pushvalue(L, ALT_BLOCK);
+  lua_rawseti(L, -2, ++S->pooled[pool]);
+  lua_pop(L, 1);
+}
+
+/* ---- wait ---- */
+
+/* Returns the results of an alts that has parked. */
+static int resumed(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  Alt *alt = (Alt *)ctx;
+  int n = park_resumed(L, alt);
+  release_block(L, sched_self(L), (int)(lua_rawlen(L, ALT_BLOCK) / sizeof(Waiter)));
+  return n;
+}
+
+/* Enqueues a waiter for each operation. If a queue has no room, nothing is enqueued and it raises. */
+static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) {
+  const AltsOp *ops = a->ops;
+  const Operation *what = a->op;
+  const int n = a->n;
+  const bool is_free = what->is_free;
+  alt->state = ALT_PARKED;
+  alt->flags |= what->flags;
+  alt->waiters = waiters;
+  waiters->is_weak = false;
+  for (int i = 0; i < n; i++) {
+    if (UNLIKELY(!is_free && !chan_has_room(ops[i].ch, ops[i].is_put))) {
+      alt_withdraw(alt);
+      alt->state = ALT_IDLE;
+      alt->flags &= (uint8_t)~what->flags;
+      chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
+    }
+    alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put);
+    waiters[i].is_free = is_free;
+    alt->count++;
+  }
+}
+
+int alts_wait(lua_State *L, Sched *S, Alts *a) {
+  Waiter *waiters = NULL;
+  for (;;) {
+    while (UNLIKELY(a->asked) && some_can(a)) {
+      int results = alts_try(L, S, a);
+      if (results) return results;
+    }
+    if (!waiters) waiters = pooled_block(L, S, a->n);
+    if (LIKELY(waiters)) break;
+    waiters = new_block(L, a->n); /* which may run finalizers: all are tried again */
+    int results = alts_try(L, S, a);
+    if (results) return results;
+  }
+  Alt *alt = park_begin(L, S, a->op);
+  keep_block(L, S, waiters, ALT_BLOCK);
+  for (int i = 0; i < a->n; i++) keep_channel(L, a->ops[i].ch, alts_at(i));
+  enqueue_all(L, alt, waiters, a);
+  if (a->op->is_free) S->world.moves = 0;
+  int results = park_wait(L, S, alt, a->op, resumed);
+  release_block(L, S, a->n); /* it gets here outside any go block only */
+  return results;
+}

@@ -1,0 +1,73 @@
+/* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. Go blocks have theirs in SCHED_ATTRS instead: their
+   memory counts, and few of them have attributes. */
+#include "core/attr.h"
+
+bool attr_push_table(lua_State *L, int at) {
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  if (!(ch->flags & CHAN_HAS_ATTRS)) {
+    lua_pushnil(L);
+    return false;
+  }
+  if (!(ch->flags & CHAN_GO)) {
+    lua_getiuservalue(L, at, CHAN_ATTRS);
+  } else {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
+    lua_pushvalue(L, at);
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+  }
+  return true;
+}
+
+void attr_table(lua_State *L, int at) {
+  if (attr_push_table(L, at)) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  if (attr_push_table(L, at)) { /* a finalizer has made one */
+    lua_replace(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
+  Chan *ch = (Chan *)lua_touserdata(L, at);
+  lua_pushvalue(L, -1);
+  if (!(ch->flags & CHAN_GO)) {
+    lua_setiuservalue(L, at, CHAN_ATTRS);
+  } else {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
+    lua_pushvalue(L, at);
+    lua_pushvalue(L, -3);
+    lua_rawset(L, -3);
+    lua_pop(L, 2);
+  }
+  ch->flags |= CHAN_HAS_ATTRS;
+}
+
+void attr_push(lua_State *L, int at, Attr key) {
+  if (!attr_push_table(L, at)) return;
+  lua_rawgeti(L, -1, key);
+  lua_replace(L, -2);
+}
+
+void attr_set(lua_State *L, int at, Attr key) {
+  attr_table(L, at);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, key);
+  lua_pop(L, 1);
+}
+
+int attr_push_reason(lua_State *L, const Chan *ch, int at) {
+  if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
+  if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_VALUES);
+  else attr_push(L, at, ATTR_REASON);
+  return 1;
+}
+
+void attr_push_name(lua_State *L, const Chan *ch, int at) {
+  attr_push(L, at, ATTR_NAME);
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    lua_pushfstring(L, "chan: %s", lua_tostring(L, -1));
+  } else {
+    lua_pushfstring(L, "chan: #%I", (LUAI_UACINT)ch->id);
+  }
+  lua_replace(L, -2);
+}

@@ -1,0 +1,187 @@
+/* inspect.c: see inspect.h. */
+#include "core/inspect.h"
+
+#include <lauxlib.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/error.h"
+#include "core/name.h"
+#include "core/root.h"
+
+/* Go blocks that a deadlock report lists, and channels that it names for one of them. */
+enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
+
+/* Pushes the channel of a waiter. */
+static void push_channel(lua_State *L, const Waiter *w) {
+  lua_pushvalue(w->alt->co, w->at);
+  lua_xmove(w->alt->co, L, 1);
+}
+
+/* Pushes a list of the channels of an alt's waiters. */
+static void push_channels(lua_State *L, const Alt *alt) {
+  lua_createtable(L, (int)alt->count, 0);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt->waiters[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* Sets fields of the table on top of L that tell what a parked alt waits for: `operation`, which is "take", "put" or
+   "alts", and `channel`, or `channels` of an alts. */
+static void set_operation(lua_State *L, const Alt *alt) {
+  bool is_put = alt->waiters[0].is_put;
+  if (alt->flags & ALT_SELECT) {
+    lua_pushliteral(L, "alts");
+    push_channels(L, alt);
+    lua_setfield(L, -3, "channels");
+  } else {
+    push_channel(L, &alt->waiters[0]); /* first, since an allocation may run a finalizer that ends the go block */
+    lua_setfield(L, -2, "channel");
+    lua_pushstring(L, is_put ? "put" : "take");
+  }
+  lua_setfield(L, -2, "operation");
+}
+
+/* Replaces the list of channels on top of L by their names, as " on chan: a, chan: b and 3 more". */
+static void name_channels(lua_State *L) {
+  int list = lua_gettop(L);
+  int n = (int)lua_rawlen(L, list);
+  lua_pushliteral(L, "");
+  for (int i = 1; i <= n && i <= NAMED; i++) {
+    lua_pushstring(L, i == 1 ? " on " : ", ");
+    lua_rawgeti(L, list, i);
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_remove(L, -2);
+    lua_concat(L, 3);
+  }
+  if (n > NAMED) {
+    lua_pushfstring(L, " and %d more", n - NAMED);
+    lua_concat(L, 2);
+  }
+  lua_replace(L, list);
+}
+
+/* Protected: (alt, name of the operation) -> text */
+static int describe_waiting(lua_State *L) {
+  const Alt *alt = (const Alt *)lua_touserdata(L, 1);
+  const char *what = (const char *)lua_touserdata(L, 2);
+  lua_pushstring(L, what);
+  if (!(alt->flags & ALT_SELECT) && strcmp(what, "take") != 0 && strcmp(what, "put") != 0) return 1;
+  push_channels(L, alt);
+  name_channels(L);
+  lua_concat(L, 2);
+  return 1;
+}
+
+void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
+  int top = lua_gettop(L);
+  if (lua_checkstack(L, LUA_MINSTACK)) {
+    lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
+    lua_pushlightuserdata(L, alt);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+  }
+  lua_settop(L, top);
+  lua_pushnil(L);
+}
+
+/* Pushes the entry of ps for the go block at index `at`. */
+static void push_entry(lua_State *L, Go *go, int at) {
+  static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
+  const Alt *alt = &go->alt;
+  lua_createtable(L, 0, 8);
+  lua_pushinteger(L, (lua_Integer)go->chan.id);
+  lua_setfield(L, -2, "id");
+  name_push_go(L, go, at);
+  lua_setfield(L, -2, "name");
+  lua_pushstring(L, states[alt->state]);
+  lua_setfield(L, -2, "state");
+  if (alt->state != ALT_IDLE) {
+    name_push_where(L, go);
+    lua_setfield(L, -2, "where");
+  }
+  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) {
+    set_operation(L, alt);
+  }
+  if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
+    const Sched *S = go->chan.sched;
+    int64_t waited = clock_now(&S->world.clock) - alt->since;
+    lua_pushnumber(L, waited > 0 && !(alt->flags & ALT_BARE) ? (lua_Number)waited / (lua_Number)CLOCK_MS : 0);
+    lua_setfield(L, -2, "waited");
+  }
+  lua_pushvalue(L, at);
+  lua_setfield(L, -2, "result");
+}
+
+void inspect_push_list(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+    root_push_slot(L, slot);
+    Go *go = (Go *)lua_touserdata(L, -1);
+    if (go) {
+      push_entry(L, go, lua_gettop(L));
+      lua_rawseti(L, -3, ++n);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+int inspect_raise_deadlock(lua_State *L, const char *what) {
+  const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
+  luaL_Buffer b;
+  inspect_push_list(L);
+  int list = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  luaL_buffinit(L, &b);
+  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has "
+                  "nothing alive", waiting);
+  luaL_addvalue(&b);
+  luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
+  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
+    lua_rawgeti(L, list, i);
+    int entry = lua_gettop(L);
+    lua_getfield(L, entry, "id");
+    lua_getfield(L, entry, "name");
+    lua_getfield(L, entry, "operation");
+    lua_getfield(L, entry, "channel");
+    lua_getfield(L, entry, "where");
+    const char *place = lua_tostring(L, entry + 5);
+    lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, entry + 1), lua_tostring(L, entry + 2),
+                    lua_isnil(L, entry + 3) ? "?" : lua_tostring(L, entry + 3));
+    if (!lua_isnil(L, entry + 4)) {
+      attr_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
+      lua_pushfstring(L, " on %s", lua_tostring(L, -1));
+      lua_replace(L, -2);
+      lua_concat(L, 2);
+    }
+    if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
+      name_channels(L);
+      lua_concat(L, 2);
+    } else {
+      lua_pop(L, 1);
+    }
+    if (place) {
+      lua_pushfstring(L, " at %s", place);
+      lua_concat(L, 2);
+    }
+    lua_replace(L, entry);
+    lua_settop(L, entry);
+    luaL_addvalue(&b);
+  }
+  if (n > LISTED_IN_DEADLOCK) {
+    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
+    luaL_addvalue(&b);
+  }
+  luaL_pushresult(&b);
+  return error_raise(L);
+}
+
+void inspect_set_up(lua_State *L) {
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, describe_waiting, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
+}

@@ -1,0 +1,14 @@
+/* name.h: what go blocks and the places where they wait are called in lists and in messages. */
+#ifndef RUNNEL_NAME_H
+#define RUNNEL_NAME_H
+
+#include "core/state.h"
+
+/* Pushes the name of the go block whose userdata is at index `at`: the one that rn.rename has given it, or where its
+   function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
+void name_push_go(lua_State *L, Go *go, int at);
+
+/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. */
+void name_push_where(lua_State *L, const Go *go);
+
+#endif

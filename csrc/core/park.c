@@ -1,0 +1,132 @@
+/* park.c: see park.h. */
+#include "core/park.h"
+
+#include <lauxlib.h>
+
+#include "core/alt.h"
+#include "core/attr.h"
+#include "core/chan.h"
+#include "core/error.h"
+#include "core/go.h"
+#include "core/inspect.h"
+#include "core/keep.h"
+#include "core/root.h"
+#include "core/sched.h"
+
+#ifdef RUNNEL_DEBUG
+#include <assert.h>
+#endif
+
+/* Raises that the operation cannot wait where it was called. */
+static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
+  lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
+                  "do it in a go block of its own (rn.go)", op->name, where);
+  return error_raise(L);
+}
+
+/* Raises what the running go block was cancelled with. */
+static int raise_cancelled(lua_State *L, Go *go) {
+  go->alt.flags &= (uint8_t)~ALT_CANCEL;
+  root_push(L, go);
+  int at = lua_gettop(L);
+  attr_push(L, at, ATTR_CANCEL_2);
+  if (lua_isnil(L, -1)) attr_push(L, at, ATTR_CANCEL);
+  return lua_error(L);
+}
+
+Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op) {
+  Go *go = S->current;
+  if (S->inside) cannot_wait(L, op, lua_pushfstring(L, "inside %s", S->inside));
+  if (go && go->alt.co != L) {
+    cannot_wait(L, op, "inside a coroutine of your own within a go block: only the go block itself can park");
+  }
+  if (S->running && (!go || go->alt.flags & ALT_CALLBACK)) cannot_wait(L, op, "inside a callback");
+  if (go && go->alt.flags & ALT_CANCEL && lua_isyieldable(L)) raise_cancelled(L, go);
+  if (go) {
+    cannot_wait(L, op,
+                "across a C call (a metamethod, table.sort, string.gsub, or another C function that called back)");
+  }
+  Alt *alt = &S->outside;
+  int n = lua_gettop(L);
+  lua_settop(alt->co, 0);
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(alt->co, n + LUA_MINSTACK)) luaL_error(L, "stack overflow");
+  for (int i = 1; i <= n; i++) lua_pushvalue(L, i);
+  lua_xmove(L, alt->co, n);
+  return alt;
+}
+
+/* The rare part of park_resumed: raises, unless a cancelled go block has got results. */
+static void raise_pending(lua_State *L, Alt *alt) {
+  if (alt->flags & ALT_RAISE) {
+    alt->flags &= (uint8_t)~ALT_RAISE;
+    lua_error(L);
+  }
+  if (alt->nresults == 0) raise_cancelled(L, sched_go(alt));
+}
+
+int park_resumed(lua_State *L, Alt *alt) {
+  if (UNLIKELY(alt->state != ALT_IDLE)) {
+    return go_kill(L, sched_go(alt));
+  }
+  alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
+  if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_pending(L, alt);
+  return alt->nresults;
+}
+
+static int resumed(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  return park_resumed(L, (Alt *)alt);
+}
+
+/* Waits outside any go block, by running the loop. */
+static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
+  int status = sched_call_loop(L, S);
+  uint8_t flags = alt->flags;
+  if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);
+  alt->flags = ALT_BARE;
+  if (alt->state != ALT_READY) {
+    alt_stop_waiting(S, alt);
+    if (status != LUA_OK) return lua_error(L);
+    return inspect_raise_deadlock(L, op->name);
+  }
+  alt->state = ALT_IDLE;
+  if (status != LUA_OK) {
+    /* The operation has completed, and then something else failed: report the error and return the results. */
+    lua_pushnil(L);
+    lua_pushnil(L); /* the scheduler's own error, not a go block's */
+    error_report(L);
+  }
+  luaL_checkstack(L, alt->nresults, NULL);
+  lua_xmove(alt->co, L, alt->nresults);
+  if (flags & ALT_RAISE) return lua_error(L);
+  return alt->nresults;
+}
+
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
+#ifdef RUNNEL_DEBUG
+  for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
+  assert(!(alt->flags & ALT_CANCEL));
+#endif
+  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim_grown(L, S, alt->count);
+  if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
+  alt->since = S->world.looked;
+  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
+}
+
+int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+  Alt *alt = park_begin(L, ch->sched, op);
+  if (UNLIKELY(!op->is_free && !chan_has_room(ch, op->is_put))) return chan_no_room(L, ch, at, op->is_put);
+  keep_channel(L, ch, at);
+  alt_enqueue_single(ch, alt, at, op->is_put);
+  alt->own.waiter.is_free = op->is_free;
+  alt->flags |= op->flags;
+  return park_wait(L, ch->sched, alt, op, k);
+}
+
+int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
+  Alt *alt = park_begin(L, S, op);
+  alt->nresults = 0;
+  alt_make_ready(S, alt);
+  return park_wait(L, S, alt, op, k);
+}

@@ -1,0 +1,38 @@
+/* park.h: how the caller of an operation waits: a go block parks; outside any go block the loop runs meanwhile.
+
+   1. park_begin gives the alt of the caller, or raises where it cannot wait. 2. The alt is enqueued, put to sleep or
+   made ready. 3. park_wait waits until the alt is committed and returns the results. */
+#ifndef RUNNEL_PARK_H
+#define RUNNEL_PARK_H
+
+#include "core/state.h"
+
+/* The rest of park_begin: outside any go block, or where it raises. */
+Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
+
+/* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
+   its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was cancelled with. */
+static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
+  Go *go = S->current;
+  bool can_park = go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL));
+  if (LIKELY(can_park && lua_isyieldable(L))) return &go->alt;
+  return park_begin_elsewhere(L, S, op);
+}
+
+/* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of
+   results, which are on top of L. In a go block it yields (lua_yieldk), so it must be the last thing that a C function
+   does. `k` is called in the go block when it resumes; NULL: the results are returned. */
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k);
+
+/* For `k`: checks that it was the scheduler that resumed, raises what is to be raised, and returns the number of
+   results. A cancelled go block that resumes with no result raises; with results it keeps them, so that no value is
+   lost, and raises at its next wait. */
+int park_resumed(lua_State *L, Alt *alt);
+
+/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. */
+int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
+
+/* Lets the other ready go blocks run; `k` as of park_wait. */
+int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);
+
+#endif

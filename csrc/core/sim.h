@@ -1,0 +1,13 @@
+/* sim.h: simulations: a function runs in a world of its own, with a virtual clock, a run queue and random numbers of
+   its own. Everything else, channels included, is shared with the outer world. */
+#ifndef RUNNEL_SIM_H
+#define RUNNEL_SIM_H
+
+#include "core/state.h"
+
+/* Runs the function at index `at` of L with the arguments above it in a new world, until it has ended. Replaces them by
+   its results and returns true, or by its error and returns false. Sets the virtual time that has passed, in ns. What
+   is ready or timed in the outer world waits meanwhile. May raise before it begins. */
+bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_t *elapsed);
+
+#endif

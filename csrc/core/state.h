@@ -1,0 +1,290 @@
+/* state.h: the structs of the core, and the slots (user values) in which its values are kept for the collector.
+
+   One scheduler (Sched) belongs to one lua_State: to its main thread and all its coroutines. Everything hangs from it
+   and nothing is static. It is a userdata and the first upvalue of every C function of runnel, so that each of them
+   finds it without a look-up (SCHED_SELF). All memory is allocated through Lua: the collector accounts for it, and
+   closing the state frees it.
+
+   A channel (Chan) has two queues of waiters. A waiter (Waiter) is a put or take that has not completed. It belongs to
+   an alt (Alt): one decision of one owner, with a waiter in the queue of each channel that could complete it. The first
+   that does commits the alt, and all its waiters leave their queues at once. The owner is a go block (Go), or the
+   operation that waits outside any go block (Sched.outside). */
+#ifndef RUNNEL_STATE_H
+#define RUNNEL_STATE_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/compat.h"
+#include "base/heap.h"
+#include "base/list.h"
+
+typedef struct Alt Alt;
+typedef struct Chan Chan;
+typedef struct Sched Sched;
+
+/* ---- waiting ---- */
+
+/* A put or take that has not completed, in one queue of one channel. */
+typedef struct Waiter {
+  Link link;    /* in the queue; in no list once it is withdrawn */
+  Chan *chan;   /* the channel */
+  Alt *alt;     /* the alt that it belongs to */
+  int at;       /* index in alt->co of the channel; the value of a put is at the next one */
+  bool is_put;  /* in the queue of puts, else in that of takes */
+  bool is_kept; /* first waiter of a block: the block is in the scheduler's list (keep.h) */
+  bool is_weak; /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
+  bool is_free; /* an operation of the library's own, which does not count against the limit of pending operations */
+} Waiter;
+
+typedef enum AltState {
+  ALT_IDLE,     /* running: nothing pending */
+  ALT_PARKED,   /* waits on channels */
+  ALT_SLEEPING, /* waits for its timer */
+  ALT_READY,    /* committed: in the run queue, its results on its stack */
+  ALT_DEAD,     /* the owner has ended */
+  ALT_NEW       /* created, but not yet enqueued or ready; it stays so if an error comes in between */
+} AltState;
+
+typedef enum AltFlag {
+  ALT_SELECT = 1,   /* an alts: its results are value, port */
+  ALT_WEAK = 2,     /* of a go block that is a weak root: only its channels keep it alive (root.h) */
+  ALT_CALLBACK = 4, /* of a callback (take_async, put_async), which must not park */
+  ALT_RAISE = 8,    /* resumes by raising its one result */
+  ALT_INDEX = 16,   /* an alts that returns the number of the operation instead of its port */
+  ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
+  ALT_CANCEL = 64,  /* of a go block that was cancelled and has not got the error: never while it is parked or asleep */
+  ALT_LOOP = 128    /* a for loop's take, which drops the error with which the channel is closed */
+} AltFlag;
+
+/* The values of the operations, and later the results, are on the stack of a coroutine, `co`: the owner's own, or the
+   mailbox of the operation outside any go block. */
+struct Alt {
+  union {
+    Waiter waiter; /* of a single operation; when ready its link is in the run queue */
+    Timer timer;   /* of a sleep */
+  } own;
+  Waiter *waiters;   /* the waiters: &own.waiter, or those of an alts */
+  int64_t since;     /* when it parked, as of the loop's last look at the clock */
+  lua_State *co;     /* where values and results are; NULL once dead */
+  uint32_t count;    /* waiters that are in queues */
+  uint16_t nresults; /* results (or a first resume's arguments) on top of co's stack, when ready */
+  uint8_t state;     /* an AltState */
+  uint8_t flags;     /* of AltFlag */
+};
+
+/* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
+   the value of a put. */
+enum { ALT_BLOCK = 3, ALT_FIRST_OP };
+
+/* An operation as the program calls it; a constant of the C function that does it. */
+typedef struct Operation {
+  const char *name; /* its name in messages */
+  bool is_put;      /* a put, else a take, if it is on a single channel */
+  bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
+  uint8_t flags;    /* of AltFlag, for the alt while it waits */
+} Operation;
+
+/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). Before
+   Lua 5.4.4 the status does not show that, but a coroutine that is being closed cannot yield. */
+static inline bool alt_is_active(const Alt *alt) {
+  bool waits = LIKELY(lua_status(alt->co) == LUA_YIELD) && (!BEFORE_LUA_5_4_4 || lua_isyieldable(alt->co));
+  return waits || alt->flags & ALT_BARE;
+}
+
+/* ---- channels ---- */
+
+/* User values of a channel. CHAN_VALUES holds the one value of a buffer with a single slot, the table that is the ring
+   of a large buffer, the policy object of BUFFER_POLICY, or the coroutine of a go block; CHAN_ATTRS the table of
+   attributes (attr.h); CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, its step function and exception
+   handler. Behind these, a buffer of up to CHAN_INLINE values has its slots: a message then needs no table. */
+enum { CHAN_VALUES = 1, CHAN_ATTRS, CHAN_STEP, CHAN_HANDLER };
+
+/* User value of a go block's result channel, whose attributes are in SCHED_ATTRS: what it waits on while it is a weak
+   root (root.h). */
+enum { GO_WAITS = CHAN_ATTRS };
+
+/* User values of a go block that feeds a channel (go_spawn_feeding): the function to call if it dies, and that
+   function's first argument. */
+enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
+
+/* Values of the largest buffer whose slots are user values. */
+enum { CHAN_INLINE = 128 };
+
+typedef enum ChanFlag {
+  CHAN_CLOSED = 1,        /* accepts no more puts */
+  CHAN_XFORM = 2,         /* values go through a transducer */
+  CHAN_FINISHED = 4,      /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,          /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,  /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,       /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,  /* see CHAN_REASON */
+  CHAN_RESULT = 128,      /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,     /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,        /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,  /* it has a table of attributes */
+  CHAN_GO = 2048,         /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_ERROR_TAKEN = 131072     /* somebody has taken the error with which it was closed (unhandled.h) */
+} ChanFlag;
+
+struct Chan {
+  const void *tag;     /* &chan_tag: a faster test for a channel than comparing metatables */
+  Sched *sched;        /* the scheduler that it belongs to */
+  List puts;           /* waiting puts, first come first served */
+  List takes;          /* waiting takes */
+  uint32_t ntakes;     /* how many takes wait */
+  uint32_t nputs;      /* how many puts wait */
+  uint32_t flags;      /* of ChanFlag */
+  Buffer buf;          /* the buffer's state */
+  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended */
+  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;  /* puts accepted so far */
+  uint64_t take_total; /* values taken so far */
+};
+
+/* Its address is the tag of channels, and the scheduler's key in the registry. */
+extern const char chan_tag;
+
+/* The channel at index `i` of L, or NULL for anything else. */
+static inline Chan *chan_to(lua_State *L, int i) {
+  Chan *ch = (Chan *)lua_touserdata(L, i);
+  /* A light userdata has no length; a foreign one may be shorter than the tag. */
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
+  return ch;
+}
+
+/* A go block; its userdata is also its result channel, whose CHAN_VALUES holds the coroutine while it lives. */
+typedef struct Go {
+  Chan chan;       /* the result channel; its id is the go block's too */
+  Alt alt;         /* what it waits for; alt.co is its coroutine */
+  uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
+} Go;
+
+/* The go block of an alt other than the outside one. */
+static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
+
+/* ---- the scheduler ---- */
+
+/* The scheduler's userdata in any C function of runnel. */
+#define SCHED_SELF lua_upvalueindex(1)
+
+/* User values of the scheduler. */
+enum {
+  SCHED_STRONG = 1,  /* table: slot -> what the slot of a go block holds (root.h) */
+  SCHED_WEAK,        /* weak table: slot -> go block that only its channels keep alive */
+  SCHED_SWEEP,       /* C function: sweeps slots; the next one makes the sentinel (root.c) */
+  SCHED_SENTINEL,
+  SCHED_HEAP,        /* userdata: the entries of the timer heap */
+  SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
+  SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
+  SCHED_ON_ERROR,    /* the error handler, or nil */
+  SCHED_DRIVER,      /* the driver, or nil for the built-in one */
+  SCHED_CHAN_META,   /* metatable of channels */
+  SCHED_BUFFER_META, /* metatable of buffer descriptions */
+  SCHED_REDUCED,     /* metatable of reduced values */
+  SCHED_MSGH,        /* message handler that keeps the traceback of an error */
+  SCHED_TRACEBACK,   /* that traceback */
+  SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
+  SCHED_POOL_END = SCHED_POOL + 1,
+  SCHED_ATTRS,       /* weak table: go block -> its attributes as a channel */
+  SCHED_LOOP,        /* C functions: the protected parts of sched_run and of sched_step */
+  SCHED_STEP,
+  SCHED_TELL,        /* C function: passes an error to on_error or writes it */
+  SCHED_DESCRIBE,    /* C function: describes a go block that has raised */
+  SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
+  SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine (closing.h) */
+  SCHED_CLOSER,      /* function of a coroutine that closes the variables of a dead go block; and */
+  SCHED_MAKE_CLOSER, /* the function that makes that coroutine (closing.c) */
+  SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
+  SCHED_UNHANDLED,     /* table: errors that nobody has taken yet; and */
+  SCHED_KEEP_UNHANDLED, /* the function that adds to it (unhandled.h) */
+  SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
+  SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
+  SCHED_NUSER = SCHED_ORIGINS
+};
+
+/* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
+enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
+
+/* What a simulation replaces as a whole. */
+typedef struct World {
+  struct World *outer;    /* the world that goes on when this one is over, or NULL */
+  uint64_t first_id;      /* go blocks of this world have ids from here on */
+  Clock clock;            /* the time */
+  Heap heap;              /* sleepers and timeouts */
+  List ready;             /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;        /* its length */
+  bool shuffle;           /* run ready go blocks in random order */
+  uint32_t stride;        /* resumes between two looks at the clock: adapted to how long go blocks run */
+  uint32_t left;          /* of them, until the next look */
+  uint32_t moves;         /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
+  int64_t looked;         /* when the loop last looked at the clock, in ns */
+  int64_t polled;         /* when it last polled the driver, in ns */
+  uint64_t random;        /* state of the random numbers: never 0 */
+  uint32_t unhandled;       /* errors that nobody has taken yet */
+  uint32_t unhandled_first; /* number of the first of them in SCHED_UNHANDLED */
+  int64_t unhandled_due;    /* when that one is to be reported */
+} World;
+
+/* Bookkeeping of root.c. */
+typedef struct Roots {
+  uint32_t size;   /* slots in use or free */
+  uint32_t free;   /* first slot of the free list, each naming the next; 0: none */
+  uint32_t strong; /* strong roots: go blocks that the scheduler keeps alive */
+  uint32_t limit;  /* sweep when so many strong roots are not in the run queue */
+  uint32_t next;   /* the slot to sweep next; 0: a new lap */
+  uint8_t lap;     /* parity of the number of laps */
+  bool sweeping;   /* a sweep is running */
+  bool failed;     /* the last sweep ended early because memory ran out */
+} Roots;
+
+/* Bookkeeping of keep.c. */
+typedef struct Kept {
+  uint32_t size;  /* entries */
+  uint32_t next;  /* the entry to look at next; 0: a new lap */
+  uint32_t limit; /* entries from which on the list is trimmed as it grows */
+} Kept;
+
+/* The origin that was looked up last (origin.c). */
+typedef struct LastOrigin {
+  const char *what;        /* the function that the program has called; only compared */
+  int line;                /* line of the call */
+  char source[LUA_IDSIZE]; /* file of the call */
+  uint32_t number;         /* the origin */
+} LastOrigin;
+
+struct Sched {
+  World world;           /* time and the run queue */
+  Go *current;           /* the go block that is running, or NULL */
+  Go *awaited;           /* the go block whose end the loop waits for, or NULL */
+  Alt outside;           /* the operation that waits outside any go block; its results go to the mailbox */
+  bool running;          /* the loop is running, further down on the C stack */
+  bool stop;             /* what the loop waits for has come */
+  Kept kept;             /* bookkeeping of SCHED_KEPT */
+  lua_State *closer;     /* coroutine to which variables are moved while that of a go block is closed, or NULL */
+  int nested;            /* callbacks that are being called within one another (take_async, put_async) */
+  const char *inside;    /* the kind of user code that is being called where waiting is impossible, or NULL */
+  uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
+  const void *checked;   /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
+  Roots roots;           /* bookkeeping of SCHED_STRONG */
+  struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
+  uint64_t next_id;      /* for the next channel or go block */
+  int64_t grace;         /* how long an error may wait to be taken, in ns */
+  uint64_t printed;      /* errors that were written to stderr, since there was no handler */
+  LastOrigin last_origin; /* of origin.c */
+  bool errors_pass;      /* errors that were printed do not change the exit status (rn.exit) */
+};
+
+/* The scheduler of the C function that is running. */
+static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
+
+#endif

@@ -1,0 +1,27 @@
+/* timer.h: sleeps, and timeout channels, which close at their deadline. As in core.async, requests for timeouts within
+   10 ms of each other share one: a request for deadline t gets a pending timeout whose deadline is in [t, t + 10
+   ms). */
+#ifndef RUNNEL_TIMER_H
+#define RUNNEL_TIMER_H
+
+#include "core/state.h"
+
+/* A timeout channel. SCHED_TIMEOUTS keeps pending ones alive. */
+typedef struct Timeout {
+  Chan chan;   /* closes at the deadline */
+  Timer timer; /* in the scheduler's heap while pending */
+} Timeout;
+
+/* Makes room in the heap for one more timer. May raise. */
+void timer_reserve(lua_State *L, Sched *S);
+
+/* Puts `alt` to sleep until `deadline` (there must be room for the timer). */
+void timer_sleep(Sched *S, Alt *alt, int64_t deadline);
+
+/* Pushes a timeout channel for `ns` from now. May raise. */
+void timer_push_timeout(lua_State *L, Sched *S, int64_t ns);
+
+/* Wakes the sleepers and closes the timeouts that are due at `now`. Does not raise. */
+void timer_fire_due(lua_State *L, Sched *S, int64_t now);
+
+#endif

@@ -1,0 +1,41 @@
+/* lua/check.c: see check.h. */
+#include "lua/check.h"
+
+#include <lauxlib.h>
+#include <math.h>
+
+int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {
+  const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
+  return luaL_error(L, "%s: a channel expected, got %s; call it as %s", what, type, usage);
+}
+
+int64_t check_ms(lua_State *L, int i, const char *what) {
+  int is_number;
+  lua_Number ms = lua_tonumberx(L, i, &is_number);
+  if (UNLIKELY(!is_number || lua_type(L, i) != LUA_TNUMBER)) {
+    const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
+    luaL_error(L, "%s: a number of milliseconds expected, got %s", what, type);
+  }
+  if (UNLIKELY(!(ms >= 0))) luaL_error(L, "%s: a time of 0 ms or more expected, got %f", what, (LUAI_UACNUMBER)ms);
+  if (UNLIKELY(ms == (lua_Number)HUGE_VAL)) {
+    luaL_error(L, "%s: a finite time expected, got infinity; to wait for ever, take from a channel that stays open",
+               what);
+  }
+  lua_Number ns = ms * (lua_Number)CLOCK_MS;
+  /* A time too long for the clock is for ever. */
+  return ns < (lua_Number)(INT64_MAX / 2) ? (int64_t)ns : INT64_MAX;
+}
+
+void check_push_ms(lua_State *L, int64_t ns) {
+  if (ns % CLOCK_MS == 0) lua_pushinteger(L, (lua_Integer)(ns / CLOCK_MS));
+  else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+}
+
+void check_callable(lua_State *L, int i, const char *what) {
+  if (LIKELY(lua_isfunction(L, i))) return;
+  if (luaL_getmetafield(L, i, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+    return;
+  }
+  luaL_error(L, "%s: a function expected, got %s", what, lua_isnone(L, i) ? "nothing" : luaL_typename(L, i));
+}

@@ -1,0 +1,30 @@
+/* lua/check.h: arguments: each function returns an argument as C wants it, or raises what is wrong with it. `what` is
+   the name of the function that was called. */
+#ifndef RUNNEL_LUA_CHECK_H
+#define RUNNEL_LUA_CHECK_H
+
+#include "core/state.h"
+
+/* Raises that argument `i` of `what` is not a channel; `usage` says how to call it. */
+int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage);
+
+/* The channel at index `i`. */
+static inline Chan *check_chan(lua_State *L, int i, const char *what, const char *usage) {
+  Chan *ch = chan_to(L, i);
+  if (UNLIKELY(!ch)) check_raise_not_chan(L, i, what, usage);
+  return ch;
+}
+
+/* The buffer description at index `i`, or NULL for anything else. */
+const Buffer *check_buffer(lua_State *L, int i);
+
+/* The time in ms at index `i`, in ns; INT64_MAX if that is too long for the clock. */
+int64_t check_ms(lua_State *L, int i, const char *what);
+
+/* Pushes a time in ns as ms: an integer if it is a whole number. */
+void check_push_ms(lua_State *L, int64_t ns);
+
+/* Checks that the value at index `i` can be called. */
+void check_callable(lua_State *L, int i, const char *what);
+
+#endif

@@ -1,0 +1,277 @@
+/* lua/internal.c: core.internal, a table of what only the library's own Lua modules call. None of it is part of the
+   contract: programs must not use it, and it may change at any time. What moves values is in lua/moving.c. */
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/chan.h"
+#include "core/error.h"
+#include "core/go.h"
+#include "core/name.h"
+#include "core/origin.h"
+#include "core/park.h"
+#include "core/root.h"
+#include "core/unhandled.h"
+#include "lua/check.h"
+#include "lua/module.h"
+
+/* ---- channels ---- */
+
+/* on_close(ch, f) -> before: calls f(), which must not park, at once when ch closes, or now if it is closed already. A
+   channel has one such function; `before`, or nil, is the one that f replaces. An error in f goes to on_error. If
+   memory runs out, f may not be called. */
+static int internal_on_close(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "on_close", "on_close(ch, f)");
+  check_callable(L, 2, "on_close");
+  lua_settop(L, 2);
+  attr_push(L, 1, ATTR_ON_CLOSE);
+  lua_insert(L, 2);
+  attr_set(L, 1, ATTR_ON_CLOSE);
+  if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
+  return 1;
+}
+
+/* offer_each(chs, v, i) -> j: puts v on the channels of a list, from the i-th on. Stops at a channel that needs an
+   offer of its own: it is closed or full, or a put on it may run Lua code or allocate. j is the number of that channel,
+   or n + 1. Raises nothing but that an argument is wrong, before it puts. */
+static int internal_offer_each(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  lua_Integer i = luaL_checkinteger(L, 3);
+  lua_settop(L, 3);
+  for (;; i++) {
+    lua_rawgeti(L, 1, i);
+    Chan *ch = chan_to(L, 4);
+    if (!ch) break;
+    ch->sched->world.moves++; /* see lua/moving.c */
+    if (!chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) break;
+    lua_settop(L, 3);
+  }
+  lua_pushinteger(L, i);
+  return 1;
+}
+
+/* offer_lines(ch, text, from) -> next, state: puts the lines of the text on a channel, each without its newline, from
+   position `from` on, until a put would have to wait. A line without a newline is not put. `next` is the position after
+   the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
+   false if the channel is closed. In Lua this would take three calls for each line. */
+static int internal_offer_lines(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
+  size_t length;
+  const char *text = luaL_checklstring(L, 2, &length);
+  lua_Integer from = luaL_checkinteger(L, 3);
+  luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= length + 1, 3, "not a position in the text");
+  lua_settop(L, 3);
+  size_t at = (size_t)from - 1;
+  PutResult result = PUT_DONE;
+  const char *newline;
+  while ((newline = memchr(text + at, '\n', length - at)) != NULL) {
+    lua_pushlstring(L, text + at, (size_t)(newline - (text + at)));
+    result = chan_put(L, ch, 1, 4);
+    lua_settop(L, 3);
+    if (result != PUT_DONE) break;
+    at = (size_t)(newline - text) + 1;
+  }
+  lua_pushinteger(L, (lua_Integer)at + 1);
+  if (result == PUT_WAIT) lua_pushnil(L);
+  else lua_pushboolean(L, result == PUT_DONE);
+  return 2;
+}
+
+/* ---- go blocks ---- */
+
+/* The function has returned what lies above the guard. */
+static int guarded_returned(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  (void)ctx;
+  luaL_checkstack(L, LUA_MINSTACK, "too many results");
+  lua_getfield(L, 1, "returned");
+  lua_insert(L, 2);
+  lua_pushvalue(L, 1);
+  lua_insert(L, 3);
+  lua_call(L, lua_gettop(L) - 2, LUA_MULTRET);
+  return lua_gettop(L) - 1;
+}
+
+/* guarded(guard, f, ...) -> the results of guard:returned(f(...)). The guard is closed in any case, also if somebody
+   else closes the coroutine. This is the body of a scope's go block. */
+static int internal_guarded(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_toclose(L, 1);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, guarded_returned);
+  return guarded_returned(L, LUA_OK, 0);
+}
+
+/* self(what) -> the result channel of the running go block, or nil outside any; raises where `what` could not wait. */
+static int internal_self(lua_State *L) {
+  Sched *S = sched_self(L);
+  Alt *alt = park_begin(L, S, &(Operation){.name = luaL_checkstring(L, 1)});
+  if (alt == &S->outside) {
+    lua_settop(alt->co, 0);
+    lua_pushnil(L);
+    return 1;
+  }
+  root_push(L, sched_go(alt));
+  return 1;
+}
+
+/* join(ch): waits until ch closes. */
+static int internal_join(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "join", "join(ch)");
+  if (ch->flags & CHAN_CLOSED) return 0;
+  static const Operation join = {.name = "a scope", .is_free = true};
+  return park_on(L, ch, 1, &join, NULL);
+}
+
+/* has_ended(result) -> whether the go block has ended */
+static int internal_has_ended(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
+  lua_pushboolean(L, ch->slot == 0);
+  return 1;
+}
+
+/* is_cancellation(result, err) -> whether err is what the go block was cancelled with */
+static int internal_is_cancellation(lua_State *L) {
+  check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
+  lua_settop(L, 2);
+  lua_pushboolean(L, go_is_cancellation(L, 1, 2));
+  return 1;
+}
+
+/* excuse(result, err): makes err count as what the go block was cancelled with, so that it is not reported when the go
+   block ends. The caller reports err, or passes it on. */
+static int internal_excuse(lua_State *L) {
+  check_chan(L, 1, "excuse", "excuse(result, err)");
+  lua_settop(L, 2);
+  attr_set(L, 1, ATTR_CANCEL);
+  return 0;
+}
+
+/* started(block, what) -> block: names a go block that the library has started after `what`, the function that the
+   program has called, and the line of that call (origin_set). */
+static int internal_started(lua_State *L) {
+  check_chan(L, 1, "started", "started(block, what)");
+  const char *what = luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  origin_set(L, 1, what);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* library(): says that the caller's source, NAME.lua, and all files below NAME/ belong to the library. */
+static int internal_library(lua_State *L) {
+  origin_set_library(L);
+  return 0;
+}
+
+/* ---- errors ---- */
+
+/* report(err, traceback, where): reports an error that Lua code of the library has caught. */
+static int internal_report(lua_State *L) {
+  luaL_checkany(L, 1);
+  lua_settop(L, 3);
+  Go *go = sched_self(L)->current;
+  if (go && go->origin && lua_type(L, 3) == LUA_TSTRING) {
+    root_push(L, go);
+    name_push_go(L, go, 4);
+    lua_pushfstring(L, "%s (%s)", lua_tostring(L, 3), lua_tostring(L, 5));
+    lua_replace(L, 3);
+    lua_settop(L, 3);
+  }
+  error_report(L);
+  return 0;
+}
+
+/* pass_on(err, ch): the caller has taken err and is about to close ch with it (unhandled_pass_on). */
+static int internal_pass_on(lua_State *L) {
+  lua_settop(L, 2);
+  unhandled_pass_on(L, sched_self(L), 1, 2);
+  return 0;
+}
+
+/* report_unhandled(): reports all unhandled errors. */
+static int internal_report_unhandled(lua_State *L) {
+  unhandled_report(L, sched_self(L), INT64_MAX);
+  return 0;
+}
+
+/* grace(ms) -> ms before: how long errors wait to be taken from now on. */
+static int internal_grace(lua_State *L) {
+  Sched *S = sched_self(L);
+  check_push_ms(L, S->grace);
+  S->grace = check_ms(L, 1, "grace");
+  return 1;
+}
+
+/* is_well() -> whether the program may exit with status 0: no error was written to stderr, or errors_pass is set */
+static int internal_is_well(lua_State *L) {
+  const Sched *S = sched_self(L);
+  lua_pushboolean(L, S->printed == 0 || S->errors_pass);
+  return 1;
+}
+
+/* error_text(err) -> how an error is written */
+static int internal_error_text(lua_State *L) {
+  lua_settop(L, 1);
+  error_push_text(L, 1);
+  return 1;
+}
+
+/* ---- the rest ---- */
+
+/* is_simulation() -> whether the clock is virtual */
+static int internal_is_simulation(lua_State *L) {
+  lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
+  return 1;
+}
+
+/* require(name) -> the module, loaded by the main thread: a library such as luv calls back on the coroutine that has
+   loaded it, and that of a go block may be parked then, or dead. */
+static int internal_require(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_getglobal(L, "require");
+  lua_insert(L, 1);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  lua_State *main_thread = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  if (main_thread == L) {
+    lua_call(L, 1, 1);
+    return 1;
+  }
+  if (!lua_checkstack(main_thread, LUA_MINSTACK)) return luaL_error(L, "require: stack overflow of the main thread");
+  lua_xmove(L, main_thread, 2);
+  int status = lua_pcall(main_thread, 1, 1, 0);
+  lua_xmove(main_thread, L, 1);
+  return status == LUA_OK ? 1 : lua_error(L);
+}
+
+void lua_internal_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"alts_index", module_alts_index},
+      {"error_text", internal_error_text},
+      {"excuse", internal_excuse},
+      {"grace", internal_grace},
+      {"guarded", internal_guarded},
+      {"has_ended", internal_has_ended},
+      {"is_cancellation", internal_is_cancellation},
+      {"is_simulation", internal_is_simulation},
+      {"is_well", internal_is_well},
+      {"join", internal_join},
+      {"library", internal_library},
+      {"offer_each", internal_offer_each},
+      {"offer_lines", internal_offer_lines},
+      {"on_close", internal_on_close},
+      {"pass_on", internal_pass_on},
+      {"report", internal_report},
+      {"report_unhandled", internal_report_unhandled},
+      {"require", internal_require},
+      {"self", internal_self},
+      {"simulate", module_simulate},
+      {"started", internal_started},
+      {NULL, NULL},
+  };
+  lua_newtable(L);
+  module_register(L, functions);
+  lua_moving_open(L);
+  lua_setfield(L, -2, "internal");
+}

@@ -1,0 +1,39 @@
+/* lua/module.h: the module runnel.core, which the files of csrc/lua add their functions to. These functions turn
+   arguments into calls of the core, and what those return into results. */
+#ifndef RUNNEL_LUA_MODULE_H
+#define RUNNEL_LUA_MODULE_H
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "core/state.h"
+
+/* Adds functions to the module on top of L, each with the scheduler, which is at SCHED_SELF, as its upvalue. */
+void module_register(lua_State *L, const luaL_Reg *functions);
+
+/* Functions of core.internal that are defined beside the public ones:
+   alts_index(ops, opts): alts that returns the number of the operation instead of its port. */
+int module_alts_index(lua_State *L);
+
+/* alts_index(ops, opts) for the library's own go blocks: see lua/moving.c. */
+int module_moving_alts(lua_State *L);
+
+/* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
+int module_simulate(lua_State *L);
+
+/* Pushes the scheduler's userdata and returns true; or pushes nothing, if the core is not open in the state. */
+bool module_push_sched(lua_State *L);
+
+/* Whether no other copy of the core, from another library, is open in the state. */
+bool module_is_ours(lua_State *L);
+
+/* Each adds its part to the module on top of L: the last one the table `internal`, to which lua_moving_open adds. */
+void lua_chan_open(lua_State *L);
+void lua_buffer_open(lua_State *L);
+void lua_alts_open(lua_State *L);
+void lua_go_open(lua_State *L);
+void lua_run_open(lua_State *L);
+void lua_moving_open(lua_State *L);
+void lua_internal_open(lua_State *L);
+
+#endif

@@ -1,0 +1,322 @@
+/* pump.c: see pump.h. */
+#include "port/pump.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#include "core/alt.h"
+#include "core/chan.h"
+#include "core/driver.h"
+#include "core/error.h"
+#include "core/go.h"
+#include "core/park.h"
+
+/* Messages that a pump delivers before it lets other go blocks run. */
+enum { BURST = 256 };
+
+/* The stack of a pump. */
+enum {
+  AT_PUMP = 1,
+  AT_CHAN,
+  AT_VALUE, /* what is being put */
+  AT_DONE,  /* closes with the channel */
+  AT_END = AT_DONE
+};
+
+typedef struct Pump {
+  Link link;   /* in Ports.pumps until its port is shut */
+  Port *port;  /* where the messages come from; NULL once it is shut */
+  Go *go;      /* the go block */
+  bool idle;   /* it waits for a message */
+  bool closes; /* it closes the channel in the end */
+} Pump;
+
+/* The ports of a scheduler: a userdata that is made when the first port is opened, or the descriptor is asked for. */
+typedef struct Ports {
+  PortHook hook;  /* how the scheduler sees them */
+  Wakeup *wakeup; /* what posters signal; NULL once the state is being closed */
+  List pumps;     /* those whose port is not shut */
+} Ports;
+
+/* Its user value: a table of the go blocks of open ports, by Pump. */
+enum { PORTS_HELD = 1 };
+
+/* ---- the hook ---- */
+
+static Ports *ports_of(const Sched *S) { return S->port_hook ? CONTAINER_OF(S->port_hook, Ports, hook) : NULL; }
+
+/* Lets the collector have a pump once nobody can reach its channel. */
+static void let_go(lua_State *L, const Pump *pump) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
+  lua_getiuservalue(L, -1, PORTS_HELD);
+  if (lua_rawgetp(L, -1, pump) != LUA_TNIL) {
+    lua_pushnil(L);
+    lua_rawsetp(L, -3, pump); /* an existing key: allocates nothing */
+  }
+  lua_pop(L, 3);
+}
+
+/* Whether the pump waits, and something has happened at its port. */
+static bool has_news(const Pump *pump) {
+  return pump->idle && pump->go->alt.state == ALT_PARKED && port_has_news(pump->port);
+}
+
+/* PortHook.poll: wakes the pumps whose ports have news. Does not raise. */
+static void poll_ports(lua_State *L, Sched *S) {
+  Ports *ports = ports_of(S);
+  if (!ports->wakeup || !wakeup_consume(ports->wakeup)) return;
+  Link *link = ports->pumps.first;
+  if (!link) return;
+  do {
+    Pump *pump = CONTAINER_OF(link, Pump, link);
+    if (has_news(pump)) alt_complete(L, S, &pump->go->alt, 0);
+    if (port_is_closed(pump->port)) let_go(L, pump);
+    link = link->next;
+  } while (link != ports->pumps.first);
+}
+
+/* PortHook.alive: whether messages can be posted, or have been posted to a port that was then closed. */
+static bool may_deliver(const Sched *S) {
+  const Ports *ports = ports_of(S);
+  Link *link = ports->pumps.first;
+  if (!link) return false;
+  do {
+    const Pump *pump = CONTAINER_OF(link, Pump, link);
+    if (!port_is_closed(pump->port) || has_news(pump)) return true;
+    link = link->next;
+  } while (link != ports->pumps.first);
+  return false;
+}
+
+/* __gc of Ports, when the state is closed. Ports that are still open keep the wakeup. */
+static int end_ports(lua_State *L) {
+  Ports *ports = (Ports *)lua_touserdata(L, 1);
+  if (ports->wakeup) wakeup_release(ports->wakeup);
+  ports->wakeup = NULL;
+  ports->hook.fd = -1;
+  return 0;
+}
+
+/* Gives the userdata on top of the stack metamethods with the scheduler as their upvalue. */
+static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
+  lua_newtable(L);
+  lua_pushvalue(L, SCHED_SELF);
+  luaL_setfuncs(L, metamethods, 1);
+  lua_setmetatable(L, -2);
+}
+
+/* Pushes a new Ports without a wakeup. */
+static Ports *new_ports(lua_State *L) {
+  static const luaL_Reg metamethods[] = {{"__gc", end_ports}, {NULL, NULL}};
+  Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
+  *ports = (Ports){.hook = {.fd = -1, .poll = poll_ports, .alive = may_deliver}};
+  lua_newtable(L);
+  lua_setiuservalue(L, -2, PORTS_HELD);
+  set_metamethods(L, metamethods);
+  return ports;
+}
+
+/* The scheduler's ports, made if they do not exist. NULL if there is no memory; may raise, and may leave something on
+   the stack. */
+static Ports *get_ports(lua_State *L, Sched *S) {
+  Ports *ports = S->port_hook ? ports_of(S) : new_ports(L);
+  if (!S->port_hook) { /* else a finalizer may have made them meanwhile */
+    ports->wakeup = wakeup_new();
+    if (!ports->wakeup && errno != ENOMEM) luaL_error(L, "port: cannot make a pipe: %s", strerror(errno));
+    if (!ports->wakeup) return NULL;
+    ports->hook.fd = wakeup_fd(ports->wakeup);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_PORTS);
+    S->port_hook = &ports->hook;
+  }
+  if (!ports_of(S)->wakeup) luaL_error(L, "port: the lua_State is being closed");
+  return ports_of(S);
+}
+
+const Wakeup *pump_wakeup(lua_State *L, Sched *S) {
+  int top = lua_gettop(L);
+  const Ports *ports = get_ports(L, S);
+  lua_settop(L, top);
+  return ports ? ports->wakeup : NULL;
+}
+
+bool pump_is_pending(const Sched *S) {
+  const Ports *ports = ports_of(S);
+  return ports && ports->wakeup && wakeup_is_pending(ports->wakeup);
+}
+
+/* ---- the go block ---- */
+
+int message_push(lua_State *L, Message *message) {
+  switch ((MessageKind)message->kind) {
+  case MESSAGE_NONE:
+    return 0;
+  case MESSAGE_BOOLEAN:
+    lua_pushboolean(L, message->as.boolean);
+    break;
+  case MESSAGE_INTEGER:
+    lua_pushinteger(L, message->as.integer);
+    break;
+  case MESSAGE_NUMBER:
+    lua_pushnumber(L, message->as.number);
+    break;
+  case MESSAGE_SMALL_BYTES:
+    lua_pushlstring(L, message->as.small, message->small);
+    break;
+  case MESSAGE_BYTES:
+    lua_pushlstring(L, message->as.bytes.start, message->as.bytes.size);
+    break;
+  case MESSAGE_CALL:
+    message->kind = MESSAGE_NONE;
+    return message->as.call.push(L, message->as.call.data);
+  }
+  return 1;
+}
+
+/* (message) -> its value, or nothing */
+static int make_value(lua_State *L) { return message_push(L, (Message *)lua_touserdata(L, 1)); }
+
+/* Pushes the message's value, or nil if it has none or making it fails. The message is then MESSAGE_NONE. */
+static void push_value(lua_State *L, Sched *S, Message *message) {
+  if (message->kind <= MESSAGE_NUMBER) {
+    message_push(L, message);
+    message->kind = MESSAGE_NONE;
+    return;
+  }
+  const char *outer = S->inside;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_pushcfunction(L, make_value);
+  lua_pushlightuserdata(L, message);
+  S->inside = "a callback of a port";
+  int status = lua_pcall(L, 1, 1, AT_END + 1);
+  S->inside = outer;
+  message_drop(message);
+  if (status == LUA_OK) return;
+  error_push_traceback(L);
+  lua_pushvalue(L, AT_CHAN);
+  error_report(L);
+  lua_pushnil(L);
+}
+
+static int deliver(lua_State *L);
+
+static Pump *self(lua_State *L) { return (Pump *)lua_touserdata(L, AT_PUMP); }
+
+/* Resumed: the channel has closed, or there is news of the port. */
+static int on_news(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  self(L)->idle = false;
+  park_resumed(L, (Alt *)alt);
+  return deliver(L);
+}
+
+/* Resumed: the put has completed. */
+static int on_put(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  port_delivered(self(L)->port);
+  return deliver(L);
+}
+
+/* Resumed: the other go blocks have run. */
+static int on_turn(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  return deliver(L);
+}
+
+/* Their waiters do not count against the channel's limit: each port has a limit of its own. */
+static const Operation TAKE = {.name = "a port", .is_free = true};
+static const Operation PUT = {.name = "a port", .is_free = true, .is_put = true};
+
+/* Delivers messages until it has to wait. */
+static int deliver(lua_State *L) {
+  Sched *S = sched_self(L);
+  Pump *pump = self(L);
+  Chan *ch = (Chan *)lua_touserdata(L, AT_CHAN);
+  for (int i = 0; i < BURST; i++) {
+    lua_settop(L, AT_END);
+    if (!pump->port || ch->flags & CHAN_CLOSED) return 0;
+    bool closed = false;
+    Message *message = port_first(pump->port, &closed);
+    if (!message) {
+      if (closed && pump->closes) chan_close(L, ch, AT_CHAN, 0);
+      if (closed) return 0;
+      pump->idle = true;
+      return park_on(L, (Chan *)lua_touserdata(L, AT_DONE), AT_DONE, &TAKE, on_news);
+    }
+    push_value(L, S, message);
+    bool is_nil = lua_isnil(L, -1);
+    lua_replace(L, AT_VALUE);
+    if (!is_nil && chan_put(L, ch, AT_CHAN, AT_VALUE) == PUT_WAIT) return park_on(L, ch, AT_CHAN, &PUT, on_put);
+    lua_pushnil(L);
+    lua_replace(L, AT_VALUE);
+    port_delivered(pump->port);
+  }
+  return park_yield(L, S, &TAKE, on_turn);
+}
+
+/* The go block: (pump, channel, nil, done). However it ends, its port is shut. */
+static int pump_messages(lua_State *L) {
+  lua_toclose(L, AT_PUMP);
+  return deliver(L);
+}
+
+/* ---- opening, and the end ---- */
+
+/* __close and __gc of a pump. */
+static int end_pump(lua_State *L) {
+  Pump *pump = self(L);
+  if (!pump->port) return 0;
+  Port *port = pump->port;
+  pump->port = NULL;
+  list_remove(&ports_of(sched_self(L))->pumps, &pump->link);
+  let_go(L, pump);
+  port_shut(port);
+  return 0;
+}
+
+/* Pushes a new pump without a port. */
+static Pump *new_pump(lua_State *L) {
+  static const luaL_Reg metamethods[] = {{"__gc", end_pump}, {"__close", end_pump}, {NULL, NULL}};
+  Pump *pump = (Pump *)lua_newuserdatauv(L, sizeof *pump, 0);
+  *pump = (Pump){0};
+  set_metamethods(L, metamethods);
+  return pump;
+}
+
+Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
+  int top = lua_gettop(L);
+  Chan *ch = (Chan *)lua_touserdata(L, at);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  Ports *ports = get_ports(L, S);
+  lua_settop(L, top);
+  if (!ports) return NULL;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
+  lua_getiuservalue(L, -1, PORTS_HELD);
+  int held = lua_gettop(L);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, pump_messages, 1);
+  Pump *pump = new_pump(L);
+  lua_pushvalue(L, at);
+  lua_pushnil(L);
+  chan_push_done(L, ch, at);
+  pump->closes = closes;
+  pump->go = go_spawn(L, S, AT_END);
+  /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
+  int go = lua_gettop(L);
+  lua_pushliteral(L, "a port to ");
+  attr_push_name(L, ch, at);
+  lua_concat(L, 2);
+  attr_set(L, go, ATTR_GO);
+  lua_pushvalue(L, go);
+  lua_rawsetp(L, held, pump);
+  lua_settop(L, top);
+  pump->port = port_new(ports->wakeup, limit);
+  if (!pump->port) {
+    let_go(L, pump);
+    return NULL;
+  }
+  list_append(&ports->pumps, &pump->link);
+  return pump->port;
+}

@@ -1,0 +1,28 @@
+/* pump.h: moves the messages of a port into a channel. A pump is a go block written in C: it takes messages from its
+   port and puts them on the channel. While the channel has no room it waits like any put, and the port fills up; while
+   the port is empty it waits for the channel to close.
+
+   While posters can post, the scheduler keeps the pump alive and counts it as something that may still happen. */
+#ifndef RUNNEL_PUMP_H
+#define RUNNEL_PUMP_H
+
+#include "core/state.h"
+#include "port/port.h"
+
+/* Pushes the message's value, or nothing if a MESSAGE_CALL makes none; returns how many values it pushed. The message
+   is then MESSAGE_NONE if it was a MESSAGE_CALL: its function now owns its data. May raise, except for a boolean or a
+   number. */
+int message_push(lua_State *L, Message *message);
+
+/* The scheduler's wakeup, which is made if it does not exist. NULL if there is no memory; may raise, also if there is
+   no file descriptor left. */
+const Wakeup *pump_wakeup(lua_State *L, Sched *S);
+
+/* Whether a message has arrived, or a port has closed, and the scheduler has not yet looked. */
+bool pump_is_pending(const Sched *S);
+
+/* Opens a port for `limit` messages to the channel at index `at`. If `closes`, the channel is closed once the port has
+   closed and all messages are delivered. The caller gets a poster's hold. NULL if there is no memory; may raise. */
+Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes);
+
+#endif

@@ -1,0 +1,12 @@
+---`runnel` with all of its modules loaded, so that no file is read when a name is first used.
+---
+---    local rn = require "runnel.all"
+---
+---It returns what `require "runnel"` returns. For a program that cannot read Lua files later: because it changes its
+---directory and `package.path` is relative, or because it may run out of file descriptors. Modules such as `runnel.sim`
+---and `runnel.uv`, which a program requires itself, load all they need when they are required.
+
+local rn = require "runnel"
+for _ in pairs(rn) do end -- pairs loads what is not loaded yet
+
+return rn

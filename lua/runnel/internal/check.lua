@@ -1,0 +1,123 @@
+---Argument checks for the functions written in Lua. A failed check raises an error at the line that called the function
+---whose argument is wrong.
+
+local core = require "runnel.core"
+
+local check = {}
+
+-- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
+local CALLER = 3
+
+local function article(value) return value == nil and "nothing" or "a " .. type(value) end
+
+---A value as text for a message, strings in quotes.
+---@return string
+function check.describe(value)
+  if value == nil then return "nothing" end
+  return type(value) == "string" and ("%q"):format(value) or tostring(value)
+end
+
+---A channel.
+---@param what string the function and argument, as in "pipe: from"
+function check.chan(value, what)
+  if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value), CALLER) end
+end
+
+---Whether a value is a function, or an object with `__call`.
+---@return boolean
+function check.is_callable(value)
+  if type(value) == "function" then return true end
+  local meta = getmetatable(value)
+  return type(meta) == "table" and meta.__call ~= nil
+end
+
+local is_callable = check.is_callable
+
+---A function, or an object with `__call`.
+function check.callable(value, what)
+  if type(value) ~= "function" and not is_callable(value) then
+    error(what .. ": a function expected, got " .. article(value), CALLER)
+  end
+end
+
+---The same, or nil.
+function check.callable_or_nil(value, what)
+  if value ~= nil and not is_callable(value) then
+    error(what .. ": a function or nil expected, got " .. article(value), CALLER)
+  end
+end
+
+---A `close` argument: true, false or nil. Anything else may be an argument in the wrong place, such as a table of
+---options.
+function check.close(value, what)
+  if value ~= nil and type(value) ~= "boolean" then
+    error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)
+  end
+end
+
+---A string.
+---@param expected string what the message calls it, as in "a path"
+function check.string(value, expected, what)
+  if type(value) ~= "string" then error(("%s: %s expected, got %s"):format(what, expected, article(value)), CALLER) end
+end
+
+---An integer of at least `least`.
+function check.integer(value, least, what)
+  if type(value) ~= "number" or not math.tointeger(value) or value < least then
+    error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), CALLER)
+  end
+end
+
+---A table.
+function check.table(value, what)
+  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value), CALLER) end
+end
+
+---A list whose elements are channels.
+function check.chans(value, what)
+  if type(value) ~= "table" then error(what .. ": a list of channels expected, got " .. article(value), CALLER) end
+  for i = 1, #value do
+    if not core.is_chan(value[i]) then
+      error(("%s: element %d is not a channel but %s"):format(what, i, article(value[i])), CALLER)
+    end
+  end
+end
+
+---A table of options with known names, or nil.
+---@param known table<string, boolean> the valid names
+function check.options(value, known, what)
+  if value == nil then return end
+  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
+  for key in pairs(value) do
+    if not known[key] then error(("%s: there is no option %q"):format(what, tostring(key)), CALLER) end
+  end
+end
+
+---Anything but nil.
+function check.value(value, what)
+  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
+end
+
+---A value that can be a key of a table.
+function check.key(value, what)
+  if value == nil then error(what .. ": a value other than nil expected", CALLER) end
+  if value ~= value then error(what .. ": nan cannot be used, because it is not equal to itself", CALLER) end
+end
+
+---An object of the library.
+---@param class table its metatable
+---@param kind string what the message calls it, as in "a mult"
+function check.object(value, class, kind, what)
+  if getmetatable(value) ~= class then error(("%s: %s expected, got %s"):format(what, kind, article(value)), CALLER) end
+end
+
+---Makes a channel with a buffer that the user passed, which may be invalid.
+---@param buf? runnel.BufferLike as for rn.chan
+---@return runnel.Channel<any> ch
+function check.new_chan(buf, what)
+  local ok, ch = pcall(core.chan, buf)
+  if not ok then error(what .. ": " .. tostring(ch):gsub("^chan: ", ""), CALLER) end
+  return ch
+end
+
+return check

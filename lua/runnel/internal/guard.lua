@@ -1,0 +1,84 @@
+---Starts the library's own go blocks, and calls the user's functions from them.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local xpcall, is_cancelled = xpcall, internal.moving.is_cancelled
+local close = core.methods.close
+
+local guard = {}
+
+-- ---- starting ----
+
+---@alias runnel.GiveUp fun(fed: any, reason: any, block: runnel.Channel<any>, is_reported: boolean)
+
+---Starts a go block of the library. All of them start here. Such a go block may die: from an error, because it was
+---cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason, block,
+---is_reported)` is called, which closes the channels that the go block feeds, so that their takers do not wait forever.
+---`give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless `give_up`
+---calls `internal.excuse`.
+---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
+guard.go = internal.moving.go
+
+---Names a go block, for rn.ps and messages, after the library function that the program called and the line of that
+---call. Go blocks that it starts get the same name. To be called while that library function runs.
+---@param block runnel.Channel<any>
+---@param what string
+---@return runnel.Channel<any> block
+function guard.started(block, what)
+  pcall(internal.started, block, what) -- if memory runs out, the go block just lacks that name
+  return block
+end
+
+---The usual `give_up`: closes a channel with the reason, or without it if memory runs out.
+---@param ch runnel.Channel<any>|false|nil false or nil: there is no channel to close
+---@param reason any
+function guard.close(ch, reason)
+  if ch and not pcall(close, ch, reason) then close(ch) end
+end
+
+---A `give_up` for a go block that feeds no channel.
+function guard.nothing() end
+
+-- ---- calling ----
+
+local function with_traceback(err) return { err = err, trace = debug.traceback(nil, 2) } end
+
+-- Returns the error and its traceback. If the error is the cancellation of this go block, raises it again: the go block
+-- must end.
+local function caught(first)
+  local err, trace = first, nil
+  -- After a stack overflow Lua does not run the message handler; the error is then Lua's own message.
+  if type(first) == "table" then err, trace = first.err, first.trace end
+  if is_cancelled(err) then error(err, 0) end
+  return err, trace
+end
+
+local function tried(ok, first, ...)
+  if ok then return true, first, ... end
+  return false, caught(first)
+end
+
+---Calls a function, which may park, and catches its error.
+---@param f function
+---@param ... any its arguments
+---@return boolean ok
+---@return any ... its results; or the error and its traceback, for internal.report
+function guard.try(f, ...) return tried(xpcall(f, with_traceback, ...)) end
+
+local function reported(what, ok, first, ...)
+  if ok then return true, first, ... end
+  local err, trace = caught(first)
+  internal.report(err, trace, what)
+  return false, err
+end
+
+---Calls a function, which may park. Reports an error to the error handler (rn.on_error), with its traceback.
+---@param what string what the handler calls the function, as in "the topic function of a pub"
+---@param f function
+---@param ... any its arguments
+---@return boolean ok
+---@return any ... its results, or the error
+function guard.call(what, f, ...) return reported(what, xpcall(f, with_traceback, ...)) end
+
+return guard

@@ -1,0 +1,93 @@
+---Splits chunks of text into lines.
+
+local core = require "runnel.core"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+
+local find, sub, concat = string.find, string.sub, table.concat
+local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
+local PRIORITY = { priority = true }
+
+local lines = {}
+
+-- How many lines a channel of lines buffers, so that one switch between go blocks serves many lines.
+local BUFFERED = 128
+
+---Makes a channel for lines.
+---@return runnel.Channel<string>
+function lines.chan() return core.chan(BUFFERED) end
+
+-- Makes a function that puts a line and returns whether it was accepted. If the channel closes while the put waits, the
+-- function returns false, so that the go block can end and its descriptor is closed.
+local function putter(out)
+  local put = { out }
+  local ops = { out:done(), put }
+  return function(line)
+    put[2] = line
+    return alts(ops, PRIORITY) or false
+  end
+end
+
+---Makes a function that is called with each chunk and puts its lines on a channel, without their newlines. Called with
+---nil, it puts the rest, a last line that had no newline. It parks, and returns false once the channel is closed.
+---@param out runnel.Channel<string>
+---@return fun(chunk: string?): boolean
+function lines.splitter(out)
+  local put = putter(out)
+  local parts, n = {}, 0 -- the parts of a line that continues in the next chunk
+  return function(chunk)
+    if chunk == nil then return n == 0 or put(concat(parts, "", 1, n)) end
+    local from, to = 1, find(chunk, "\n", 1, true)
+    if to and n > 0 then
+      parts[n + 1] = sub(chunk, 1, to - 1)
+      local line = concat(parts, "", 1, n + 1)
+      parts, n = {}, 0
+      if not put(line) then return false end
+      from = to + 1
+    end
+    local state
+    repeat
+      from, state = offer_lines(out, chunk, from)
+      if state == nil then
+        to = find(chunk, "\n", from, true)
+        state = put(sub(chunk, from, to - 1)) and state
+        from = to + 1
+      end
+      if state == false then return false end
+    until state
+    if from <= #chunk then
+      n = n + 1
+      parts[n] = sub(chunk, from)
+    end
+    return not out:closed() -- so that an endless line stops, too
+  end
+end
+
+---Puts the lines of a channel of chunks on another channel, until either of the two closes; then closes the other one.
+---@param chunks runnel.Channel<string>
+---@param out runnel.Channel<string>
+function lines.split(chunks, out)
+  local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
+  local chunk, err
+  repeat
+    chunk, err = next_chunk()
+  until not emit(chunk) or chunk == nil
+  out:close(err)
+  chunks:close()
+end
+
+local function close_both(pair, reason)
+  guard.close(pair[2], reason)
+  guard.close(pair[1])
+end
+
+---Makes a channel of the lines of a channel of chunks. Closing either of the two closes the other.
+---@param chunks runnel.Channel<string>
+---@return runnel.Channel<string>
+function lines.of(chunks)
+  local out = lines.chan()
+  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out), "lines")
+  return out
+end
+
+return lines

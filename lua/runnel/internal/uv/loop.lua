@@ -1,0 +1,146 @@
+---What all modules of runnel.uv need: luv, its loop as the scheduler's driver, and a safe way to close handles.
+
+local core = require "runnel.core"
+local need = require "runnel.internal.need"
+local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
+local driver = require "runnel.driver.luv"
+
+---@class runnel.uv.loop
+---@field uv any luv
+---@field over boolean the Lua state is closing: callbacks must do nothing
+local loop = { over = false }
+
+-- Requiring this module sets the driver, unless a driver is set that runs luv's loop and says so with the field
+-- `luv = true`.
+local previous = core.driver(driver)
+if previous then
+  core.driver(previous)
+  if not previous.luv then
+    error("runnel.uv: a driver is set that does not run luv's loop; call rn.driver(nil) before, or let its wait(ms) "
+      .. "run luv's loop as well and set its field luv = true", 0)
+  end
+end
+
+---Raises an error if a simulation is running, in which no events of the loop arrive. The error is raised at the line
+---that called the caller of this function.
+---@param what string the name of that caller
+function loop.check_time(what)
+  if core.internal.is_simulation() then
+    error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
+      .. "or use channels of your own in its place", 3)
+  end
+end
+
+-- ---- closing handles ----
+
+-- When the Lua state closes, luv frees the memory of handles that are being closed, although libuv will still use it.
+-- So a handle is closed only within a turn of the loop: at the end of that turn libuv is done with it.
+local to_close, closing = {}, {} -- the handles that wait for that turn; those that the current turn closes
+local settled = {} -- channels to close when those handles are closed
+local due = false -- whether the sweeper is active
+-- It is not a timer, because some timers run after the end of a turn. It is made now, because finalizers use it when
+-- the Lua state closes.
+local sweeper = uv.new_idle()
+
+local function sweep()
+  sweeper:stop()
+  due = false
+  to_close, closing = closing, to_close
+  for i = 1, #closing do
+    local handle = closing[i]
+    closing[i] = nil
+    if not handle:is_closing() then handle:close() end
+  end
+  local waiting = settled
+  if #waiting == 0 then return end
+  settled = {}
+  for _, ch in ipairs(waiting) do ch:close() end
+end
+
+local function in_next_turn()
+  if loop.over then return end
+  if sweeper:is_closing() then sweeper = uv.new_idle() elseif due then return end
+  due = true
+  sweeper:start(sweep)
+end
+
+---Closes a handle in the loop's next turn. To be called once for a handle, which must not be used afterwards.
+---@param handle userdata
+function loop.close(handle)
+  to_close[#to_close + 1] = handle
+  in_next_turn()
+end
+
+---Parks until all handles for which loop.close has been called are closed.
+function loop.settle()
+  core.yield() -- lets callbacks run that close a handle because a channel has closed
+  if #to_close == 0 then return end
+  local ch = core.chan()
+  settled[#settled + 1] = ch
+  in_next_turn()
+  ch:take()
+end
+
+-- When luv closes a handle by itself, because a process cannot be started, for example, the loop must have a turn
+-- before the Lua state closes. Finalizers run in the reverse order of creation, so that this one, made after the
+-- handle, runs before the handle's. Callbacks must do nothing in that turn, because their handles may be freed already;
+-- hence `over`.
+local Turn = { __gc = function(self)
+  if not self.due then return end
+  loop.over = true
+  uv.run "nowait"
+end }
+
+---Calls a function in the loop's next turn, at the end of which all handles that are being closed now are freed.
+---@param f fun()
+function loop.after_turn(f)
+  local turn = setmetatable({ due = true }, Turn)
+  local ch = core.chan()
+  settled[#settled + 1] = ch
+  in_next_turn()
+  ch:take_async(function()
+    turn.due = false
+    f()
+  end)
+end
+
+-- ---- signals ----
+
+local sigpipe
+
+---Lets a write to a pipe or socket without a reader fail, instead of killing the program by SIGPIPE. This holds for the
+---rest of the program, so it is called only when the program makes a stream.
+function loop.ignore_sigpipe()
+  if sigpipe and not sigpipe:is_closing() then return end
+  sigpipe = uv.new_signal()
+  sigpipe:unref()
+  sigpipe:start("sigpipe", function() end)
+end
+
+-- ---- errors ----
+
+-- Callbacks of luv get only the name of an error.
+local MESSAGES = {
+  EADDRINUSE = "address already in use", ECANCELED = "operation canceled", ECONNABORTED = "connection aborted",
+  ECONNREFUSED = "connection refused", ECONNRESET = "connection reset by peer", EHOSTUNREACH = "host is unreachable",
+  EIO = "i/o error", EMFILE = "too many open files", ENETUNREACH = "network is unreachable",
+  ENFILE = "file table overflow",
+  ENOENT = "no such file or directory", ENOSPC = "no space left on device", ENOTCONN = "socket is not connected",
+  EPIPE = "broken pipe", ETIMEDOUT = "connection timed out", EACCES = "permission denied",
+  EAI_NONAME = "unknown node or service", EAI_AGAIN = "temporary failure", EAI_NODATA = "no address",
+  EAI_FAIL = "permanent failure", EAI_FAMILY = "address family not supported", EAI_SERVICE = "service not available",
+}
+
+---Makes a message for an error of luv.
+---@param err string its name, or its name and message
+---@param what? string what failed: a path, an address, a command
+---@return string
+function loop.message(err, what)
+  local text = MESSAGES[err] and err .. ": " .. MESSAGES[err] or err
+  if not what or text:find(what, 1, true) then return text end
+  return what .. ": " .. text
+end
+
+loop.uv = uv
+
+return loop

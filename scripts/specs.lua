@@ -1,0 +1,163 @@
+-- specs.lua PATH... [-- OPTIONS...]: runs spec files, each by busted in a process of its own, SPEC_JOBS at a time (by
+-- default one for each processor). A path is a file, or a folder whose *_spec.lua are meant. The options are busted's.
+-- UNDER is a command to run each process under, for example valgrind.
+--
+-- Prints a line for each file, in order, with what busted said of specs that failed, and at the end the sum. A process
+-- that ends before its last spec has ended, or with a bad status though all its specs have passed, counts as an error.
+
+local SUM = "%d successes / %d failures / %d errors / %d pending : %.1f seconds"
+local TIMES = (os.getenv "BUILD" or "build") .. "/spec_times" -- how long each file took the last time
+
+local function lines_of(command)
+  local pipe = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  pipe:close()
+  return list
+end
+
+local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+local function contents(path)
+  local file = io.open(path)
+  if not file then return "" end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+end
+
+-- ---- what to run ----
+
+local paths, options = {}, {}
+local list = paths
+for _, word in ipairs(arg) do
+  if word == "--" and list == paths then list = options
+  else list[#list + 1] = list == options and quote(word) or word end
+end
+
+local files = {}
+for _, path in ipairs(paths) do
+  local found = lines_of(("find %s -type f %s | LC_ALL=C sort"):format(quote(path),
+    path:find "%.lua$" and "" or "-name '*_spec.lua'"))
+  if #found == 0 then
+    io.stderr:write(("specs.lua: no specs in %s\n"):format(path))
+    os.exit(2)
+  end
+  table.move(found, 1, #found, #files + 1, files)
+end
+
+local times = {}
+for path, seconds in contents(TIMES):gmatch "(%S+) (%S+)\n" do times[path] = tonumber(seconds) end
+
+-- The numbers of the files, in the order in which they start: first those that take longest, as far as is known.
+local order = {}
+for i = 1, #files do order[i] = i end
+table.sort(order, function(a, b)
+  local x, y = times[files[a]] or math.huge, times[files[b]] or math.huge
+  if x ~= y then return x > y end
+  return a < b
+end)
+
+-- ---- running ----
+
+local work = lines_of("mktemp -d")[1]
+local jobs = os.getenv "SPEC_JOBS" or lines_of("nproc 2>/dev/null || echo 2")[1]
+
+-- Runs one file, and says its number, the status and the seconds on descriptor 3.
+local RUN = [[
+number=$1 work=%s
+exec 3>&1 >"$work/$number.out" 2>&1
+start=$(date +%%s.%%N)
+SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$number.file")" 3>&-
+echo "$number $? $start $(date +%%s.%%N)" >&3
+]]
+
+-- What is known of a file whose process has ended.
+local function result_of(number, status, seconds)
+  local result = { seconds = seconds, counts = { 0, 0, 0, 0 }, out = contents(("%s/%d.out"):format(work, number)) }
+  local current, ended
+  for line in contents(("%s/%d.results"):format(work, number)):gmatch "[^\n]+" do
+    local name, counts = line:match "^begin (.*)", { line:match "^count (%d+) (%d+) (%d+) (%d+)" }
+    if name then current = name end
+    if #counts > 0 then
+      for i = 1, 4 do result.counts[i] = math.tointeger(counts[i]) end
+    end
+    ended = line == "end"
+  end
+  local why
+  if not ended then
+    why = ("its process ended with status %d in or after the spec %s"):format(status, current or "(none has begun)")
+  elseif status ~= 0 and result.counts[2] + result.counts[3] == 0 then
+    why = ("its process ended with status %d, though no spec failed"):format(status)
+  end
+  if why then
+    result.counts[3] = result.counts[3] + 1
+    result.out = ("%sError: %s: %s\n"):format(result.out, files[number], why)
+  end
+  return result
+end
+
+local function show(number, result)
+  local successes, failures, errors, pending = table.unpack(result.counts)
+  io.write(("%-4s %4d in %5.1f s  %s\n"):format(failures + errors > 0 and "FAIL" or "ok", successes + failures + errors,
+    result.seconds, files[number] .. (pending > 0 and (" (%d pending)"):format(pending) or "")))
+  io.write(result.out)
+  if result.out ~= "" and result.out:sub(-1) ~= "\n" then io.write "\n" end
+  io.flush()
+end
+
+local function run()
+  local lua = os.getenv "LUA" or "lua5.4"
+  write(work .. "/run", RUN:format(quote(work), os.getenv "UNDER" or "", lua, table.concat(options, " ")))
+  write(work .. "/order", table.concat(order, "\n") .. "\n")
+  for i, path in ipairs(files) do write(("%s/%d.file"):format(work, i), path) end
+  local command = ("xargs -P %s -n 1 sh %s <%s"):format(jobs, quote(work .. "/run"), quote(work .. "/order"))
+  local pipe = assert(io.popen(command))
+  local results, shown, sum = {}, 0, { 0, 0, 0, 0 }
+
+  local function take(number, result)
+    results[number] = result
+    while results[shown + 1] do
+      shown = shown + 1
+      show(shown, results[shown])
+      for i = 1, 4 do sum[i] = sum[i] + results[shown].counts[i] end
+    end
+  end
+
+  for line in pipe:lines() do
+    local number, status, from, to = line:match "^(%d+) (%d+) (%S+) (%S+)$"
+    number = math.tointeger(number)
+    local seconds = (tonumber(to) or 0) - (tonumber(from) or 0)
+    times[files[number]] = seconds
+    take(number, result_of(number, math.tointeger(status), seconds))
+  end
+  pipe:close()
+  for number = 1, #files do
+    if not results[number] then
+      local out = ("Error: %s: it was not run to its end\n"):format(files[number])
+      take(number, { seconds = 0, counts = { 0, 0, 1, 0 }, out = out })
+    end
+  end
+  return sum
+end
+
+local function seconds_now() return tonumber(lines_of("date +%s.%N")[1]) or os.time() end
+
+local start = seconds_now()
+local ok, sum = pcall(run)
+os.execute("rm -rf " .. quote(work))
+if not ok then error(sum, 0) end
+
+local list_of_times = {}
+for path, seconds in pairs(times) do list_of_times[#list_of_times + 1] = ("%s %.2f\n"):format(path, seconds) end
+table.sort(list_of_times)
+pcall(write, TIMES, table.concat(list_of_times))
+
+print(SUM:format(sum[1], sum[2], sum[3], sum[4], seconds_now() - start))
+os.exit(sum[2] + sum[3] == 0)

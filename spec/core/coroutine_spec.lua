@@ -1,0 +1,219 @@
+-- Coroutines of go blocks that somebody else closes or resumes, at inconvenient moments.
+local rn = require "runnel"
+local finalizers = require "spec.support.finalizers"
+local long = require "spec.support.long"
+local stage = require "spec.support.stage"
+local xforms = require "spec.support.xforms"
+
+describe("a go block whose coroutine is closed from without", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- A go block that parks in f; returns its coroutine and result channel.
+  local function parked(f, ...)
+    local co
+    local result = rn.go(function(...)
+      co = coroutine.running()
+      f(...)
+    end, ...)
+    rn.step()
+    return co, result
+  end
+
+  it("may be all that held the channel it waited on", function()
+    collectgarbage("incremental", 100, 1000, 1)
+    for i = 1, long.times(100, 1000) do
+      local co, result = parked(function()
+        local ch = rn.chan(1)
+        if i % 3 == 0 then rn.alts { ch, rn.chan() } else ch:take() end
+      end)
+      if i % 2 == 0 then collectgarbage() end -- its channels keep it now
+      coroutine.close(co)
+      local value, err = result:take()
+      assert.is_nil(value)
+      assert.matches("closed or resumed by somebody else", err)
+    end
+    collectgarbage("incremental", 200, 100, 13)
+    assert.same({}, stage.others())
+  end)
+
+  it("may run a collection, in its variables, that would free what it waits on", function()
+    local kept = rn.chan()
+    local parks = {
+      function() rn.chan():take() end,
+      function() for _ in rn.chan() do end end, -- luacheck: ignore 541
+      function() rn.chan():put "lost" end,
+      function() rn.alts { rn.chan(), kept, { rn.chan(), 1 } } end,
+      function() rn.go(function() rn.chan():take() end):take() end,
+      function() rn.alts { kept, rn.timeout(60000) } end,
+    }
+    for _, park in ipairs(parks) do
+      for _, is_handed_over in ipairs { false, true } do
+        local function park_with_variables()
+          local _ <close> = setmetatable({}, { __close = function() for _ = 1, 3 do collectgarbage() end end })
+          park()
+        end
+        local co, result = parked(park_with_variables)
+        local other = parked(park_with_variables)
+        if is_handed_over then for _ = 1, 2 do collectgarbage() end end
+        coroutine.close(other)
+        coroutine.close(co)
+        assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+        assert.equal(0, kept:stats().takes)
+        rn.go(function() kept:put "kept" end)
+        assert.equal("kept", kept:take())
+      end
+    end
+    for _ = 1, 4 do collectgarbage() end
+    assert.same({}, stage.others())
+  end)
+
+  it("may run a collection where it waits on many channels, among many other go blocks", function()
+    local chs = {}
+    for i = 1, 1100 do
+      chs[i] = rn.chan()
+      rn.go(function() chs[i]:take() end)
+    end
+    rn.step(5000)
+    for _ = 1, 12 do
+      local co, result = parked(function()
+        local _ <close> = setmetatable({}, { __close = function() for _ = 1, 2 do collectgarbage() end end })
+        local ops = {}
+        for i = 1, 100 do ops[i] = rn.chan() end
+        rn.alts(ops)
+      end)
+      coroutine.close(co)
+      assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+    end
+    for i = 1, 1100 do chs[i]:close() end
+    rn.step(5000)
+  end)
+
+  it("may be closed by a finalizer while rn.ps describes it", function()
+    for _, park in ipairs {
+      function() rn.chan():take() end,
+      function() rn.chan():put(1) end,
+      function() rn.alts { rn.chan(), { rn.chan(), 1 } } end,
+      function() rn.sleep(60000) end,
+    } do
+      local nth, runs = 0, 0
+      repeat -- at the first allocation, at the second, and so on
+        nth, runs = nth + 1, 0
+        local co, result = parked(park)
+        local mt = {}
+        mt.__gc = function()
+          runs = runs + 1
+          if runs == nth then coroutine.close(co) elseif runs < nth then setmetatable({}, mt) end
+        end
+        collectgarbage("incremental", 1, 1000) -- as many collections as this Lua makes: 5.4.7 fewer than 5.4.4
+        collectgarbage()
+        setmetatable({}, mt)
+        local list = rn.ps()
+        collectgarbage("incremental", 200, 100)
+        for _, entry in ipairs(list) do assert.is_string(entry.state) end
+        local all = runs < nth
+        runs = nth
+        coroutine.close(co)
+        assert.matches("closed or resumed by somebody else", (select(2, result:poll())))
+      until all
+    end
+  end)
+
+  it("while its put goes through a transducer is done with, and the take goes on", function()
+    local co, result
+    local ch = rn.chan(1, xforms.map(function(v)
+      if v == "second" then
+        assert(coroutine.close(co))
+        co, result = nil, result:poll()
+        collectgarbage()
+      end
+      return v
+    end))
+    ch:put "first"
+    co, result = parked(ch.put, ch, "second")
+    assert.equal("first", ch:take())
+    assert.equal("second", ch:take())
+    assert.same({}, stage.others())
+    assert.is_nil(result)
+  end)
+
+  it("while a policy looks for its value is done with, and the value with it", function()
+    local co
+    local values = {}
+    local ch = rn.chan {
+      full = function() return false end,
+      add = function(_, v) values[#values + 1] = v end,
+      remove = function()
+        if co then coroutine.close(co) end
+        co = nil
+        collectgarbage()
+        return table.remove(values, 1)
+      end,
+      count = function() return #values end,
+    }
+    co = parked(ch.take, ch)
+    assert.is_true(ch:put "lost with its taker")
+    assert.is_true(ch:put "kept")
+    assert.equal("kept", ch:take())
+    assert.same({}, stage.others())
+  end)
+
+  it("or resumed by a finalizer, when it has yielded by itself, ends #heavy", function()
+    for _, meddle in ipairs { coroutine.close, coroutine.resume } do
+      local co
+      local function use()
+        if co and coroutine.status(co) == "suspended" then meddle(co) end
+      end
+      finalizers.among(use, function()
+        for _ = 1, 50 do
+          local result = rn.go(function()
+            co = coroutine.running()
+            coroutine.yield()
+            pcall(rn.sleep, 1)
+            rn.chan():take()
+          end)
+          rn.step()
+          co = nil
+          assert.is_true(result:closed())
+        end
+      end)
+      assert.same({}, stage.others())
+    end
+    assert.equal(100, #stage.heard())
+  end)
+
+  it("by a finalizer, while all are listed, is listed or is not #heavy", function()
+    local coroutines = {}
+    for i = 1, 100 do coroutines[i] = parked(function() rn.chan():take() end) end
+    local n = 0
+    finalizers.among(function()
+      n = n + 1
+      if coroutines[n] then coroutine.close(coroutines[n]) end
+    end, function()
+      while n < 100 do
+        for _, entry in ipairs(rn.ps()) do assert.is_string(entry.name) end
+      end
+    end)
+    assert.same({}, stage.others())
+  end)
+end)
+
+describe("run", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  for _, meddle in ipairs { "close", "resume" } do
+    it(("raises when somebody else has used coroutine.%s on what it runs"):format(meddle), function()
+      local ok, err = pcall(rn.run, function()
+        local me = coroutine.running()
+        rn.go(function() coroutine[meddle](me) end)
+        pcall(rn.sleep, 1000) -- that fails where it is resumed; and then it goes on, outside any go block
+        return "a result", "that nobody gets"
+      end)
+      assert.is_false(ok)
+      assert.matches("closed or resumed by somebody else", err)
+      assert.same({}, stage.others())
+      assert.equal("fine", rn.run(function() return "fine" end))
+    end)
+  end
+end)

@@ -1,0 +1,237 @@
+local rn = require "runnel"
+local core = require "runnel.core"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+-- What a program sees: the errors that the handler has heard of, without those that are still to come.
+local function collecting(f)
+  local heard = {}
+  local previous = rn.on_error(function(err, _, name) heard[#heard + 1] = { err = err, name = name, at = rn.now() } end)
+  local ok, err = pcall(sim.run, f, nil, heard)
+  rn.on_error(previous)
+  if not ok then error(err, 0) end
+  return heard
+end
+
+local function errors(heard)
+  local list = {}
+  for i, it in ipairs(heard) do list[i] = it.err end
+  return list
+end
+
+local function failing(message) return rn.go(error, message or "bad", 0) end
+
+describe("an error of a go block", function()
+  describe("that somebody takes is not reported:", function()
+    local takes = {
+      { "by take", function(result) return result:take() end },
+      { "by poll", function(result)
+        rn.yield()
+        return result:poll()
+      end },
+      { "by alts, which give it third", function(result)
+        local value, _, err = rn.alts { result, rn.chan() }
+        return value, err
+      end },
+      { "by alt", function(result)
+        return rn.alt { { result, function(value, _, err) return value, err end } }
+      end },
+      { "by a callback", function(result)
+        local got = rn.promise_chan()
+        result:take_async(function(_, err) got:put(err) end)
+        return nil, got:take()
+      end },
+      { "a second later", function(result)
+        rn.sleep(1000)
+        return result:take()
+      end },
+      { "through into", function(result) return rn.into({}, result):take() end },
+      { "through reduce", function(result) return rn.reduce(print, 0, result):take() end },
+      { "through pipe", function(result) return rn.pipe(result, rn.chan()):take() end },
+      { "through merge", function(result) return rn.merge({ rn.to_chan {}, result }):take() end },
+      { "through map", function(result) return rn.map(print, { result }):take() end },
+      { "through take", function(result) return rn.take(3, result):take() end },
+      { "through split", function(result) return rn.split(print, result):take() end },
+      { "through mult", function(result) return rn.mult(result):tap(rn.chan()):take() end },
+      { "through pub", function(result) return rn.pub(result, type):sub("string", rn.chan()):take() end },
+      { "through pipeline", function(result) return rn.pipeline(2, rn.chan(), rn.xf.dedupe(), result):take() end },
+      { "through pipeline_async", function(result) return rn.pipeline_async(2, rn.chan(), print, result):take() end },
+      { "through pipeline_async_unordered",
+        function(result) return rn.pipeline_async_unordered(2, rn.chan(), print, result):take() end },
+    }
+    for _, case in ipairs(takes) do
+      it(case[1], function()
+        local heard = collecting(function()
+          assert.same({ nil, "bad" }, { case[2](failing()) })
+          rn.sleep(60000)
+        end)
+        assert.same({}, errors(heard))
+      end)
+    end
+
+    it("in a scope, which raises it", function()
+      local heard = collecting(function()
+        assert.same({ false, "bad" }, { pcall(rn.scope, function(s) s:go(error, "bad", 0) end) })
+      end)
+      assert.same({}, errors(heard))
+    end)
+  end)
+
+  describe("that nobody takes is reported once:", function()
+    local function check(f)
+      assert.same({ "bad" }, errors(collecting(function()
+        f()
+        rn.sleep(60000)
+      end)))
+    end
+
+    it("its result channel is dropped", function() check(failing) end)
+    it("its result channel is kept", function()
+      local result
+      check(function() result = failing() end)
+      assert.is_true(rn.is_chan(result))
+    end)
+    it("it goes through a for loop, which drops it", function()
+      check(function()
+        for _ in failing() do error "never" end
+      end)
+    end)
+    it("it goes through a for loop that had to wait", function()
+      check(function()
+        for _ in rn.go(function()
+          rn.sleep(1)
+          error("bad", 0)
+        end) do error "never" end
+      end)
+    end)
+    it("the channel on which it was passed is dropped", function()
+      check(function() rn.merge { failing(), rn.chan() } end)
+    end)
+    it("a for loop over a merge", function()
+      check(function()
+        for _ in rn.merge { failing() } do error "never" end
+      end)
+    end)
+    it("a pipe that leaves its target open", function() check(function() rn.pipe(failing(), rn.chan(), false) end) end)
+    it("a pipe to what is closed", function()
+      check(function()
+        local to = rn.chan()
+        to:close()
+        rn.pipe(failing(), to)
+      end)
+    end)
+    it("an input of a mix", function() check(function() rn.mix(rn.chan()):admix(failing()) end) end)
+    it("a mult without a tap", function() check(function() rn.mult(failing()) end) end)
+    it("a pub without a subscriber", function() check(function() rn.pub(failing(), type) end) end)
+    it("it was looked for with closed, stats and done only", function()
+      check(function()
+        local result = failing()
+        result:done():take()
+        assert.is_true(result:closed() and result:stats().closed)
+      end)
+    end)
+  end)
+
+  it("that is the second of a merge is reported, while the first is taken", function()
+    local taken
+    local heard = collecting(function()
+      taken = select(2, rn.merge({ failing "one", failing "two" }):take())
+    end)
+    assert.same({ taken == "one" and "two" or "one" }, errors(heard))
+  end)
+
+  it("can still be taken after it was reported, after 5 s", function()
+    local heard = collecting(function(heard)
+      local result = failing()
+      rn.sleep(4999)
+      assert.same({}, errors(heard))
+      rn.sleep(2)
+      assert.same({ "bad" }, errors(heard))
+      assert.equal(5000, heard[1].at)
+      assert.same({ nil, "bad" }, { result:take() })
+    end)
+    assert.equal(1, #heard)
+  end)
+
+  it("of which nil is the value is reported at once, since nobody could see it", function()
+    collecting(function(heard)
+      local result = rn.go(error)
+      result:take()
+      assert.equal(1, #heard)
+    end)
+  end)
+
+  it("is reported before a deadlock, and the handler may end that", function()
+    local ch = rn.chan()
+    local previous = rn.on_error(function(err) ch:put_async(err) end)
+    local ok, value = pcall(sim.run, function()
+      failing()
+      return ch:take()
+    end)
+    rn.on_error(previous)
+    assert.same({ true, "bad" }, { ok, value })
+  end)
+
+  it("of the main program's go blocks waits until rn.run() has returned", function()
+    local result = failing()
+    rn.run()
+    assert.same({ nil, "bad" }, { result:take() })
+    local heard = {}
+    local previous = rn.on_error(function(err) heard[#heard + 1] = err end)
+    core.internal.report_unhandled()
+    rn.on_error(previous)
+    assert.same({}, heard)
+  end)
+
+  it("is one of those that wait, of which there are 1000: the oldest is reported", function()
+    collecting(function(heard)
+      for i = 1, 1010 do failing(i) end
+      rn.sleep(1)
+      assert.equal(10, #heard)
+      assert.equal(1, heard[1].err)
+      assert.equal(10, heard[10].err)
+    end)
+  end)
+
+  it("that is taken by one of many takers is not reported, and those of the same text are told apart", function()
+    local heard = collecting(function()
+      local one, other = failing "same", failing "same"
+      local merged = rn.merge { one }
+      rn.sleep(1)
+      assert.same({ nil, "same" }, { other:take() })
+      assert.is_true(merged:closed())
+    end)
+    assert.same({ "same" }, errors(heard))
+  end)
+
+  describe("in a script of lua5.4", function()
+    it("is reported when the program ends, with what a table holds", function()
+      local output, status = stage.script [[
+        local rn = require "runnel"
+        local kept = rn.go(function() error { message = "no such host", code = 7, parts = {} } end)
+        rn.go(function() error { code = 8, final = true } end)
+        rn.go(function() error {} end)
+        rn.go(function() error(setmetatable({ message = "x" }, { __tostring = function() return "its text" end })) end)
+        rn.run()
+        print "end"
+      ]]
+      assert.equal(0, status)
+      assert.matches("\nend\n", "\n" .. output)
+      assert.matches("runnel: error in [^\n]*: no such host %(code = 7%)\nstack traceback:", output)
+      assert.matches(": { code = 8, final = true }\n", output)
+      assert.matches(": table: 0x%x+\n", output)
+      assert.matches(": its text\n", output)
+    end)
+
+    it("is reported and fails where the script ends by rn.exit", function()
+      local output, status = stage.script [[
+        local rn = require "runnel"
+        rn.go(error, "lost")
+        rn.yield()
+        rn.exit()
+      ]]
+      assert.equal(1, status)
+      assert.matches("^runnel: error in [^\n]*: lost\n", output)
+    end)
+  end)
+end)

@@ -1,0 +1,14 @@
+-- The code in docs/*.md runs and prints what it says.
+
+local pages = require "spec.support.pages"
+local snippets = require "spec.support.snippets"
+
+for _, path in ipairs(pages.of "docs") do
+  describe("the code in " .. path, function()
+    for _, snippet in ipairs(snippets.of(path)) do
+      it("prints what is said at " .. snippet.name, function()
+        assert.are.same(snippet.expected, snippets.run(snippet))
+      end)
+    end
+  end)
+end

@@ -1,0 +1,39 @@
+-- What the drivers say where their library is missing.
+
+local stage = require "spec.support.stage"
+
+local PACKAGES = {
+  luv = { library = "luv", name = "lua%-luv" },
+  copas = { library = "copas", name = "LuaRocks' copas" },
+  cqueues = { library = "cqueues", name = "lua%-cqueues" },
+  luasocket = { library = "socket", name = "lua%-socket" },
+}
+
+describe("a driver whose library is missing", function()
+  for driver, package in pairs(PACKAGES) do
+    it(("names the package: %s"):format(driver), function()
+      local output = stage.script(([[
+        for i = #package.searchers, 1, -1 do
+          local search = package.searchers[i]
+          package.searchers[i] = function(name)
+            if name ~= "%s" then return search(name) end
+            return "\n\tno such file"
+          end
+        end
+        print(pcall(function()
+          require "runnel.driver.%s"
+        end))
+      ]]):format(package.library, driver))
+      assert.matches("^false\t[^\n]+:9: the library " .. package.library .. " is needed here %(.*" .. package.name ..
+        "[^)]*%): it is not installed\n$", output)
+    end)
+  end
+
+  it("says why a library that is there cannot be loaded", function()
+    local output = stage.script [[
+      package.preload.luv = function() error("this luv is broken", 0) end
+      print(pcall(require, "runnel.driver.luv"))
+    ]]
+    assert.matches("the library luv is needed here %(.*%): this luv is broken", output)
+  end)
+end)

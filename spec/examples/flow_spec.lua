@@ -1,0 +1,143 @@
+-- Runs the examples of flows as a person does: each in a process of its own.
+
+local rn = require "runnel"
+
+local LUA = os.getenv "LUA" or "lua5.4"
+
+local function contents(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+-- Runs a shell command in which `lua` stands for the interpreter. Returns what it wrote to stdout and to stderr, and
+-- its status.
+local function shell(command)
+  local errors = os.tmpname()
+  local pipe = assert(io.popen(("lua() { %s \"$@\"; }; { %s; } 2>%s"):format(LUA, command, errors)))
+  local output = pipe:read "a"
+  local _, _, status = pipe:close()
+  local complaints = contents(errors)
+  os.remove(errors)
+  return output, complaints, status
+end
+
+local function assert_usage(command)
+  local output, errors, status = shell(command)
+  assert.are.equal("", output)
+  assert.is_truthy(errors:find("usage: lua5.4 examples/", 1, true), errors)
+  assert.are.equal(2, status)
+end
+
+describe("examples/pubsub.lua", function()
+  local file
+  before_each(function() file = os.tmpname() end)
+  after_each(function() os.remove(file) end)
+
+  it("routes lines by topic", function()
+    local lines = "rain 3 mm\\nwind 9 kn\\n\\nsnow 1 cm\\nrain 0 mm\\n"
+    local output, errors, status = shell(
+      ("printf '%s' | lua examples/pubsub.lua rain=%s wind=- rain=-"):format(lines, file)
+    )
+    assert.are.equal(0, status)
+    assert.are.equal("rain 3 mm\nwind 9 kn\nrain 0 mm\n", output)
+    assert.are.equal("rain 3 mm\nrain 0 mm\n", contents(file))
+    assert.are.equal(("rain: 2 lines to %s\nwind: 1 lines to -\nrain: 2 lines to -\n"):format(file), errors)
+  end)
+
+  it("writes each line before it waits for the next", function()
+    local output = shell "{ echo a 1; sleep 0.2; echo b; } | lua examples/pubsub.lua a=- 2>/dev/null | head -n 1"
+    assert.are.equal("a 1\n", output)
+  end)
+
+  it("says how to use it", function()
+    assert_usage "lua examples/pubsub.lua"
+    assert_usage "lua examples/pubsub.lua rain"
+    local _, errors, status = shell "lua examples/pubsub.lua rain=/no/such/folder/file"
+    assert.is_truthy(errors:find("/no/such/folder/file: No such file or directory", 1, true), errors)
+    assert.are.equal(1, status)
+  end)
+end)
+
+describe("examples/ratelimit.lua", function()
+  it("passes all lines on, no faster than the rate given", function()
+    local start = rn.now()
+    local output, errors, status = shell "seq 15 | lua examples/ratelimit.lua 100 5"
+    assert.is_true(rn.now() - start >= 100)
+    assert.are.equal("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n", output)
+    assert.are.same({ "", 0 }, { errors, status })
+  end)
+
+  it("says how to use it", function()
+    for _, arguments in ipairs { "", "x", "0", "-1", "1 0", "1 1.5", "1 x", "1 1 1" } do
+      assert_usage("lua examples/ratelimit.lua " .. arguments .. " </dev/null")
+    end
+  end)
+end)
+
+describe("examples/fanout.lua", function()
+  it("gives each consumer what its buffer lets through", function()
+    local output, errors, status = shell "lua examples/fanout.lua 40 1"
+    assert.are.same({ "", 0 }, { errors, status })
+    local rows = {}
+    for name, count, last in output:gmatch "(%l+, [%l_]+)%(%d+%) +(%d+) +(%d+)" do
+      rows[name] = { count = tonumber(count), last = tonumber(last) }
+    end
+    assert.are.same({ count = 40, last = 40 }, rows["fast, buffer"])
+    assert.are.same({ count = 40, last = 40 }, rows["slow, buffer"])
+    assert.are.equal(40, rows["slow, sliding_buffer"].last)
+    assert.is_true(rows["slow, sliding_buffer"].count < 30)
+    assert.is_true(rows["slow, dropping_buffer"].count < 30)
+  end)
+
+  it("says how to use it", function()
+    for _, arguments in ipairs { "x", "0", "1.5", "1 0", "1 x", "1 1 1" } do
+      assert_usage("lua examples/fanout.lua " .. arguments)
+    end
+  end)
+end)
+
+describe("examples/logstat.lua", function()
+  -- What the shell finds in the sample, for the n-th word of each line.
+  local function counted(field)
+    return (shell(([[
+      grep -E '"[A-Z]+ /' examples/access.log | awk '{ sub(/\?.*/, "", $7); print $%d }' | sort | uniq -c |
+        LC_ALL=C sort -k1,1nr -k2 | head -n 10 | awk '{ print $2, $1 }']]):format(field)))
+  end
+
+  local function statistics(arguments)
+    local output, errors, status = shell("lua examples/logstat.lua " .. arguments)
+    assert.are.same({ "198 requests; 2 lines skipped\n", 0 }, { errors, status })
+    return (output:gsub("^[^\n]*\n", ""):gsub(" +(%d+) +%d+\n", " %1\n"))
+  end
+
+  it("counts what the shell counts", function()
+    assert.are.equal(counted(9), statistics "examples/access.log")
+    assert.are.equal(counted(7), statistics "--by path < examples/access.log")
+    assert.are.equal(counted(1), statistics "examples/access.log --by address")
+  end)
+
+  it("filters by status, and prints as many as it was asked for", function()
+    local output, errors = shell "lua examples/logstat.lua --status 4 --by path --top 1 examples/access.log"
+    assert.is_truthy(output:find "^path +requests +bytes\n/favicon.ico +%d+ +%d+\n$", output)
+    local requests = tonumber(errors:match "^(%d+) requests")
+    local all = shell [[grep -cE '" 4[0-9][0-9] ' examples/access.log]]
+    assert.are.equal(tonumber(all), requests + 2) -- the two lines without a request have such a status, too
+  end)
+
+  it("prints every second how far it has got #slow", function()
+    local _, errors = shell [[
+      { head -n 50 examples/access.log; sleep 1.2; cat examples/access.log; } | lua examples/logstat.lua]]
+    assert.is_truthy(errors:find "^%d+ requests so far\n%d+ requests; 2 lines skipped\n$", errors)
+  end)
+
+  it("says how to use it, and what it cannot read", function()
+    for _, arguments in ipairs { "--by x", "--by", "--top 0", "--top x", "--status x", "--x 1", "a b" } do
+      assert_usage("lua examples/logstat.lua " .. arguments)
+    end
+    for _, path in ipairs { "/no/such/file", "/" } do
+      local output, errors, status = shell("lua examples/logstat.lua " .. path)
+      assert.are.same({ "", 1 }, { output, status })
+      assert.is_truthy(errors:find("logstat: " .. path .. ": ", 1, true), errors)
+    end
+  end)
+end)

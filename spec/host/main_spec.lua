@@ -1,0 +1,689 @@
+local process = require "spec.support.process"
+
+local runnel = process.runnel
+
+describe("runnel, the executable", function()
+  local dir
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
+  -- Runs the executable in the directory.
+  local function run(arguments, input) return process.run(dir.path, runnel .. " " .. arguments, input) end
+
+  -- Runs a script.
+  local function script(text, arguments, options)
+    dir:write("script.lua", text)
+    return run(("%s script.lua %s"):format(options or "", arguments or ""))
+  end
+
+  describe("takes the arguments of lua5.4:", function()
+    it("a script with its arguments, and the table arg", function()
+      local result = script([[
+        print(...)
+        print(#arg, arg[0], arg[1], arg[2], arg[-1]:match "runnel$")
+      ]], "one 'two words'")
+      assert.equal("one\ttwo words\n2\tscript.lua\tone\ttwo words\trunnel\n", result.out)
+      assert.equal("", result.err)
+      assert.equal(0, result.status)
+    end)
+
+    it("-e, any number of them, also before a script", function()
+      assert.equal("1\n2\n", run([[-e 'x = 1 print(x)' -e'print(x + 1)']]).out)
+      dir:write("x.lua", "print(x, ...)")
+      assert.equal("5\ta\n", run([[-e 'x = 5' x.lua a]]).out)
+    end)
+
+    it("-l mod and -l g=mod", function()
+      dir:write("mod.lua", "return { name = ... }")
+      assert.equal("mod\n", run([[-l mod -e 'print(mod.name)']]).out)
+      assert.equal("mod\n", run([[-lg=mod -e 'print(g.name, mod)']]).out:gsub("\tnil", ""))
+      assert.equal("runnel\n", run([[-l rn=runnel -e 'rn.go(function() print "runnel" end)']]).out)
+    end)
+
+    it("-v", function() assert.matches("^runnel %d+%.%d+%.%d+%S* on Lua 5%.4%.%d+  Copyright", run("-v").out) end)
+
+    it("-W", function()
+      assert.equal("", run([[-e 'warn "beware"']]).err)
+      assert.equal("Lua warning: beware\n", run([[-W -e 'warn "beware"']]).err)
+    end)
+
+    it("-E, which ignores the environment", function()
+      local variables = "LUA_INIT='print \"init\"' LUA_PATH='/nowhere/?.lua' "
+      local function path(option)
+        return process.run(dir.path, variables .. runnel .. option .. " -e 'print(package.path)'").out
+      end
+      assert.equal("init\n/nowhere/?.lua\n", path "")
+      assert.matches("^[^\n]*%./%?%.lua[^\n]*\n$", path " -E")
+    end)
+
+    it("LUA_INIT, a chunk or @file", function()
+      dir:write("init.lua", "y = 7")
+      local file = process.run(dir.path, "LUA_INIT=@init.lua " .. runnel .. " -e 'print(y)'")
+      assert.equal("7\n", file.out)
+      local bad = process.run(dir.path, "LUA_INIT='error \"no\"' " .. runnel .. " -e 'print(y)'")
+      assert.matches("LUA_INIT:1: no\n", bad.err)
+      assert.equal("", bad.out)
+      assert.equal(1, bad.status)
+    end)
+
+    it("LUA_INIT_5_4, rather than LUA_INIT", function()
+      local result = process.run(dir.path, "LUA_INIT='print(1)' LUA_INIT_5_4='print(2)' " .. runnel .. " -e 'print(3)'")
+      assert.equal("2\n3\n", result.out)
+      local bad = process.run(dir.path, "LUA_INIT_5_4=@nope.lua " .. runnel .. " -e 'print(3)'")
+      assert.matches("cannot open nope.lua", bad.err)
+      assert.equal(1, bad.status)
+    end)
+
+    it("-h and --help", function()
+      assert.matches("^usage: [^\n]*runnel %[options%] %[script %[args%]%]\n", run("-h").out)
+      assert.equal(run("-h").out, run("--help").out)
+      assert.equal(0, run("--help").status)
+    end)
+
+    it("--version, which does nothing else", function()
+      local result = run("--version -e 'print(1)' nope.lua")
+      assert.matches("^runnel %d+%.%d+%.%d+ on Lua 5%.%d[^\n]*\n$", result.out)
+      assert.equal("", result.err)
+      assert.equal(0, result.status)
+    end)
+
+    it("- and a pipe, which are a script", function()
+      assert.equal("a\n", run("- a", "print(...)").out)
+      local result = run("", "print(1)\n1 + 1\n")
+      assert.matches("stdin:2: ", result.err)
+      assert.equal("", result.out) -- it is compiled as a whole
+      assert.equal(1, result.status)
+    end)
+
+    it("-- ends the options", function()
+      dir:write("-e", "print 'a file'")
+      assert.equal("a file\n", run("-- -e").out)
+    end)
+  end)
+
+  describe("says what is wrong as lua5.4 does:", function()
+    for _, case in ipairs {
+      { "a script that does not exist", "nope.lua", "cannot open nope.lua: No such file or directory\n$" },
+      { "a directory", "/", "cannot read /: Is a directory\n$" },
+      { "an option that there is not", "-x", "unrecognized option '%-x'\nusage: " },
+      { "another", "--simulate", "unrecognized option '%-%-simulate'\nusage: " },
+      { "letters too many", "-vi", "unrecognized option '%-vi'\nusage: " },
+      { "an option without its argument", "-e", "'%-e' needs argument\nusage: " },
+      { "a seed that is none", "--seed x", "'%-%-seed' needs an integer\nusage: " },
+      { "a seed that is missing", "--seed", "'%-%-seed' needs an integer\nusage: " },
+      { "no arguments for a script", "-e 'arg = nil' - </dev/null", "'arg' is not a table\n" },
+      { "a __tostring that gives no string", [[-e 'error(setmetatable({}, { __tostring = function() return 1 end }))']],
+        "%(error object is a table value%)\nstack traceback:" },
+      { "an error that is a table", "-e 'error { message = \"no host\", code = 7 }'",
+        "no host %(code = 7%)\nstack traceback:" },
+      { "an error that is a table in a simulation", "--sim -e 'error { code = 7 }'", "{ code = 7 }\nstack traceback:" },
+      { "an error in a simulation", [[--sim --seed 3 --no-drain -e 'error "oops"']], "%(command line%):1: oops\n" },
+      { "a library that raises", "-l g=nope.lua", "module 'nope.lua' not found:" },
+      { "a mode of errors that is none", "--errors=ignore", "'%-%-errors' needs one of error and warn\nusage: " },
+      { "a mode that is none", "--deadlock=maybe", "'%-%-deadlock' needs one of error, warn and ignore\nusage: " },
+      { "a module that does not exist", "-l nope", "module 'nope' not found:" },
+      { "a chunk that does not compile", "-e 1+1", "%(command line%):1: unexpected symbol near '1'\n$" },
+      { "an error", "-e 'error \"oops\"'", "%(command line%):1: oops\nstack traceback:\n\t%[C%]: in function 'error'" },
+      { "the error nil", "-e 'error()'", "%(error object is a nil value%)\nstack traceback:" },
+      { "a table as an error", "-e 'error {}'", "%(error object is a table value%)\nstack traceback:" },
+      { "an error with __tostring",
+        [[-e 'error(setmetatable({}, { __tostring = function() return "mine" end }))']], "mine\n$" },
+      { "standard input that is closed", "- <&-", "cannot read stdin" },
+      { "the same without -", "<&-", "cannot read stdin" },
+    } do
+      it(case[1], function()
+        local result = run(case[2])
+        assert.matches("^[^\n]*runnel: " .. case[3], result.err)
+        assert.equal("", result.out)
+        assert.equal(case[3]:find "usage: $" and 2 or 1, result.status)
+      end)
+    end
+
+    it("a script that does not compile", function()
+      local result = script "x = = 1"
+      assert.matches("runnel: script.lua:1: unexpected symbol near '='\n$", result.err)
+      assert.equal(1, result.status)
+    end)
+
+    it("and so does the exit status that a script asks for", function()
+      assert.equal(3, run([[-e 'os.exit(3)']]).status)
+      assert.equal(0, run([[-e 'os.exit(true)']]).status)
+      assert.equal(1, run([[-e 'os.exit(false)']]).status)
+    end)
+  end)
+
+  it("runs a script that begins with #!", function()
+    dir:write("tool", ("#!%s\nprint(arg[0]:match '[^/]*$', ...)\n"):format(runnel))
+    assert.equal("tool\tx\n", process.run(dir.path, "chmod +x tool && ./tool x").out)
+  end)
+
+  it("is one file, which needs no Lua module and no path", function()
+    local result = process.run(dir.path, ("cp %s moved && cd / && env -i %s/moved -e '%s'"):format(runnel, dir.path,
+      [[local rn = require "runnel"
+        print(rn.go(function() return require("runnel.core_async").chan and rn.xf.map and "here" end):take())]]))
+    assert.equal("", result.err)
+    assert.equal("here\n", result.out)
+  end)
+
+  it("runs on after the script has ended, until nothing is ready, timed or alive", function()
+    local text = [[
+      local rn = require "runnel"
+      rn.go(function() rn.sleep(20) print "late" end)
+      print "end"
+    ]]
+    assert.same({ out = "end\nlate\n", err = "", status = 0 }, script(text))
+    assert.same({ out = "end\n", err = "", status = 0 }, script(text, "", "--no-drain"))
+  end)
+
+  it("ends where rn.exit says so", function()
+    local text = [[
+      local rn = require "runnel"
+      setmetatable({}, { __gc = function() print "finalized" end })
+      rn.go(function() rn.exit(7) end)
+      rn.sleep(1000)
+      print "never"
+    ]]
+    assert.same({ out = "finalized\n", err = "", status = 7 }, script(text))
+    assert.equal(0, script("require('runnel').exit()").status)
+    assert.equal(1, script("require('runnel').exit(false)").status)
+    assert.matches("script.lua:1: exit: an integer or a boolean expected, got x\n",
+      script("require('runnel').exit('x')").err)
+  end)
+
+  it("goes on after an error in a go block", function()
+    local result = script [[
+      local rn = require "runnel"
+      rn.go(function() error "oops" end)
+      rn.go(function() print "fine" end)
+    ]]
+    assert.equal("fine\n", result.out)
+    assert.matches("^runnel: error in script.lua:2: script.lua:2: oops\nstack traceback:", result.err)
+    assert.equal(1, result.status)
+  end)
+
+  describe("with an error that nobody took", function()
+    local text = [[
+      local rn = require "runnel"
+      local result = rn.go(error, "lost")
+      rn.yield()
+    ]]
+
+    it("fails, unless with --errors=warn", function()
+      assert.equal(1, script(text).status)
+      assert.equal(1, script(text, "", "--errors=error").status)
+      local result = script(text, "", "--errors=warn")
+      assert.equal(0, result.status)
+      assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+    end)
+
+    it("fails in virtual time, without draining, and with rn.exit", function()
+      assert.equal(1, script(text, "", "--sim").status)
+      assert.equal(1, script(text, "", "--no-drain").status)
+      assert.equal(1, script(text .. "rn.exit()").status)
+      assert.equal(0, script(text .. "rn.exit()", "", "--errors warn").status)
+    end)
+
+    it("reports it even if it ends by os.exit, whose status stands", function()
+      for _, how in ipairs { "os.exit(3)", "os.exit(3, true)", "rn.exit(3)" } do
+        local result = script(text .. how)
+        assert.equal(3, result.status)
+        assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+      end
+    end)
+
+    it("does not fail where the script has a handler, or takes it", function()
+      assert.same({ out = "lost\n", err = "", status = 0 }, script(text .. "rn.on_error(function(err) "
+        .. "print(err) end)"))
+      assert.same({ out = "nil\tlost\n", err = "", status = 0 }, script(text .. "print(result:take())"))
+    end)
+
+    it("reports it before it says why the script failed", function()
+      local result = script(text .. "error 'script'")
+      assert.matches("^runnel: error in [^\n]*: lost\n.*script.lua:4: script", result.err)
+      assert.equal(1, result.status)
+    end)
+  end)
+
+  describe("with go blocks that are parked for ever", function()
+    local text = [[
+      local rn = require "runnel"
+      local jobs = rn.chan():name "jobs"
+      for _ = 1, 7 do
+        rn.go(function() rn.rename "worker" jobs:take() end)
+      end
+    ]]
+
+    it("warns", function()
+      local result = script(text)
+      assert.matches("^[^\n]*runnel: the script has ended, and 7 go blocks are parked for ever:\n"
+        .. "  #%d+ %(worker%): take on chan: jobs at script.lua:4\n", result.err)
+      assert.matches("\n  and 2 more\n$", result.err)
+      assert.equal(0, result.status)
+    end)
+
+    it("fails with --deadlock=error, and is silent with --deadlock=ignore", function()
+      local result = script(text, "", "--deadlock=error")
+      assert.matches("7 go blocks are parked for ever", result.err)
+      assert.equal(1, result.status)
+      assert.same({ out = "", err = "", status = 0 }, script(text, "", "--deadlock ignore"))
+    end)
+  end)
+
+  it("says where the main thread would wait for ever", function()
+    local result = script "require('runnel').chan():take()"
+    assert.matches("runnel: script.lua:1: deadlock: take on chan: #%d+ would wait for ever", result.err)
+    assert.equal(1, result.status)
+  end)
+
+  describe("interrupted", function()
+    -- The script's process gets the signal once it has said that it is ready.
+    local function interrupted(text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        %s script.lua >ready &
+        pid=$!
+        read line <ready
+        sleep 0.1
+        kill -INT $pid
+        wait $pid
+        status=$?
+        rm ready
+        exit $status]]):format(runnel))
+    end
+
+    it("reports where the main thread was, and the go blocks", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function() rn.rename "worker" rn.chan():name "jobs":take() end)
+        rn.go(function() while true do rn.sleep(1) end end)
+        print "ready" io.stdout:flush()
+        rn.chan():take()
+      ]]
+      assert.matches("^[^\n]*runnel: interrupted!\nstack traceback:\n\t%[C%]: in method 'take'\n\tscript.lua:5: "
+        .. "in main chunk\n\t%[C%]: in %?\ngo blocks:\n  #%d+ %(worker%): take on chan: jobs at script.lua:2\n",
+        result.err)
+      assert.equal(130, result.status)
+    end)
+
+    it("says why there is no deadlock", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function() rn.sleep(3600000) end)
+        print "ready" io.stdout:flush()
+        rn.chan():take()
+      ]]
+      assert.matches("\nno deadlock: a timer is due in 3%d%d%d%d%d%d ms\n$", result.err)
+    end)
+
+    it("in a loop that never waits", function()
+      local result = interrupted [[print "ready" io.stdout:flush() while true do end]]
+      assert.matches("runnel: interrupted!\nstack traceback:\n\tscript.lua:1: in main chunk", result.err)
+      assert.equal(130, result.status)
+    end)
+
+    it("while a pipe leads from a channel to itself", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        local ch = rn.chan(1)
+        ch:put(1)
+        rn.pipe(ch, ch)
+        print "ready" io.stdout:flush()
+      ]]
+      assert.matches("runnel: interrupted!\nstack traceback:\n.*\ngo blocks:\n.*ready at ", result.err)
+      assert.equal(130, result.status)
+    end)
+
+    it("in a go block that never parks", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function()
+          print "ready" io.stdout:flush()
+          while true do end
+        end)
+        rn.chan():take()
+      ]]
+      assert.matches("^runnel: error in script.lua:2: interrupted!\nstack traceback:\n\tscript.lua:4:", result.err)
+      assert.matches("\n[^\n]*runnel: interrupted!\nstack traceback:\n\t%[C%]: in method 'take'\n\tscript.lua:6:",
+        result.err)
+      assert.equal(130, result.status)
+    end)
+
+    it("while it runs on", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        rn.go(function() print "ready" io.stdout:flush() rn.sleep(1e6) end)
+      ]]
+      assert.matches("runnel: interrupted!\n", result.err)
+      assert.equal(130, result.status)
+    end)
+
+    it("twice, in C code that takes long: ends at once", function()
+      dir:write("script.lua", [[
+        print "ready" io.stdout:flush()
+        local text = ("a"):rep(1e5)
+        text:find(("a-"):rep(30) .. "b") -- for years
+      ]])
+      local result = process.run(dir.path, ([[
+        mkfifo ready
+        %s script.lua >ready &
+        pid=$!
+        read line <ready
+        while kill -INT $pid 2>/dev/null; do sleep 0.05; done
+        wait $pid
+        status=$?
+        rm ready
+        exit $status]]):format(runnel))
+      assert.equal(130, result.status)
+    end)
+
+    it("goes on where it catches that", function()
+      local result = interrupted [[
+        local rn = require "runnel"
+        print "ready" io.stdout:flush()
+        local ok, err = pcall(rn.sleep, 1e6)
+        io.stderr:write(tostring(ok), " ", err, "\n")
+      ]]
+      assert.equal("false interrupted!\n", result.err)
+      assert.equal(0, result.status)
+    end)
+  end)
+
+  describe("--sim", function()
+    it("runs the script in virtual time", function()
+      local result = script([[
+        local rn = require "runnel"
+        rn.go(function() rn.sleep(2 * 3600e3) print("two hours", rn.now()) end)
+        rn.sleep(3600e3)
+        print(..., rn.now())
+      ]], "arg", "--sim")
+      assert.same({ out = "arg\t3600000\ntwo hours\t7200000\n", err = "", status = 0 }, result)
+    end)
+
+    it("with an error", function()
+      local result = script("local function f() error 'oops' end\nf()", "", "--sim")
+      assert.matches("runnel: script.lua:1: oops\nstack traceback:\n.*\tscript.lua:2: in main chunk\n", result.err)
+      assert.equal(1, result.status)
+      assert.matches("runnel: %(error object is a nil value%)\n", script("error()", "", "--sim").err)
+    end)
+
+    it("with go blocks that are parked for ever", function()
+      local text = "local rn = require 'runnel' rn.go(function() rn.sleep(1e6) rn.chan():name 'jobs':take() end)"
+      local result = script(text, "", "--sim")
+      assert.matches("^[^\n]*runnel: the script has ended, and a go block is parked for ever:\n"
+        .. "  #%d+ %(script.lua:1%): take on chan: jobs at script.lua:1\n$", result.err)
+      assert.equal(0, result.status)
+      assert.equal(1, script(text, "", "--sim --deadlock=error").status)
+      assert.same({ out = "", err = "", status = 0 }, script(text, "", "--sim --no-drain"))
+    end)
+
+    it("with a deadlock of the script's", function()
+      local result = script("require('runnel').chan():take()", "", "--sim")
+      assert.matches("runnel: deadlock: sim.run would wait for ever", result.err)
+      assert.matches("#%d+ %(the script%): take on chan: #%d+ at script.lua:1", result.err)
+      assert.equal(1, result.status)
+    end)
+  end)
+
+  it("--sim test goes on after a spec that would wait for ever", function()
+    dir:write("some_spec.lua", [[
+      local rn = require "runnel"
+      describe("specs", function()
+        after_each(function() rn.sleep(1000) end)
+        it("hang", function() rn.chan():name("jobs"):take() end)
+        it("hang in a go block", function() rn.go(function() rn.chan():take() end):take() end)
+        it("pass", function() rn.sleep(3600e3) assert.is_true(rn.now() >= 3600e3) end)
+      end)
+    ]])
+    local result = run "--sim test --output=plainTerminal some_spec.lua"
+    assert.matches("1 success / 0 failures / 2 errors / 0 pending", result.out)
+    assert.matches("some_spec.lua:4: deadlock: .*take on chan: jobs at some_spec.lua:4", result.out)
+    assert.equal(1, result.status)
+  end)
+
+  it("--seed makes what is random the same each time", function()
+    local text = [[
+      local rn = require "runnel"
+      local a, b, picks = rn.promise_chan(), rn.promise_chan(), {}
+      a:put "a" b:put "b"
+      for i = 1, 64 do picks[i] = rn.alts { a, b } end
+      print(table.concat(picks), math.random(1 << 40))
+    ]]
+    local first = script(text, "", "--seed 42").out
+    assert.matches("^[ab]+\t%d+\n$", first)
+    assert.matches("a", first)
+    assert.matches("b", first)
+    assert.equal(first, script(text, "", "--seed=42").out)
+    assert.not_equal(first, script(text, "", "--seed=43").out)
+    assert.not_equal(script(text).out, script(text).out)
+    assert.equal(first, script(text, "", "--sim --seed 42").out)
+  end)
+
+  it("--time prints how long it took", function()
+    local result = script("print 'x'", "", "--time")
+    assert.equal("x\n", result.out)
+    assert.matches("runnel: 0%.%d%d%d s, of the processor 0%.%d%d%d s, %d+%.%d MB at most\n$", result.err)
+  end)
+
+  it("test runs specs with busted", function()
+    dir:write("some_spec.lua", [[
+      local rn = require "runnel"
+      describe("a spec", function()
+        it("waits", function()
+          local ch = rn.chan()
+          rn.go(function() rn.sleep(1) ch:put(4) end)
+          assert.equal(4, ch:take())
+        end)
+        it("fails", function() assert.equal(1, 2) end)
+      end)
+    ]])
+    local result = run "test --output=plainTerminal some_spec.lua"
+    assert.matches("1 success / 1 failure / 0 errors / 0 pending", result.out)
+    assert.equal(1, result.status)
+  end)
+
+  it("test fails specs whose go blocks raise what nobody takes", function()
+    dir:write("lost_spec.lua", [[
+      local rn = require "runnel"
+      describe("a spec", function()
+        it("loses an error", function()
+          rn.go(error, { message = "lost", code = 7 })
+          rn.yield()
+        end)
+        it("loses a string", function()
+          rn.go(function() error "oops" end)
+          rn.yield()
+        end)
+        it("takes it", function() rn.go(error, "lost"):take() end)
+        it("has a handler", function()
+          rn.on_error(function() end)
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+        it("still has it", function()
+          rn.go(error, "heard")
+          rn.yield()
+        end)
+      end)
+    ]])
+    local result = run "test --output=plainTerminal lost_spec.lua"
+    assert.matches("3 successes / 0 failures / 2 errors / 0 pending", result.out)
+    assert.matches("which nobody took: lost %(code = 7%)\n", result.out)
+    assert.matches("error in lost_spec.lua:8, which nobody took: lost_spec.lua:8: oops\nstack traceback:", result.out)
+    assert.equal(1, result.status)
+  end)
+
+  describe("by SIGQUIT", function()
+    -- The script's process gets the signal once it has said that it is ready; after that there is the file `done`.
+    local function asked(text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        timeout 20 %s script.lua >ready &
+        pid=$!
+        { read line; sleep 0.1; kill -QUIT $(pgrep -P $pid); sleep 0.2; touch done; cat; } <ready
+        wait $pid
+        status=$?
+        rm ready done
+        exit $status]]):format(runnel))
+    end
+
+    it("writes the go blocks and channels, and the script goes on", function()
+      local result = asked [[
+        local rn = require "runnel"
+        local jobs = rn.chan(3):name "jobs"
+        rn.go(function() jobs:take() end)
+        rn.go(function() rn.sleep(500) rn.exit(7) end)
+        print "ready" io.stdout:flush()
+        rn.chan():name "orders":take()
+      ]]
+      assert.matches("^SIGQUIT:\nthe main thread:\nstack traceback:\n.*script.lua:6: in main chunk\n", result.err)
+      assert.matches("\nthe main program waits: take on chan: orders\ngo blocks:\n", result.err)
+      assert.matches("\n  #%d+ %(script.lua:3%): take on chan: jobs at script.lua:3\n", result.err)
+      assert.matches("\nchannels on which operations wait:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
+        result.err)
+      assert.matches("\nno deadlock: a timer is due in %d+ ms\n$", result.err)
+      assert.equal(7, result.status)
+    end)
+
+    it("does so in a go block that computes, and in the main program", function()
+      for _, start in ipairs { "rn.run(compute)", "compute()" } do
+        local result = asked([[
+          local rn = require "runnel"
+          local function compute()
+            print "ready" io.stdout:flush()
+            while not io.open "done" do end
+            print "computed"
+          end
+        ]] .. start)
+        assert.matches("^SIGQUIT:\nthe [^\n]*:\nstack traceback:\n.*script.lua:4: in ", result.err)
+        assert.matches("computed\n", result.out)
+        assert.equal(0, result.status)
+      end
+    end)
+  end)
+
+  describe("with luv", function()
+    -- Not loaded here: busted forgets modules from one file to the next, and luv must not be loaded twice.
+    local found = package.searchpath("luv", package.cpath)
+    local function it_with_luv(name, f)
+      if found then it(name, f) else pending(name .. " (luv is missing)") end
+    end
+
+    it_with_luv("makes it the driver when it is required", function()
+      local result = script [[
+        local rn, uv = require "runnel", require "luv"
+        local ch = rn.chan(1)
+        local timer = uv.new_timer()
+        timer:start(10, 0, function() ch:put_async "from luv" timer:close() end)
+        rn.go(function() print(ch:take()) end)
+      ]]
+      assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("makes it so in a go block, too", function()
+      local result = script [[
+        local rn = require "runnel"
+        rn.go(function()
+          local uv = require "luv"
+          local ch = rn.chan(1)
+          local timer = uv.new_timer()
+          timer:start(10, 0, function() ch:put_async "from luv" timer:close() end)
+          print(ch:take())
+        end)
+      ]]
+      assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("lets a program run luv's loop itself", function()
+      local result = script [[
+        local uv = require "luv"
+        uv.new_timer():start(5, 0, function() print "a timer" end)
+        print(uv.run())
+      ]]
+      assert.same({ out = "a timer\nfalse\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("lets a program's loop run go blocks with rn.step, and waits for others again after it", function()
+      local result = script [[
+        local rn, uv = require "runnel", require "luv"
+        local before, alarm, idle = uv.new_prepare(), uv.new_timer(), uv.new_idle()
+        before:start(function()
+          local ms = rn.step(10)
+          alarm:stop()
+          idle:stop()
+          if ms == 0 then idle:start(function() end) end
+          if ms and ms > 0 and ms < math.huge then alarm:start(math.ceil(ms), 0, function() end) end
+        end)
+        before:unref()
+        local ch = rn.chan()
+        rn.go(function()
+          for i = 1, 3 do
+            rn.sleep(1)
+            ch:put(i)
+          end
+          ch:close()
+        end)
+        rn.go(function() for i in ch do print(i) end end)
+        local timer = uv.new_timer()
+        timer:start(50, 0, function() timer:close() print(pcall(rn.sleep, 5)) end)
+        uv.run()
+        uv.new_timer():start(5, 0, function() ch = nil end)
+        rn.sleep(20)
+        print(ch)
+      ]]
+      assert.equal("", result.err)
+      assert.matches("^1\n2\n3\nfalse\t[^\n]*the program is running luv's loop %(uv.run%), and a callback of it "
+        .. "cannot wait: use put_async[^\n]*\nnil\n$", result.out)
+      assert.equal(0, result.status)
+    end)
+
+    it_with_luv("runs examples/guest.lua", function()
+      local pipe = io.popen "pwd"
+      local guest = pipe:read "l" .. "/examples/guest.lua 50"
+      pipe:close()
+      local result = run(guest)
+      assert.equal("", result.err)
+      assert.matches("^%d+ turns of a busy go block, %d+ sleeps of 1 ms, %d+ ticks of luv's 1 ms timer\n$", result.out)
+      assert.equal(0, result.status)
+    end)
+
+    it_with_luv("has one driver over it, whichever is required first", function()
+      local result = script [[
+        local rn = require "runnel"
+        local driver = require "runnel.driver.luv"
+        print(rn.driver(nil) == driver, require "runnel.driver.luv" == driver, require "luv" ~= nil)
+      ]]
+      assert.same({ out = "true\ttrue\ttrue\n", err = "", status = 0 }, result)
+      result = script [[
+        local uv = require "runnel.uv"
+        for line in uv.lines(arg[0]) do
+          print(line)
+          break
+        end
+      ]]
+      assert.same({ out = '        local uv = require "runnel.uv"\n', err = "", status = 0 }, result)
+    end)
+
+    it("says what is missing where it is not there", function()
+      local without = "LUA_CPATH='/nowhere/?.so' " .. runnel
+      local result = process.run(dir.path, without .. [[ -e 'require "runnel.driver.luv"']])
+      assert.matches("luv", result.err)
+      assert.matches("lua%-luv", result.err)
+      assert.equal(1, result.status)
+      result = process.run(dir.path, without .. [[ -e 'require "luv"']])
+      assert.matches("module 'luv' not found", result.err)
+    end)
+
+    it_with_luv("leaves a driver alone that is there", function()
+      local result = script [[
+        local rn = require "runnel"
+        local mine = { wait = function() end, alive = function() return false end }
+        rn.driver(mine)
+        require "luv"
+        print(rn.driver(nil) == mine)
+      ]]
+      assert.same({ out = "true\n", err = "", status = 0 }, result)
+    end)
+  end)
+end)

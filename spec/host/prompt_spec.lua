@@ -1,0 +1,586 @@
+local process = require "spec.support.process"
+local long = require "spec.support.long"
+local terminal = require "spec.support.terminal"
+
+local runnel = process.runnel
+
+-- All of this waits for a terminal.
+describe("the prompt #slow", function()
+  if not terminal.available then
+    pending "tmux is missing"
+    return
+  end
+
+  local dir, term
+  before_each(function() dir = process.directory() end)
+  after_each(function()
+    if term then term:close() end
+    term = nil
+    dir:remove()
+  end)
+
+  -- Starts the prompt.
+  local function open(options, opts)
+    if term then term:close() end
+    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, runnel, options or ""),
+      opts)
+    term:expect "> *$"
+    return term
+  end
+
+  -- The last lines of the screen.
+  local function last(n, screen)
+    local lines = {}
+    for line in (screen or term:screen()):gmatch "[^\n]+" do lines[#lines + 1] = line end
+    return table.concat(lines, "\n", math.max(1, #lines - n + 1))
+  end
+
+  describe("reads", function()
+    it("expressions, and prints their values", function()
+      open()
+      term:enter "1 + 1, nil, 'a\\nb'"
+      term:expect '\n2 +nil +"a\\nb"\n>$'
+    end)
+
+    it("statements, over several lines", function()
+      open()
+      term:enter("for i = 1, 2 do"):enter("print('turn', i)"):enter "end"
+      term:expect "> for i = 1, 2 do\n>> print%('turn', i%)\n>> end\nturn +1\nturn +2\n>$"
+    end)
+
+    it("tables, as deep as can be read", function()
+      open()
+      term:enter "t = { 1, 'two', x = { y = { z = { deep = { 1 } } } }, [{}] = 1 } t.self = t"
+      term:enter "t"
+      term:expect 'self = %(cycle%)'
+      local screen = term:screen()
+      assert.matches('{ 1, "two", self = %(cycle%), x = { y = { z = { deep = {…} } } }, %[{}%] = 1 }', screen)
+    end)
+
+    it("what does not compile, or raises, and says so", function()
+      open()
+      term:enter "x = = 1"
+      term:expect "\nstdin:1: unexpected symbol near '='\n>$"
+      term:enter "error 'oops'"
+      term:expect "\nstdin:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n +stdin:1: in main chunk\n>$"
+      term:enter "error()"
+      term:expect "%(error object is a nil value%)"
+      term:enter "error {}"
+      term:expect "%(error object is a table value%).*>$"
+    end)
+
+    it("until Ctrl-D", function()
+      open()
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+    end)
+
+    it("without rn anywhere but here", function()
+      assert.equal("nil\n", process.run(dir.path, runnel .. " -e 'print(rn)'").out)
+      open()
+      term:enter "rn == require 'runnel'"
+      term:expect "\ntrue\n"
+    end)
+
+    it("from a terminal after a script, with -i", function()
+      dir:write("script.lua", "x = { ... }")
+      open "-i script.lua a"
+      term:enter "x"
+      term:expect '\n{ "a" }\n'
+    end)
+
+    it("invalid UTF-8, and loses nothing of it", function()
+      open()
+      term:type("('a"):bytes("\xff\xc3("):enter "'):byte(1, -1)"
+      term:expect "\n97 +255 +195 +40\n>$"
+      term:enter "#'äöü', 'äöü'"
+      term:expect '\n6 +"äöü"\n>$'
+    end)
+
+    it("what is pasted, a megabyte in the long form", function()
+      open()
+      local n, lines = long.times(400, 20000), {} -- what has more than 16 KB is not compiled line by line
+      for i = 1, n do lines[i] = ("  %q,"):format("line number " .. i .. " of a paste that is rather long") end
+      term:paste("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
+      term:expect("\n>> }\n>$", 60)
+      term:enter "#t, #table.concat(t)"
+      term:expect("\n" .. n .. " +%d+\n>$")
+    end)
+  end)
+
+  describe("lets go blocks run", function()
+    it("while a line is typed, and shows what they print above it", function()
+      open()
+      term:enter "rn.go(function() for i = 1, 30 do rn.sleep(10) print('tick', i) end end)"
+      for word in ("some text that is typed slowly"):gmatch "%S+ ?" do
+        term:type(word)
+        os.execute "sleep 0.04"
+      end
+      local screen = term:expect "\ntick +30\n> some text that is typed slowly$"
+      for i = 1, 30 do
+        if i > 12 then assert.matches(("\ntick +%d\n"):format(i), screen) end
+      end
+      local _, n = screen:gsub("some text", "")
+      assert.equal(1, n)
+      -- The cursor is where it was.
+      term:press("Left", "Left", "Left"):type "X"
+      term:expect "typed sloXwly$"
+    end)
+
+    it("and keeps what they print without the end of a line together", function()
+      open()
+      term:enter "rn.go(function() for i = 1, 10 do rn.sleep(20) io.write('.') end io.write 'done\\n' end)"
+      term:type "typing"
+      term:expect "\n%.%.%.%.%.%.%.%.%.%.done\n> typing$"
+    end)
+
+    it("while lines longer than the screen is wide are typed", function()
+      open(nil, { columns = 40 })
+      term:enter "rn.go(function() for i = 1, 5 do rn.sleep(60) print('tick', i) end end)"
+      term:type("x = '" .. ("abcdefghi "):rep(10))
+      local screen = term:expect "tick +5\n> x = 'abc"
+      assert.matches("\n> x = 'abcdefghi abcdefghi abcdefghi abc\ndefghi ", last(10, screen))
+      local _, n = screen:gsub("x = 'abc", "")
+      assert.equal(1, n)
+    end)
+
+    it("while characters are typed that are wide", function()
+      open(nil, { columns = 20 }) -- one of the characters would begin in the last column
+      term:enter "rn.go(function() for i = 1, 4 do rn.sleep(50) print('tick', i) end end)"
+      term:type "x = '日本語日本語日本語日本語😀ä"
+      term:expect "tick +4\n> x = '日"
+      term:enter "'"
+      term:enter "#x"
+      term:expect "\n42\n>$"
+    end)
+
+    it("and survives 10 MB that one of them prints", function()
+      open()
+      term:enter "line = ('y'):rep(99) .. '\\n'"
+      term:enter "rn.go(function() for i = 1, 100000 do io.write(line) end print 'all of it' end)"
+      term:type "still here"
+      term:expect("yyy\nall of it\n> still here$", 30)
+    end)
+
+    it("and shows their errors with the traceback", function()
+      open()
+      term:enter "rn.go(function() local function f() error 'oops' end f() end)"
+      term:expect("runnel: error in stdin:1: stdin:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n"
+        .. " +stdin:1: in %a+ 'f'\n.*\n>$")
+      term:enter "'alive'"
+      term:expect '\n"alive"\n>$'
+    end)
+
+    it("also with luv's events", function()
+      open()
+      if not package.searchpath("luv", package.cpath) then return pending "luv is missing" end
+      term:enter "uv = require 'luv' t = uv.new_timer() t:start(50, 50, function() print 'from luv' end)"
+      term:type "typed"
+      term:expect "from luv\nfrom luv\nfrom luv\n> typed$"
+      term:press("C-c"):enter "t:close()"
+      term:enter "rn.rename"
+      term:expect "\nfunction: .*>$"
+    end)
+
+    it("while the size of the screen changes", function()
+      open()
+      term:type(("abcdefghi "):rep(12))
+      term:resize(50, 20)
+      term:expect "> abcdefghi [a-i ]+\n[a-i ]+\n[a-i ]+$"
+      os.execute "sleep 0.2" -- the terminal wraps the line anew at once, and then it is drawn again
+      term:resize(100, 20)
+      os.execute "sleep 0.2"
+      term:type "end"
+      local screen = term:expect "abcdefghi end$"
+      local _, n = screen:gsub("> abc", "")
+      assert.equal(1, n)
+    end)
+  end)
+
+  describe("waits in an operation", function()
+    it("while all else runs", function()
+      open()
+      term:enter "ch = rn.chan()"
+      term:enter("function f() rn.sleep(50) for i = 1, 3 do rn.yield() print('before', i) end ch:put 'value' end")
+      term:enter "rn.go(f) return ch:take()"
+      term:expect '\nbefore +1\nbefore +2\nbefore +3\n"value"\n>$'
+    end)
+
+    it("until Ctrl-C, which withdraws it and loses nothing", function()
+      open()
+      term:enter "ch = rn.chan() function takes() return ch:stats().takes end"
+      term:enter "rn.go(function() while takes() == 0 do rn.sleep(5) end print 'it waits' rn.sleep(60000) end)"
+      term:enter "ch:take()"
+      term:expect "\nit waits$"
+      term:press "C-c"
+      term:expect "interrupted!\nstack traceback:\n +%[C%]: in method 'take'\n +stdin:1: in main chunk\n>$"
+      term:enter "takes()"
+      term:expect "\n0\n>$"
+      term:enter "rn.go(ch.put, ch, 'value') return ch:take()"
+      term:expect '\n"value"\n>$'
+    end)
+
+    it("and says so where that would be for ever", function()
+      open()
+      term:enter "rn.chan():take()"
+      term:expect "deadlock: take on chan: #%d+ would wait for ever"
+    end)
+  end)
+
+  describe("gives way to Ctrl-C", function()
+    it("in a loop", function()
+      open()
+      term:enter "print 'begun' while true do end"
+      term:expect "\nbegun$"
+      term:press "C-c"
+      term:expect "\ninterrupted!\nstack traceback:\n +stdin:1: in main chunk\n>$"
+    end)
+
+    it("in a line, which it drops", function()
+      open()
+      term:type("this is dropped"):press("Left", "Left")
+      term:expect "> this is dropped$"
+      term:press "C-c"
+      term:expect "> this is dropped%^C\n>$"
+      term:enter "for i = 1, 2 do"
+      term:expect ">>$"
+      term:press "C-c"
+      term:enter "'next'"
+      term:expect '\n"next"\n>$'
+    end)
+
+    it("between two lines, too, where it ends nothing", function()
+      open()
+      term:enter ":time rn.sleep(500)"
+      os.execute "sleep 0.2"
+      term:press "C-c"
+      term:expect "interrupted!.*of the processor.*\n>$"
+      term:enter "t = {} for i = 1, 90 do t[i] = { ('x'):rep(90) } end"
+      term:enter("t"):press "C-c"
+      term:enter "'alive'"
+      term:expect '\n"alive"\n>$'
+    end)
+
+    it("in a go block that never parks, while a line is typed", function()
+      open()
+      term:enter "rn.go(function() print 'begun' while true do end end)"
+      term:expect "\nbegun"
+      term:press "C-c"
+      term:expect "error in stdin:1: interrupted!"
+      term:press "C-c"
+      term:enter "'alive'"
+      term:expect '\n"alive"\n>$'
+    end)
+  end)
+
+  describe("completes", function()
+    it("names of globals, fields and methods", function()
+      open()
+      term:type("col"):press "Tab"
+      term:expect "> collectgarbage$"
+      term:press("C-u"):type("rn.promi"):press "Tab"
+      term:expect "> rn.promise_chan$"
+      term:press("C-u"):type("rn.xf.parti"):press "Tab"
+      term:expect "> rn.xf.partition_$"
+      term:press("C-u"):enter "ch = rn.chan()"
+      term:type("ch:offe"):press "Tab"
+      term:expect "> ch:offer$"
+      term:press("C-u"):type(":tr"):press "Tab"
+      term:expect "> :trace$"
+    end)
+
+    it("as far as is clear, and shows what there is", function()
+      open()
+      term:type("rn.pipel"):press "Tab"
+      term:expect "> rn.pipeline$"
+      term:press "Tab"
+      term:expect "pipeline +pipeline_async_unordered\npipeline_async +pipeline_blocking\n> rn.pipeline$"
+    end)
+
+    it("without running code of the user's", function()
+      open()
+      term:enter "x = setmetatable({}, { __index = function() print 'called' end, __pairs = error })"
+      term:type("x.a"):press "Tab"
+      term:type "b"
+      local screen = term:expect "> x.ab$"
+      assert.not_matches("\ncalled", screen)
+    end)
+  end)
+
+  describe("keeps lines", function()
+    it("to be fetched again, and for the next session", function()
+      open()
+      term:enter "a = 1"
+      term:enter "b = a + 1"
+      term:press("Up", "Up")
+      term:expect "> a = 1$"
+      term:press "C-c"
+      term:expect "> a = 1%^C\n>$"
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      assert.equal("a = 1\nb = a + 1\n", dir:read "runnel_history")
+      open()
+      term:press "Up"
+      term:expect "> b = a %+ 1$"
+    end)
+
+    it("that nobody else can read", function()
+      open()
+      term:enter "a = 1"
+      term:expect "> a = 1\n>$" -- what is pressed while the terminal changes hands is lost
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      assert.matches("^%-rw%-%-%-%-%-%-%-", process.run(dir.path, "ls -l runnel_history").out)
+    end)
+
+    it("but not more than make sense", function()
+      local lines = {}
+      for i = 1, 2500 do lines[i] = "line" .. i end
+      dir:write("runnel_history", table.concat(lines, "\n") .. "\n")
+      open()
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      local text = dir:read "runnel_history"
+      assert.equal(1000, select(2, text:gsub("\n", "")))
+      assert.matches("^line1501\n", text)
+      assert.matches("\nline2500\n$", text)
+    end)
+
+    it("even where there is no place for them", function()
+      term = terminal.open(("cd / && XDG_STATE_HOME=/nowhere %s"):format(runnel))
+      term:expect "> *$"
+      term:enter "1 + 1"
+      term:expect "\n2\n>$"
+    end)
+  end)
+
+  describe("has commands:", function()
+    it(":ps, :bt", function()
+      open()
+      term:enter "c = rn.chan():name 'jobs'"
+      term:enter "g = rn.go(function() rn.rename 'worker' c:take() end) rn.go(function() rn.sleep(1e6) end)"
+      term:enter ":ps"
+      local screen = term:expect "sleeping.*\n>$"
+      assert.matches("\nid +name +state +for +waits +where\n", screen)
+      assert.matches("\n *%d+ +worker +parked +%d+ ms +take on jobs +stdin:1\n", screen)
+      assert.matches("\n *%d+ +stdin:1 +sleeping +%d+ ms +stdin:1\n", screen)
+      term:enter(":bt " .. screen:match "\n *(%d+) +worker")
+      term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
+        .. " +stdin:1: in function <stdin:1>\n>$")
+      term:enter ":bt 99"
+      term:expect "\nthere is no go block #99; :ps shows those that there are\n>$"
+    end)
+
+    it(":kill", function()
+      open()
+      term:enter "g = rn.go(function() rn.rename 'worker' rn.sleep(1e6) end) h = g"
+      term:enter ":ps"
+      local id = term:expect("worker +sleeping"):match "\n *(%d+) +worker"
+      term:enter(":kill " .. id)
+      term:enter "g:take()"
+      term:expect "killed at the prompt.*\n>$"
+      term:enter ":ps"
+      term:expect "\nthere are no go blocks\n>$"
+    end)
+
+    it(":chans", function()
+      open()
+      term:enter ":chans"
+      term:expect "\nthere are no channels\n>$"
+      term:enter "a = rn.chan(3):name 'jobs' a:put(1) a:put(2) a:take() a:close()"
+      term:enter "b = rn.promise_chan() rn.chan() rn.timeout(1e6)"
+      term:enter ":chans"
+      local screen = term:expect "promise.*\n>$"
+      assert.matches("\nid +name +fill +buffer +puts +takes +put +taken\n", screen)
+      assert.matches("\n *1 +jobs +1/3 +fixed +0 +0 +2 +1 +closed\n *2 +", screen)
+      local _, lines = screen:match("\nid +name(.*)$"):gsub("\n", "")
+      assert.equal(3, lines) -- the two, and the prompt
+    end)
+
+    it(":watch", function()
+      open()
+      term:enter "c = rn.chan(1):name 'ticks'"
+      term:enter "rn.go(function() while true do rn.sleep(10) c:offer(1) c:poll() end end)"
+      term:enter ":watch 50"
+      local first = tonumber(term:expect("go blocks: 1, channels: 1;.*\n *1 +ticks"):match "fixed +0 +0 +(%d+)")
+      local screen
+      for _ = 1, 100 do
+        screen = term:screen()
+        if tonumber(screen:match "fixed +0 +0 +(%d+)") > first then break end
+        os.execute "sleep 0.05"
+      end
+      assert.is_true(tonumber(screen:match "fixed +0 +0 +(%d+)") > first)
+      local _, n = screen:gsub("go blocks: 1", "")
+      assert.equal(1, n)
+      term:press "q"
+      term:expect "> :watch 50\n>$"
+      term:enter ":watch 50"
+      term:expect "go blocks: 1"
+      term:press "C-c"
+      term:expect ":watch 50\n> :watch 50\n>$"
+      term:enter("'still'"):expect '"still"\n>$'
+      term:enter ":watch x"
+      term:expect "\n:watch needs a number of ms, from 10\n>$"
+    end)
+
+    it(":trace", function()
+      open()
+      term:enter "c = rn.chan(rn.sliding_buffer(1)):name 'ticks'"
+      term:enter "rn.go(function() for i = 1, 1e9 do rn.sleep(20) c:put { n = i } c:put_async { n = i } end end)"
+      term:enter ":trace c"
+      term:expect "\nticks <%- { n = %d+ }\nticks <%- { n = %d+ }\n"
+      term:press "q"
+      term:expect "\n%d+ put and 0 taken meanwhile, %d+ of them shown\n>$"
+      term:enter "d = rn.chan(1):name 'full' d:put 'first'"
+      term:enter "rn.go(function() rn.sleep(600) d:offer 'refused' d:poll() d:offer 'accepted' end)"
+      term:enter ":trace d"
+      assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
+      term:press "q"
+      term:expect "\n1 put and 1 taken meanwhile, 1 of them shown\n>$"
+      term:enter ":trace 42"
+      term:expect "\n:trace needs a channel, got 42\n>$"
+      term:enter ":trace rn.chan("
+      term:expect "\n:trace needs an expression: "
+    end)
+
+    it(":time, :load, :doc and :help", function()
+      open(nil, { columns = 120, rows = 40 })
+      term:enter ":time rn.sleep(30)"
+      local shown = term:expect "\n%d+%.%d%d%d ms, of the processor %d+%.%d%d%d ms\n>$"
+      assert.is_true(tonumber(shown:match "\n(%S+) ms, of the processor") >= 30)
+      dir:write("file.lua", "print 'loaded' y = 5")
+      term:enter ":load file.lua"
+      term:expect "\nloaded\n>$"
+      term:enter ":load nope.lua"
+      term:expect "\ncannot open nope.lua"
+      term:enter ":doc ch:offer"
+      term:expect "\nch:offer%(v%)\n    What put returns, or nil if it would have to wait\n>$"
+      term:enter ":doc rn.alt"
+      term:expect "\nrn.alt {.*\n>$"
+      term:enter ":doc take"
+      term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
+        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n>$")
+      term:enter ":doc tap"
+      term:expect "\nrn.mult%(ch%)\n    [^>]+\n>$"
+      term:enter ":doc nonsense"
+      term:expect "\nthere is nothing by the name of nonsense\n>$"
+      term:enter ":help"
+      local screen = term:expect "Ctrl%-D ends the session.\n>$"
+      for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do
+        assert.matches("\n:" .. name .. " ", screen)
+      end
+      term:enter ":nope"
+      term:expect "\nthere is no command :nope; :help lists them\n>$"
+    end)
+  end)
+
+  it("does what the README says", function()
+    local readme = assert(io.open("README.md")):read "a"
+    local session = readme:match "\n    %$ runnel\n(.-)\n\n"
+    open(nil, { columns = 120, rows = 60 })
+    -- Times differ, and so does the width of their column.
+    local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end
+    local expected = {}
+    for line in (session .. "\n"):gmatch "    (.-)\n" do
+      local input = line:match "^> (.*)$"
+      if input then
+        term:enter(input)
+        term:expect("\n> " .. input:gsub("%W", "%%%0") .. "\n.*>$")
+      end
+      expected[#expected + 1] = plain(line)
+    end
+    local screen = plain(term:screen():gsub("^[^\n]*\n", ""):gsub("\n>$", "")) .. "\n"
+    assert.equal(table.concat(expected, "\n") .. "\n", screen)
+    assert.is_true(#expected > 10)
+  end)
+
+  it("ends with its terminal", function()
+    open()
+    term:enter "print 'here'"
+    term:expect "\nhere\n"
+    local pid = term:pid()
+    assert.is_true(os.execute("kill -0 " .. pid))
+    term:close()
+    for _ = 1, 100 do
+      if not os.execute(("kill -0 %s 2>/dev/null"):format(pid)) then return end
+      os.execute "sleep 0.05"
+    end
+    error "it is still there"
+  end)
+
+  it("gives the terminal back as it was when a signal ends it", function()
+    term = terminal.open(("stty -a >%s/before; XDG_STATE_HOME=%s %s; stty -a >%s/after"):format(
+      dir.path, dir.path, runnel, dir.path))
+    term:expect "> *$"
+    os.execute("kill -TERM " .. term:pid())
+    term:expect "%[ended"
+    assert.equal(dir:read "before", dir:read "after")
+  end)
+
+  it("goes on after Ctrl-Z", function()
+    term = terminal.open(("cd %s; set -m; XDG_STATE_HOME=. %s; echo stopped; fg >/dev/null"):format(dir.path, runnel))
+    term:expect "> *$"
+    term:type "half a li"
+    term:press "C-z"
+    term:expect "stopped"
+    term:type("ne"):press "C-c"
+    term:enter "'alive'"
+    term:expect '"alive"\n>$'
+  end)
+
+  it("is plain where the terminal can do nothing", function()
+    term = terminal.open(("cd %s; TERM=dumb XDG_STATE_HOME=. %s"):format(dir.path, runnel))
+    term:expect "> *$"
+    term:enter "rn.go(function() rn.sleep(50) print 'late' end)"
+    term:expect "\n> late$"
+    term:enter("for i = 1, 2 do"):enter "end"
+    term:enter "'alive'"
+    term:expect '"alive"\n>$'
+    term:press "C-c"
+    term:enter "2 + 2"
+    term:expect "\n4\n>$"
+    term:press "C-d"
+    term:expect "%[ended 0%]"
+  end)
+end)
+
+describe("a prompt that reads a pipe (-i)", function()
+  local dir
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
+  local function prompt(input) return process.run(dir.path, "XDG_STATE_HOME=. " .. runnel .. " -i", input) end
+
+  it("runs line by line, with go blocks", function()
+    local result = prompt("x = 1\nx + 1\nrn.go(function() rn.sleep(10) print 'late' end) rn.sleep(30)\n"
+      .. "for i = 1, 2 do\nprint(i)\nend\n")
+    assert.matches("> > 2\n> late\n> >> >> 1\n2\n>", result.out)
+    assert.equal("", result.err)
+    assert.equal(0, result.status)
+  end)
+
+  it("goes on after errors, and says where the input has ended too early", function()
+    local result = prompt "x = = 1\nerror 'oops'\n1\nfor"
+    assert.matches("^stdin:1: unexpected symbol near '='\nstdin:1: oops\nstack traceback:", result.err)
+    assert.matches("\nthe input has ended in the middle of a statement\n$", result.err)
+    assert.matches("> 1\n", result.out)
+  end)
+
+  it("has commands, too", function()
+    local result = prompt("c = rn.chan(1):name 'jobs'\nrn.go(function() rn.sleep(20) c:put('late') end)\n"
+      .. ":trace c\nq\n:chans\n:watch 10\n")
+    assert.matches("1 +jobs +[01]/1 +fixed", result.out)
+    assert.equal(0, result.status)
+  end)
+
+  it("reports what a driver raises, and goes on", function()
+    local result = prompt("d = { n = 0 }\nfunction d:wait()\nself.n = self.n + 1\n"
+      .. "if self.n == 1 then error 'no luck' end\nif self.n == 2 then error {} end\nend\n"
+      .. "function d:alive() return false end\nrn.driver(d)\nrn.go(function() rn.sleep(30) print 'late' end)\n"
+      .. "'on'\nrn.sleep(50)\n")
+    assert.equal("runnel: error in the scheduler: stdin:3: no luck\n"
+      .. "runnel: error in the scheduler: not a string\n", result.err)
+    assert.matches('> "on"\n.*late\n', result.out)
+    assert.equal(0, result.status)
+  end)
+end)

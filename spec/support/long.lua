@@ -1,0 +1,18 @@
+---Specs have a short form, for every change, and a long form, for a release: `make test LONG=1`, which is
+---`make check-specs-long`.
+---
+---What differs is how often something is repeated, by `times`. A spec that only the long form runs has the tag #long.
+---The other tags are #slow, for specs that wait for real time, and #heavy, for those that compute much: runs with
+---sanitizers leave out the former, valgrind's leaves out both.
+
+local long = {}
+
+local is_long = (os.getenv "RUNNEL_LONG" or "") ~= ""
+
+---How often to do something.
+---@param short integer
+---@param often integer
+---@return integer
+function long.times(short, often) return is_long and often or short end
+
+return long

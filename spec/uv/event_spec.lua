@@ -1,0 +1,226 @@
+-- uv.signal, uv.watch, uv.ticker.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("runnel.uv", function()
+  local has_luv, luv = pcall(require, "luv")
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function raise(signal) luv.kill(luv.os_getpid(), signal) end
+
+  describe("signals", function()
+    it("are channels of their names", function()
+      local ch = uv.signal "usr1"
+      raise "sigusr1"
+      assert.equal("usr1", ch:take())
+      raise "sigusr1"
+      assert.equal("usr1", ch:take())
+      ch:close()
+    end)
+
+    it("of several names come on one channel", function()
+      local ch = uv.signal("USR1", "sigusr2")
+      raise "sigusr2"
+      assert.equal("sigusr2", ch:take())
+      raise "sigusr1"
+      assert.equal("USR1", ch:take())
+      ch:close()
+    end)
+
+    it("reach every channel that asked for them", function()
+      local a, b = uv.signal "usr1", uv.signal "usr1"
+      raise "sigusr1"
+      assert.equal("usr1", a:take())
+      assert.equal("usr1", b:take())
+      a:close()
+      raise "sigusr1"
+      assert.equal("usr1", b:take())
+      b:close()
+    end)
+
+    it("wait until they are taken, as far as they are not too many", function()
+      local ch = uv.signal "usr1"
+      for _ = 1, 100 do
+        raise "sigusr1"
+        rn.sleep(0.1)
+      end
+      ch:close()
+      local list = stage.drain(ch)
+      assert.is_true(#list >= 1 and #list <= 16)
+    end)
+
+    it("do what they did once the channel is closed", function()
+      local output, status = stage.script [[
+        local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+        local ch = uv.signal "usr1"
+        luv.kill(luv.os_getpid(), "sigusr1")
+        io.write(ch:take()):flush()
+        ch:close()
+        rn.run()
+        luv.kill(luv.os_getpid(), "sigusr1")
+        io.write "not reached"
+      ]]
+      assert.matches("^usr1", output)
+      assert.is_nil(output:find "not reached")
+      assert.not_equal(0, status)
+    end)
+
+    it("are known by name", function()
+      for bad, got in pairs { [{}] = "a table", [7] = "a number", foo = 'there is no signal "foo"' } do
+        local _, err = pcall(function() uv.signal(bad) end)
+        assert.matches("^spec/uv/event_spec.lua:%d+: signal: .*" .. got, err)
+      end
+      assert.error_matches(function() uv.signal() end, "signal: the name of a signal expected, got nothing")
+      assert.error_matches(function() uv.signal("int", false) end, "got a boolean")
+    end)
+
+    it("that cannot be caught close the channel", function()
+      assert.matches("^kill: EINVAL", select(2, uv.signal("kill"):take()))
+    end)
+  end)
+
+  describe("a watch", function()
+    local function directory()
+      local path = uv_stage.path()
+      assert(luv.fs_mkdir(path, tonumber("700", 8)))
+      return path, function() os.execute("rm -rf " .. path) end
+    end
+
+    local function touch(path)
+      local file = assert(io.open(path, "a"))
+      file:write "x"
+      file:close()
+    end
+
+    it("reports changes of a file", function()
+      local path = uv_stage.path "text"
+      local changes = uv.watch(path)
+      touch(path)
+      local change = changes:take()
+      assert.equal(path, change.path)
+      assert.is_true(change.change)
+      changes:close()
+    end)
+
+    it("reports what comes and goes in a directory", function()
+      local path, clear = directory()
+      local changes = uv.watch(path)
+      touch(path .. "/a")
+      local change = changes:take()
+      assert.same({ "a", true }, { change.name, change.rename })
+      os.remove(path .. "/a")
+      repeat change = changes:take() until change.rename
+      assert.equal("a", change.name)
+      changes:close()
+      clear()
+    end)
+
+    it("makes one change of what happens to a file while nobody takes", function()
+      local path, clear = directory()
+      local changes = uv.watch(path)
+      for _ = 1, 100 do
+        for i = 1, 3 do touch(path .. "/" .. i) end
+        rn.sleep(0.1)
+      end
+      rn.sleep(5)
+      changes:close()
+      local list = stage.drain(changes)
+      assert.is_true(#list <= 1)
+      changes = uv.watch(path)
+      for _ = 1, 100 do
+        for i = 1, 3 do touch(path .. "/" .. i) end
+        rn.sleep(0.1)
+      end
+      rn.sleep(5)
+      local seen, n = {}, 0
+      while true do
+        local change = rn.alts { changes, rn.timeout(50) }
+        if not change then break end
+        seen[change.name] = true
+        n = n + 1
+      end
+      assert.same({ ["1"] = true, ["2"] = true, ["3"] = true }, seen)
+      assert.is_true(n <= 4)
+      changes:close()
+      clear()
+    end)
+
+    it("of very much becomes a change without a name", function()
+      local path, clear = directory()
+      local changes = uv.watch(path)
+      for i = 1, 400 do touch(path .. "/" .. i) end
+      rn.sleep(20)
+      local names, nameless = 0, 0
+      while true do
+        local change = rn.alts { changes, rn.timeout(50) }
+        if not change then break end
+        if change.name then names = names + 1 else nameless = nameless + 1 end
+      end
+      assert.equal(1, nameless)
+      assert.is_true(names >= 256 and names <= 258)
+      changes:close()
+      clear()
+    end)
+
+    it("of what is not there closes with an error", function()
+      assert.same({ nil, "/no/such: ENOENT: no such file or directory" }, { uv.watch("/no/such"):take() })
+      local _, err = pcall(function() uv.watch(1) end)
+      assert.matches("^spec/uv/event_spec.lua:%d+: watch: a path expected, got a number", err)
+    end)
+  end)
+
+  describe("a ticker", function()
+    it("ticks at a fixed rate", stage.sim(function()
+      local ticks = uv.ticker(10)
+      for i = 1, 5 do
+        assert.equal(i, ticks:take())
+        assert.equal(10 * i, sim.elapsed())
+      end
+      ticks:close()
+    end))
+
+    it("keeps one tick for who is late, and leaves out the others", stage.sim(function()
+      local ticks = uv.ticker(2.5)
+      rn.sleep(26)
+      assert.equal(1, ticks:take())
+      assert.equal(11, ticks:take())
+      assert.equal(27.5, sim.elapsed())
+      ticks:close()
+      rn.sleep(1)
+      assert.is_nil(ticks:take())
+    end))
+
+    it("ends at once when it is closed", function()
+      local before = #stage.others()
+      local ticks = uv.ticker(1e6)
+      rn.sleep(1)
+      ticks:close()
+      rn.run()
+      assert.equal(before, #stage.others())
+    end)
+
+    it("that nobody has any more is collected", function()
+      local before = #stage.others()
+      for _ = 1, 5 do uv.ticker(0.01) end
+      for _ = 1, 4 do
+        rn.sleep(1)
+        collectgarbage()
+      end
+      assert.equal(before, #stage.others())
+    end)
+
+    it("wants ms", function()
+      for _, bad in ipairs { 0, -1, 0 / 0, math.huge, "1" } do
+        local _, err = pcall(function() uv.ticker(bad) end)
+        assert.matches("^spec/uv/event_spec.lua:%d+: ticker: a number of ms above 0 expected, got ", err)
+      end
+    end)
+  end)
+end)

@@ -1,0 +1,347 @@
+-- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("runnel.uv", function()
+  local has_luv, luv = pcall(require, "luv")
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function all(ch) return table.concat(stage.drain(ch)) end
+
+  local function fifo()
+    local path = uv_stage.path()
+    assert(os.execute("mkfifo " .. path))
+    return path
+  end
+
+  -- The values of a channel, and the reason of its closing.
+  local function outcome(ch)
+    local list = {}
+    while true do
+      local value, err = ch:take()
+      if value == nil then return list, err end
+      list[#list + 1] = value
+    end
+  end
+
+  describe("lines", function()
+    it("are those of a file", function()
+      for text, expected in pairs {
+        [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
+        ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a\r", "b\0c" },
+      } do
+        assert.same({ expected }, { outcome(uv.lines(uv_stage.path(text))) })
+      end
+    end)
+
+    it("may be longer than what is read at a time, and lie across its borders", function()
+      local list = {}
+      for i = 1, 60 do list[i] = (string.char(64 + i % 60)):rep(i * i * i) end
+      list[61] = ("x"):rep(1000000)
+      assert.same(list, stage.drain(uv.lines(uv_stage.path(table.concat(list, "\n")))))
+      for shift = 0, 3 do
+        local text = ("a"):rep(65536 - 2 + shift) .. "\nb\n"
+        assert.same({ ("a"):rep(65534 + shift), "b" }, stage.drain(uv.lines(uv_stage.path(text))))
+      end
+    end)
+
+    it("of many are all there", function()
+      local list = {}
+      for i = 1, 50000 do list[i] = tostring(i) end
+      local path = uv_stage.path(table.concat(list, "\n") .. "\n")
+      assert.same(list, rn.run(function() return stage.drain(uv.lines(path)) end))
+    end)
+
+    it("of a named pipe come as they are written", function()
+      local path = fifo()
+      local lines = uv.lines(path)
+      local ch = rn.chan()
+      local result = uv.write(path, ch)
+      ch:put "one\ntw"
+      assert.equal("one", lines:take())
+      ch:put "o\nthree"
+      assert.equal("two", lines:take())
+      ch:close()
+      assert.equal("three", lines:take())
+      assert.is_nil(lines:take())
+      assert.equal(13, result:take())
+    end)
+
+    it("end when they are closed while they wait for somebody to take one", function()
+      local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
+      assert.equal("line", lines:take())
+      rn.sleep(5)
+      assert.equal(1, #stage.others())
+      lines:close()
+      rn.sleep(5)
+      assert.same({}, stage.others())
+    end)
+
+    it("end when they are closed", function()
+      local path = fifo()
+      local lines = uv.lines(path)
+      local ch = rn.chan()
+      local result = uv.write(path, ch)
+      ch:put "a\n"
+      assert.equal("a", lines:take())
+      lines:close()
+      rn.sleep(5)
+      while ch:put "b\n" do rn.sleep(1) end
+      assert.same({ nil, path .. ": EPIPE: broken pipe" }, { result:take() })
+    end)
+  end)
+
+  describe("read", function()
+    it("gives all of a file", function()
+      local text = ("0123456789"):rep(100000)
+      local chunks = stage.drain(uv.read(uv_stage.path(text)))
+      assert.equal(text, table.concat(chunks))
+      assert.is_true(#chunks > 1)
+    end)
+
+    it("reads a descriptor from where it is, and closes it", function()
+      local fd = luv.fs_open(uv_stage.path "abcdef", "r", 0)
+      luv.fs_read(fd, 2, -1)
+      assert.equal("cdef", all(uv.read(fd)))
+      assert.is_nil((luv.fs_fstat(fd)))
+    end)
+
+    it("takes no more than is wanted of what never ends", function()
+      local chunks = uv.read "/dev/zero"
+      for _ = 1, 3 do assert.matches("^%z+$", chunks:take()) end
+      chunks:close()
+      chunks = uv.spawn({ "yes" }).stdout
+      for _ = 1, 3 do assert.matches("^[y\n]+$", chunks:take()) end
+      collectgarbage()
+      local before = collectgarbage "count"
+      rn.sleep(20)
+      collectgarbage()
+      assert.is_true(collectgarbage "count" - before < 1000)
+      chunks:close()
+    end)
+
+    it("closes what is abandoned", function()
+      for _ = 1, 20 do uv.read("/dev/zero"):take() end
+      for _ = 1, 3 do
+        collectgarbage()
+        rn.sleep(1)
+      end
+      assert.equal("abc", all(uv.read(uv_stage.path "abc")))
+    end)
+
+    it("stops when it is closed before it is open", function()
+      uv.read("/dev/zero"):close()
+      uv.lines("/dev/zero"):close "reason"
+    end)
+  end)
+
+  it("stdin is the program's", function()
+    local script = [[
+      local uv = require "runnel.uv"
+      local n = 0
+      for chunk in uv.stdin() do n = n + #chunk end
+      print(n)
+    ]]
+    local path = uv_stage.path(script)
+    local lua = os.getenv "LUA" or "lua5.4"
+    for _, source in ipairs { "printf 12345 |", "</dev/null", "<" .. uv_stage.path "1234567" } do
+      local before, after = source:match "^(.*|)$" or "", source:match "^<.*" or ""
+      local pipe = io.popen(("%s %s %s %s 2>&1"):format(before, lua, path, after))
+      assert.equal(({ ["printf 12345 |"] = "5\n", ["</dev/null"] = "0\n" })[source] or "7\n", pipe:read "a")
+      pipe:close()
+    end
+  end)
+
+  it("stdin that is a pipe stays as it was for others", function()
+    local path = uv_stage.path [[
+      local uv = require "runnel.uv"
+      local lines = uv.lines(0)
+      io.write(lines:take(), ";")
+      lines:close()
+      require "runnel".run()
+    ]]
+    local lua = os.getenv "LUA" or "lua5.4"
+    local pipe = io.popen(("{ echo a; sleep 0.3; echo b; } | { %s %s; cat; } 2>&1"):format(lua, path))
+    assert.equal("a;b\n", pipe:read "a")
+    pipe:close()
+  end)
+
+  describe("write", function()
+    it("puts the values of a channel into a file", function()
+      local path = uv_stage.path "something longer that was there"
+      assert.equal(4, uv.write(path, rn.to_chan { "a", "bc", 1 }):take())
+      assert.equal("abc1", uv_stage.contents(path))
+    end)
+
+    it("appends, and adds newlines", function()
+      local path = uv_stage.path "a\n"
+      assert.equal(5, uv.write(path, rn.to_chan { "b", "cd" }, { append = true, lines = true }):take())
+      assert.equal("a\nb\ncd\n", uv_stage.contents(path))
+    end)
+
+    it("copies what is read", function()
+      local text = ("0123456789"):rep(100000)
+      local path = uv_stage.path()
+      assert.equal(#text, uv.write(path, uv.read(uv_stage.path(text))):take())
+      assert.equal(text, uv_stage.contents(path))
+    end)
+
+    it("makes an empty file of an empty channel", function()
+      local path = uv_stage.path()
+      assert.equal(0, uv.write(path, rn.to_chan {}):take())
+      assert.equal("", uv_stage.contents(path))
+    end)
+
+    it("ends with the error of its channel", function()
+      local path, ch = uv_stage.path(), rn.chan()
+      local result = uv.write(path, ch)
+      ch:put "a"
+      ch:close "source failed"
+      assert.same({ nil, "source failed" }, { result:take() })
+      assert.equal("a", uv_stage.contents(path))
+    end)
+
+    it("ends when its result is closed, and takes no more", function()
+      local ch = rn.chan()
+      local result = uv.write(uv_stage.path(), ch)
+      ch:put "a"
+      rn.sleep(1)
+      result:close()
+      rn.sleep(5)
+      assert.is_false(ch:put "b")
+    end)
+
+    it("waits for who reads a named pipe", function()
+      local path = fifo()
+      local result = uv.write(path, rn.to_chan { ("x"):rep(1000000) })
+      rn.sleep(30)
+      assert.is_nil(result:poll())
+      assert.equal(1000000, #all(uv.read(path)))
+      assert.equal(1000000, result:take())
+    end)
+  end)
+
+  describe("that fails", function()
+    it("closes with the error: no such file, a directory", function()
+      assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.lines("/no/such"):take() })
+      assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.read("/no/such"):take() })
+      assert.same({ nil, "/: EISDIR: illegal operation on a directory" }, { uv.read("/"):take() })
+      assert.matches("EBADF", select(2, uv.read(987):take()))
+    end)
+
+    it("refuses more when the disk is full", function()
+      local ch = rn.chan()
+      local result = uv.write("/dev/full", ch)
+      local n = 0
+      while ch:put(("x"):rep(10000)) do n = n + 1 end
+      local err = "/dev/full: ENOSPC: no space left on device"
+      assert.same({ nil, err }, { result:take() })
+      assert.same({ nil, err }, { ch:take() })
+    end)
+
+    it("writes nothing twice where the file may not grow", function()
+      local path, text = uv_stage.path(), {}
+      for i = 1, 20000 do text[i] = ("%07d\n"):format(i) end
+      local script = uv_stage.path(([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        local luv = require "luv"
+        luv.new_signal():start("sigxfsz", function() end)
+        local ch = rn.chan()
+        local result = uv.write(%q, ch)
+        for i = 1, 20000 do if not ch:put(("%%07d\n"):format(i)) then break end end
+        ch:close()
+        print(result:take())
+        os.exit(0)
+      ]]):format(path))
+      local pipe = io.popen(("ulimit -f 64; %s %s 2>&1"):format(os.getenv "LUA" or "lua5.4", script))
+      assert.matches("nil\t.*EFBIG", pipe:read "a")
+      pipe:close()
+      local contents = uv_stage.contents(path)
+      assert.is_true(#contents == 65536 or #contents == 32768)
+      assert.equal(table.concat(text):sub(1, #contents), contents)
+    end)
+
+    it("cannot write what is no string", function()
+      local path, ch = uv_stage.path(), rn.chan()
+      local result = uv.write(path, ch)
+      ch:put "a"
+      ch:put {}
+      assert.same({ nil, "only strings can be written, not a table" }, { result:take() })
+      assert.is_false(ch:put "b")
+    end)
+
+    it("does not open where it cannot", function()
+      local ch = rn.chan()
+      local result = uv.write("/no/such/file", ch)
+      assert.is_false(ch:put "a" and ch:put "b")
+      assert.same({ nil, "ENOENT: no such file or directory: /no/such/file" }, { result:take() })
+    end)
+  end)
+
+  it("offers lines to any channel, as many as it takes at once", function()
+    local offer_lines = require("runnel.core").internal.offer_lines
+    local ch = rn.chan(2)
+    assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1) })
+    assert.same({ "a", "b" }, { ch:take(), ch:take() })
+    assert.same({ 7, true }, { offer_lines(ch, "a\nb\nc\nd", 5) })
+    assert.same({ 8, true }, { offer_lines(ch, "a\nb\nc\nd", 8) })
+    ch:close()
+    assert.same({ 1, false }, { offer_lines(ch, "a\n", 1) })
+    assert.error_matches(function() offer_lines(ch, "a", 3) end, "not a position in the text")
+    assert.error_matches(function() offer_lines("a", "a", 1) end, "offer_lines")
+  end)
+
+  describe("whose go block is cancelled", function()
+    local function kill_all()
+      for _, entry in ipairs(rn.ps()) do
+        if entry.state ~= "running" then rn.cancel(entry.result, "killed") end
+      end
+    end
+
+    it("closes what it reads into, with the reason", function()
+      rn.run(function()
+        local big = uv_stage.path(("line\n"):rep(100000))
+        for _, open in ipairs { uv.read, uv.lines } do
+          local ch = open(big)
+          assert(ch:take())
+          rn.sleep(5)
+          kill_all()
+          assert.equal("killed", select(2, outcome(ch)))
+        end
+      end)
+    end)
+
+    it("closes what it writes from, and its result", function()
+      rn.run(function()
+        local ch = rn.chan()
+        local result = uv.write(uv_stage.path(), ch)
+        ch:put "x"
+        rn.sleep(5)
+        kill_all()
+        rn.yield()
+        assert.is_false(ch:put "y")
+        assert.same({ nil, "killed" }, { result:take() })
+      end)
+    end)
+  end)
+
+  it("wants places and channels", function()
+    for message, f in pairs {
+      ["read: a path or a file descriptor expected, got nothing"] = function() uv.read() end,
+      ["lines: a path or a file descriptor expected, got %-1"] = function() uv.lines(-1) end,
+      ["lines: a path or a file descriptor expected, got a table"] = function() uv.lines {} end,
+      ["write: a path or a file descriptor expected, got 1.5"] = function() uv.write(1.5, rn.chan()) end,
+      ["write: channel: a channel expected, got a string"] = function() uv.write("x", "y") end,
+      ['write: there is no option "mode"'] = function() uv.write("x", rn.chan(), { mode = 1 }) end,
+    } do
+      local _, err = pcall(f)
+      assert.matches("^spec/uv/file_spec.lua:%d+: " .. message, err)
+    end
+  end)
+end)

@@ -1,0 +1,227 @@
+-- uv.follow: the lines of files that grow, are cut off, and are replaced.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("uv.follow", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+  local watch = uv.watch
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function append(path, text)
+    local file <close> = assert(io.open(path, "a"))
+    file:write(text)
+  end
+
+  -- So many lines of a channel.
+  local function take(ch, n)
+    local list = {}
+    for i = 1, n do list[i] = ch:take() end
+    return list
+  end
+
+  -- Lets the follower see what is there, and asserts that no line comes of it.
+  local function assert_no_line(ch)
+    rn.sleep(20)
+    assert.is_nil(ch:poll())
+  end
+
+  it("gives the lines that there are, and those that come", function()
+    local path = uv_stage.path "1\n\n2\n"
+    local ch = uv.follow(path)
+    assert.same({ "1", "", "2" }, take(ch, 3))
+    append(path, "3\n4\n")
+    assert.same({ "3", "4" }, take(ch, 2))
+    assert_no_line(ch)
+    append(path, "5\n")
+    assert.equal("5", ch:take())
+    ch:close()
+  end)
+
+  it("begins with the last lines, or with none", function()
+    for last, expected in pairs {
+      [0] = { "half more" }, [1] = { "3", "half more" }, [3] = { "1", "2", "3", "half more" },
+      [9] = { "1", "2", "3", "half more" },
+    } do
+      local path = uv_stage.path "1\n2\n3\nhalf"
+      local ch = uv.follow(path, { last = last })
+      append(path, " more\n") -- that is new, though nothing may have been opened yet
+      assert.same(expected, take(ch, #expected))
+      ch:close()
+    end
+  end)
+
+  it("finds the last lines in much", function()
+    local list = {}
+    for i = 1, 30000 do list[i] = ("line %d"):format(i) end
+    local ch = uv.follow(uv_stage.path(table.concat(list, "\n") .. "\n"), { last = 20000 })
+    assert.same({ table.unpack(list, 10001, 10200) }, take(ch, 200))
+    ch:close()
+  end)
+
+  it("gives a line once its newline is there", function()
+    local path = uv_stage.path "unfin"
+    local ch = uv.follow(path)
+    assert_no_line(ch)
+    append(path, "ish")
+    assert_no_line(ch)
+    append(path, "ed\nnext")
+    assert.equal("unfinished", ch:take())
+    assert_no_line(ch)
+    ch:close()
+  end)
+
+  it("waits for a file that is not there yet", function()
+    local path = uv_stage.path()
+    local ch = uv.follow(path, { last = 0 })
+    assert_no_line(ch)
+    append(path, "from the beginning\n")
+    assert.equal("from the beginning", ch:take())
+    append(path, "on\n")
+    assert.equal("on", ch:take())
+    ch:close()
+  end)
+
+  it("goes on with the file that takes the path of one that was renamed, and loses nothing of either", function()
+    local path, old = uv_stage.path "1\n", uv_stage.path()
+    local ch = uv.follow(path)
+    assert.equal("1", ch:take())
+    assert(os.rename(path, old))
+    append(old, "2\n")
+    rn.sleep(10)
+    append(old, "3\nno newline")
+    append(path, "a\n")
+    assert.same({ "2", "3", "no newline", "a" }, take(ch, 4))
+    append(path, "b\n")
+    assert.equal("b", ch:take())
+    ch:close()
+  end)
+
+  it("follows through many rotations, whatever their moment", function()
+    local path, old = uv_stage.path "", uv_stage.path()
+    local ch = uv.follow(path)
+    local written = rn.go(function()
+      local n = 0
+      for round = 1, 10 do
+        for _ = 1, round * 7 do
+          n = n + 1
+          append(path, n .. "\n")
+          if n % 5 == 0 then rn.yield() end
+        end
+        -- Two within one look would be one too many.
+        while ch:stats().put_total < n do rn.sleep(1) end
+        os.rename(path, old)
+        n = n + 1
+        append(old, n .. "\n")
+        append(path, "")
+      end
+      return n
+    end)
+    local got = 0
+    repeat
+      local value, port = rn.alts { ch, written }
+      if port == ch then
+        got = got + 1
+        assert.equal(tostring(got), value)
+      end
+    until port == written and value
+    ch:close()
+    assert.is_true(got >= 385)
+  end)
+
+  it("reads a file that was cut off from its beginning", function()
+    local path = uv_stage.path "one\ntwo\nrest"
+    local ch = uv.follow(path)
+    assert.same({ "one", "two" }, take(ch, 2))
+    rn.sleep(10)
+    io.open(path, "w"):close()
+    assert.equal("rest", ch:take())
+    append(path, "1\n")
+    assert.equal("1", ch:take())
+    ch:close()
+  end)
+
+  it("looks at the file from time to time where the system reports no change #slow", function()
+    -- As many watches as there may be are not to be had; this one sees nothing.
+    local luv = require "luv"
+    local meta = getmetatable(luv.new_fs_event())
+    local start = meta.__index.start
+    meta.__index.start = function() return nil, "ENOSPC" end
+    local path = uv_stage.path "1\n"
+    local ch = uv.follow(path)
+    assert.equal("1", ch:take())
+    rn.sleep(10)
+    append(path, "2\n")
+    local before = rn.now()
+    local line = ch:take()
+    meta.__index.start = start
+    assert.equal("2", line)
+    assert.is_true(rn.now() - before > 500)
+    ch:close()
+  end)
+
+  it("reads nothing while nobody takes", function()
+    local path = uv_stage.path(("a line of some bytes\n"):rep(1000000))
+    local ch = uv.follow(path)
+    assert.equal("a line of some bytes", ch:take())
+    rn.sleep(20)
+    collectgarbage()
+    local before = collectgarbage "count"
+    rn.sleep(50)
+    collectgarbage()
+    assert.is_true(collectgarbage "count" - before < 200)
+    ch:close()
+  end)
+
+  it("ends when its channel is closed, wherever it is, and leaves nothing for run to wait for", function()
+    local before = rn.now()
+    uv.follow(uv_stage.path()):close()
+    uv.follow(uv_stage.path "1\n"):close()
+    local waiting, absent, full = uv.follow(uv_stage.path ""), uv.follow(uv_stage.path()), uv.follow(uv_stage.path(
+      ("x\n"):rep(1000)))
+    rn.sleep(20)
+    for _, ch in ipairs { waiting, absent, full } do ch:close() end
+    rn.run()
+    assert.is_true(rn.now() - before < 900)
+    assert.same({}, stage.others())
+  end)
+
+  it("closes with the error where there is something that is no file, or cannot be read", function()
+    assert.same({ nil, "/: only a file can be followed, and it is a directory" }, { uv.follow("/"):take() })
+    assert.matches("/dev/null: only a file", select(2, uv.follow("/dev/null"):take()))
+    assert.same({ nil, "ENOTDIR: not a directory: /dev/null/x" }, { uv.follow("/dev/null/x"):take() })
+  end)
+
+  it("waits while something else is for a moment where the file was", function()
+    local path, old = uv_stage.path "1\n", uv_stage.path()
+    local ch = uv.follow(path)
+    assert.equal("1", ch:take())
+    assert(os.rename(path, old))
+    assert(os.execute("mkdir " .. path))
+    append(old, "2\n")
+    assert.equal("2", ch:take())
+    rn.sleep(20)
+    assert(os.execute("rmdir " .. path))
+    append(path, "a\n")
+    assert.equal("a", ch:take())
+    ch:close()
+  end)
+
+  it("wants a path and options that there are", function()
+    assert.is_function(watch)
+    for message, f in pairs {
+      ["follow: a path expected, got nothing"] = function() uv.follow() end,
+      ["follow: a path expected, got a number"] = function() uv.follow(0) end,
+      ['follow: there is no option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
+      ["follow: last: an integer of at least 0 expected, got %-1"] = function() uv.follow("x", { last = -1 }) end,
+      ["follow: last: an integer of at least 0 expected, got 0.5"] = function() uv.follow("x", { last = 0.5 }) end,
+    } do
+      local _, err = pcall(f)
+      assert.matches("^spec/uv/follow_spec.lua:%d+: " .. message, err)
+    end
+  end)
+end)

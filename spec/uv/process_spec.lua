@@ -1,0 +1,429 @@
+-- uv.spawn: processes, their input and output, their end.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("uv.spawn", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function shell(script, options)
+    options = options or {}
+    options[1], options[2], options[3] = "sh", "-c", script
+    return uv.spawn(options)
+  end
+
+  local function all(ch) return table.concat(stage.drain(ch)) end
+
+  it("gives output, errors and status", function()
+    local p = shell "echo out; echo err >&2; exit 3"
+    assert.is_true(math.type(p.pid) == "integer")
+    assert.equal("out\n", all(p.stdout))
+    assert.equal("err\n", all(p.stderr))
+    assert.same({ code = 3 }, p.exit:take())
+    assert.same({ code = 3 }, p.exit:take())
+  end)
+
+  it("passes arguments as they are", function()
+    local p = uv.spawn { "printf", "%s|", "a b", "$x", 'q"', "", 7, stdout = "lines" }
+    assert.equal('a b|$x|q"||7|', p.stdout:take())
+  end)
+
+  it("gives lines, the last one without a newline, too", function()
+    local p = shell("printf 'a\\n\\nb\\nc'", { stdout = "lines", stderr = "lines" })
+    assert.same({ "a", "", "b", "c" }, stage.drain(p.stdout))
+    assert.same({}, stage.drain(p.stderr))
+  end)
+
+  it("feeds what is put on stdin, until that closes", function()
+    local p = uv.spawn { "cat" }
+    rn.go(function()
+      assert(p.stdin:put "a")
+      assert(p.stdin:put(1))
+      p.stdin:close()
+    end)
+    assert.equal("a1", all(p.stdout))
+    assert.equal(0, p.exit:take().code)
+  end)
+
+  it("closes stdin, and lines of output, where the go block that moves them is cancelled", function()
+    rn.run(function()
+      local p = uv.spawn { "cat", stdout = "lines" }
+      p.stdin:put "a\n"
+      assert.equal("a", p.stdout:take())
+      for _, entry in ipairs(rn.ps()) do
+        if entry.state ~= "running" then rn.cancel(entry.result, "killed") end
+      end
+      rn.yield()
+      assert.is_false(p.stdin:put "b\n")
+      assert.same({ nil, "killed" }, { p.stdout:take() })
+      assert.equal(0, p.exit:take().code)
+    end)
+  end)
+
+  it("feeds a channel", function()
+    local p = uv.spawn { "sort", stdin = rn.to_chan { "b\n", "c\n", "a\n" }, stdout = "lines" }
+    assert.same({ "a", "b", "c" }, stage.drain(p.stdout))
+  end)
+
+  it("without stdin reads nothing", function()
+    local p = uv.spawn { "cat", stdin = false }
+    assert.is_nil(p.stdin)
+    assert.equal("", all(p.stdout))
+  end)
+
+  it("closes the channel that feeds it when it does not read on", function()
+    local ch = rn.chan()
+    local p = uv.spawn { "head", "-c", 1, stdin = ch }
+    local puts = 0
+    while ch:put(("x"):rep(100000)) do puts = puts + 1 end
+    assert.is_true(puts >= 1)
+    assert.equal("x", all(p.stdout))
+    local _, err = ch:take()
+    assert.is_true(err == "the process has ended" or err == "head: EPIPE: broken pipe", err)
+  end)
+
+  it("feeds strings only", function()
+    local ch = rn.chan()
+    local p = uv.spawn { "cat", stdin = ch }
+    ch:put {}
+    assert.is_false(ch:put "more")
+    assert.same({ nil, "cat: only strings can be written, not a table" }, { ch:take() })
+    assert.equal(0, p.exit:take().code)
+  end)
+
+  it("runs in a directory, with changes to the environment", function()
+    local p = shell("pwd; echo $RUNNEL_A; echo ${HOME-none}; echo ${PATH:+path}", {
+      cwd = "/", env = { RUNNEL_A = "b c", HOME = false }, stdout = "lines",
+    })
+    assert.same({ "/", "b c", "none", "path" }, stage.drain(p.stdout))
+  end)
+
+  it("sends errors where the output goes", function()
+    local p = shell("echo 1; echo 2 >&2; echo 3", { stderr = "stdout", stdout = "lines" })
+    assert.same({ "1", "2", "3" }, stage.drain(p.stdout))
+    assert.is_nil(p.stderr)
+    assert.same({ code = 0 }, shell("echo lost >&2", { stdout = false, stderr = "stdout" }).exit:take())
+  end)
+
+  it("writes to a file descriptor", function()
+    local luv = require "luv"
+    local path = uv_stage.path ""
+    local fd = luv.fs_open(path, "w", 0)
+    assert.same({ code = 0 }, shell("echo here", { stdout = fd, stdin = false, stderr = false }).exit:take())
+    luv.fs_close(fd)
+    assert.equal("here\n", uv_stage.contents(path))
+  end)
+
+  it("gives it pipes that it can open by name", function()
+    assert.equal("a\n", all(shell "echo a >/dev/stdout".stdout))
+  end)
+
+  it("gives a signal that ended it", function()
+    assert.same({ code = 128 + 9, signal = 9 }, shell "kill -9 $$".exit:take())
+  end)
+
+  it("kills", function()
+    local p = uv.spawn { "sleep", 100 }
+    assert.is_true(p:kill "int")
+    assert.same({ code = 130, signal = 2 }, p.exit:take())
+    assert.same({ false, "it has ended" }, { p:kill() })
+    p = uv.spawn { "sleep", 100 }
+    p:kill()
+    assert.equal(15, p.exit:take().signal)
+    assert.error_matches(function() p:kill "nothing" end, 'kill: there is no signal "signothing"')
+    assert.error_matches(function() p:kill {} end, "kill: the name or number of a signal expected, got a table")
+  end)
+
+  it("stops when it is closed", function()
+    local p = uv.spawn { "sleep", 100 }
+    p:close()
+    p:close()
+    assert.is_nil(p.stdout:take())
+    assert.is_false(p.stdin:put "x")
+    assert.equal(15, p.exit:take().signal)
+  end)
+
+  it("leaves nothing behind that rn.run would wait for", function()
+    local before = rn.now()
+    local p = uv.spawn { "sleep", 100, grace = 20000 }
+    p:close()
+    assert.equal(15, p.exit:take().signal)
+    rn.run()
+    assert.is_true(rn.now() - before < 10000)
+  end)
+
+  it("stops at the end of a scope", function()
+    local exit
+    do
+      local p <close> = uv.spawn { "sleep", 100 }
+      exit = p.exit
+    end
+    assert.equal(15, exit:take().signal)
+  end)
+
+  it("is killed when it does not stop in time", function()
+    local p = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", { grace = 30 })
+    p.stdout:take()
+    p:close()
+    assert.equal(9, p.exit:take().signal)
+  end)
+
+  describe("of a detached process", function()
+    -- Whether a process is gone, or only waits for its parent to ask.
+    local function is_gone(pid)
+      local stat = io.open(("/proc/%s/stat"):format(pid))
+      if not stat then return true end
+      local text = stat:read "a"
+      stat:close()
+      return text:find "%) Z" ~= nil
+    end
+
+    local function assert_gone(pid)
+      local before = rn.now()
+      while not is_gone(pid) do
+        if rn.now() - before > 5000 then error(("process %s is still there"):format(pid), 2) end
+        rn.sleep(1)
+      end
+    end
+
+    local groups = {}
+    after_each(function()
+      for _, pid in ipairs(groups) do os.execute(("kill -9 -%d 2>/dev/null"):format(pid)) end
+      groups = {}
+    end)
+
+    -- A shell that has started another one, and that one's number, which it tells between the two parts of its script.
+    -- Their errors go nowhere: a shell says there that a command was killed, and would die of a pipe that is closed.
+    local function family(setup, rest, parent, options)
+      options = options or {}
+      options.detached, options.stdout, options.stderr = true, "lines", false
+      local p = shell(("sh -c '%s echo $$; %s' & %s"):format(setup, rest, parent), options)
+      groups[#groups + 1] = p.pid
+      return p, p.stdout:take()
+    end
+
+    it("kill signals all that it has started", function()
+      local p, child = family("", "exec sleep 100", "wait")
+      assert.is_false(is_gone(child))
+      assert.is_true(p:kill "term")
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+    end)
+
+    it("close signals all that it has started", function()
+      local p, child = family("", "exec sleep 100", "sleep 100; true")
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+    end)
+
+    it("close kills what does not stop in time, though the process itself has", function()
+      local p, child = family('trap "" TERM;', "while :; do sleep 0.01; done", "exec sleep 100", { grace = 100 })
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert.is_false(is_gone(child))
+      rn.run() -- which waits for the grace
+      assert_gone(child)
+    end)
+
+    it("close lets the others end in their time", function()
+      local path = uv_stage.path()
+      local setup = ('trap "sleep 0.05; echo cleaned up >%s; exit" TERM;'):format(path)
+      local p, child = family(setup, "while :; do sleep 0.01; done", "exec sleep 100", { grace = 2000 })
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert_gone(child)
+      assert.equal("cleaned up\n", uv_stage.contents(path))
+    end)
+
+    it("nothing outlives the program once it is closed", function()
+      local output = stage.script [[
+        local uv = require "runnel.uv"
+        local p = uv.spawn { "sh", "-c", "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done'",
+          detached = true, stdout = "lines" }
+        print(p.stdout:take())
+        p:close()
+      ]]
+      assert_gone(output:match "%d+")
+    end)
+
+    it("others than it are not signalled, nor any once it has ended", function()
+      local p = shell("sleep 100 & echo $!; wait", { stdout = "lines" })
+      local child = p.stdout:take()
+      p:close()
+      assert.equal(15, p.exit:take().signal)
+      assert.is_false(is_gone(child))
+      os.execute("kill " .. child)
+      p, child = family("", "exec sleep 100 >/dev/null 2>&1", "true")
+      assert.same({ code = 0 }, p.exit:take())
+      assert.same({ false, "it has ended" }, { p:kill() })
+      p:close()
+      rn.sleep(5)
+      assert.is_false(is_gone(child))
+    end)
+  end)
+
+  it("waits while nobody takes its output", function()
+    local path = uv_stage.path()
+    local p = shell("head -c 1000000 /dev/zero; touch " .. path)
+    local out = p.stdout
+    rn.sleep(50)
+    assert.is_nil(io.open(path))
+    assert.equal(1000000, #all(out))
+    p.exit:take()
+    assert.is_not_nil(io.open(path)):close()
+  end)
+
+  it("gives what there was before it was closed to whoever asks after that", function()
+    for _, ask_first in ipairs { true, false } do
+      local p = shell "echo said; echo ready >&2; exec sleep 100"
+      local out = ask_first and p.stdout
+      assert.equal("ready\n", p.stderr:take())
+      rn.sleep(5) -- a turn of the loop reads what was written before
+      p:close()
+      out = out or p.stdout
+      assert.equal("said\n", all(out))
+      assert.same({ n = 1 }, table.pack(out:take()))
+      assert.equal(15, p.exit:take().signal)
+    end
+  end)
+
+  it("does not wait for output that nobody has asked for, and keeps the end of it", function()
+    local p = shell "head -c 3000000 /dev/zero; echo end; echo small >&2"
+    assert.same({ code = 0 }, p.exit:take())
+    local text = all(p.stdout)
+    local _, reason = p.stdout:take()
+    assert.equal("end\n", text:sub(-4))
+    assert.is_true(#text >= 65536 and #text < 1000000)
+    assert.equal(3000004 - #text .. " bytes of stdout were dropped, because nobody had asked for it", reason)
+    assert.equal("small\n", all(p.stderr))
+  end)
+
+  it("ends run when it has ended", function()
+    local done = false
+    rn.go(function()
+      shell "sleep 0.02".exit:take()
+      done = true
+    end)
+    rn.run()
+    assert.is_true(done)
+  end)
+
+  it("leaves no zombie, whether or not anybody waits for it", function()
+    local pids = {}
+    for i = 1, 5 do pids[i] = uv.spawn({ "true" }).pid end
+    rn.run()
+    for _, pid in ipairs(pids) do assert.is_nil(io.open(("/proc/%d/stat"):format(pid))) end
+  end)
+
+  it("runs many at a time", function()
+    local results = rn.pipeline_async(20, rn.chan(), function(i, result)
+      rn.go(function()
+        local p = uv.spawn { "echo", i, stdin = false, stderr = false, stdout = "lines" }
+        result:put(p.stdout:take())
+        result:close()
+      end)
+    end, rn.to_chan { table.unpack((function()
+      local list = {}
+      for i = 1, 100 do list[i] = i end
+      return list
+    end)()) })
+    local i = 0
+    for text in results do
+      i = i + 1
+      assert.equal(tostring(i), text)
+    end
+    assert.equal(100, i)
+  end)
+
+  it("that nobody has any more finds its output closed", function()
+    local pid = uv.spawn({ "yes" }).pid
+    local chunk = uv.spawn({ "yes" }).stdout:take()
+    assert.matches("^y\n", chunk)
+    for _ = 1, 5 do
+      collectgarbage()
+      rn.sleep(2)
+    end
+    os.execute("kill " .. pid) -- of whose output nothing was wanted: it is read on
+    rn.run()
+  end)
+
+  describe("that fails", function()
+    it("closes all channels with the error", function()
+      local p = uv.spawn { "no-such-command-here" }
+      local err = "no-such-command-here: ENOENT: no such file or directory"
+      assert.same({ nil, err }, { p.exit:take() })
+      assert.same({ nil, err }, { p.stdout:take() })
+      assert.same({ nil, err }, { p.stderr:take() })
+      assert.is_false(p.stdin:put "x")
+      assert.is_nil(p.pid)
+      assert.same({ false, "it has ended" }, { p:kill() })
+      p:close()
+    end)
+
+    it("reports a directory that is not there, and a file that cannot run", function()
+      local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
+      assert.equal("true: ENOENT: no such file or directory", err)
+      _, err = uv.spawn({ uv_stage.path "x" }).exit:take()
+      assert.matches("EACCES: permission denied$", err)
+    end)
+
+    it("does not end the program when it ends at once", function()
+      local output, status = stage.script [[
+        require "runnel.uv".spawn { "no-such-command-here" }
+        print "end"
+      ]]
+      assert.equal("end\n", output)
+      assert.is_true(status == 0)
+    end)
+  end)
+
+  it("does not outlive the program once it is closed", function()
+    local output = stage.script [[
+      local uv = require "runnel.uv"
+      local p = uv.spawn { "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done" }
+      p.stdout:take()
+      p:close()
+      print(p.pid)
+    ]]
+    local pid = output:match "%d+"
+    for _ = 1, 100 do
+      local stat = io.open(("/proc/%s/stat"):format(pid))
+      if not stat or stat:read "a":find "%) Z" then return end
+      rn.sleep(10)
+    end
+    error "it has"
+  end)
+
+  it("wants a command and options that there are", function()
+    for _, case in ipairs {
+      { { nil }, 'with the command and its arguments expected, .*, got nothing' },
+      { { "ls" }, 'got "ls"' },
+      { { {} }, "the name of a command expected as the first value, got nothing" },
+      { { { "" } }, 'the name of a command expected as the first value, got ""' },
+      { { { "ls", true } }, "argument 1: a string expected, got true" },
+      { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
+      { { { "ls", dir = "x" } }, 'there is no option "dir"' },
+      { { { "ls", cwd = 1 } }, "cwd: a path expected, got 1" },
+      { { { "ls", stdin = "text" } }, 'stdin: a channel, true for a new one, .*, got "text"' },
+      { { { "ls", stdout = "line" } }, 'stdout: "chunks", "lines", false .* got "line"' },
+      { { { "ls", stderr = true } }, 'stderr: "chunks", "lines", "stdout" for the same, .*, got true' },
+      { { { "ls", env = "A=b" } }, 'env: a table of names and values expected, got "A=b"' },
+      { { { "ls", env = { "A=b" } } }, "env: the name of a variable expected, got 1" },
+      { { { "ls", env = { A = true } } }, "env: A: a string expected, or false to leave it out, got true" },
+      { { { "ls", grace = -1 } }, "grace: a number of ms expected, got %-1" },
+      { { { "ls", detached = 1 } }, "detached: true or false expected, got 1" },
+    } do
+      local here = stage.here(1)
+      local ok, err = pcall(function() return uv.spawn(case[1][1]), "no tail call" end)
+      assert.is_false(ok)
+      assert.equal(here, err:match "^[^:]+:%d+")
+      assert.matches("spawn: .*" .. case[2], err)
+    end
+  end)
+end)

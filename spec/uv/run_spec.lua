@@ -1,0 +1,220 @@
+-- uv.run: processes from beginning to end.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("uv.run", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function shell(script, options)
+    options = options or {}
+    options[1], options[2], options[3] = "sh", "-c", script
+    return uv.run(options)
+  end
+
+  -- Whether the process whose number a file has is there.
+  local function is_running(path)
+    local pid = tonumber(uv_stage.contents(path))
+    local stat = io.open(("/proc/%d/stat"):format(pid))
+    if not stat then return false end
+    local text = stat:read "a"
+    stat:close()
+    return not text:find "%) Z"
+  end
+
+  it("gives what a process has written, and how it has ended", function()
+    assert.same({ stdout = "out\n", stderr = "err\n", code = 3 }, shell "echo out; echo err >&2; exit 3")
+    assert.same({ stdout = "", stderr = "", code = 0 }, uv.run { "true" })
+    assert.same({ stdout = "", stderr = "", code = 128 + 9, signal = 9 }, shell "kill -9 $$")
+    assert.same({ stdout = "1\n2\n", code = 0 }, shell("echo 1; echo 2 >&2", { stderr = "stdout" }))
+    assert.same({ stderr = "2\n", code = 0 }, shell("echo 1; echo 2 >&2", { stdout = false }))
+    assert.same({ stdout = "/\nb\n", stderr = "", code = 0 }, shell("pwd; echo $A", { cwd = "/", env = { A = "b" } }))
+  end)
+
+  it("gives all of much, of both outputs at once", function()
+    local result = shell "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; head -c 1000000 /dev/zero; echo"
+    assert.equal(4000001, #result.stdout)
+    assert.equal(3000000, #result.stderr)
+  end)
+
+  it("feeds a string, a channel, or nothing", function()
+    assert.equal("text", uv.run({ "cat", stdin = "text" }).stdout)
+    assert.equal("", uv.run({ "cat", stdin = "" }).stdout)
+    assert.equal("ab1", uv.run({ "cat", stdin = rn.to_chan { "a", "b", 1 } }).stdout)
+    assert.equal("", uv.run({ "cat" }).stdout)
+    local much = ("0123456789"):rep(100000)
+    assert.is_true(uv.run({ "cat", stdin = much }).stdout == much)
+  end)
+
+  it("does not mind input that is not read", function()
+    assert.same({ stdout = "", stderr = "", code = 0 }, uv.run { "true", stdin = ("x"):rep(1000000) })
+    local endless = rn.to_chan(function() return "x" end)
+    assert.same({ stdout = "x", stderr = "", code = 0 }, uv.run { "head", "-c", 1, stdin = endless })
+    assert.is_true(endless:closed())
+  end)
+
+  it("reports input that was not all there", function()
+    local result, err, partial = uv.run { "cat", stdin = uv.read "/no/such" }
+    assert.is_nil(result)
+    assert.equal("ENOENT: no such file or directory: /no/such", err)
+    assert.same({ stdout = "", stderr = "", code = 0 }, partial)
+    result, err = uv.run { "cat", stdin = rn.to_chan { "a", {} } }
+    assert.same({ nil, "cat: only strings can be written, not a table" }, { result, err })
+  end)
+
+  it("runs beside others, and in any number", function()
+    local before = rn.now()
+    local jobs = {}
+    for i = 1, 20 do jobs[i] = rn.go(function() return shell("sleep 0.2; echo " .. i).stdout end) end
+    for i = 1, 20 do assert.equal(i .. "\n", jobs[i]:take()) end
+    assert.is_true(rn.now() - before < 3000)
+  end)
+
+  it("reports what kept a process from starting", function()
+    assert.same({ nil, "no-such-command: ENOENT: no such file or directory" }, { uv.run { "no-such-command" } })
+    assert.same({ nil, "true: ENOENT: no such file or directory" }, { uv.run { "true", cwd = "/no/such" } })
+  end)
+
+  it("stops a process after its time, and gives what there was", function()
+    local before = rn.now()
+    local result, err, partial = shell("echo begun; exec sleep 100", { timeout = 200 })
+    assert.is_nil(result)
+    assert.equal("sh: it has not ended within 200 ms", err)
+    assert.same({ stdout = "begun\n", stderr = "", code = 143, signal = 15 }, partial)
+    partial = select(3, shell("trap '' TERM; while :; do sleep 0.01; done", { timeout = 100, grace = 50 }))
+    assert.equal(9, partial.signal)
+    assert.is_true(rn.now() - before < 5000)
+  end)
+
+  it("does not wait for a timeout that was not needed", function()
+    local before = rn.now()
+    assert.equal(0, uv.run({ "true", timeout = 60000 }).code)
+    assert.equal(0, uv.run({ "true", timeout = math.huge }).code)
+    rn.run()
+    assert.is_true(rn.now() - before < 10000)
+  end)
+
+  it("stops, with its time, also what a detached process has started", function()
+    local path = uv_stage.path ""
+    local _, err = shell(("sh -c 'echo $$ >%s; sleep 100; true'; true"):format(path),
+      { timeout = 200, detached = true })
+    assert.equal("sh: it has not ended within 200 ms", err)
+    for _ = 1, 1000 do
+      if not is_running(path) then return end
+      rn.sleep(1)
+    end
+    error "it is still there"
+  end)
+
+  it("stops a process that writes more than it may", function()
+    local result, err, partial = uv.run { "yes", limit = 9 }
+    assert.is_nil(result)
+    assert.equal("yes: more than 9 bytes of stdout", err)
+    assert.equal("y\ny\ny\ny\ny", partial.stdout)
+    assert.is_true(partial.signal == 15 or partial.signal == 13)
+    assert.equal("12345", shell("printf 12345", { limit = 5 }).stdout)
+    assert.equal("sh: more than 5 bytes of stderr", select(2, shell("printf 123456 >&2", { limit = 5 })))
+  end)
+
+  it("stops the process where the go block that waits is cancelled", function()
+    local path = uv_stage.path ""
+    local job = rn.go(function() return shell(("echo $$ >%s; exec sleep 100"):format(path)) end)
+    while uv_stage.contents(path) == "" do rn.sleep(1) end
+    rn.cancel(job)
+    assert.same({ nil, "cancelled" }, { job:take() })
+    rn.run()
+    assert.is_false(is_running(path))
+    assert.same({}, stage.others())
+  end)
+
+  it("stops the process at the end of a scope that has failed", function()
+    local path = uv_stage.path ""
+    local ok = pcall(rn.scope, function(s)
+      s:go(function() shell(("echo $$ >%s; exec sleep 100"):format(path)) end)
+      while uv_stage.contents(path) == "" do rn.sleep(1) end
+      error "oops"
+    end)
+    assert.is_false(ok)
+    rn.run()
+    assert.is_false(is_running(path))
+  end)
+
+  it("starts nothing where it cannot wait", function()
+    local path, here, errors = uv_stage.path(), nil, {}
+    local ch = rn.chan()
+    rn.go(function() ch:put(1) end)
+    ch:take_async(function()
+      here = stage.here(1)
+      errors[1] = select(2, pcall(function() return uv.run { "touch", path }, "no tail call" end))
+    end)
+    rn.sleep(1)
+    assert.matches(":%d+: run would have to wait, which is impossible inside a callback: ", errors[1])
+    assert.equal(here, errors[1]:match "^[^:]+:%d+")
+    rn.cancel(rn.go(function() uv.run { "touch", path } end), "early")
+    rn.sleep(50)
+    assert.is_nil(io.open(path))
+  end)
+
+  describe("leaves no process behind", function()
+    -- Runs a script in which job() runs a process, and started() tells when it does; the process is to end with it.
+    local function assert_ends_with(rest)
+      local path = uv_stage.path ""
+      stage.script(([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        local path = %q
+        local function job() uv.run { "sh", "-c", "echo $$ >" .. path .. "; exec sleep 100" } end
+        local function started()
+          local file <close> = io.open(path)
+          return file:read "n"
+        end
+      ]]):format(path) .. rest)
+      for _ = 1, 1000 do
+        if not is_running(path) then return end
+        rn.sleep(1)
+      end
+      os.execute("kill " .. uv_stage.contents(path))
+      error("it is still there after: " .. rest, 2)
+    end
+
+    it("when the program ends, or fails", function()
+      assert_ends_with "rn.go(job) while not started() do rn.sleep(1) end"
+      assert_ends_with "rn.go(job) while not started() do rn.sleep(1) end error 'oops'"
+    end)
+
+    it("when the program is interrupted #slow", function() -- lua5.4 makes that an error, others may not
+      local interrupt = "os.execute('{ p=$PPID; while ! test -s ' .. path .. '; do sleep 0.01; done; sleep 0.1; "
+        .. "kill -INT $p; } &')"
+      assert_ends_with(interrupt .. " job()")
+      assert_ends_with(interrupt .. " rn.go(job) rn.run()")
+    end)
+  end)
+
+  it("wants a command and options that there are", function()
+    for _, case in ipairs {
+      { nil, "with the command and its arguments expected, .*, got nothing" },
+      { { "" }, 'the name of a command expected as the first value, got ""' },
+      { { "ls", true }, "argument 1: a string expected, got true" },
+      { { "ls", dir = "x" }, 'there is no option "dir"' },
+      { { "ls", stdin = true }, "stdin: a string, a channel, false for none %(the default%), or a file .*, got true" },
+      { { "ls", stdin = {} }, "stdin: a string, a channel, .*, got table" },
+      { { "ls", stdin = -1 }, "stdin: a string, a channel, .*, got %-1" },
+      { { "ls", stdout = "lines" }, 'stdout: false for none, or a file descriptor expected, got "lines"' },
+      { { "ls", stdout = "stdout" }, 'stdout: false for none, or a file descriptor expected, got "stdout"' },
+      { { "ls", stderr = true }, 'stderr: "stdout" for the same, false for none, or a file descriptor .*, got true' },
+      { { "ls", timeout = -1 }, "timeout: a number of ms expected, got %-1" },
+      { { "ls", timeout = "1" }, 'timeout: a number of ms expected, got "1"' },
+      { { "ls", limit = 0 / 0 }, "limit: a number of bytes expected, got %-?nan" },
+    } do
+      local here = stage.here(1)
+      local ok, err = pcall(function() return uv.run(case[1]), "no tail call" end)
+      assert.is_false(ok)
+      assert.equal(here, err:match "^[^:]+:%d+")
+      assert.matches(":%d+: run: .*" .. case[2], err)
+    end
+  end)
+end)

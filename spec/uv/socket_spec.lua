@@ -1,0 +1,504 @@
+-- uv.listen, uv.connect, uv.resolve, and the connections.
+
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("runnel.uv", function()
+  local has_luv, luv = pcall(require, "luv")
+  if not has_luv then return pending "luv is not installed" end
+  local uv = require "runnel.uv"
+
+  local has_localhost = luv.getaddrinfo "localhost" ~= nil -- it has none without /etc/hosts
+
+  before_each(uv_stage.open)
+  after_each(uv_stage.close)
+
+  local function all(ch) return table.concat(stage.drain(ch)) end
+
+  -- Serves each connection by a function, in a go block of its own. Returns the channel of connections and the port.
+  local function server(serve)
+    local conns, port, err = uv.listen("127.0.0.1", 0)
+    assert(port, err)
+    rn.go(function()
+      for conn in conns do
+        rn.go(function()
+          local closing <close> = conn
+          serve(closing)
+        end)
+      end
+    end)
+    return conns, port
+  end
+
+  local function echo(conn)
+    for chunk in conn:read() do
+      if not conn:write(chunk) then return end
+    end
+  end
+
+  -- The two ends of a connection.
+  local function pair()
+    local conns, port = uv.listen("127.0.0.1", 0)
+    local a = assert(uv.connect("127.0.0.1", port))
+    local b = conns:take()
+    conns:close()
+    return a, b
+  end
+
+  describe("connections", function()
+    it("carry bytes both ways", function()
+      local conns, port = server(echo)
+      local conn = assert(uv.connect("127.0.0.1", port))
+      for _, text in ipairs { "hello", "", "again\0\n" } do
+        assert.is_true(conn:write(text))
+        if text ~= "" then assert.equal(text, conn:read():take()) end
+      end
+      assert.is_true(conn:write(42))
+      assert.equal("42", conn:read():take())
+      conn:close()
+      conns:close()
+    end)
+
+    it("can be had by name", function()
+      if not has_localhost then return pending "localhost has no address on this machine" end
+      local conns, port = server(echo)
+      local conn <close> = assert(uv.connect("localhost", port, { timeout = 5000 }))
+      assert.is_true(conn:write "x")
+      assert.equal("x", conn:read():take())
+      conns:close()
+    end)
+
+    it("know both addresses", function()
+      local a, b = pair()
+      local ip, port = a:peer()
+      assert.equal("127.0.0.1", ip)
+      assert.same({ ip, port }, { b:address() })
+      assert.same({ a:address() }, { b:peer() })
+      a:close()
+      b:close()
+      assert.is_nil(a:peer())
+      assert.is_nil(a:address())
+    end)
+
+    it("lose no byte of much", function()
+      local a, b = pair()
+      local text = ("0123456789abcdef"):rep(65536 * 4)
+      local sent = rn.go(function()
+        local ok = a:write(text)
+        a:close()
+        return ok
+      end)
+      assert.equal(text, all(b:read()))
+      assert.is_true(sent:take())
+      b:close()
+    end)
+
+    it("park who writes until the other end reads", function()
+      local a, b = pair()
+      local written = 0
+      rn.go(function()
+        while a:write(("x"):rep(65536)) do written = written + 65536 end
+      end)
+      rn.sleep(50)
+      local at_first = written
+      rn.sleep(20)
+      assert.equal(at_first, written)
+      assert.is_true(written > 0)
+      local got = 0
+      while got < at_first + 1000000 do got = got + #b:read():take() end
+      assert.is_true(written > at_first)
+      a:close()
+      b:close()
+    end)
+
+    it("read no more while nobody takes", function()
+      local a, b = pair()
+      local input = b:read()
+      local writer = rn.go(function() a:write(("x"):rep(16 * 1024 * 1024)) end)
+      rn.sleep(10)
+      collectgarbage()
+      local before = collectgarbage "count"
+      rn.sleep(20)
+      collectgarbage()
+      assert.is_true(collectgarbage "count" - before < 1000)
+      a:close()
+      writer:take()
+      assert.matches("^x+$", input:take())
+      b:close()
+    end)
+
+    it("keep the order of several writers", function()
+      local a, b = pair()
+      local done = {}
+      for i = 1, 5 do
+        done[i] = rn.go(function() return a:write(tostring(i):rep(3000000)) end)
+      end
+      local runs = {}
+      rn.go(function()
+        for i = 1, 5 do done[i]:take() end
+        a:close()
+      end)
+      local total = 0
+      for chunk in b:read() do
+        total = total + #chunk
+        local from = 1
+        while from do
+          local digit = chunk:sub(from, from)
+          if runs[#runs] ~= digit then runs[#runs + 1] = digit end
+          from = chunk:find("[^" .. digit .. "]", from)
+        end
+      end
+      assert.equal(15000000, total)
+      assert.same({ "1", "2", "3", "4", "5" }, runs)
+      b:close()
+    end)
+
+    it("give lines", function()
+      local a, b = pair()
+      rn.go(function()
+        for byte in ("one\ntwo\n\nend"):gmatch "." do
+          a:write(byte)
+          rn.yield()
+        end
+        a:close()
+      end)
+      assert.same({ "one", "two", "", "end" }, stage.drain(b:lines()))
+      assert.equal(b:lines(), b:lines())
+      b:close()
+    end)
+
+    it("can be shut down for writing alone", function()
+      local a, b = pair()
+      a:write "question"
+      a:shutdown()
+      a:shutdown()
+      assert.same({ false, "it has been shut down" }, { a:write "more" })
+      assert.equal("question", all(b:read()))
+      assert.is_true(b:write "answer")
+      b:close()
+      assert.equal("answer", all(a:read()))
+      a:close()
+    end)
+
+    it("can be written to by a channel, whose closing ends the writing", function()
+      local a, b = pair()
+      local out = a:writer()
+      assert.equal(out, a:writer())
+      rn.onto_chan(out, { "a", "b", 3 })
+      assert.equal("ab3", all(b:read()))
+      b:write "x"
+      b:close()
+      assert.equal("x", all(a:read()))
+      a:close()
+      assert.is_false(out:put "more")
+    end)
+
+    it("finish what is on that channel before they shut down", function()
+      local a, b = pair()
+      local out = a:writer()
+      rn.go(function() for i = 1, 3 do out:put(i) end a:shutdown() end)
+      assert.equal("123", all(b:read()))
+      a:close()
+      b:close()
+    end)
+
+    it("can be connected by pipes", function()
+      local a1, b1 = pair()
+      local a2, b2 = pair()
+      rn.pipe(b1:read(), a2:writer())
+      rn.pipe(a2:read(), b1:writer())
+      rn.go(function()
+        echo(b2)
+        b2:shutdown()
+      end)
+      a1:write "through"
+      assert.equal("through", a1:read():take())
+      a1:shutdown()
+      assert.is_nil(a1:read():take())
+      for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
+    end)
+
+    it("can be read onto one channel, whose closing ends the reading of both", function()
+      local a1, b1 = pair()
+      local a2, b2 = pair()
+      local ch = rn.chan()
+      assert.equal(ch, b1:read(ch))
+      assert.equal(ch, b2:read(ch))
+      a1:write "one"
+      assert.equal("one", ch:take())
+      a2:write "two"
+      assert.equal("two", ch:take())
+      assert.is_true(b1.reading and b2.reading)
+      ch:close()
+      assert.is_false(b1.reading or b2.reading)
+      for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
+    end)
+
+    it("close with a reason", function()
+      local a, b = pair()
+      local input = a:read()
+      a:close "enough"
+      a:close()
+      assert.same({ nil, "enough" }, { input:take() })
+      assert.same({ false, "enough" }, { a:write "x" })
+      assert.same({ nil, "enough" }, { a:read():take() })
+      assert.is_nil(b:read():take())
+      assert.is_false(a:writer():put "x")
+      b:close()
+      assert.same({ false, "it is closed" }, { b:write "x" })
+    end)
+
+    it("closed before they were read have nothing to read", function()
+      local a, b = pair()
+      a:close()
+      assert.same({ nil, "it is closed" }, { a:read():take() })
+      b:close()
+    end)
+
+    it("that nobody has any more are closed", function()
+      local _, b = pair()
+      _ = nil
+      for _ = 1, 5 do
+        collectgarbage()
+        rn.sleep(1)
+      end
+      assert.is_nil(b:read():take())
+      b:close()
+    end)
+
+    it("take strings only", function()
+      local a, b = pair()
+      for _, bad in ipairs { {}, true, print } do
+        local _, err = pcall(function() a:write(bad) end)
+        assert.matches("^spec/uv/socket_spec.lua:%d+: write: a string expected, got a " .. type(bad), err)
+      end
+      assert.error_matches(function() a:write() end, "write: a string expected, got nothing")
+      a:close()
+      b:close()
+    end)
+  end)
+
+  describe("Unix sockets", function()
+    it("are paths", function()
+      local path = uv_stage.path()
+      local conns, where = uv.listen(path, nil, { mode = tonumber("600", 8) })
+      assert.equal(path, where)
+      assert.equal(tonumber("600", 8), luv.fs_stat(path).mode & tonumber("777", 8))
+      rn.go(function()
+        local served <close> = conns:take()
+        echo(served)
+      end)
+      local conn = assert(uv.connect(path))
+      assert.is_true(conn:write "x")
+      assert.equal("x", conn:read():take())
+      conn:shutdown()
+      assert.is_nil(conn:read():take())
+      conn:close()
+      conns:close()
+      rn.run()
+      assert.is_nil(luv.fs_stat(path))
+    end)
+
+    it("that nobody listens on refuse", function()
+      local path = uv_stage.path()
+      assert.same({ nil, path .. ": ENOENT: no such file or directory" }, { uv.connect(path) })
+      assert.matches("ENAMETOOLONG", select(2, uv.connect(("x"):rep(1000))))
+      local _, _, err = uv.listen "/no/such/dir/socket"
+      assert.matches("^/no/such/dir/socket: E", err)
+    end)
+  end)
+
+  describe("listen", function()
+    it("closes with the error where it cannot", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local others, none, err = uv.listen("127.0.0.1", port)
+      assert.is_nil(none)
+      assert.equal(("127.0.0.1:%d: EADDRINUSE: address already in use"):format(port), err)
+      assert.same({ nil, err }, { others:take() })
+      conns:close()
+      conns, port = uv.listen("127.0.0.1", port) -- at once again
+      assert.is_truthy(port)
+      conns:close()
+    end)
+
+    it("closes connections that nobody takes", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local clients = {}
+      for i = 1, 80 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
+      rn.sleep(5)
+      conns:close()
+      for _, client in ipairs(clients) do
+        local value = client:read():take() -- the end, or an error
+        assert.is_nil(value)
+        client:close()
+      end
+    end)
+
+    it("takes more connections than it keeps, as they are taken", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local clients = {}
+      for i = 1, 150 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
+      for _ = 1, 150 do conns:take():close() end
+      for _, client in ipairs(clients) do client:close() end
+      conns:close()
+    end)
+
+    it("does not keep run going while nobody takes the connections that there are", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local clients = {}
+      for i = 1, 80 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
+      rn.run()
+      for _, client in ipairs(clients) do client:close() end
+      conns:close()
+    end)
+  end)
+
+  describe("connect", function()
+    it("reports why it cannot", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      conns:close()
+      rn.run()
+      assert.same({ nil, ("127.0.0.1:%d: ECONNREFUSED: connection refused"):format(port) },
+        { uv.connect("127.0.0.1", port) })
+      assert.matches("^no.such.host.invalid: EAI_", select(2, uv.connect("no.such.host.invalid", 80)))
+      assert.matches("999", select(2, uv.connect("999.9.9.9", 80)))
+    end)
+
+    it("gives up in time", function()
+      -- a listener whose queue is full does not answer
+      local listener = luv.new_tcp()
+      listener:bind("127.0.0.1", 0)
+      listener:listen(0, function() end)
+      local port = listener:getsockname().port
+      local conns, timed_out = {}, nil
+      for i = 1, 10 do
+        local conn, err = uv.connect("127.0.0.1", port, { timeout = 30 })
+        if not conn then
+          timed_out = err
+          break
+        end
+        conns[i] = conn
+      end
+      assert.equal(("127.0.0.1:%d: ETIMEDOUT: connection timed out"):format(port), timed_out)
+      for _, conn in ipairs(conns) do conn:close() end
+      listener:close()
+    end)
+
+    it("that is cancelled leaves nothing behind", function()
+      local conns, port = uv.listen("127.0.0.1", 0)
+      local connecting = rn.go(uv.connect, "127.0.0.1", port)
+      rn.yield()
+      rn.cancel(connecting)
+      conns:close()
+    end)
+  end)
+
+  describe("a peer", function()
+    it("that resets is the reason of the closing", function()
+      local a, b = pair()
+      local input = a:read()
+      b.handle:close_reset(function() end)
+      b.handle = nil
+      local value, err = input:take()
+      assert.is_nil(value)
+      assert.equal("ECONNRESET: connection reset by peer", err:match "ECONN.*")
+      local ok, reason = a:write "x"
+      assert.is_false(ok)
+      assert.is_string(reason)
+      a:close()
+    end)
+
+    it("that resets ends who waits to write", function()
+      local a, b = pair()
+      local writer = rn.go(function() return select(2, a:write(("x"):rep(16 * 1024 * 1024))) end)
+      rn.sleep(10)
+      b.handle:close_reset(function() end)
+      b.handle = nil
+      assert.matches("ECONNRESET", writer:take())
+      a:close()
+    end)
+
+    it("that never reads does not keep the connection from being closed", function()
+      local a, b = pair()
+      local writer = rn.go(function() return select(2, a:write(("x"):rep(16 * 1024 * 1024))) end)
+      rn.sleep(10)
+      a:close()
+      assert.equal("it is closed", writer:take())
+      b:close()
+    end)
+
+    it("that has gone is an error, not the program's end", function()
+      local a, b = pair()
+      b:close()
+      rn.run()
+      local ok, err
+      repeat
+        ok, err = a:write "x"
+        rn.sleep(1)
+      until not ok
+      assert.matches("EPIPE: broken pipe$", err)
+      a:close()
+    end)
+  end)
+
+  it("resolves names", function()
+    if not has_localhost then return pending "localhost has no address on this machine" end
+    local addresses = stage.drain(uv.resolve "localhost")
+    assert.is_true(#addresses >= 1)
+    for _, address in ipairs(addresses) do assert.matches("^[%d.:a-f]+$", address) end
+    assert.equal("127.0.0.1", uv.resolve("127.0.0.1"):take())
+    local none, err = uv.resolve("no.such.host.invalid"):take()
+    assert.is_nil(none)
+    assert.matches("^no.such.host.invalid: EAI_", err)
+    uv.resolve("localhost"):close()
+  end)
+
+  it("wants hosts and ports", function()
+    for message, f in pairs {
+      ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,
+      ['connect: a host, .*, expected, got ""'] = function() uv.connect "" end,
+      ["connect: port: an integer from 0 to 65535 .*, got 70000"] = function() uv.connect("localhost", 70000) end,
+      ["connect: there is no option \"time\""] = function() uv.connect("localhost", 1, { time = 1 }) end,
+      ["connect: timeout: a number of ms .*, got x"] = function() uv.connect("localhost", 1, { timeout = "x" }) end,
+      ["listen: a host, .*, expected, got a number"] = function() uv.listen(80) end,
+      ["listen: port: an integer from 0 to 65535 .*, got 80"] = function() uv.listen("localhost", "80") end,
+      ["listen: mode: an integer"] = function() uv.listen("x", nil, { mode = "600" }) end,
+      ["resolve: the name of a host expected, got nothing"] = function() uv.resolve() end,
+    } do
+      local _, err = pcall(f)
+      assert.matches("^spec/uv/socket_spec.lua:%d+: " .. message, err)
+    end
+  end)
+
+  it("serves a thousand at a time", function()
+    local conns, port = server(echo)
+    local n, failed = 1000, 0
+    local finished = rn.chan()
+    for i = 1, n do
+      rn.go(function()
+        local conn = uv.connect("127.0.0.1", port)
+        if not conn then
+          failed = failed + 1
+          return finished:put(false)
+        end
+        local text, got = ("%-99d;"):format(i), ""
+        for _ = 1, 3 do
+          if not conn:write(text) then break end
+          local expected = #got + 100
+          while #got < expected do
+            local chunk = conn:read():take()
+            if not chunk then break end
+            got = got .. chunk
+          end
+        end
+        if got ~= text:rep(3) then failed = failed + 1 end
+        conn:close()
+        finished:put(true)
+      end)
+    end
+    for _ = 1, n do finished:take() end
+    assert.equal(0, failed)
+    conns:close()
+  end)
+end)

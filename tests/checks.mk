@@ -1,0 +1,196 @@
+## Checks
+
+# What a release runs, and CI for each commit in part; see .ci/run. LONG=1 asks for the long form of a check.
+
+# The programs in tests/ have the core linked in, with its assertions, and are built with sanitizers.
+TEST_CFLAGS = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
+SANITIZED   = -fsanitize=address,undefined -fno-sanitize-recover=all
+CHECKED     = BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
+
+# gcc's sanitizer of threads. Lua leaves functions by longjmp, and coroutines in the middle: the sanitizer's own record of
+# calls would overflow.
+THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
+RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
+
+# check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
+CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model oom san-gcc san-clang soak specs-long threads \
+         valgrind
+.PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
+$(CHECKS:%=check-%): NEEDED = san
+$(CHECKS:%=check-%): BUILT  = $(CHECKED)
+$(CHECKS:%=check-%): check-%:
+	$(SETUP) $(NEEDED)
+	$(THEN) run-$* $(BUILT)
+
+# ---- the specs, in other ways ----
+
+# Specs tagged #slow (they wait) are left out where all runs many times slower, and under valgrind those tagged #heavy
+# (they compute), too.
+FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
+
+check-specs-long: ## the specs in their long form, which takes an hour
+check-specs-long: NEEDED = test
+check-specs-long: BUILT  = LONG=1
+run-specs-long: export SPEC_LIMIT = 3600
+run-specs-long: run-specs
+
+# gcc's run has the debug build's assertions, clang's is the release code. The interpreter has to be linked with the
+# sanitizers for the module to use them, hence a small one of our own; nodelete keeps the module's symbols for reports of
+# leaks, which are written after Lua has unloaded it.
+.PHONY: check-san
+check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
+check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWER_SPECS)
+check-san-clang: BUILT = CC=clang BUILD=build/san-clang CFLAGS='-O2 $(SPECS_SANITIZED)' $(FEWER_SPECS)
+SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
+run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
+run-san-gcc run-san-clang: export UBSAN_OPTIONS = print_stacktrace=1
+run-san-gcc run-san-clang: $(BUILD)/lua
+	$(THEN) run-specs LUA=$(BUILD)/lua LDFLAGS=-Wl,-z,nodelete
+
+$(BUILD)/lua: scripts/san_lua.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
+
+# Built from the source package of the Lua that is installed, since no package has a Lua with assertions. Where that cannot
+# be had the run counts as one pending spec.
+check-asserts: ## the specs on a Lua with its own assertions and the checks of its API, and with the core's
+check-asserts: NEEDED = asserts
+check-asserts: BUILT  = BUILD=build/asserts CFLAGS='$(DEBUG_CFLAGS)' $(FEWER_SPECS)
+ASSERTING = $(CURDIR)/build/asserts/lua5.4
+run-asserts:
+	@scripts/asserting_lua '$(ASSERTING)' || { [ $$? = 77 ] && \
+	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
+	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
+	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a' \
+	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm -ldl'
+
+# Under valgrind no time is too long: the watchdog lets each spec run to its end.
+check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
+check-valgrind: NEEDED = valgrind
+check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
+                         BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
+run-valgrind: export SPEC_LIMIT = 0
+run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
+                             --keep-debuginfo=yes --num-callers=20
+run-valgrind: run-specs
+
+.PHONY: coverage run-coverage
+# An executable that ends itself by a signal, as on Ctrl-C, is counted as well (tests/counts.c). What the other checks reach
+# is not counted.
+coverage: ## what of csrc/ the specs reach, without the assertions: all lines but those with a reason, 90 % of the branches
+	$(SETUP) coverage
+	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
+run-coverage: programs
+	find $(BUILD) -name '*.gcda' -delete
+	$(THEN) run-specs run-api run-host
+	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
+	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
+GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
+
+# ---- programs of their own ----
+
+check-model: ## random programs on the core and on a model of it; SEED=n for one of them, which it prints
+run-model: $(BUILD)/runner
+	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
+
+check-oom: ## every allocation of tests/oom/*.lua fails once
+OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
+run-oom: $(BUILD)/oom
+	printf '%s\n' $(OOM_SCENARIOS) | xargs -P $(JOBS) -n 1 $(BUILD)/oom $(if $(LONG),--long 10)
+
+check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: that one again
+check-fuzz: NEEDED = fuzz
+check-fuzz: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
+run-fuzz: $(BUILD)/fuzz
+	mkdir -p $(BUILD)/corpus
+	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
+	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
+
+check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
+run-gc: $(BUILD)/runner
+	$(BUILD)/runner tests/gc.lua $(if $(LONG),10000000,300000)
+	$(if $(LONG),for seed in $$(seq 2 30); do $(BUILD)/runner tests/gc.lua 100000 $$seed || exit; done)
+
+# Each of these is a program of its own: runner FILE ROUNDS [SEED].
+check-adversary: ## tests/adversary/*.lua: programs that do what nobody should; SEED=n for one seed, which a failure prints
+ADVERSARIES ?= $(sort $(wildcard tests/adversary/*.lua))
+run-adversary: $(BUILD)/runner
+	for file in $(ADVERSARIES); do $(BUILD)/runner $$file $(if $(LONG),1000,10) $(SEED) || exit; done
+
+check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, invariants, stable memory
+run-soak: $(BUILD)/runner
+	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
+	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
+
+check-api: check-api-clang check-api-races ## the C API: tests/api.c with both compilers' sanitizers, and with gcc's of threads
+check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
+check-api-races: BUILT = $(RACES)
+run-api run-api-clang run-api-races: $(BUILD)/api
+	$(BUILD)/api
+
+check-host: ## parts of the executable that specs reach only in passing, with sanitizers: tests/host.c
+run-host: $(BUILD)/host_parts
+	$(BUILD)/host_parts
+
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the sanitizer of threads
+check-embed: NEEDED = embed
+check-embed: BUILT  = CC=gcc
+run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
+run-embed:
+	rm -rf build/embed
+	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
+	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
+	scripts/check_embed '$(abspath build/embed)'
+
+check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
+check-threads: BUILT = BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
+run-threads: $(BUILD)/threads
+	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
+
+# ---- building them ----
+
+TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
+CORE_TEST    = $(BUILD)/tests/invariants.o $(OBJECTS)
+
+$(BUILD)/oom $(BUILD)/runner: $(BUILD)/%: $(BUILD)/tests/%.o $(CORE_TEST)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
+	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
+	  $(LUA_LIBS)
+
+$(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
+
+HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
+$(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
+$(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
+
+$(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/tests/%.o: tests/%.c Makefile
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CORE_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+-include $(TEST_OBJECTS:.o=.d)
+
+# ---- together, and outside the tree ----
+
+LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
+              check-fuzz check-threads check-soak check-api check-host check-embed check-install
+.PHONY: check-long
+check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
+	$(THEN) -j1 $(LONG_CHECKS)
+
+.PHONY: check-install
+check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
+	$(SETUP) rock
+	@scripts/check_install
+
+# What installed packages hide, only a machine that has none shows. SUITE names other releases of Debian: bookworm trixie.
+.PHONY: check-fresh
+check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
+	$(SETUP) fresh
+	@scripts/check_fresh $(SUITE)
