@@ -3,7 +3,7 @@
 -- 1. An include never runs upward in the order of the folders below.
 -- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
 
-local ORDER = { "base", "core", "lua", "port", "capi", "host" }
+local ORDER = { "base", "shared", "core", "lua", "port", "capi", "host" }
 
 -- The one pair of files that include each other counts as one file.
 local SAME = { ["core/chan_custom"] = "core/chan" }
