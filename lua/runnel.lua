@@ -23,7 +23,7 @@ core.internal.library()
 local runnel = {}
 
 for _, name in ipairs {
-  "chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
+  "chan", "shared_chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
   "go", "cancel", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
   "reduced", "is_reduced",
 } do

@@ -118,7 +118,7 @@ static void count(atomic_uchar *counts, int64_t value) {
 static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64_t *values) {
   World *w = t->world;
   t->done++;
-  if (ops[result->op].is_put) {
+  if (ops[result->op].kind == SHARED_PUT) {
     if (result->ok) count(w->accepted, values[result->op]);
   } else if (result->ok) {
     if (result->value.kind == SHARED_INTEGER) count(w->taken, result->value.as.integer);
@@ -147,8 +147,8 @@ static void one(Thread *t) {
   SharedAfter after = {0};
   uint32_t n = pick(t, 3) ? 1 : 1 + pick(t, OPS);
   for (uint32_t i = 0; i < n; i++) {
-    ops[i] = (SharedWaiter){.chan = t->world->chans[pick(t, CHANS)], .is_put = pick(t, 2)};
-    if (ops[i].is_put) values[i] = t->next++, ops[i].value = make_value(t, values[i]);
+    ops[i] = (SharedWaiter){.chan = t->world->chans[pick(t, CHANS)], .kind = pick(t, 2) ? SHARED_PUT : SHARED_TAKE};
+    if (ops[i].kind == SHARED_PUT) values[i] = t->next++, ops[i].value = make_value(t, values[i]);
   }
   bool waits = pick(t, 8);
   SharedOutcome outcome = shared_do(ops, n, order, waits ? &t->alt : NULL, &result, &after);

@@ -4,6 +4,9 @@
    with `priority`. Nothing is enqueued yet, so an alts cannot meet itself. 2. If none can, alts_wait enqueues a waiter
    for each, parks, and returns the results of the one that completes.
 
+   Operations on shared channels are tried and enqueued together, under the locks of all their channels; see try_mixed
+   in alts.c.
+
    Between the two no user code may run, or all are tried again: a buffer policy that is asked, and a finalizer when
    something is allocated, may use the channels that were looked at before.
 
@@ -27,6 +30,7 @@ typedef struct Alts {
   int n;               /* how many */
   bool priority;       /* try them in the order given */
   bool asked;          /* a policy was asked at the last try */
+  bool mixed;          /* some operations are on shared channels (chan_shared.h) */
 } Alts;
 
 /* Index of the channel of the i-th operation, from 0 on. */

@@ -3,6 +3,7 @@
 
 #include "core/alt.h"
 #include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go.h"
 
@@ -22,9 +23,23 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
   S->nested--;
 }
 
+/* The operations, for messages. */
+static const Operation TAKE = {.name = "take_async"}, PUT = {.name = "put_async", .is_put = true};
+
 /* Enqueues an operation whose callback will run in `go`. */
 static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
   alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
+  if (UNLIKELY(chan_is_shared(ch))) {
+    Sched *S = ch->sched;
+    SharedWait *wait = chan_shared_begin(L, S, 1);
+    chan_shared_add(L, wait, 1, AT_CHAN, is_put, is_put ? &PUT : &TAKE);
+    int n = chan_shared_do(L, S, wait, &go->alt, 0);
+    if (n) { /* another thread has come between */
+      lua_xmove(L, go->alt.co, n);
+      alt_wake(S, &go->alt, n);
+      return;
+    }
+  }
   alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put);
   chan_check(ch);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hint.h"
+#include "base/compat.h"
 #include "shared/chan.h"
 
 /* The bytes that begin a value (the first 7 bits of a few of them hold a number). */

@@ -70,6 +70,7 @@ struct Alt {
   Waiter *waiters;   /* the waiters: &own.waiter, or those of an alts */
   int64_t since;     /* when it parked, as of the loop's last look at the clock */
   lua_State *co;     /* where values and results are; NULL once dead */
+  struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
   uint32_t count;    /* waiters that are in queues */
   uint16_t nresults; /* results (or a first resume's arguments) on top of co's stack, when ready */
   uint8_t state;     /* an AltState */
@@ -132,7 +133,8 @@ typedef enum ChanFlag {
   CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072     /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_DONE_SHARED = 262144  /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
 } ChanFlag;
 
 struct Chan {
@@ -200,7 +202,9 @@ enum {
   SCHED_TELL,        /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,    /* C function: describes a go block that has raised */
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_WAKEUP,      /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
   SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
+  SCHED_SHARING,     /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
   SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine (closing.h) */
   SCHED_CLOSER,      /* function of a coroutine that closes the variables of a dead go block; and */
   SCHED_MAKE_CLOSER, /* the function that makes that coroutine (closing.c) */
@@ -276,7 +280,10 @@ struct Sched {
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   const void *checked;   /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
   Roots roots;           /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup; /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
+  struct Sharing *sharing; /* what shared channels need (shared_wait.h), or NULL without one */
   uint64_t next_id;      /* for the next channel or go block */
   int64_t grace;         /* how long an error may wait to be taken, in ns */
   uint64_t printed;      /* errors that were written to stderr, since there was no handler */

@@ -4,21 +4,26 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct SharedChan {
-  atomic_uint holds;    /* the last to drop its hold frees the channel */
+  atomic_uint holds;    /* of all who may use the channel */
+  atomic_uint memory;   /* the same, and of threads that are about to drop theirs; the last frees the channel */
   bool closed;          /* this and all below: under the lock */
   pthread_mutex_t lock; /* never held while Lua runs or memory is allocated */
   List puts;            /* SharedWaiter.link of puts that wait, first come first served */
   List takes;           /* of takes */
+  List watches;         /* of watches */
   uint32_t nputs;       /* how many */
   uint32_t ntakes;
+  SharedReturn *returned; /* values that were given back; the next take gets the first */
   Buffer buf;           /* the buffer's state; all its slots are there from the start */
   SharedValue *slots;   /* the buffer's values; NULL without a buffer */
   SharedValue reason;   /* with which it was closed */
   uint64_t put_total;   /* values accepted */
   uint64_t take_total;  /* values given */
-  uint64_t id;          /* its name for people; constant */
+  uint64_t id;          /* constant */
+  char name[SHARED_NAME_MAX + 1];
 };
 
 /* ---- life ---- */
@@ -35,6 +40,7 @@ SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
     }
   }
   atomic_init(&chan->holds, 1);
+  atomic_init(&chan->memory, 1);
   (void)pthread_mutex_init(&chan->lock, NULL);
   chan->buf = (Buffer){.limit = limit, .size = limit, .kind = (uint8_t)kind};
   chan->id = id;
@@ -42,12 +48,22 @@ SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
 }
 
 SharedChan *shared_chan_hold(SharedChan *chan) {
+  atomic_fetch_add_explicit(&chan->memory, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&chan->holds, 1, memory_order_relaxed);
   return chan;
 }
 
+static void wake_last(SharedChan *chan);
+
 void shared_chan_release(SharedChan *chan) {
-  if (atomic_fetch_sub_explicit(&chan->holds, 1, memory_order_acq_rel) > 1) return;
+  if (atomic_fetch_sub(&chan->holds, 1) == 2) wake_last(chan);
+  if (atomic_fetch_sub_explicit(&chan->memory, 1, memory_order_acq_rel) > 1) return;
+  while (chan->returned) {
+    SharedReturn *first = chan->returned;
+    chan->returned = first->next;
+    shared_value_drop(&first->value);
+    free(first);
+  }
   while (chan->buf.count) {
     shared_value_drop(&chan->slots[chan->buf.head]);
     buffer_advance(&chan->buf);
@@ -58,22 +74,40 @@ void shared_chan_release(SharedChan *chan) {
   free(chan);
 }
 
-uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load_explicit(&chan->holds, memory_order_relaxed); }
+uint32_t shared_chan_holds(SharedChan *chan) { return atomic_load(&chan->holds); }
 
 uint64_t shared_chan_id(const SharedChan *chan) { return chan->id; }
+
+void shared_chan_set_name(SharedChan *chan, const char *name) {
+  (void)pthread_mutex_lock(&chan->lock);
+  strncpy(chan->name, name, SHARED_NAME_MAX);
+  (void)pthread_mutex_unlock(&chan->lock);
+}
+
+void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]) {
+  (void)pthread_mutex_lock(&chan->lock);
+  memcpy(name, chan->name, SHARED_NAME_MAX + 1);
+  (void)pthread_mutex_unlock(&chan->lock);
+}
 
 /* ---- waiters ---- */
 
 static SharedWaiter *waiter_of(Link *link) { return CONTAINER_OF(link, SharedWaiter, link); }
 
+static List *queue_of(SharedChan *chan, const SharedWaiter *w) {
+  return w->kind == SHARED_PUT ? &chan->puts : w->kind == SHARED_TAKE ? &chan->takes : &chan->watches;
+}
+
 static void enqueue(SharedChan *chan, SharedWaiter *w) {
-  list_append(w->is_put ? &chan->puts : &chan->takes, &w->link);
-  ++*(w->is_put ? &chan->nputs : &chan->ntakes);
+  list_append(queue_of(chan, w), &w->link);
+  if (w->kind == SHARED_PUT) chan->nputs++;
+  else if (w->kind == SHARED_TAKE) chan->ntakes++;
 }
 
 static void dequeue(SharedChan *chan, SharedWaiter *w) {
-  list_remove(w->is_put ? &chan->puts : &chan->takes, &w->link);
-  --*(w->is_put ? &chan->nputs : &chan->ntakes);
+  list_remove(queue_of(chan, w), &w->link);
+  if (w->kind == SHARED_PUT) chan->nputs--;
+  else if (w->kind == SHARED_TAKE) chan->ntakes--;
 }
 
 /* Swaps the state of an active alt; false when somebody else was first. */
@@ -109,6 +143,18 @@ static void deliver(SharedWaiter *w, bool ok, SharedValue value, SharedAfter *af
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
   if (owner_push(owner, alt)) note(after, owner);
   else owner_release(owner);
+}
+
+/* Wakes an owner that waits on the channel. If there is one hold left, there is one owner at most. */
+static void wake_last(SharedChan *chan) {
+  SharedAfter after = {0};
+  List *const queues[] = {&chan->takes, &chan->puts, &chan->watches};
+  (void)pthread_mutex_lock(&chan->lock);
+  for (int i = 0; i < 3 && !after.nowners; i++) {
+    if (queues[i]->first) note(&after, owner_hold(waiter_of(queues[i]->first)->alt->owner));
+  }
+  (void)pthread_mutex_unlock(&chan->lock);
+  shared_finish(&after);
 }
 
 /* ---- one operation, on a locked channel ---- */
@@ -178,6 +224,14 @@ static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, 
 static bool try_take(SharedChan *chan, SharedResult *result, SharedAfter *after) {
   bool buffered = chan->buf.count > 0;
   *result = (SharedResult){.ok = true};
+  if (chan->returned) {
+    SharedReturn *first = chan->returned;
+    chan->returned = first->next;
+    result->value = first->value;
+    after->emptied = first;
+    chan->take_total++;
+    return true;
+  }
   if (buffered) result->value = fetch(chan);
   SharedWaiter *w = buffered && chan->buf.kind != BUFFER_FIXED ? NULL : claim_first(chan, &chan->puts);
   if (w) {
@@ -193,6 +247,16 @@ static bool try_take(SharedChan *chan, SharedResult *result, SharedAfter *after)
   result->ok = false;
   if (chan->closed) result->value = shared_value_copy(&chan->reason);
   return chan->closed;
+}
+
+static bool try_watch(SharedChan *chan, SharedResult *result) {
+  *result = (SharedResult){.ok = false};
+  return chan->closed;
+}
+
+static bool try_op(SharedWaiter *w, SharedResult *result, SharedAfter *after) {
+  if (w->kind == SHARED_PUT) return try_put(w->chan, &w->value, result, after);
+  return w->kind == SHARED_TAKE ? try_take(w->chan, result, after) : try_watch(w->chan, result);
 }
 
 /* ---- many ---- */
@@ -221,8 +285,8 @@ static void unlock(SharedChan **order, uint32_t n) {
 static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedResult *result) {
   for (uint32_t i = 0; i < n; i++) {
     SharedWaiter *w = &ops[i];
-    uint32_t waiting = w->is_put ? w->chan->nputs : w->chan->ntakes;
-    if (!w->is_free && waiting >= SHARED_MAX_PENDING) {
+    uint32_t waiting = w->kind == SHARED_PUT ? w->chan->nputs : w->chan->ntakes;
+    if (!w->is_free && w->kind != SHARED_WATCH && waiting >= SHARED_MAX_PENDING) {
       result->op = i;
       while (i > 0) dequeue(ops[i - 1].chan, &ops[i - 1]), i--;
       return false;
@@ -242,9 +306,7 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
   for (uint32_t i = 0; i < nlocks; i++) (void)pthread_mutex_lock(&order[i]->lock);
   SharedOutcome outcome = SHARED_NONE;
   for (uint32_t i = 0; i < n && outcome == SHARED_NONE; i++) {
-    bool done = ops[i].is_put ? try_put(ops[i].chan, &ops[i].value, result, after)
-                              : try_take(ops[i].chan, result, after);
-    if (!done) continue;
+    if (!try_op(&ops[i], result, after)) continue;
     result->op = i;
     outcome = SHARED_DONE;
   }
@@ -284,9 +346,24 @@ bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after) {
     chan->reason = move(reason);
     SharedWaiter *w;
     while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, shared_value_copy(&chan->reason), after);
+    while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, (SharedValue){.kind = SHARED_NIL}, after);
   }
   (void)pthread_mutex_unlock(&chan->lock);
   return first;
+}
+
+void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after) {
+  (void)pthread_mutex_lock(&chan->lock);
+  SharedWaiter *w = claim_first(chan, &chan->takes);
+  if (w) {
+    deliver(w, true, move(&given->value), after);
+    after->emptied = given;
+  } else {
+    chan->take_total--;
+    given->next = chan->returned;
+    chan->returned = given;
+  }
+  (void)pthread_mutex_unlock(&chan->lock);
 }
 
 void shared_finish(SharedAfter *after) {
@@ -296,15 +373,19 @@ void shared_finish(SharedAfter *after) {
   }
   after->nowners = 0;
   shared_value_drop(&after->dropped);
+  free(after->emptied);
+  after->emptied = NULL;
 }
 
 /* ---- looking ---- */
 
 SharedStats shared_chan_stats(SharedChan *chan) {
   (void)pthread_mutex_lock(&chan->lock);
+  uint32_t count = chan->buf.count;
+  for (const SharedReturn *given = chan->returned; given; given = given->next) count++;
   SharedStats stats = {.kind = (BufferKind)chan->buf.kind,
                        .limit = chan->buf.limit,
-                       .count = chan->buf.count,
+                       .count = count,
                        .ntakes = chan->ntakes,
                        .nputs = chan->nputs,
                        .puts = chan->put_total,
@@ -333,7 +414,7 @@ void shared_chan_check(SharedChan *chan) {
   const SharedAlt *put = NULL, *take = NULL;
   uint32_t puts = count_active(&chan->puts, chan->nputs, &put), takes = count_active(&chan->takes, chan->ntakes, &take);
   assert(!puts || !takes || put == take);
-  assert(!takes || (!chan->buf.count && !chan->closed));
+  assert(!takes || (!chan->buf.count && !chan->returned && !chan->closed));
   assert(!puts || buffer_full(&chan->buf));
   (void)pthread_mutex_unlock(&chan->lock);
   (void)puts;

@@ -13,7 +13,7 @@
    3. Nobody but the owner touches an alt once it is in its owner's inbox.
    4. While no channel is locked: no active put and active take of different alts wait on the same channel; no active take
       waits on a channel that has a value or is closed; no active put waits on a channel that has room.
-   5. A value that was accepted is taken once (from a promise: by everybody), or is in the buffer.
+   5. A value that was accepted is taken once (from a promise: by everybody), or is in the buffer, or was given back.
 
    A waiter whose alt is no longer active may still be in a queue until its owner has removed it; claim_first skips it. */
 #ifndef RUNNEL_SHARED_CHAN_H
@@ -48,6 +48,9 @@ typedef struct SharedResult {
   SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL */
 } SharedResult;
 
+/* What an operation does. A watch waits until the channel is closed. */
+typedef enum SharedOpKind { SHARED_TAKE, SHARED_PUT, SHARED_WATCH } SharedOpKind;
+
 /* One operation of an alt: what to do, and its place in the channel's queue while it waits. */
 typedef struct SharedWaiter {
   Link link;         /* in the queue; link.next is NULL when in none */
@@ -55,7 +58,8 @@ typedef struct SharedWaiter {
   SharedAlt *alt;    /* the alt, while it waits */
   SharedValue value; /* of a put: moved away once it is accepted */
   uint32_t op;       /* its index in the alt */
-  bool is_put;       /* put or take */
+  int at;            /* for the owner's use */
+  uint8_t kind;      /* a SharedOpKind */
   bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
 } SharedWaiter;
 
@@ -74,18 +78,25 @@ typedef struct SharedAfter {
   Owner *owners[SHARED_WAKES]; /* each with a hold */
   uint32_t nowners;            /* how many */
   SharedValue dropped;         /* what a buffer gave up */
+  struct SharedReturn *emptied; /* to be freed */
 } SharedAfter;
 
 /* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when memory
    runs out. */
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
 
-/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. */
+/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping the last
+   but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any more. */
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 
 /* Holds on the channel: of states, of values on their way, of packed tables. */
-uint32_t shared_chan_holds(const SharedChan *chan);
+uint32_t shared_chan_holds(SharedChan *chan);
+
+/* Sets its name; gets it, or an empty string. Any thread. */
+enum { SHARED_NAME_MAX = 200 };
+void shared_chan_set_name(SharedChan *chan, const char *name);
+void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
 
 /* Its id. */
 uint64_t shared_chan_id(const SharedChan *chan);
@@ -97,7 +108,7 @@ typedef enum SharedOutcome {
   SHARED_TOO_MANY /* one of them (result->op) would exceed SHARED_MAX_PENDING; nothing has happened */
 } SharedOutcome;
 
-/* Does the first of the `n` operations that can be done at once. Their chan, value and is_put are set; the value of a put
+/* Does the first of the `n` operations that can be done at once. Their chan, value and kind are set; the value of a put
    that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt and ops stay
    where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result,
@@ -112,12 +123,23 @@ void shared_settle(SharedAlt *alt);
 /* Closes the channel. The reason is moved into it. False if it was closed already: then the reason stays the caller's. */
 bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after);
 
+/* A value that was taken and could not be used, to be given back. Allocated before the take, since that is when memory may
+   run out. */
+typedef struct SharedReturn {
+  struct SharedReturn *next; /* in the channel */
+  SharedValue value;         /* the value */
+} SharedReturn;
+
+/* Gives a value back to the channel that it was taken from: the next take gets it, before all others and also if the channel
+   is closed. `given`, from malloc, is the channel's then. Not for a promise, which has kept the value. */
+void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after);
+
 /* Wakes and drops what an operation has left to do. */
 void shared_finish(SharedAfter *after);
 
 /* A look at a channel, for stats. */
 typedef struct SharedStats {
-  BufferKind kind;  /* of its buffer */
+  BufferKind kind;  /* of its buffer: constant */
   uint32_t limit;   /* values the buffer holds */
   uint32_t count;   /* values in the buffer */
   uint32_t ntakes;  /* waiting takes */
