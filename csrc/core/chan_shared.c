@@ -67,6 +67,24 @@ static void abandon_all(Sched *S, const List *queue) {
   } while (link != queue->first);
 }
 
+static void refuse(Sharing *sharing, SharedWait *wait);
+
+/* Gives back what has come for alts that have stopped waiting, as long as their channels are held. */
+static void refuse_unwanted(Sharing *sharing) {
+  SharedAlt **last = &sharing->arrived;
+  while (*last) last = &(*last)->next;
+  *last = owner_pop_all(sharing->owner);
+  for (SharedAlt **link = &sharing->arrived; *link;) {
+    SharedWait *wait = CONTAINER_OF(*link, SharedWait, alt);
+    if (wait->local || wait->watching) {
+      link = &(*link)->next;
+    } else {
+      *link = (*link)->next;
+      refuse(sharing, wait);
+    }
+  }
+}
+
 /* __gc of a handle. If anything waits on it, that is go blocks which are collected with it; or the state is being
    closed, and other states must not give values to waiters that nobody will wake. */
 static int end_handle(lua_State *L) {
@@ -76,6 +94,7 @@ static int end_handle(lua_State *L) {
   abandon_all(S, &h->chan.puts);
   abandon_all(S, &h->chan.takes);
   end_watch(S->sharing, h);
+  refuse_unwanted(S->sharing);
   shared_chan_release(h->shared);
   h->shared = NULL;
   return 0;
@@ -239,6 +258,13 @@ void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) {
   shared_chan_release(shared);
   if (status != LUA_OK) lua_error(L);
 }
+
+void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared) {
+  open(L, S);
+  push_handle(L, shared);
+}
+
+SharedChan *chan_shared_get(const Chan *ch) { return handle_of(ch)->shared; }
 
 /* ---- values ---- */
 

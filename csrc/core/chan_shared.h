@@ -22,6 +22,12 @@ static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFE
 /* Pushes the handle of a new shared channel. May raise. */
 void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit);
 
+/* Pushes the handle of a shared channel, which must be held meanwhile. May raise. */
+void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
+
+/* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
+SharedChan *chan_shared_get(const Chan *ch);
+
 /* ---- chan_put, chan_take, chan_close and others for handles ---- */
 
 PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value);
