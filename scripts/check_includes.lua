@@ -5,8 +5,11 @@
 
 local ORDER = { "base", "shared", "core", "lua", "port", "capi", "host" }
 
--- The one pair of files that include each other counts as one file.
-local SAME = { ["core/chan_custom"] = "core/chan" }
+-- Files that include each other count as one file: the kinds of channels, and the parts of a shared channel.
+local SAME = {
+  ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
+  ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
+}
 
 -- Circles are not looked for here: the executable's parts know each other.
 local CIRCLES_ALLOWED = "host"

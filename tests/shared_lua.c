@@ -1,16 +1,16 @@
 /* shared_lua: states in threads of their own that share channels, all running the same Lua script.
 
-     shared_lua SCRIPT THREADS CHANNELS VALUES MODE [SEED]
+   shared_lua SCRIPT THREADS CHANNELS VALUES MODE [SEED]
 
-   The main thread makes CHANNELS shared channels, with buffers of different sizes, and starts THREADS threads, each with a
-   state, which runs
+   The main thread makes CHANNELS shared channels, with buffers of different sizes, and starts THREADS threads, each
+   with a state, which runs
 
-     SCRIPT(id, seed, mode, host, channels...)
+   SCRIPT(id, seed, mode, host, channels...)
 
-   `host` has: value() -> a number that no other call returns, or nil once VALUES have been given out; accepted(v): the
-   value was put; taken(v): it was taken. In the end the main thread takes what is left in the channels. With the mode
-   "orderly" each value that was accepted must have been taken once, or be left. With the mode "abrupt", where states end
-   with go blocks that wait, none may have been taken twice. */
+   `host` has: value() -> a number that no other call returns, or nil once VALUES have been given out; accepted(v):
+   the value was put; taken(v): it was taken. In the end the main thread takes what is left in the channels. With the
+   mode "orderly" each value that was accepted must have been taken once, or be left. With the mode "abrupt", where
+   states end with go blocks that wait, none may have been taken twice. */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <pthread.h>

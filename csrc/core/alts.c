@@ -15,8 +15,8 @@
 
 enum { NONE_CAN = -1, MIXED = -2 };
 
-/* The operation to do at once, or NONE_CAN. Notes whether a policy was asked. MIXED if there is one on a shared channel,
-   so that try_mixed has to choose. */
+/* The operation to do at once, or NONE_CAN. Notes whether a policy was asked. MIXED if there is one on a shared
+   channel, so that try_mixed has to choose. */
 static int choose(lua_State *L, Sched *S, Alts *a) {
   const AltsOp *ops = a->ops;
   const int n = a->n;
@@ -97,8 +97,8 @@ static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, in
   return chan_shared_do(L, S, wait, alt, a->op->flags);
 }
 
-/* alts_try where some operations are on shared channels. The operations are looked at in random order. Local channels do
-   not change meanwhile, so the first one that is ready is found without locks; then the shared channels of the
+/* alts_try where some operations are on shared channels. The operations are looked at in random order. Local channels
+   do not change meanwhile, so the first one that is ready is found without locks; then the shared channels of the
    operations before it are locked, all at once, and the first of these operations that can be done is done. */
 static int try_mixed(lua_State *L, Sched *S, Alts *a) {
   enum { FEW = 64 };
@@ -204,9 +204,9 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns its
-   results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing may
-   raise. */
+/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns
+   its results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing
+   may raise. */
 static int wait_mixed(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];

@@ -36,7 +36,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   attr_push(L, at, ATTR_DONE);
   if (lua_isuserdata(L, -1)) return;
   int top = lua_gettop(L);
-  Chan *done = chan_new(L, ch->sched, sizeof(Chan), CHAN_ATTRS);
+  Chan *done = chan_new(L, ch->sched, chan_is_shared(ch) ? sizeof(SharedDone) : sizeof(Chan), CHAN_ATTRS);
   done->flags = CHAN_DONE;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
@@ -52,6 +52,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   if (chan_is_shared(ch)) {
     lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
     lua_setiuservalue(L, top, CHAN_VALUES);
+    CONTAINER_OF(done, SharedDone, chan)->shared = chan_shared_get(ch);
     done->flags |= CHAN_DONE_SHARED;
     chan_shared_watch(L, ch, at, done);
   } else if (ch->flags & CHAN_CLOSED) {
@@ -72,7 +73,8 @@ bool chan_has_waiter(const List *queue) {
   return false;
 }
 
-bool chan_few_count(const List *queue) {
+bool chan_few_count(const Chan *ch, const List *queue) {
+  if (chan_is_shared(ch)) return true;
   uint32_t n = 0;
   const Link *link = queue->first;
   do {
@@ -86,11 +88,13 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   attr_push_name(L, ch, at);
   const char *name = lua_tostring(L, -1);
   if (is_put) {
-    lua_pushfstring(L, "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
+    lua_pushfstring(L,
+                    "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
                     "(sliding_buffer, dropping_buffer) where the puts come from a callback",
                     name, CHAN_MAX_PENDING);
   } else {
-    lua_pushfstring(L, "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+    lua_pushfstring(L,
+                    "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }

@@ -81,7 +81,8 @@ static inline bool chan_put_is_plain(const Chan *ch) {
 /* Whether a policy has room, or values. May raise. */
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
 
-/* Whether chan_put would complete at once; not for a handle of a shared channel (chan_shared.h). May call a policy and so raise. */
+/* Whether chan_put would complete at once; not for a handle of a shared channel (chan_shared.h). May call a policy
+   and so raise. */
 static inline bool chan_can_put(lua_State *L, Chan *ch, int at) {
   if (ch->takes.first || ch->flags & CHAN_CLOSED) return true;
   if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) return chan_policy_can(L, ch, at, true);
@@ -127,15 +128,16 @@ void chan_complete_take(lua_State *L, Waiter *w);
 /* Wakes the owner of a waiting put, whose value was accepted or not. */
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
 
-/* Whether fewer than CHAN_MAX_PENDING of the waiters in the queue count. Takes time in proportion to its length. */
-bool chan_few_count(const List *queue);
+/* Whether fewer than CHAN_MAX_PENDING of the waiters in a queue of the channel count. Takes time in proportion to its
+   length. True for a handle: the shared channel counts. */
+bool chan_few_count(const Chan *ch, const List *queue);
 
 /* Whether one more put, or take, may be enqueued. Any number of takes may wait on a timeout or for a channel to close,
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(&ch->puts);
+  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(ch, &ch->puts);
   if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
-  return chan_few_count(&ch->takes);
+  return chan_few_count(ch, &ch->takes);
 }
 
 /* Raises that one more put, or take, is too many for the channel. */

@@ -88,12 +88,16 @@ static void refuse_unwanted(Sharing *sharing) {
 /* __gc of a handle. If anything waits on it, that is go blocks which are collected with it; or the state is being
    closed, and other states must not give values to waiters that nobody will wake. */
 static int end_handle(lua_State *L) {
-  Handle *h = handle_of((Chan *)lua_touserdata(L, 1));
-  Sched *S = h->chan.sched;
-  if (!h->shared) return 0;
+  Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
+  Handle *h = ch && chan_is_shared(ch) ? handle_of(ch) : NULL;
+  if (!h || !h->shared) return 0;
+  Sched *S = ch->sched;
   abandon_all(S, &h->chan.puts);
   abandon_all(S, &h->chan.takes);
   end_watch(S->sharing, h);
+  attr_push(L, 1, ATTR_DONE);
+  Chan *done = (Chan *)lua_touserdata(L, -1);
+  if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
   shared_chan_release(h->shared);
   h->shared = NULL;
@@ -339,6 +343,8 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value) {
   shared_value_drop(&op.value);
   if (outcome == SHARED_NONE) return PUT_WAIT;
   shared_value_drop(&result.value);
+  if (!result.ok) ch->flags |= CHAN_CLOSED;
+  chan_shared_look(L, S); /* the take may be of this state */
   return result.ok ? PUT_DONE : PUT_CLOSED;
 }
 
@@ -360,7 +366,10 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
   int n = push_result(L, &op, &result, &given);
   if (!sharing->given) sharing->given = given;
   else free(given);
-  return n ? n : lua_error(L);
+  if (!n) lua_error(L);
+  if (!result.ok) ch->flags |= CHAN_CLOSED;
+  chan_shared_look(L, ch->sched); /* a put that was completed may be of this state */
+  return n;
 }
 
 void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
@@ -380,7 +389,8 @@ void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
   shared_finish(&after);
   shared_value_drop(&packed);
   if (reason) ch->flags |= CHAN_ERROR_TAKEN; /* whoever takes it, in whatever state, sees it */
-  if (h->watch) chan_shared_drain(L, S);
+  ch->flags |= CHAN_CLOSED;
+  chan_shared_look(L, S);
 }
 
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_of(L, ch)); }
@@ -407,8 +417,8 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
 void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   SharedWaiter *w = &wait->ops[wait->n++];
-  *w = (SharedWaiter){.chan = handle_of(ch)->shared, .at = alt_at, .kind = is_put ? SHARED_PUT : SHARED_TAKE,
-                      .is_free = op->is_free};
+  *w = (SharedWaiter){
+      .chan = handle_of(ch)->shared, .at = alt_at, .kind = is_put ? SHARED_PUT : SHARED_TAKE, .is_free = op->is_free};
   if (!w->chan) lua_pushliteral(L, "the channel has been finalized");
   else if (!is_put || pack(L, ch->sched, at + 1, op->name, &w->value)) return;
   shared_wait_free(ch->sched->sharing, wait);
@@ -435,14 +445,17 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   int at = op->at;
   if (outcome == SHARED_TOO_MANY) {
     bool is_put = op->kind == SHARED_PUT;
+    push_part(L, AT_HANDLES);
+    lua_rawgetp(L, -1, op->chan);
     shared_wait_free(sharing, wait);
-    return chan_no_room(L, (const Chan *)lua_touserdata(L, at), at, is_put);
+    return chan_no_room(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L), is_put);
   }
   int n = push_result(L, op, &result, &wait->given);
   shared_wait_free(sharing, wait);
   if (!n) lua_error(L);
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
+  chan_shared_look(L, S);                /* the other side may be of this state */
   return n + port;
 }
 
@@ -538,6 +551,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
 static void closed(lua_State *L, Sched *S, SharedWait *watch) {
   Handle *h = handle_of(watch->watching);
   SharedChan *shared = h->shared;
+  h->chan.flags |= CHAN_CLOSED;
   h->watch = NULL;
   shared_wait_free(S->sharing, watch);
   push_part(L, AT_HANDLES);

@@ -16,8 +16,8 @@
 
 static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
 
-/* The name of a shared channel is an attribute of each handle (attr.h), as of any channel; a new handle gets it from the
-   shared channel. */
+/* The name of a shared channel is an attribute of each handle (attr.h), as of any channel; a new handle gets it from
+   the shared channel. */
 
 /* Pushes the handle of a new shared channel. May raise. */
 void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit);
@@ -50,10 +50,10 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n);
    the handle is at index `alt_at`. If this raises, it frees `wait` first. */
 void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op);
 
-/* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags (ALT_SELECT,
-   ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on all of them; the
-   caller enqueues the alt on the handles. Frees `wait`, unless it waits. Raises if a channel has no room for one more
-   waiter, or the value cannot be unpacked. */
+/* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
+   (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on
+   all of them; the caller enqueues the alt on the handles. Frees `wait`, unless it waits. Raises if a channel has no
+   room for one more waiter, or the value cannot be unpacked. */
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags);
 
 /* Completes what other threads have completed. Does not raise. */

@@ -54,9 +54,7 @@ Wakeup *driver_wakeup(lua_State *L, Sched *S) {
 
 int driver_wakeup_fd(const Sched *S) { return S->wakeup ? wakeup_fd(S->wakeup) : -1; }
 
-bool driver_has_news(const Sched *S) {
-  return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S);
-}
+bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
 
 /* ---- waiting ---- */
 

@@ -36,8 +36,8 @@ bool driver_has_news(const Sched *S);
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
 /* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of other
-   threads, the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go block is ready
-   or a deadline is due. Raises what a debug hook raises. */
+   threads, the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go
+   block is ready or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
 /* Whether the driver has events that may come, or another thread may have news: through a port, or on a shared channel

@@ -13,7 +13,7 @@
 #include "core/unhandled.h"
 
 enum {
-  MAX_ARGUMENTS = 65000,             /* of a go block's function, at most: Alt.nresults counts them */
+  MAX_ARGUMENTS = 65000,           /* of a go block's function, at most: Alt.nresults counts them */
   FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/compat.h"
+#include "core/state.h"
 #include "shared/chan.h"
 
 /* The bytes that begin a value (the first 7 bits of a few of them hold a number). */
@@ -141,8 +142,14 @@ static bool pack_integer(const Packing *g, lua_Integer i) {
     return true;
   }
   uint64_t u = (uint64_t)i;
-  int log = i >= 0 ? (u > UINT32_MAX ? 3 : u > UINT16_MAX ? 2 : u > UINT8_MAX ? 1 : 0)
-                   : (i < INT32_MIN ? 3 : i < INT16_MIN ? 2 : i < INT8_MIN ? 1 : 0);
+  int log = i >= 0 ? (u > UINT32_MAX   ? 3
+                      : u > UINT16_MAX ? 2
+                      : u > UINT8_MAX  ? 1
+                                       : 0)
+                   : (i < INT32_MIN   ? 3
+                      : i < INT16_MIN ? 2
+                      : i < INT8_MIN  ? 1
+                                      : 0);
   write_byte(p, (i >= 0 ? UINT_8 : INT_8) + log);
   write_number(p, u, 1 << log);
   return true;
@@ -197,9 +204,14 @@ static bool pack_string(const Packing *g, const Level *level, const char *s, siz
   return true;
 }
 
-static bool pack_chan(const Packing *g, const Level *level, SharedChan *chan) {
+/* Why a userdata cannot be packed. */
+static const char *why_not_userdata(lua_State *L, int at) {
+  return chan_to(L, at) ? "only a channel that rn.shared_chan has made can be sent" : "a userdata cannot be sent";
+}
+
+static bool pack_chan(const Packing *g, const Level *level, int at, SharedChan *chan) {
   Packer *p = g->p;
-  if (!chan) return refuse(g, level, "a userdata cannot be sent");
+  if (!chan) return refuse(g, level, why_not_userdata(g->L, at));
   if (p->nchans == p->chans_capacity) {
     uint32_t capacity = p->chans_capacity ? p->chans_capacity * 2 : 8;
     SharedChan **chans = (SharedChan **)realloc((void *)p->chans, capacity * sizeof(SharedChan *));
@@ -236,7 +248,7 @@ static bool pack(const Packing *g, const Level *level, int at) {
   case LUA_TTABLE:
     return pack_table(g, level, at);
   case LUA_TUSERDATA:
-    return pack_chan(g, level, g->p->to_chan ? g->p->to_chan(L, at) : NULL);
+    return pack_chan(g, level, at, g->p->to_chan ? g->p->to_chan(L, at) : NULL);
   case LUA_TFUNCTION:
     return refuse(g, level, "a function cannot be sent");
   case LUA_TTHREAD:
@@ -280,9 +292,9 @@ static bool is_list(lua_State *L, int at, lua_Integer n) {
   return keys == n;
 }
 
-/* Packs the values of an array in one pass: as long as the keys that lua_next gives are 1, 2, 3 and so on, which they are
-   where Lua keeps them as an array. Sets `n` to their number; or to -1 where it is not one, or not in that order. Looks at all
-   keys before it packs a nested table, so that no table is packed twice. */
+/* Packs the values of an array in one pass: as long as the keys that lua_next gives are 1, 2, 3 and so on, which they
+   are where Lua keeps them as an array. Sets `n` to their number; or to -1 where it is not one, or not in that order.
+   Looks at all keys before it packs a nested table, so that no table is packed twice. */
 static bool pack_array(const Packing *g, const Level *level, int at, lua_Integer *n) {
   lua_State *L = g->L;
   bool nested = false;
@@ -367,7 +379,8 @@ static bool pack_table(const Packing *g, const Level *outer, int at) {
   p->size = head + 1;
   p->nchans = nchans;
   n = (lua_Integer)lua_rawlen(L, at);
-  if (UNLIKELY(n > 0 && is_list(L, at, n))) return pack_list(g, &level, at, n) && write_head(g, head, (uint64_t)n, true);
+  if (UNLIKELY(n > 0 && is_list(L, at, n)))
+    return pack_list(g, &level, at, n) && write_head(g, head, (uint64_t)n, true);
   return pack_map(g, &level, at, &n) && write_head(g, head, (uint64_t)n, false);
 }
 
@@ -436,7 +449,7 @@ bool pack_value(lua_State *L, int index, Packer *packer, const char *name, Share
     break;
   case LUA_TUSERDATA: {
     SharedChan *chan = packer->to_chan ? packer->to_chan(L, index) : NULL;
-    if (!chan) return refuse(&packing, NULL, "a userdata cannot be sent");
+    if (!chan) return refuse(&packing, NULL, why_not_userdata(L, index));
     *value = (SharedValue){.kind = SHARED_CHAN, .as.chan = shared_chan_hold(chan)};
     return true;
   }

@@ -20,8 +20,10 @@
 
 /* Raises that the operation cannot wait where it was called. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
-  lua_pushfstring(L, "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
-                  "do it in a go block of its own (rn.go)", op->name, where);
+  lua_pushfstring(L,
+                  "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
+                  "do it in a go block of its own (rn.go)",
+                  op->name, where);
   return error_raise(L);
 }
 
@@ -70,7 +72,7 @@ int park_resumed(lua_State *L, Alt *alt) {
   if (UNLIKELY(alt->state != ALT_IDLE)) {
     return go_kill(L, sched_go(alt));
   }
-  alt->flags &= (uint8_t)~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
+  alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP);
   if (UNLIKELY(alt->flags & (ALT_RAISE | ALT_CANCEL))) raise_pending(L, alt);
   return alt->nresults;
 }

@@ -144,8 +144,9 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
   if (UNLIKELY(alt->shared) && shared_wait_is_elsewhere(alt->shared)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
-    /* The timer will wake it, or another state may close the shared channel. */
-    if (alt->waiters[i].chan->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)) return false;
+    const Chan *ch = alt->waiters[i].chan;
+    if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;
+    if (ch->flags & CHAN_TIMEOUT || shared_done_is_elsewhere(ch)) return false; /* the timer, or another state */
   }
   return true;
 }

@@ -85,6 +85,11 @@ bool shared_wait_is_elsewhere(const SharedWait *wait) {
   return false;
 }
 
+bool shared_done_is_elsewhere(const Chan *done) {
+  const SharedChan *shared = CONTAINER_OF(done, SharedDone, chan)->shared;
+  return shared && shared_chan_holds(shared) > 1;
+}
+
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {
   if (!wait->local && !(wait->done && wait->done->ntakes)) return false;

@@ -16,29 +16,36 @@
 #include "shared/chan.h"
 
 typedef struct SharedWait {
-  SharedAlt alt;         /* what other threads see */
-  Link link;             /* in Sharing.waits, unless it is in no list */
-  Alt *local;            /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
-  Chan *watching;        /* the handle of a watch (chan_shared_watch), else NULL */
-  const Chan *done;      /* of a watch: the done() channel of the handle, or NULL */
-  SharedReturn *given;   /* memory for giving back a value that cannot be delivered */
-  SharedChan **order;    /* room for one channel an operation (shared_do) */
-  uint32_t capacity;     /* operations that there is room for */
-  uint32_t n;            /* operations */
-  SharedWaiter ops[];    /* the operations */
+  SharedAlt alt;       /* what other threads see */
+  Link link;           /* in Sharing.waits, unless it is in no list */
+  Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
+  Chan *watching;      /* the handle of a watch (chan_shared_watch), else NULL */
+  const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
+  SharedReturn *given; /* memory for giving back a value that cannot be delivered */
+  SharedChan **order;  /* room for one channel an operation (shared_do) */
+  uint32_t capacity;   /* operations that there is room for */
+  uint32_t n;          /* operations */
+  SharedWaiter ops[];  /* the operations */
 } SharedWait;
+
+/* The done() channel of a handle. Its user value CHAN_VALUES is the handle: as long as somebody waits for it, another
+   state may close the shared channel. */
+typedef struct SharedDone {
+  Chan chan;          /* with CHAN_DONE_SHARED */
+  SharedChan *shared; /* the channel; NULL once the handle has been finalized */
+} SharedDone;
 
 /* What a scheduler has for its shared channels: a userdata, made with the first of them. */
 typedef struct Sharing {
-  Owner *owner;          /* the scheduler as other threads see it */
-  List waits;            /* SharedWait.link of all that other threads may complete, or have completed */
-  SharedAlt *arrived;    /* completed alts out of the inbox, the oldest first, linked by `next` */
-  SharedAlt *unused;     /* of SharedWaits to be used again, linked by `next` */
-  uint32_t nunused;      /* how many */
-  SharedReturn *given;   /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
-  Packer packer;         /* memory for packing */
-  int64_t spin;          /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
-  uint32_t until_spin;   /* sleeps until the next attempt to spin, while `spin` is 0 */
+  Owner *owner;        /* the scheduler as other threads see it */
+  List waits;          /* SharedWait.link of all that other threads may complete, or have completed */
+  SharedAlt *arrived;  /* completed alts out of the inbox, the oldest first, linked by `next` */
+  SharedAlt *unused;   /* of SharedWaits to be used again, linked by `next` */
+  uint32_t nunused;    /* how many */
+  SharedReturn *given; /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
+  Packer packer;       /* memory for packing */
+  int64_t spin;        /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
+  uint32_t until_spin; /* sleeps until the next attempt to spin, while `spin` is 0 */
 } Sharing;
 
 /* A SharedWait for `n` operations, which the caller fills; NULL if there is no memory. */
@@ -60,6 +67,9 @@ bool shared_wait_is_decided(const SharedWait *wait);
 
 /* Whether another state has one of the channels, or a value that is under way has a reference to one. */
 bool shared_wait_is_elsewhere(const SharedWait *wait);
+
+/* Whether another state may close the shared channel of a SharedDone. */
+bool shared_done_is_elsewhere(const Chan *done);
 
 /* Whether another thread may complete something that waits here. */
 bool shared_wait_is_alive(const Sched *S);

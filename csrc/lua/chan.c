@@ -19,8 +19,10 @@ enum { MAX_NAME = 200 };
 /* Raises if the value at index i cannot be put. */
 static void check_value(lua_State *L, int i, const char *what) {
   if (UNLIKELY(lua_isnoneornil(L, i))) {
-    luaL_error(L, "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
-                  "value of your own that stands for nothing", what);
+    luaL_error(L,
+               "%s: nil cannot be put on a channel, where it means that the channel is closed; put false, or a "
+               "value of your own that stands for nothing",
+               what);
   }
 }
 
@@ -255,19 +257,20 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
   switch (lua_type(L, 1)) {
-    case LUA_TNIL:
-      return b;
-    case LUA_TNUMBER: {
-      int is_int;
-      lua_Integer n = lua_tointegerx(L, 1, &is_int);
-      if (!is_int || n < 0) luaL_error(L, "%s: a buffer size is an integer of 0 or more, got %s", what, lua_tostring(L, 1));
-      if (n > BUFFER_MAX) luaL_error(L, "%s: a buffer holds at most %d values", what, (int)BUFFER_MAX);
-      b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
-      b.limit = (uint32_t)n;
-      return b;
-    }
-    default:
-      break;
+  case LUA_TNIL:
+    return b;
+  case LUA_TNUMBER: {
+    int is_int;
+    lua_Integer n = lua_tointegerx(L, 1, &is_int);
+    if (!is_int || n < 0)
+      luaL_error(L, "%s: a buffer size is an integer of 0 or more, got %s", what, lua_tostring(L, 1));
+    if (n > BUFFER_MAX) luaL_error(L, "%s: a buffer holds at most %d values", what, (int)BUFFER_MAX);
+    b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
+    b.limit = (uint32_t)n;
+    return b;
+  }
+  default:
+    break;
   }
   const Buffer *given = check_buffer(L, 1);
   if (given) return *given;
@@ -322,13 +325,14 @@ static int core_chan(lua_State *L) {
 /* shared_chan(n or buffer) -> ch: a channel that other states can have, too. */
 static int core_shared_chan(lua_State *L) {
   if (lua_gettop(L) > 1 && !lua_isnil(L, 2)) {
-    return luaL_error(L, "shared_chan: a shared channel has no transducer; put one on a channel of each state, and pipe");
+    return luaL_error(L,
+                      "shared_chan: a shared channel has no transducer; put one on a channel of each state, and pipe");
   }
   lua_settop(L, 1);
   Chan *promise = chan_to(L, 1);
   if (promise && promise->buf.kind == BUFFER_PROMISE) {
     return luaL_error(L, "shared_chan: a size or a buffer expected, got a channel; for a promise, write "
-                      "rn.shared_chan(\"promise\")");
+                         "rn.shared_chan(\"promise\")");
   }
   if (lua_type(L, 1) == LUA_TSTRING && strcmp(lua_tostring(L, 1), "promise") == 0) {
     chan_shared_new(L, sched_self(L), BUFFER_PROMISE, 1);
@@ -337,7 +341,7 @@ static int core_shared_chan(lua_State *L) {
   Buffer b = read_buffer(L, "shared_chan");
   if (b.kind == BUFFER_POLICY) {
     return luaL_error(L, "shared_chan: a buffer policy written in Lua belongs to one state; a fixed, dropping or "
-                      "sliding buffer expected");
+                         "sliding buffer expected");
   }
   chan_shared_new(L, sched_self(L), (BufferKind)b.kind, b.limit);
   return 1;
@@ -379,18 +383,11 @@ void lua_chan_open(lua_State *L) {
   };
   static const luaL_Reg metamethods[] = {
       {"__call", chan_lua_next}, /* for v in ch do */
-      {"__close", chan_lua_close},
-      {"__len", chan_meta_len},
-      {"__tostring", chan_meta_tostring},
-      {NULL, NULL},
+      {"__close", chan_lua_close}, {"__len", chan_meta_len}, {"__tostring", chan_meta_tostring}, {NULL, NULL},
   };
   static const luaL_Reg functions[] = {
-      {"chan", core_chan},
-      {"shared_chan", core_shared_chan},
-      {"promise_chan", core_promise_chan},
-      {"timeout", core_timeout},
-      {"is_chan", core_is_chan},
-      {NULL, NULL},
+      {"chan", core_chan},       {"shared_chan", core_shared_chan}, {"promise_chan", core_promise_chan},
+      {"timeout", core_timeout}, {"is_chan", core_is_chan},         {NULL, NULL},
   };
   module_register(L, functions);
   luaL_newmetatable(L, CHAN_TNAME);

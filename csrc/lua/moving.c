@@ -8,7 +8,7 @@
    delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
    so that a simulation is reproducible. */
 #include "core/alt.h"
-#include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/go.h"
 #include "core/park.h"
 #include "core/root.h"
@@ -63,7 +63,8 @@ static int moving_take(lua_State *L) {
 
 static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
   int n = TAKE_WAIT;
-  if (LIKELY(!(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)))) n = chan_take(L, ch, 1);
+  bool is_closed = (to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(to) && chan_shared_is_closed(to));
+  if (LIKELY(!is_closed)) n = chan_take(L, ch, 1);
   ch->sched->world.moves++;
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);
@@ -145,8 +146,13 @@ static int moving_is_cancelled(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", moving_go},   {"take", moving_take}, {"poll", moving_poll},
-      {"put", moving_put}, {"turn", moving_turn}, {"alts", module_moving_alts}, {"is_cancelled", moving_is_cancelled},
+      {"go", moving_go},
+      {"take", moving_take},
+      {"poll", moving_poll},
+      {"put", moving_put},
+      {"turn", moving_turn},
+      {"alts", module_moving_alts},
+      {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);

@@ -17,12 +17,12 @@ struct SharedChan {
   uint32_t nputs;       /* how many */
   uint32_t ntakes;
   SharedReturn *returned; /* values that were given back; the next take gets the first */
-  Buffer buf;           /* the buffer's state; all its slots are there from the start */
-  SharedValue *slots;   /* the buffer's values; NULL without a buffer */
-  SharedValue reason;   /* with which it was closed */
-  uint64_t put_total;   /* values accepted */
-  uint64_t take_total;  /* values given */
-  uint64_t id;          /* constant */
+  Buffer buf;             /* the buffer's state; all its slots are there from the start */
+  SharedValue *slots;     /* the buffer's values; NULL without a buffer */
+  SharedValue reason;     /* with which it was closed */
+  uint64_t put_total;     /* values accepted */
+  uint64_t take_total;    /* values given */
+  uint64_t id;            /* constant */
   char name[SHARED_NAME_MAX + 1];
 };
 
@@ -32,7 +32,8 @@ SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
   SharedChan *chan = (SharedChan *)calloc(1, sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
-    /* All slots at once, since there is no allocating under the lock. Pages of a large one that are never used cost nothing. */
+    /* All slots at once, since there is no allocating under the lock. Pages of a large one that are never used cost
+       nothing. */
     chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
     if (!chan->slots) {
       free(chan);
@@ -74,7 +75,7 @@ void shared_chan_release(SharedChan *chan) {
   free(chan);
 }
 
-uint32_t shared_chan_holds(SharedChan *chan) { return atomic_load(&chan->holds); }
+uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load(&chan->holds); }
 
 uint64_t shared_chan_id(const SharedChan *chan) { return chan->id; }
 
@@ -281,12 +282,28 @@ static void unlock(SharedChan **order, uint32_t n) {
   while (n > 0) (void)pthread_mutex_unlock(&order[--n]->lock);
 }
 
+/* Whether fewer than SHARED_MAX_PENDING of the waiters in a queue count. */
+static bool few_count(const List *queue) {
+  uint32_t n = 0;
+  Link *link = queue->first;
+  do {
+    if (!waiter_of(link)->is_free && ++n == SHARED_MAX_PENDING) return false;
+    link = link->next;
+  } while (link != queue->first);
+  return true;
+}
+
+/* Whether one more operation may be enqueued. */
+static bool has_room(SharedChan *chan, const SharedWaiter *w) {
+  if (w->is_free || w->kind == SHARED_WATCH) return true;
+  return (w->kind == SHARED_PUT ? chan->nputs : chan->ntakes) < SHARED_MAX_PENDING || few_count(queue_of(chan, w));
+}
+
 /* Enqueues all; or none, and says which was one too many. */
 static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedResult *result) {
   for (uint32_t i = 0; i < n; i++) {
     SharedWaiter *w = &ops[i];
-    uint32_t waiting = w->kind == SHARED_PUT ? w->chan->nputs : w->chan->ntakes;
-    if (!w->is_free && w->kind != SHARED_WATCH && waiting >= SHARED_MAX_PENDING) {
+    if (!has_room(w->chan, w)) {
       result->op = i;
       while (i > 0) dequeue(ops[i - 1].chan, &ops[i - 1]), i--;
       return false;

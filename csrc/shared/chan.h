@@ -1,21 +1,22 @@
 /* chan.h: a channel between threads. Any lua_State may have it; it belongs to none. Knows no Lua.
 
-   Each channel has a mutex. An alt that waits on shared channels is a SharedAlt with a waiter in the queue of each of them.
-   It is decided by one compare-and-swap of its state, from ACTIVE to COMMITTED by a thread that completes one of its
-   operations, or to GONE by its owner, who has another result or gives up.
+   Each channel has a mutex. An alt that waits on shared channels is a SharedAlt with a waiter in the queue of each of
+   them. It is decided by one compare-and-swap of its state, from ACTIVE to COMMITTED by a thread that completes one of
+   its operations, or to GONE by its owner, who has another result or gives up.
 
-   An operation locks all channels of its alt, in the order of their addresses, looks for one that can be done, and does it
-   or enqueues a waiter on every one. As in Go, and other than in core.async, the alt that looks is in no queue yet, so
-   that only the other side's state has to be swapped. These hold:
+   An operation locks all channels of its alt, in the order of their addresses, looks for one that can be done, and does
+   it or enqueues a waiter on every one. As in Go, and other than in core.async, the alt that looks is in no queue yet,
+   so that only the other side's state has to be swapped. These hold:
 
-   1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs.
-   2. A waiter's fields change only under the lock of its channel while it is in a queue.
-   3. Nobody but the owner touches an alt once it is in its owner's inbox.
-   4. While no channel is locked: no active put and active take of different alts wait on the same channel; no active take
-      waits on a channel that has a value or is closed; no active put waits on a channel that has room.
-   5. A value that was accepted is taken once (from a promise: by everybody), or is in the buffer, or was given back.
+   1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs. 2.
+   A waiter's fields change only under the lock of its channel while it is in a queue. 3. Nobody but the owner touches
+   an alt once it is in its owner's inbox. 4. While no channel is locked: no active put and active take of different
+   alts wait on the same channel; no active take waits on a channel that has a value or is closed; no active put waits
+   on a channel that has room. 5. A value that was accepted is taken once (from a promise: by everybody), or is in the
+   buffer, or was given back.
 
-   A waiter whose alt is no longer active may still be in a queue until its owner has removed it; claim_first skips it. */
+   A waiter whose alt is no longer active may still be in a queue until its owner has removed it; claim_first skips
+   it. */
 #ifndef RUNNEL_SHARED_CHAN_H
 #define RUNNEL_SHARED_CHAN_H
 
@@ -72,26 +73,27 @@ struct SharedAlt {
   SharedResult result;   /* set by whoever commits it */
 };
 
-/* Owners to wake, and a value to drop, once the locks are released. Initialize with {0}, and finish with shared_finish. */
+/* Owners to wake, and a value to drop, once the locks are released. Initialize with {0}, and finish with
+   shared_finish. */
 enum { SHARED_WAKES = 8 };
 typedef struct SharedAfter {
-  Owner *owners[SHARED_WAKES]; /* each with a hold */
-  uint32_t nowners;            /* how many */
-  SharedValue dropped;         /* what a buffer gave up */
+  Owner *owners[SHARED_WAKES];  /* each with a hold */
+  uint32_t nowners;             /* how many */
+  SharedValue dropped;          /* what a buffer gave up */
   struct SharedReturn *emptied; /* to be freed */
 } SharedAfter;
 
-/* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when memory
-   runs out. */
+/* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
+   memory runs out. */
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
 
-/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping the last
-   but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any more. */
+/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping
+   the last but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any more. */
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 
 /* Holds on the channel: of states, of values on their way, of packed tables. */
-uint32_t shared_chan_holds(SharedChan *chan);
+uint32_t shared_chan_holds(const SharedChan *chan);
 
 /* Sets its name; gets it, or an empty string. Any thread. */
 enum { SHARED_NAME_MAX = 200 };
@@ -108,9 +110,9 @@ typedef enum SharedOutcome {
   SHARED_TOO_MANY /* one of them (result->op) would exceed SHARED_MAX_PENDING; nothing has happened */
 } SharedOutcome;
 
-/* Does the first of the `n` operations that can be done at once. Their chan, value and kind are set; the value of a put
-   that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt and ops stay
-   where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
+/* Does the first of the `n` operations that can be done at once. Their chan, value and kind are set; the value of a
+   put that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt
+   and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result,
                         SharedAfter *after);
 
@@ -120,18 +122,19 @@ bool shared_withdraw(SharedAlt *alt);
 /* For an alt out of the inbox: takes its waiters out of their queues. The alt is idle then, and may be used again. */
 void shared_settle(SharedAlt *alt);
 
-/* Closes the channel. The reason is moved into it. False if it was closed already: then the reason stays the caller's. */
+/* Closes the channel. The reason is moved into it. False if it was closed already: then the reason stays the
+   caller's. */
 bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after);
 
-/* A value that was taken and could not be used, to be given back. Allocated before the take, since that is when memory may
-   run out. */
+/* A value that was taken and could not be used, to be given back. Allocated before the take, since that is when
+   memory may run out. */
 typedef struct SharedReturn {
   struct SharedReturn *next; /* in the channel */
   SharedValue value;         /* the value */
 } SharedReturn;
 
-/* Gives a value back to the channel that it was taken from: the next take gets it, before all others and also if the channel
-   is closed. `given`, from malloc, is the channel's then. Not for a promise, which has kept the value. */
+/* Gives a value back to the channel that it was taken from: the next take gets it, before all others and also if the
+   channel is closed. `given`, from malloc, is the channel's then. Not for a promise, which has kept the value. */
 void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after);
 
 /* Wakes and drops what an operation has left to do. */
@@ -139,14 +142,14 @@ void shared_finish(SharedAfter *after);
 
 /* A look at a channel, for stats. */
 typedef struct SharedStats {
-  BufferKind kind;  /* of its buffer: constant */
-  uint32_t limit;   /* values the buffer holds */
-  uint32_t count;   /* values in the buffer */
-  uint32_t ntakes;  /* waiting takes */
-  uint32_t nputs;   /* waiting puts */
-  uint64_t puts;    /* values accepted */
-  uint64_t takes;   /* values given */
-  bool closed;      /* no more puts */
+  BufferKind kind; /* of its buffer: constant */
+  uint32_t limit;  /* values the buffer holds */
+  uint32_t count;  /* values in the buffer */
+  uint32_t ntakes; /* waiting takes */
+  uint32_t nputs;  /* waiting puts */
+  uint64_t puts;   /* values accepted */
+  uint64_t takes;  /* values given */
+  bool closed;     /* no more puts */
 } SharedStats;
 SharedStats shared_chan_stats(SharedChan *chan);
 

@@ -1,9 +1,10 @@
-/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, and a way
-   to wake it.
+/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, and a
+   way to wake it.
 
-   Many threads push, one pops. A thread that pushes onto an empty inbox then looks whether the owner sleeps, and wakes it.
-   The owner first says that it sleeps and then looks whether the inbox is empty. Both sides write before they read, in
-   one order that all threads agree on (sequential consistency), so that one of the two sees the other: no wakeup is lost. */
+   Many threads push, one pops. A thread that pushes onto an empty inbox then looks whether the owner sleeps, and
+   wakes it. The owner first says that it sleeps and then looks whether the inbox is empty. Both sides write before
+   they read, in one order that all threads agree on (sequential consistency), so that one of the two sees the other:
+   no wakeup is lost. */
 #ifndef RUNNEL_SHARED_OWNER_H
 #define RUNNEL_SHARED_OWNER_H
 
@@ -13,12 +14,12 @@
 struct SharedAlt;
 
 typedef struct Owner {
-  atomic_uint holds;                  /* the scheduler, and threads that are about to wake it */
-  _Atomic(struct SharedAlt *) inbox;  /* committed alts, the newest first, linked by SharedAlt.next */
-  atomic_bool asleep;                 /* it waits, or is about to: whoever pushes must wake it */
-  void (*wake)(void *data);           /* wakes it; any thread */
-  void *data;                         /* what wake gets */
-  void (*drop)(void *data);           /* called with data by whoever frees the owner; or NULL */
+  atomic_uint holds;                 /* the scheduler, and threads that are about to wake it */
+  _Atomic(struct SharedAlt *) inbox; /* committed alts, the newest first, linked by SharedAlt.next */
+  atomic_bool asleep;                /* it waits, or is about to: whoever pushes must wake it */
+  void (*wake)(void *data);          /* wakes it; any thread */
+  void *data;                        /* what wake gets */
+  void (*drop)(void *data);          /* called with data by whoever frees the owner; or NULL */
 } Owner;
 
 /* A new owner with one hold, or NULL when memory runs out. */
@@ -41,9 +42,7 @@ void owner_wake(Owner *owner);
 struct SharedAlt *owner_pop_all(Owner *owner);
 
 /* Whether the inbox is empty: one load, for every turn of the loop. */
-static inline bool owner_is_empty(Owner *owner) {
-  return !atomic_load_explicit(&owner->inbox, memory_order_acquire);
-}
+static inline bool owner_is_empty(Owner *owner) { return !atomic_load_explicit(&owner->inbox, memory_order_acquire); }
 
 /* Says that the owner is going to sleep. False if the inbox has something: then it is awake, and must not sleep. */
 bool owner_sleep(Owner *owner);

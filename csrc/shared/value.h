@@ -18,20 +18,20 @@ typedef enum SharedKind {
   SHARED_TRUE,
   SHARED_INTEGER,
   SHARED_NUMBER,
-  SHARED_SHORT, /* a short string, in the value itself */
-  SHARED_LONG,  /* a string, in a parcel */
+  SHARED_SHORT,  /* a short string, in the value itself */
+  SHARED_LONG,   /* a string, in a parcel */
   SHARED_PACKED, /* a table, in a parcel */
-  SHARED_CHAN   /* a shared channel, by reference */
+  SHARED_CHAN    /* a shared channel, by reference */
 } SharedKind;
 
 /* Bytes that are not in the value itself, and the channels that a packed table refers to. Never changed once a value
    points to it, so that any number of values may. */
 typedef struct Parcel {
-  atomic_uint holds;        /* values that point to it; the last to drop it frees it */
-  uint32_t nchans;          /* channels it refers to; it holds each of them */
-  size_t size;              /* bytes */
+  atomic_uint holds;         /* values that point to it; the last to drop it frees it */
+  uint32_t nchans;           /* channels it refers to; it holds each of them */
+  size_t size;               /* bytes */
   struct SharedChan **chans; /* the channels, in memory of their own; NULL without any */
-  char bytes[];             /* the bytes */
+  char bytes[];              /* the bytes */
 } Parcel;
 
 typedef struct SharedValue {
@@ -41,7 +41,7 @@ typedef struct SharedValue {
     int64_t integer;
     double number;
     char text[SHARED_SHORT_MAX];
-    Parcel *parcel;         /* one hold is the value's */
+    Parcel *parcel;          /* one hold is the value's */
     struct SharedChan *chan; /* likewise */
   } as;
 } SharedValue;

@@ -39,6 +39,12 @@ local core = {}
 ---@return runnel.Channel<any> ch
 function core.chan(buffer, xf, ex_handler) end
 
+---Makes a channel that several Lua states, in threads of their own, can have: whatever is put on it is copied. It has the
+---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put.
+---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
+---@return runnel.Channel<any> ch
+function core.shared_chan(buffer) end
+
 ---Makes a channel that gives its first value to every taker, forever. Source: core.async's promise-chan.
 ---@param xf? runnel.Transducer
 ---@param ex_handler? fun(err: any): any
