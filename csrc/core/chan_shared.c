@@ -279,6 +279,18 @@ static bool pack(lua_State *L, Sched *S, int value, const char *what, SharedValu
   return false;
 }
 
+bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed) {
+  open(L, S);
+  if (pack_value(L, value, &S->sharing->packer, "value", packed)) return true;
+  lua_pushstring(L, S->sharing->packer.message);
+  return false;
+}
+
+void chan_shared_push_value(lua_State *L, Sched *S, const SharedValue *value) {
+  open(L, S);
+  unpack_value(L, value, push_handle);
+}
+
 /* Pushes a value and returns true; or pushes an error and returns false. Only strings and what refers to others need
    memory. */
 static bool push_value(lua_State *L, const SharedValue *value) {
@@ -367,7 +379,7 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
   if (!sharing->given) sharing->given = given;
   else free(given);
   if (!n) lua_error(L);
-  if (!result.ok) ch->flags |= CHAN_CLOSED;
+  if (!result.ok) ch->flags |= n == 2 ? CHAN_CLOSED | CHAN_ERROR_TAKEN : CHAN_CLOSED;
   chan_shared_look(L, ch->sched); /* a put that was completed may be of this state */
   return n;
 }
@@ -454,6 +466,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   shared_wait_free(sharing, wait);
   if (!n) lua_error(L);
   int port = alt_push_port(L, flags, at);
+  if (n == 2 && port) ((Chan *)lua_touserdata(L, at))->flags |= CHAN_ERROR_TAKEN;
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   chan_shared_look(L, S);                /* the other side may be of this state */
   return n + port;
@@ -533,6 +546,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   }
   Alt *alt = wait->local;
   int at = op->at;
+  if (n == 2 && !(alt->flags & ALT_LOOP)) ((Chan *)lua_touserdata(alt->co, at))->flags |= CHAN_ERROR_TAKEN;
   commit(L, S, alt);
   if (!n) {
     fail(L, S, alt);

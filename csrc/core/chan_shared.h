@@ -28,6 +28,12 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *chan_shared_get(const Chan *ch);
 
+/* Packs the value at index `value`, and returns true; or pushes why that cannot be done, and returns false. May raise. */
+bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed);
+
+/* Pushes a value that another state has packed, which stays as it is. May raise. */
+void chan_shared_push_value(lua_State *L, Sched *S, const SharedValue *value);
+
 /* ---- chan_put, chan_take, chan_close and others for handles ---- */
 
 PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value);

@@ -204,6 +204,7 @@ enum {
   SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
   SCHED_WAKEUP,      /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
   SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
+  SCHED_THREADS,     /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
   SCHED_SHARING,     /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
   SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine (closing.h) */
   SCHED_CLOSER,      /* function of a coroutine that closes the variables of a dead go block; and */

@@ -189,6 +189,16 @@ static int internal_pass_on(lua_State *L) {
   return 0;
 }
 
+/* unhandled(err, traceback, where, ch): the error with which another state has closed the shared channel ch: it is
+   reported, unless somebody takes it from there. */
+static int internal_unhandled(lua_State *L) {
+  check_chan(L, 4, "unhandled", "unhandled(err, traceback, where, ch)");
+  lua_settop(L, 4);
+  lua_insert(L, 1);
+  unhandled_add(L, sched_self(L), 1);
+  return 0;
+}
+
 /* report_unhandled(): reports all unhandled errors. */
 static int internal_report_unhandled(lua_State *L) {
   unhandled_report(L, sched_self(L), INT64_MAX);
@@ -269,10 +279,12 @@ void lua_internal_open(lua_State *L) {
       {"self", internal_self},
       {"simulate", module_simulate},
       {"started", internal_started},
+      {"unhandled", internal_unhandled},
       {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);
   lua_moving_open(L);
+  lua_thread_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -1,0 +1,64 @@
+---What a thread of rn.thread runs, in its own Lua state: called with the job that runnel.thread has made.
+
+local rn = require "runnel"
+local core = require "runnel.core"
+
+-- An error as it can be sent: the text of one that cannot.
+local function sendable(err)
+  local kind = type(err)
+  if kind == "string" or kind == "number" or kind == "boolean" then return err end
+  if kind == "table" and pcall(function() rn.shared_chan(1):put(err) end) then return err end
+  return core.internal.error_text(err)
+end
+
+-- The function of the job.
+local function function_of(job)
+  if job.code then return assert(load(job.code, "=thread", "b")) end
+  local f = require(job.module)
+  if type(f) == "function" then return f end
+  local meta = getmetatable(f)
+  if type(meta) == "table" and meta.__call then return f end
+  error(("thread: the module '%s' returned %s, not a function"):format(job.module, type(f)), 0)
+end
+
+---@class runnel.ThreadJob what runnel.thread sends to a thread
+---@field code? string the function, as string.dump returns it
+---@field module? string or the name of the module that returns it
+---@field args table the function's arguments, and `n`
+---@field path string package.path
+---@field cpath string package.cpath
+---@field driver? string the module of the driver
+---@field seed integer for the scheduler's random choices
+---@field name string of the thread, for messages
+---@field control runnel.Channel<any> closed when the thread is to end
+---@field result runnel.Channel<any> gets what the function returns
+---@field reports runnel.Channel<table> gets the errors that nobody has taken
+
+---@param job runnel.ThreadJob
+return function(job)
+  local result, reports = job.result, job.reports
+  core.internal.seed(job.seed)
+  if job.driver then rn.driver(require(job.driver)) end
+  rn.on_error(function(err, traceback, where)
+    reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }
+  end)
+  local main = rn.go(function()
+    local traceback
+    local ok, value = xpcall(function()
+      return (function_of(job)(table.unpack(job.args, 1, job.args.n)))
+    end, function(err)
+      traceback = debug.traceback(core.internal.error_text(err), 2)
+      return err
+    end)
+    if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
+    if not ok then
+      value = sendable(value)
+      result:close(value)
+      reports:put_async { err = value, traceback = traceback, where = job.name, is_result = true }
+    end
+    result:close()
+  end):name(job.name)
+  rn.alts { main, job.control:done() }
+  core.internal.report_unhandled()
+  reports:close()
+end
