@@ -9,17 +9,17 @@ local thread = {}
 -- Reports that wait to be taken by the state that has started the thread.
 local REPORTS = 1024
 
--- Raises at the line of the program that has called rn.thread.
-local function fail(message, ...) error("thread: " .. message:format(...), 3) end
+-- Raises at the line of the program that has called rn.thread, `level` functions up.
+local function fail(level, message, ...) error("thread: " .. message:format(...), level + 1) end
 
 -- The function as a string, for another state.
 local function dump(f)
   local info = debug.getinfo(f, "uS")
-  if info.what == "C" then fail "a function written in C cannot be sent; give the name of a module that returns one" end
+  if info.what == "C" then fail(3, "a function written in C cannot be sent; give the name of a module that returns one") end
   for i = 1, info.nups do
     local name = debug.getupvalue(f, i)
     if name ~= "_ENV" then
-      fail("the function uses '%s', a local variable from outside it, which another state does not have: require it "
+      fail(3, "the function uses '%s', a local variable from outside it, which another state does not have: require it "
         .. "inside, or pass it as an argument", name == "(no name)" and "?" or name)
     end
   end
@@ -72,15 +72,15 @@ function thread.thread(f, ...)
   elseif type(f) == "string" then
     job.module, job.name = f, "thread " .. f
   else
-    fail("a function or the name of a module expected, got %s", f == nil and "nothing" or type(f))
+    fail(2, "a function or the name of a module expected, got %s", f == nil and "nothing" or type(f))
   end
-  if internal.is_simulation() then fail "a simulation, whose time is virtual, cannot start threads" end
+  if internal.is_simulation() then fail(2, "a simulation, whose time is virtual, cannot start threads") end
   job.driver, job.seed = driver_module(), internal.seed()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
   local ok, why = internal.start_thread(job, control, result)
-  if not ok then fail("%s", (why:gsub("^value%.args%[(%d+)%]", "argument %1"))) end
+  if not ok then fail(2, "%s", (why:gsub("^value%.args%[(%d+)%]", "argument %1"))) end
   internal.started(core.go(receive, reports, result), "thread")
   return result
 end

@@ -14,7 +14,8 @@ end
 -- The function of the job.
 local function function_of(job)
   if job.code then return assert(load(job.code, "=thread", "b")) end
-  local f = require(job.module)
+  local ok, f = pcall(require, job.module)
+  if not ok then error(f, 0) end
   if type(f) == "function" then return f end
   local meta = getmetatable(f)
   if type(meta) == "table" and meta.__call then return f end
@@ -42,6 +43,12 @@ return function(job)
   rn.on_error(function(err, traceback, where)
     reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }
   end)
+  local function fail(err, traceback)
+    err = sendable(err)
+    result:close(err)
+    reports:put_async { err = err, traceback = traceback, where = job.name, is_result = true }
+  end
+
   local main = rn.go(function()
     local traceback
     local ok, value = xpcall(function()
@@ -51,14 +58,14 @@ return function(job)
       return err
     end)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
-    if not ok then
-      value = sendable(value)
-      result:close(value)
-      reports:put_async { err = value, traceback = traceback, where = job.name, is_result = true }
-    end
+    if not ok then fail(value, traceback) end
     result:close()
   end):name(job.name)
-  rn.alts { main, job.control:done() }
+  -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
+  local stopped = rn.chan()
+  core.internal.on_close(job.control, function() stopped:close() end)
+  local ok, err = pcall(rn.alts, { main, stopped })
+  if not ok then fail(err) end
   core.internal.report_unhandled()
   reports:close()
 end
