@@ -16,7 +16,7 @@ core.internal.library()
 
 ---@class runnel.between: runnel.collect, runnel.mix, runnel.mult, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes
+---@class runnel: runnel.core, runnel.alt, runnel.between, runnel.plumbing, runnel.scopes, runnel.thread
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
@@ -55,7 +55,7 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap",
-  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", thread = "thread", xf = "xf",
+  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", thread = "thread", threads = "thread", xf = "xf",
 }
 
 local function load_late(_, name)

@@ -74,7 +74,7 @@ describe("rn.thread", function()
     end)
     raises("^thread: a function written in C cannot be sent", function() rn.thread(print) end)
     raises("^thread: a function or the name of a module expected, got nothing", function() rn.thread() end)
-    raises("^thread: a function or the name of a module expected, got table", function() rn.thread {} end)
+    raises("^thread: a function or the name of a module expected, got a table", function() rn.thread {} end)
     raises("^thread: argument 2.f%[1%]: a function cannot be sent", function()
       rn.thread(function() end, 1, { f = { print } })
     end)
@@ -91,7 +91,7 @@ describe("rn.thread", function()
     _, err = rn.thread("no.such.module"):take()
     assert.matches("^module 'no.such.module' not found", err)
     _, err = rn.thread("spec.support.stage"):take()
-    assert.matches("^thread: the module 'spec.support.stage' returned table, not a function", err)
+    assert.matches("^the module 'spec.support.stage' returned a table, not a function", err)
     assert.same({}, stage.heard())
   end)
 
@@ -118,6 +118,92 @@ describe("rn.thread", function()
     local ch = rn.shared_chan():name "dropped"
     rn.thread(function(dropped) assert(not dropped:closed()) end, ch)
     raises("^deadlock: take on chan: dropped would wait for ever", function() ch:take() end)
+  end)
+end)
+
+describe("rn.threads", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("calls a function in threads, for pmap: in order, n at a time", function()
+    local pool <close> = rn.threads(2, function(v)
+      require "runnel".sleep(v % 3)
+      return { v, coroutine.running() and true }
+    end, { n = 2 })
+    local next_one = 0
+    for pair in rn.pmap(4, pool, rn.to_chan { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }) do
+      next_one = next_one + 1
+      assert.same({ next_one, true }, pair)
+    end
+    assert.equal(10, next_one)
+    assert.equal(7, pool(7)[1])
+  end)
+
+  it("runs the jobs of a pipeline, two at once of them, with all their results", function()
+    local pool <close> = rn.threads(2, function(v, result)
+      local rn = require "runnel" -- luacheck: ignore
+      rn.go(function()
+        for i = 1, 3 do result:put(v * 10 + i) end
+        result:close()
+      end)
+    end)
+    local a, b = rn.chan(), rn.chan(100)
+    rn.pipeline_async(3, a, pool, rn.to_chan { 1, 2, 3, 4 })
+    rn.pipeline_async_unordered(2, b, pool, rn.to_chan { 5, 6 })
+    assert.same({ 11, 12, 13, 21, 22, 23, 31, 32, 33, 41, 42, 43 }, rn.into({}, a):take())
+    local unordered = rn.into({}, b):take()
+    table.sort(unordered)
+    assert.same({ 51, 52, 53, 61, 62, 63 }, unordered)
+  end)
+
+  it("passes errors on, and returns nothing for nothing", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      if result then return result:close "closed with this" end
+      if v == 2 then error("two", 0) end
+      if v ~= 3 then return v end
+    end)
+    local results = rn.pmap(2, pool, rn.to_chan { 1, 2, 3, 4 }, { ex_handler = function(err) return err end })
+    assert.same({ 1, "two", 4 }, rn.into({}, results):take())
+    local errors, to = {}, rn.chan(10)
+    rn.pipeline_async(2, to, pool, rn.to_chan { 1 }, true, { ex_handler = function(err) errors[1] = err end })
+    assert.same({}, rn.into({}, to):take())
+    assert.same({ "closed with this" }, errors)
+    raises("^threads: value.f: a function cannot be sent", function() pool { f = print } end)
+    assert.same({ n = 0 }, table.pack(pool(5, rn.chan(1))))
+  end)
+
+  it("cancels a job whose caller is cancelled, and goes on with others", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == "long" then require "runnel".sleep(1e6) end
+      return v
+    end)
+    local results = rn.pmap(1, pool, rn.to_chan { "short", "long", "after" }, {
+      timeout = 100, ex_handler = function(err) return rn.is_timeout(err) and "late" end,
+    })
+    assert.same({ "short", "late", "after" }, rn.into({}, results):take())
+  end)
+
+  it("closes when its jobs are done", function()
+    local pool = rn.threads(2, function(v) return v end)
+    assert.equal(1, pool(1))
+    pool:close()
+    pool:close()
+    raises("^threads: the pool is closed", function() pool(2) end)
+  end)
+
+  it("raises for a function that threads cannot call, when it is made", function()
+    local up = 1
+    raises("^threads: the function uses 'up'", function() rn.threads(1, function() return up end) end)
+    raises("^threads: module 'no.such.module' not found", function() rn.threads(2, "no.such.module") end)
+    raises("^threads: the module 'spec.support.stage' returned a table", function()
+      rn.threads(2, "spec.support.stage")
+    end)
+    raises("^threads: k: an integer of at least 1 expected, got 0", function() rn.threads(0, "x") end)
+    raises("^threads: n: an integer of at least 1 expected, got nothing", function()
+      rn.threads(1, "x", { n = "nothing" })
+    end)
+    raises('^threads: there is no option "size"', function() rn.threads(1, "x", { size = 1 }) end)
+    raises("^threads: a function or the name of a module expected, got nothing", function() rn.threads(1) end)
   end)
 end)
 
@@ -165,7 +251,15 @@ describe("a program with threads", function()
   end)
 
   it("ends without a thread that computes for ever, and says so", function()
-    local status, errors = run "rn.thread(function() while true do end end) rn.sleep(20) rn.exit(0)"
+    local status, errors = run [[
+      local started = rn.shared_chan()
+      rn.thread(function(ch)
+        ch:put(true)
+        while true do end
+      end, started)
+      started:take()
+      rn.exit(0)
+    ]]
     assert.equal(0, status)
     assert.equal("runnel: 1 thread is still running, and left\n", errors)
   end)

@@ -2,6 +2,7 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local thread_function = require "runnel.internal.thread_function"
 
 -- An error as it can be sent: the text of one that cannot.
 local function sendable(err)
@@ -9,17 +10,6 @@ local function sendable(err)
   if kind == "string" or kind == "number" or kind == "boolean" then return err end
   if kind == "table" and pcall(function() rn.shared_chan(1):put(err) end) then return err end
   return core.internal.error_text(err)
-end
-
--- The function of the job.
-local function function_of(job)
-  if job.code then return assert(load(job.code, "=thread", "b")) end
-  local ok, f = pcall(require, job.module)
-  if not ok then error(f, 0) end
-  if type(f) == "function" then return f end
-  local meta = getmetatable(f)
-  if type(meta) == "table" and meta.__call then return f end
-  error(("thread: the module '%s' returned %s, not a function"):format(job.module, type(f)), 0)
 end
 
 ---@class runnel.ThreadJob what runnel.thread sends to a thread
@@ -52,7 +42,7 @@ return function(job)
   local main = rn.go(function()
     local traceback
     local ok, value = xpcall(function()
-      return (function_of(job)(table.unpack(job.args, 1, job.args.n)))
+      return (thread_function(job)(table.unpack(job.args, 1, job.args.n)))
     end, function(err)
       traceback = debug.traceback(core.internal.error_text(err), 2)
       return err
