@@ -14,7 +14,7 @@ RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SAN
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
 CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model oom san-gcc san-clang shared-memory shared-races \
-         soak specs-long threads \
+         soak specs-long spin threads \
          valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
@@ -157,6 +157,12 @@ run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua
 	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
 	  $(BUILD)/shared_lua tests/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
 
+check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
+check-spin: NEEDED = spin
+check-spin: BUILT  =
+run-spin:
+	tests/spin/check build/spin
+
 # ---- building them ----
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
@@ -195,7 +201,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-fuzz check-threads check-shared check-soak check-api check-host check-embed check-install
+              check-fuzz check-threads check-shared check-spin check-soak check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
 	$(THEN) -j1 $(LONG_CHECKS)
