@@ -51,7 +51,7 @@ endif
 
 # The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
 # csrc/host. Only a C program can open a port, so the module has none; to give it ports, move `port` to MODULE_FOLDERS.
-MODULE_FOLDERS  = base core lua
+MODULE_FOLDERS  = base shared core lua
 LIBRARY_FOLDERS = port capi
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)

@@ -16,14 +16,14 @@ core.internal.library()
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.reduce, runnel.scopes
+---@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.reduce, runnel.scopes, runnel.thread
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
 local runnel = {}
 
 for _, name in ipairs {
-  "chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
+  "chan", "shared_chan", "promise_chan", "buffer", "dropping_buffer", "sliding_buffer", "unblocking_buffer", "is_chan",
   "go", "cancel", "alts", "timeout", "sleep", "yield", "now", "run", "step", "on_error", "driver", "ps", "rename",
   "reduced", "is_reduced",
 } do
@@ -55,7 +55,7 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap",
-  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
+  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", thread = "thread", threads = "thread", xf = "xf",
 }
 
 local function load_late(_, name)

@@ -3,10 +3,13 @@
 -- 1. An include never runs upward in the order of the folders below.
 -- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
 
-local ORDER = { "base", "core", "lua", "port", "capi", "host" }
+local ORDER = { "base", "shared", "core", "lua", "port", "capi", "host" }
 
--- The one pair of files that may include each other counts as one file.
-local SAME = { ["core/chan_custom"] = "core/chan" }
+-- Files that include each other count as one file: the kinds of channels, and the parts of a shared channel.
+local SAME = {
+  ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
+  ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
+}
 
 -- The folder in which circles are allowed: the parts of the executable include each other.
 local CIRCLES_ALLOWED = "host"

@@ -202,6 +202,12 @@ describe("runnel.all", function()
       rn.onto_chan(events, { 1, 2, 3 })
       print("pub", list(odds))
 
+      -- between threads
+      local shared = rn.shared_chan(1)
+      shared:put(1)
+      print("shared_chan", shared:take())
+      local _, _ = rn.thread, rn.threads -- whose states read their own files
+
       -- scopes, buffers, transducers
       local ok, err = pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 1 })
       print("scope", ok, rn.is_timeout(err))
@@ -219,7 +225,8 @@ describe("runnel.all", function()
     assert.equal(table.concat({
       "pipe\t1 2 3", "merge\t1 1", "map\t1 2", "take\t1 2", "split\t1 3\t2", "multiplex\t1 2", "broadcast\t1 2",
       "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "pipeline\t1 2 3", "pipeline_blocking\t1 2 3",
-      "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "scope\tfalse\ttrue",
+      "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
+      "scope\tfalse\ttrue",
       "priority_buffer\t1", "xf\t2", "unused: ",
     }, "\n") .. "\n", output)
     assert.equal(3, status)

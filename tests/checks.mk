@@ -13,7 +13,8 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model oom san-gcc san-clang soak specs-long threads \
+CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model oom san-gcc san-clang shared-memory shared-races \
+         soak specs-long spin threads \
          valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
@@ -146,6 +147,21 @@ check-threads: BUILT = BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
 run-threads: $(BUILD)/threads
 	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
 
+.PHONY: check-shared
+check-shared: check-shared-memory check-shared-races ## shared channels: random operations of threads and states, with sanitizers
+check-shared-races: BUILT = $(RACES)
+run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua
+	$(BUILD)/shared $(if $(LONG),500,10)
+	for seed in $$(seq 1 $(if $(LONG),500,10)); do \
+	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
+	  $(BUILD)/shared_lua tests/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
+
+check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
+check-spin: NEEDED = spin
+check-spin: BUILT  =
+run-spin:
+	tests/spin/check build/spin
+
 # ---- building them ----
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
@@ -166,6 +182,12 @@ $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
+$(BUILD)/shared: $(BUILD)/tests/shared.o $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/shared_lua: $(BUILD)/tests/shared_lua.o $(CORE_TEST)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
 
@@ -178,7 +200,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-fuzz check-threads check-soak check-api check-host check-embed check-install
+              check-fuzz check-threads check-shared check-spin check-soak check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)

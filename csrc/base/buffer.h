@@ -18,7 +18,8 @@ typedef enum BufferKind {
   BUFFER_DROPPING, /* at its limit it drops the new value */
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
   BUFFER_PROMISE,  /* keeps its first value for ever, for every taker */
-  BUFFER_POLICY    /* a Lua object decides, and has the values and their count */
+  BUFFER_POLICY,   /* a Lua object decides, and has the values and their count */
+  BUFFER_SHARED    /* of a handle to a shared channel: that channel decides, and has them (core/chan_shared.h) */
 } BufferKind;
 
 typedef struct Buffer {
@@ -37,13 +38,13 @@ typedef enum BufferAdd {
   BUFFER_SLIDE /* remove the oldest value, then add it */
 } BufferAdd;
 
-/* Whether a put must wait. Not for BUFFER_POLICY. */
+/* Whether a put must wait. Not for BUFFER_POLICY and BUFFER_SHARED. */
 static inline bool buffer_full(const Buffer *b) { return b->count >= b->limit && b->kind <= BUFFER_FIXED; }
 
 /* Whether a buffer of this kind never makes a put wait. */
 static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING && kind <= BUFFER_PROMISE; }
 
-/* What to do with one more value. Not for BUFFER_POLICY. */
+/* What to do with one more value. Not for BUFFER_POLICY and BUFFER_SHARED. */
 static inline BufferAdd buffer_add(const Buffer *b) {
   if (b->count < b->limit || b->kind <= BUFFER_FIXED) return BUFFER_ADD;
   return b->kind == BUFFER_SLIDING ? BUFFER_SLIDE : BUFFER_DROP;

@@ -1,12 +1,13 @@
 /* api.c: the C API: calls into Lua, opening runnel, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
+#include "base/wakeup.h"
 #include "capi/modules.h"
+#include "core/driver.h"
 #include "core/go.h"
 #include "core/sched.h"
 #include "core/unhandled.h"
 #include "lua/module.h"
-#include "port/pump.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -175,7 +176,7 @@ int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us) {
 }
 
 static int next(lua_State *L, Sched *S, Call *call) {
-  return tell_next(S, call, pump_is_pending(S) ? 0 : sched_next(L, S));
+  return tell_next(S, call, driver_has_news(S) ? 0 : sched_next(L, S));
 }
 
 int runnel_next(lua_State *L, int64_t *next_us) {
@@ -184,7 +185,7 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Wakeup *wakeup = pump_wakeup(L, S);
+  const Wakeup *wakeup = driver_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
   *call->fd = wakeup_fd(wakeup);
   return 0;

@@ -25,6 +25,7 @@ void alt_stop_waiting(Sched *S, Alt *alt) {
     if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
   }
   alt->count = 0;
+  if (UNLIKELY(alt->shared)) shared_wait_abandon(S, alt);
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
     World *w = &S->world;
     while (w && !leave_world(w, alt)) w = w->outer;

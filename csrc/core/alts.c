@@ -7,22 +7,27 @@
 #include "core/alt.h"
 #include "core/chan.h"
 #include "core/chan_custom.h"
+#include "core/chan_shared.h"
 #include "core/keep.h"
 #include "core/park.h"
 
 /* ---- try ---- */
 
-/* The operation to do at once, or -1. Notes whether a policy was asked. */
+enum { NONE_CAN = -1, MIXED = -2 };
+
+/* The operation to do at once, or NONE_CAN. Notes whether a policy was asked. MIXED if there is one on a shared
+   channel, so that try_mixed has to choose. */
 static int choose(lua_State *L, Sched *S, Alts *a) {
   const AltsOp *ops = a->ops;
   const int n = a->n;
   const bool priority = a->priority;
   bool asked = false;
-  int chosen = -1;
+  int chosen = NONE_CAN;
   uint32_t ready = 0;
   for (int i = 0; i < n; i++) {
     Chan *ch = ops[i].ch;
-    if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) {
+    if (UNLIKELY(ch->buf.kind >= BUFFER_POLICY)) {
+      if (chan_is_shared(ch)) return MIXED;
       if (ops[i].passed) continue;
       asked = true;
     }
@@ -52,6 +57,69 @@ static int do_at_once(lua_State *L, AltsOp op, int at, uint8_t flags) {
   return n + 1;
 }
 
+/* Fills `order` with the numbers of the operations: in random order, or as given with `priority`. */
+static void shuffle(Sched *S, const Alts *a, int *order) {
+  for (int i = 0; i < a->n; i++) {
+    int j = a->priority ? i : (int)random_below(&S->world.random, (uint32_t)i + 1);
+    order[i] = order[j];
+    order[j] = i;
+  }
+}
+
+/* The place in `order` of the first operation on a local channel that can be done, or a->n. Raises what a policy
+   raises. */
+static int first_local(lua_State *L, Alts *a, const int *order) {
+  a->asked = false;
+  for (int i = 0; i < a->n; i++) {
+    const AltsOp *op = &a->ops[order[i]];
+    int at = alts_at(order[i]);
+    if (chan_is_shared(op->ch)) continue;
+    if (op->ch->buf.kind == BUFFER_POLICY) {
+      if (op->passed) continue;
+      a->asked = true;
+    }
+    if (op->is_put ? chan_can_put(L, op->ch, at) : chan_can_take(L, op->ch, at)) return i;
+  }
+  return a->n;
+}
+
+/* Does one of the first `n` operations in `order` (NULL: in the order given) that are on shared channels; with `alt`,
+   waits if none can be done. Returns the number of results, or 0. */
+static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, int n, Alt *alt) {
+  uint32_t shared = 0;
+  for (int i = 0; i < n; i++) shared += chan_is_shared(a->ops[order ? order[i] : i].ch);
+  if (!shared) return 0;
+  SharedWait *wait = chan_shared_begin(L, S, shared);
+  for (int i = 0; i < n; i++) {
+    int k = order ? order[i] : i;
+    if (chan_is_shared(a->ops[k].ch)) chan_shared_add(L, wait, alts_at(k), alts_at(k), a->ops[k].is_put, a->op);
+  }
+  return chan_shared_do(L, S, wait, alt, a->op->flags);
+}
+
+/* alts_try where some operations are on shared channels. The operations are looked at in random order. Local channels
+   do not change meanwhile, so the first one that is ready is found without locks; then the shared channels of the
+   operations before it are locked, all at once, and the first of these operations that can be done is done. */
+static int try_mixed(lua_State *L, Sched *S, Alts *a) {
+  enum { FEW = 64 };
+  int few[FEW], *order = few, top = lua_gettop(L);
+  a->mixed = true;
+  if (a->n > FEW) order = (int *)lua_newuserdatauv(L, (size_t)a->n * sizeof(int), 0);
+  for (;;) {
+    shuffle(S, a, order);
+    int local = first_local(L, a, order);
+    int results = do_shared(L, S, a, order, local, NULL);
+    if (results) return results;
+    if (local == a->n) break;
+    AltsOp *op = &a->ops[order[local]];
+    results = do_at_once(L, *op, alts_at(order[local]), a->op->flags);
+    if (results) return results;
+    op->passed = op->ch->buf.kind == BUFFER_POLICY;
+  }
+  lua_settop(L, top);
+  return 0;
+}
+
 int alts_try(lua_State *L, Sched *S, Alts *a) {
   int chosen;
   while ((chosen = choose(L, S, a)) >= 0) {
@@ -60,6 +128,11 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
     if (a->op->waiter & WAITER_FREE) S->world.moves++;
     if (LIKELY(results)) return results;
     op->passed = op->ch->buf.kind == BUFFER_POLICY;
+  }
+  if (UNLIKELY(chosen == MIXED)) {
+    int results = try_mixed(L, S, a);
+    if (a->op->waiter & WAITER_FREE) S->world.moves++;
+    if (results) return results;
   }
   if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
     for (int i = 0; i < a->n; i++) chan_custom_check_busy(L, a->ops[i].ch, alts_at(i));
@@ -72,8 +145,8 @@ static bool some_can(const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
     Chan *ch = op->ch;
-    if (op->passed) continue;
-    if (ch->flags & CHAN_CLOSED || (op->is_put ? chan_first_taker(ch) : chan_first_putter(ch))) return true;
+    if (op->passed || chan_is_shared(ch)) continue;
+    if (ch->flags & CHAN_CLOSED || chan_has_waiter(op->is_put ? &ch->takes : &ch->puts)) return true;
     if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : ch->buf.count > 0)) return true;
   }
   return false;
@@ -131,18 +204,30 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
+/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns
+   its results, or 0. The local channels must have room for the rest: once other threads can complete the alt, nothing
+   may raise. */
+static int wait_mixed(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
+  for (int i = 0; i < a->n; i++) {
+    const AltsOp *op = &a->ops[i];
+    if (a->op->waiter & WAITER_FREE || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
+    chan_no_room(L, op->ch, alts_at(i), op->is_put);
+  }
+  return do_shared(L, S, a, NULL, a->n, alt);
+}
+
 /* Enqueues a waiter for each operation. If a queue has no room, nothing is enqueued and it raises. */
 static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) {
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
-  const bool is_free = what->waiter & WAITER_FREE;
+  const bool is_free = what->waiter & WAITER_FREE, has_room = is_free || a->mixed;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->waiters = waiters;
   waiters->is_weak = false;
   for (int i = 0; i < n; i++) {
-    if (UNLIKELY(!is_free && !chan_has_room(ops[i].ch, ops[i].is_put))) {
+    if (UNLIKELY(!has_room && !chan_has_room(ops[i].ch, ops[i].is_put))) {
       alt_withdraw(alt);
       alt->state = ALT_IDLE;
       alt->flags &= (uint8_t)~what->flags;
@@ -169,6 +254,13 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
   Alt *alt = park_begin(L, S, a->op);
   keep_block(L, S, waiters, ALT_BLOCK);
   for (int i = 0; i < a->n; i++) keep_channel(L, a->ops[i].ch, alts_at(i));
+  if (UNLIKELY(a->mixed)) {
+    int results = wait_mixed(L, S, alt, a);
+    if (results) {
+      release_block(L, S, a->n);
+      return results;
+    }
+  }
   enqueue_all(L, alt, waiters, a);
   if (a->op->waiter & WAITER_FREE) S->world.moves = 0;
   int results = park_wait(L, S, alt, a->op, resumed);

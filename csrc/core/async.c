@@ -3,6 +3,7 @@
 
 #include "core/alt.h"
 #include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go.h"
 
@@ -22,9 +23,34 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
   S->nested--;
 }
 
+/* The operations, for messages. */
+static const Operation TAKE = {.name = "take_async"}, PUT = {.name = "put_async", .is_put = true};
+
+/* Raises if one more operation is too many for the channel, before there is a go block for it. */
+static void check_room(lua_State *L, Chan *ch, bool is_put) {
+  if (UNLIKELY(chan_is_shared(ch))) {
+    SharedStats stats = chan_shared_stats(L, ch);
+    if ((is_put ? stats.nputs : stats.ntakes) < CHAN_MAX_PENDING) return;
+  } else if (LIKELY(chan_has_room(ch, is_put))) {
+    return;
+  }
+  chan_no_room(L, ch, 1, is_put);
+}
+
 /* Enqueues an operation whose callback will run in `go`. */
 static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
   alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
+  if (UNLIKELY(chan_is_shared(ch))) {
+    Sched *S = ch->sched;
+    SharedWait *wait = chan_shared_begin(L, S, 1);
+    chan_shared_add(L, wait, 1, AT_CHAN, is_put, is_put ? &PUT : &TAKE);
+    int n = chan_shared_do(L, S, wait, &go->alt, 0);
+    if (n) { /* another thread has come between */
+      lua_xmove(L, go->alt.co, n);
+      alt_wake(S, &go->alt, n);
+      return;
+    }
+  }
   alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put, 0);
   chan_check(ch);
 }
@@ -36,7 +62,7 @@ void async_take(lua_State *L, Chan *ch, bool on_caller) {
     call_now(L, S, 2, n);
     return;
   }
-  if (!chan_has_room(ch, false)) chan_no_room(L, ch, 1, false);
+  check_room(L, ch, false);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   Go *go = go_spawn_waiting(L, S, 2);
@@ -45,7 +71,7 @@ void async_take(lua_State *L, Chan *ch, bool on_caller) {
     lua_xmove(L, go->alt.co, n);
     alt_complete(L, S, &go->alt, n);
   } else {
-    if (!chan_has_room(ch, false)) chan_no_room(L, ch, 1, false);
+    check_room(L, ch, false);
     enqueue(L, ch, go, false);
   }
 }
@@ -58,12 +84,12 @@ bool async_put(lua_State *L, Chan *ch, bool on_caller) {
     call_now(L, S, 3, 1);
     return result == PUT_DONE;
   }
-  if (!chan_has_room(ch, true)) chan_no_room(L, ch, 1, true);
+  check_room(L, ch, true);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   Go *go = go_spawn_waiting(L, S, 3);
   /* Tried again: that may have run finalizers. */
   if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    if (!chan_has_room(ch, true)) chan_no_room(L, ch, 1, true);
+    check_room(L, ch, true);
     enqueue(L, ch, go, true);
     return true;
   }

@@ -9,6 +9,7 @@
 
 #include "core/attr.h"
 #include "core/chan_custom.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 
 const char chan_tag = 'c';
@@ -35,7 +36,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   attr_push(L, at, ATTR_DONE);
   if (lua_isuserdata(L, -1)) return;
   int top = lua_gettop(L);
-  Chan *done = chan_new(L, ch->sched, sizeof(Chan), CHAN_ATTRS);
+  Chan *done = chan_new(L, ch->sched, chan_is_shared(ch) ? sizeof(SharedDone) : sizeof(Chan), CHAN_ATTRS);
   done->flags = CHAN_DONE;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
@@ -48,12 +49,32 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   lua_pushvalue(L, top + 1);
   lua_replace(L, top);
   lua_settop(L, top);
-  if (ch->flags & CHAN_CLOSED) chan_close(L, done, top, 0);
+  if (chan_is_shared(ch)) {
+    lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
+    lua_setiuservalue(L, top, CHAN_VALUES);
+    CONTAINER_OF(done, SharedDone, chan)->shared = chan_shared_get(ch);
+    done->flags |= CHAN_DONE_SHARED;
+    chan_shared_watch(L, ch, at, done);
+  } else if (ch->flags & CHAN_CLOSED) {
+    chan_close(L, done, top, 0);
+  }
 }
 
 /* ---- the queues ---- */
 
-bool chan_few_count(const List *queue) {
+bool chan_has_waiter(const List *queue) {
+  const Link *link = queue->first;
+  if (!link) return false;
+  do {
+    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
+    if (alt_is_active(alt) && !(alt->shared && shared_wait_is_decided(alt->shared))) return true;
+    link = link->next;
+  } while (link != queue->first);
+  return false;
+}
+
+bool chan_few_count(const Chan *ch, const List *queue) {
+  if (chan_is_shared(ch)) return true;
   uint32_t n = 0;
   const Link *link = queue->first;
   do {
@@ -224,8 +245,9 @@ static void admit(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
-  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind == BUFFER_POLICY)) {
+  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
+    if (chan_is_shared(ch)) return chan_shared_put(L, ch, at, value);
     return chan_custom_put(L, ch, at, value);
   }
   Waiter *w = chan_first_taker(ch);
@@ -252,7 +274,9 @@ again:
 int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
-  if (UNLIKELY(ch->flags & special || ch->buf.kind == BUFFER_POLICY)) return chan_custom_take(L, ch, at);
+  if (UNLIKELY(ch->flags & special || ch->buf.kind >= BUFFER_POLICY)) {
+    return chan_is_shared(ch) ? chan_shared_take(L, ch, at) : chan_custom_take(L, ch, at);
+  }
   if (ch->buf.count) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
     else chan_fetch(L, ch, at);
@@ -282,6 +306,7 @@ bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {
 }
 
 lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
+  if (chan_is_shared(ch)) return (lua_Integer)chan_shared_stats(L, ch).count;
   return ch->buf.kind == BUFFER_POLICY ? chan_custom_count(L, ch, at) : (lua_Integer)ch->buf.count;
 }
 
@@ -340,7 +365,13 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
-  if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) chan_custom_prepare(L);
+  if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind >= BUFFER_POLICY)) {
+    if (chan_is_shared(ch)) {
+      chan_shared_close(L, ch, at, reason);
+      return;
+    }
+    chan_custom_prepare(L);
+  }
   if (reason) {
     store_reason(L, ch, at, reason);
     if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer has closed it meanwhile */
@@ -403,9 +434,10 @@ static bool same_alt(const Chan *ch) {
 void chan_check(const Chan *ch) {
   uint32_t nputs = check_queue(ch, &ch->puts, true), ntakes = check_queue(ch, &ch->takes, false);
   assert(nputs == ch->nputs && ntakes == ch->ntakes);
+  if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  if (ch->buf.kind == BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
+  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && ch->buf.count));
   assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);
   assert(ch->buf.count <= ch->buf.size);

@@ -73,7 +73,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static inline bool chan_put_is_plain(const Chan *ch) {
-  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind == BUFFER_POLICY) return false;
+  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY) return false;
   if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
@@ -113,14 +113,15 @@ static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
 /* Whether a policy has room, or values. May raise. */
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
 
-/* Whether chan_put would complete at once. May call a policy and so raise. */
+/* Whether chan_put would complete at once; not for a handle of a shared channel (chan_shared.h). May call a policy
+   and so raise. */
 static inline bool chan_can_put(lua_State *L, Chan *ch, int at) {
   if (ch->takes.first || ch->flags & CHAN_CLOSED) return true;
   if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) return chan_policy_can(L, ch, at, true);
   return !buffer_full(&ch->buf);
 }
 
-/* Whether chan_take would complete at once. May call a policy and so raise. */
+/* Whether chan_take would complete at once; not for a handle. May call a policy and so raise. */
 static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
   if (ch->buf.count || ch->puts.first || ch->flags & CHAN_CLOSED) return true;
   return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
@@ -128,13 +129,22 @@ static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
 
 /* ---- the queues ---- */
 
-/* The first active waiter of the queue of puts or takes, or NULL. */
+/* Whether an active waiter is in a queue. */
+bool chan_has_waiter(const List *queue);
+
+/* The first active waiter of the queue of puts or takes, or NULL. The caller must complete it: it is withdrawn from its
+   shared channels. */
 static inline Waiter *chan_first_of(Chan *ch, const List *queue, bool is_put) {
   for (;;) {
     if (!queue->first) return NULL;
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
-    if (LIKELY(alt_is_active(w->alt))) return w;
-    alt_drop_first(ch, is_put);
+    if (UNLIKELY(!alt_is_active(w->alt))) {
+      alt_drop_first(ch, is_put);
+    } else if (LIKELY(!w->alt->shared) || shared_wait_withdraw(ch->sched, w->alt)) {
+      return w;
+    } else {
+      alt_dequeue(w); /* another thread has completed it */
+    }
   }
 }
 
@@ -150,15 +160,16 @@ void chan_complete_take(lua_State *L, Waiter *w);
 /* Wakes the owner of a waiting put, whose value was accepted or not. */
 void chan_complete_put(lua_State *L, Waiter *w, bool accepted);
 
-/* Whether fewer than CHAN_MAX_PENDING of the waiters in the queue count. Takes time in proportion to its length. */
-bool chan_few_count(const List *queue);
+/* Whether fewer than CHAN_MAX_PENDING of the waiters in a queue of the channel count. Takes time in proportion to its
+   length. True for a handle: the shared channel counts. */
+bool chan_few_count(const Chan *ch, const List *queue);
 
 /* Whether one more put, or take, may be enqueued. Any number of takes may wait on a timeout or for a channel to close,
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
-  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(&ch->puts);
+  if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(ch, &ch->puts);
   if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
-  return chan_few_count(&ch->takes);
+  return chan_few_count(ch, &ch->takes);
 }
 
 /* Raises the error for a put, or take, beyond the limit of the channel. */

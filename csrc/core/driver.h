@@ -4,9 +4,10 @@
    sooner if its own events have run their callbacks. alive(self) returns whether events may still come. The built-in
    driver sleeps and has no events. In virtual time the driver is not used.
 
-   Other threads may post messages into channels, through ports (csrc/port). The core does not depend on ports: it calls
-   a hook, which the first port sets. A message ends the wait of the built-in driver, and of a driver that waits by
-   driver_wait_readable. Other drivers get short waits while there are ports. */
+   Other threads may have news for the scheduler: a message that was posted through a port (csrc/port), or an operation
+   on a shared channel that they have completed (chan_shared.h). They signal the scheduler's wakeup. That ends the wait
+   of the built-in driver, and of a driver that waits by driver_wait_readable. Other drivers get short waits while there
+   may be such news. The core does not depend on ports: it calls a hook, which the first port sets. */
 #ifndef RUNNEL_DRIVER_H
 #define RUNNEL_DRIVER_H
 
@@ -14,25 +15,33 @@
 
 /* The scheduler's view of messages from other threads. The functions are called in the scheduler's thread. */
 typedef struct PortHook {
-  int fd;                               /* readable when a message has arrived or a port has closed; or -1 */
-  bool is_watched;                      /* the driver's waits end when fd becomes readable */
   void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages; must not raise */
   bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */
 } PortHook;
 
-/* PortHook.alive, and PortHook.fd; false and -1 without a hook. */
+/* PortHook.alive; false without a hook. */
 static inline bool driver_has_ports(const Sched *S) { return UNLIKELY(S->port_hook) && S->port_hook->alive(S); }
-static inline int driver_port_fd(const Sched *S) { return S->port_hook ? S->port_hook->fd : -1; }
+
+/* The scheduler's wakeup, which is made if it does not exist. NULL if there is no memory; may raise, also if there is
+   no file descriptor left. */
+struct Wakeup *driver_wakeup(lua_State *L, Sched *S);
+
+/* The descriptor that is readable once the wakeup is signalled; or -1 as long as there is no wakeup. */
+int driver_wakeup_fd(const Sched *S);
+
+/* Whether another thread has news at which the scheduler has not yet looked. */
+bool driver_has_news(const Sched *S);
 
 /* Waits for at most `ns`, or without limit if that is negative; 0 only polls. May raise what the driver raises. */
 void driver_wait(lua_State *L, Sched *S, int64_t ns);
 
-/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of ports,
-   the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go block is ready
-   or a deadline is due. Raises what a debug hook raises. */
+/* For drivers written in Lua over a loop that has a descriptor: waits until `fd` is readable, there is news of other
+   threads, the next deadline is due, or `ns` have passed, unless that is negative. Returns false at once if a go
+   block is ready or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
-/* Whether the driver has events that may come, or PortHook.alive. May raise what the driver raises. */
+/* Whether the driver has events that may come, or another thread may have news: through a port, or on a shared channel
+   that another state has. May raise what the driver raises. */
 bool driver_alive(lua_State *L);
 
 /* Runs the debug hook of the main thread, if it has one. The lua executable delivers Ctrl-C by such a hook, and Lua

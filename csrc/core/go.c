@@ -6,6 +6,7 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go_close.h"
 #include "core/lead.h"
@@ -316,6 +317,13 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   lua_pop(L, 1);
   /* If it is parked but in no queue, it has been committed, and whoever completes it is calling user code. */
   bool is_parked = alt->state == ALT_PARKED && alt->count;
+  if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
+    /* Another thread has completed its operation: it gets that result first. */
+    chan_shared_drain(L, S);
+    if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false;
+    alt->flags |= ALT_CANCEL;
+    return true;
+  }
   if (is_parked) alt_commit(L, S, alt);
   if (is_parked && alt->flags & ALT_CALLBACK) {
     end(L, S, go, 0, reason);

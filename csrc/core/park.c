@@ -6,6 +6,7 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go.h"
 #include "core/inspect.h"
@@ -85,6 +86,9 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 /* Waits outside any go block, by running the loop. */
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   int status = sched_call_loop(L, S);
+  if (UNLIKELY(alt->shared) && alt->state != ALT_READY && status != LUA_OK && !shared_wait_withdraw(S, alt)) {
+    chan_shared_drain(L, S); /* another thread has completed it */
+  }
   uint8_t flags = alt->flags;
   if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);
   alt->flags = ALT_BARE;
@@ -121,9 +125,29 @@ static inline int wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lu
 
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) { return wait(L, S, alt, op, k); }
 
+/* park_on for a handle of a shared channel, with the alt of park_begin. The operation may complete now: another thread
+   may have come between. */
+static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+  Sched *S = ch->sched;
+  keep_channel(L, ch, at);
+  SharedWait *shared = chan_shared_begin(L, S, 1);
+  chan_shared_add(L, shared, at, at, op->is_put, op);
+  int n = chan_shared_do(L, S, shared, alt, 0);
+  if (n && (!k || alt == &S->outside)) return n;
+  if (n) {
+    alt->nresults = (uint16_t)n;
+    alt_make_ready(S, alt); /* so that `k` is called */
+  } else {
+    alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
+    alt->flags |= op->flags;
+  }
+  return wait(L, S, alt, op, k);
+}
+
 int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Alt *alt = park_begin(L, S, op);
+  if (UNLIKELY(chan_is_shared(ch))) return park_on_shared(L, alt, ch, at, op, k);
   if (UNLIKELY(!(op->waiter & WAITER_FREE) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);
   }

@@ -15,6 +15,7 @@
 
 #include "core/attr.h"
 #include "core/keep.h"
+#include "core/shared_wait.h"
 
 enum {
   CHUNK = 512,          /* slots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
@@ -145,8 +146,11 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->flags & ALT_WEAK) return false;
   if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
+  if (UNLIKELY(alt->shared) && shared_wait_is_elsewhere(alt->shared)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
-    if (alt->waiters[i].chan->flags & CHAN_TIMEOUT) return false; /* the timer will wake it */
+    const Chan *ch = alt->waiters[i].chan;
+    if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;
+    if (ch->flags & CHAN_TIMEOUT || shared_done_is_elsewhere(ch)) return false; /* the timer, or another state */
   }
   return true;
 }

@@ -4,7 +4,9 @@
 #include <lauxlib.h>
 
 #include "base/random.h"
+#include "base/wakeup.h"
 #include "core/alt.h"
+#include "core/chan_shared.h"
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/go.h"
@@ -43,6 +45,7 @@ static void look(lua_State *L, Sched *S) {
   else if (w->stride < MAX_STRIDE) w->stride *= 2;
   w->left = w->stride;
   driver_check_hook(L);
+  chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
@@ -52,6 +55,18 @@ static void look(lua_State *L, Sched *S) {
   }
 }
 
+/* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
+static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
+    driver_wait(L, S, ns);
+    return;
+  }
+  /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
+  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) driver_wait(L, S, ns);
+  shared_wait_awake(S);
+  chan_shared_look(L, S);
+}
+
 /* Waits for the next deadline, or in the driver; returns false if there is neither. */
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
@@ -59,6 +74,7 @@ static bool wait(lua_State *L, Sched *S) {
   w->looked = now;
   root_watch(L, S);
   driver_check_hook(L);
+  chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   if (S->stop || w->ready.first) return true;
@@ -72,7 +88,7 @@ static bool wait(lua_State *L, Sched *S) {
   }
   int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
-  driver_wait(L, S, until == INT64_MAX && !first ? -1 : until - now);
+  wait_in_driver(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
 }
 
@@ -91,7 +107,7 @@ static bool loop(lua_State *L, Sched *S) {
 }
 
 int64_t sched_next(lua_State *L, Sched *S) {
-  if (S->world.ready.first) return 0;
+  if (S->world.ready.first || shared_wait_has_news(S)) return 0;
   Timer *first = heap_first(&S->world.heap);
   if (!first && !driver_alive(L)) return -1;
   int64_t until = unhandled_deadline(S);
@@ -107,6 +123,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
   w->looked = w->polled = now;
   root_watch(L, S);
+  chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
@@ -137,8 +154,11 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   lua_insert(L, -n - 1);
   S->running = true;
   S->stop = false;
+  shared_wait_awake(S);
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
+  /* A program with a loop of its own may wait for the wakeup from here on. */
+  if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
   return status;
 }

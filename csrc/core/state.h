@@ -73,13 +73,14 @@ struct Alt {
     Waiter waiter; /* of a single operation; when ready its link is in the run queue */
     Timer timer;   /* of a sleep */
   } own;
-  Waiter *waiters;   /* the waiters: &own.waiter, or those of an alts */
-  int64_t since;     /* when it parked, as of the loop's last look at the clock */
-  lua_State *co;     /* where values and results are; NULL once dead */
-  uint32_t count;    /* waiters that are in queues */
-  uint16_t nresults; /* results (or a first resume's arguments) on top of co's stack, when ready */
-  uint8_t state;     /* an AltState */
-  uint8_t flags;     /* of AltFlag */
+  Waiter *waiters;           /* the waiters: &own.waiter, or those of an alts */
+  int64_t since;             /* when it parked, as of the loop's last look at the clock */
+  lua_State *co;             /* where values and results are; NULL once dead */
+  struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
+  uint32_t count;            /* waiters that are in queues */
+  uint16_t nresults;         /* results (or a first resume's arguments) on top of co's stack, when ready */
+  uint8_t state;             /* an AltState */
+  uint8_t flags;             /* of AltFlag */
 };
 
 /* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
@@ -140,7 +141,8 @@ typedef enum ChanFlag {
   CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
   CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_BARE = 524288         /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_DONE_SHARED = 1048576 /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
 } ChanFlag;
 
 struct Chan {
@@ -209,7 +211,10 @@ enum {
   SCHED_TELL,             /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,         /* C function: describes a go block that has raised */
   SCHED_BURIED,           /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_WAKEUP,           /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
   SCHED_PORTS,            /* userdata that holds port_hook, or nil without a port */
+  SCHED_THREADS,          /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
+  SCHED_SHARING,          /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
   SCHED_GUARD,            /* the bottom of the stack of a go block's coroutine (go_close.h) */
   SCHED_CLOSER,           /* function of a coroutine that closes the variables of a dead go block; and */
   SCHED_MAKE_CLOSER,      /* the function that makes that coroutine (go_close.c) */
@@ -299,9 +304,12 @@ struct Sched {
   int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  const void *checked; /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
-  Roots roots;         /* bookkeeping of SCHED_STRONG */
+  const void *checked;    /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
+  Roots roots;            /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
+  struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
   uint64_t next_id;           /* for the next channel or go block */
   int64_t grace;              /* how long an error may wait to be taken, in ns */
   uint64_t printed;           /* errors that were written to stderr, since there was no handler */

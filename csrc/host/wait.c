@@ -25,7 +25,7 @@ static int available; /* bytes that can be read without a look */
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
 
-/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less if there is news of ports.
+/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less if there is news of other threads.
    Signals are held back between the look at what they have left and the sleep, so that none falls in between
    unnoticed. */
 static Waited poll_input(int64_t ns) {
@@ -35,7 +35,7 @@ static Waited poll_input(int64_t ns) {
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
-    int port = S ? driver_port_fd(S) : -1;
+    int port = S ? driver_wakeup_fd(S) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);

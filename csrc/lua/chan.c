@@ -1,6 +1,9 @@
 /* lua/chan.c: channels in Lua: their constructors and methods. */
+#include <string.h>
+
 #include "core/async.h"
 #include "core/chan_custom.h"
+#include "core/chan_shared.h"
 #include "core/park.h"
 #include "core/timer.h"
 #include "lua/check.h"
@@ -146,7 +149,8 @@ static int chan_lua_close(lua_State *L) {
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
   Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
-  lua_pushboolean(L, (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0);
+  bool closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0;
+  lua_pushboolean(L, closed || (chan_is_shared(ch) && chan_shared_is_closed(ch)));
   return 1;
 }
 
@@ -168,6 +172,20 @@ static int chan_meta_len(lua_State *L) {
 
 static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "promise", "policy"};
 
+/* A look at a channel, local or shared. */
+static SharedStats look(lua_State *L, Chan *ch) {
+  if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
+  lua_Integer count = chan_count(L, ch, 1); /* may call a policy, which may use the channel */
+  return (SharedStats){.kind = (BufferKind)ch->buf.kind,
+                       .limit = ch->buf.limit,
+                       .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
+                       .ntakes = ch->ntakes,
+                       .nputs = ch->nputs,
+                       .puts = ch->put_total,
+                       .takes = ch->take_total,
+                       .closed = (ch->flags & CHAN_CLOSED) != 0};
+}
+
 static void set_integer(lua_State *L, const char *key, lua_Integer n) {
   lua_pushinteger(L, n);
   lua_setfield(L, -2, key);
@@ -176,28 +194,27 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
-  lua_Integer count = chan_count(L, ch, 1);
+  SharedStats stats = look(L, ch);
   lua_createtable(L, 0, 10);
   attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
-  lua_pushstring(L, KINDS[ch->buf.kind]);
+  lua_pushstring(L, KINDS[stats.kind]);
   lua_setfield(L, -2, "buffer");
-  lua_pushboolean(L, (ch->flags & CHAN_CLOSED) != 0);
+  lua_pushboolean(L, stats.closed);
   lua_setfield(L, -2, "closed");
   set_integer(L, "id", (lua_Integer)ch->id);
-  set_integer(L, "puts", ch->nputs);
-  set_integer(L, "takes", ch->ntakes);
-  set_integer(L, "count", count);
-  set_integer(L, "capacity", ch->buf.limit);
-  set_integer(L, "put_total", (lua_Integer)ch->put_total);
-  set_integer(L, "take_total", (lua_Integer)ch->take_total);
+  set_integer(L, "puts", stats.nputs);
+  set_integer(L, "takes", stats.ntakes);
+  set_integer(L, "count", stats.count);
+  set_integer(L, "capacity", stats.limit);
+  set_integer(L, "put_total", (lua_Integer)stats.puts);
+  set_integer(L, "take_total", (lua_Integer)stats.takes);
   return 1;
 }
 
 /* ch:name(s) -> ch; ch:name() -> s | nil */
 static int chan_lua_name(lua_State *L) {
   Chan *ch = check_chan(L, 1, "name", "ch:name(s)");
-  (void)ch;
   if (lua_isnoneornil(L, 2)) {
     attr_push(L, 1, ATTR_NAME);
     return 1;
@@ -206,6 +223,7 @@ static int chan_lua_name(lua_State *L) {
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
   attr_set(L, 1, ATTR_NAME);
+  if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;
 }
@@ -214,22 +232,22 @@ static int chan_lua_name(lua_State *L) {
 static int chan_meta_tostring(lua_State *L) {
   Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
-  lua_Integer count = chan_count(L, ch, 1);
+  SharedStats stats = look(L, ch);
   attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);
   luaL_addvalue(&b);
   const char *separator = " (";
-  if (ch->buf.kind == BUFFER_POLICY) {
-    lua_pushfstring(L, "%s%I", separator, (LUAI_UACINT)count);
+  if (stats.kind == BUFFER_POLICY) {
+    lua_pushfstring(L, "%s%I", separator, (LUAI_UACINT)stats.count);
     luaL_addvalue(&b);
     separator = ", ";
-  } else if (ch->buf.kind != BUFFER_NONE) {
-    lua_pushfstring(L, "%s%I/%d", separator, (LUAI_UACINT)count, (int)ch->buf.limit);
+  } else if (stats.kind != BUFFER_NONE) {
+    lua_pushfstring(L, "%s%I/%d", separator, (LUAI_UACINT)stats.count, (int)stats.limit);
     luaL_addvalue(&b);
     separator = ", ";
   }
-  const uint32_t waiting[] = {ch->nputs, ch->ntakes};
+  const uint32_t waiting[] = {stats.nputs, stats.ntakes};
   static const char *const what[] = {"put", "take"};
   for (int i = 0; i < 2; i++) {
     if (!waiting[i]) continue;
@@ -237,7 +255,7 @@ static int chan_meta_tostring(lua_State *L) {
     luaL_addvalue(&b);
     separator = ", ";
   }
-  if (ch->flags & CHAN_CLOSED) {
+  if (stats.closed) {
     luaL_addstring(&b, separator);
     luaL_addstring(&b, "closed");
     separator = ", ";
@@ -250,7 +268,7 @@ static int chan_meta_tostring(lua_State *L) {
 /* ---- making one ---- */
 
 /* The buffer's kind and limit from the argument at index 1. Pushes it if it is a policy object, else nil. */
-static Buffer read_buffer(lua_State *L) {
+static Buffer read_buffer(lua_State *L, const char *what) {
   Buffer b = {.kind = BUFFER_NONE};
   lua_pushnil(L);
   switch (lua_type(L, 1)) {
@@ -259,8 +277,10 @@ static Buffer read_buffer(lua_State *L) {
   case LUA_TNUMBER: {
     int is_int;
     lua_Integer n = lua_tointegerx(L, 1, &is_int);
-    if (!is_int || n < 0) luaL_error(L, "chan: a buffer size is an integer of 0 or more, got %s", lua_tostring(L, 1));
-    if (n > BUFFER_MAX) luaL_error(L, "chan: a buffer holds at most %d values", (int)BUFFER_MAX);
+    if (!is_int || n < 0) {
+      luaL_error(L, "%s: a buffer size is an integer of 0 or more, got %s", what, lua_tostring(L, 1));
+    }
+    if (n > BUFFER_MAX) luaL_error(L, "%s: a buffer holds at most %d values", what, (int)BUFFER_MAX);
     b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
     b.limit = (uint32_t)n;
     return b;
@@ -272,12 +292,12 @@ static Buffer read_buffer(lua_State *L) {
   if (given) return *given;
   static const char *const methods[] = {"full", "add", "remove", "count"};
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
-    luaL_error(L, "chan: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s",
+    luaL_error(L, "%s: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s", what,
                luaL_typename(L, 1));
   }
   for (int i = 0; i < 4; i++) {
     if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
-      luaL_error(L, "chan: a buffer policy needs the methods full, add, remove and count; this one has no %s",
+      luaL_error(L, "%s: a buffer policy needs the methods full, add, remove and count; this one has no %s", what,
                  methods[i]);
     }
     lua_pop(L, 1);
@@ -314,8 +334,33 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
   lua_settop(L, 3);
-  Buffer b = read_buffer(L);
+  Buffer b = read_buffer(L, "chan");
   return new_chan(L, b, 4, 2, 3);
+}
+
+/* shared_chan(n or buffer) -> ch: a channel that other states can have, too. */
+static int core_shared_chan(lua_State *L) {
+  if (lua_gettop(L) > 1 && !lua_isnil(L, 2)) {
+    return luaL_error(L,
+                      "shared_chan: a shared channel has no transducer; put one on a channel of each state, and pipe");
+  }
+  lua_settop(L, 1);
+  Chan *promise = chan_to(L, 1);
+  if (promise && promise->buf.kind == BUFFER_PROMISE) {
+    return luaL_error(L, "shared_chan: a size or a buffer expected, got a channel; for a promise, write "
+                         "rn.shared_chan(\"promise\")");
+  }
+  if (lua_type(L, 1) == LUA_TSTRING && strcmp(lua_tostring(L, 1), "promise") == 0) {
+    chan_shared_new(L, sched_self(L), BUFFER_PROMISE, 1);
+    return 1;
+  }
+  Buffer b = read_buffer(L, "shared_chan");
+  if (b.kind == BUFFER_POLICY) {
+    return luaL_error(L, "shared_chan: a buffer policy written in Lua belongs to one state; a fixed, dropping or "
+                         "sliding buffer expected");
+  }
+  chan_shared_new(L, sched_self(L), (BufferKind)b.kind, b.limit);
+  return 1;
 }
 
 /* promise_chan(xf, ex_handler) -> ch */
@@ -357,8 +402,8 @@ void lua_chan_open(lua_State *L) {
       {"__close", chan_lua_close}, {"__len", chan_meta_len}, {"__tostring", chan_meta_tostring}, {NULL, NULL},
   };
   static const luaL_Reg functions[] = {
-      {"chan", core_chan}, {"promise_chan", core_promise_chan}, {"timeout", core_timeout}, {"is_chan", core_is_chan},
-      {NULL, NULL},
+      {"chan", core_chan},       {"shared_chan", core_shared_chan}, {"promise_chan", core_promise_chan},
+      {"timeout", core_timeout}, {"is_chan", core_is_chan},         {NULL, NULL},
   };
   module_register(L, functions);
   lua_createtable(L, 0, ROOM_IN_METATABLE);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go.h"
 #include "core/name.h"
@@ -26,7 +26,8 @@ static int internal_on_close(lua_State *L) {
   attr_push(L, 1, ATTR_ON_CLOSE);
   lua_insert(L, 2);
   attr_set(L, 1, ATTR_ON_CLOSE);
-  if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
+  if (chan_is_shared(ch)) chan_shared_watch(L, ch, 1, NULL);
+  else if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }
 
@@ -188,6 +189,16 @@ static int internal_pass_on(lua_State *L) {
   return 0;
 }
 
+/* unhandled(err, traceback, where, ch): the error with which another state has closed the shared channel ch: it is
+   reported, unless somebody takes it from there. */
+static int internal_unhandled(lua_State *L) {
+  check_chan(L, 4, "unhandled", "unhandled(err, traceback, where, ch)");
+  lua_settop(L, 4);
+  lua_insert(L, 1);
+  unhandled_add(L, sched_self(L), 1);
+  return 0;
+}
+
 /* report_unhandled(is_end): reports all unhandled errors; where the program ends, also those of the outer world. */
 static int internal_report_unhandled(lua_State *L) {
   if (lua_toboolean(L, 1)) unhandled_report_all(L, sched_self(L));
@@ -269,11 +280,13 @@ void lua_internal_open(lua_State *L) {
       {"self", internal_self},
       {"simulate", module_simulate},
       {"started", internal_started},
+      {"unhandled", internal_unhandled},
       {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);
   lua_moving_open(L);
   lua_job_open(L);
+  lua_thread_open(L);
   lua_setfield(L, -2, "internal");
 }

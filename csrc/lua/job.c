@@ -1,7 +1,7 @@
 /* lua/job.c: core.internal.job: what pipelines (lua/runnel/pipeline.lua) need to take a value, start its job and deliver
    the results. */
 #include "core/alts.h"
-#include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/lead.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -30,6 +30,7 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
 
 static int next(lua_State *L, Chan *from, Chan *to) {
   if (UNLIKELY(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) return 0;
+  if (UNLIKELY(chan_is_shared(to)) && chan_shared_is_closed(to)) return 0;
   int n = chan_take(L, from, 1);
   if (n == TAKE_WAIT) return wait_for_next(L, from, to);
   from->sched->world.moves++;
@@ -134,11 +135,11 @@ static int job_turns(lua_State *L) {
   return 1;
 }
 
-/* is_plain(ch) -> whether no code of the user's runs in operations on the channel. Then they raise only where memory
-   runs out or the go block is cancelled. */
+/* is_plain(ch) -> whether operations on the channel raise only where memory runs out or the go block is cancelled: no
+   code of the user's runs in them, and values are not packed. */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
-  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind != BUFFER_POLICY);
+  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind != BUFFER_POLICY && !chan_is_shared(ch));
   return 1;
 }
 

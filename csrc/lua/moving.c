@@ -9,7 +9,7 @@
    so that a simulation is reproducible. */
 #include "lua/moving.h"
 #include "core/alt.h"
-#include "core/chan.h"
+#include "core/chan_shared.h"
 #include "core/go.h"
 #include "core/root.h"
 #include "lua/check.h"
@@ -46,7 +46,8 @@ static int moving_take(lua_State *L) {
 
 static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
   int n = TAKE_WAIT;
-  if (LIKELY(!(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)))) n = chan_take(L, ch, 1);
+  bool is_closed = (to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(to) && chan_shared_is_closed(to));
+  if (LIKELY(!is_closed)) n = chan_take(L, ch, 1);
   ch->sched->world.moves++;
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);

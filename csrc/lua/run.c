@@ -64,7 +64,7 @@ static int core_driver(lua_State *L) {
       lua_pop(L, 1);
     }
   }
-  if (S->port_hook) S->port_hook->is_watched = false;
+  S->wakeup_is_watched = false;
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_DRIVER);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/wakeup.h"
+#include "base/wakeup.h"
 
 /* The longest string that is stored inside the message. */
 enum { MESSAGE_SMALL = 24 };

@@ -1,9 +1,7 @@
 /* pump.c: see pump.h. */
 #include "port/pump.h"
 
-#include <errno.h>
 #include <lauxlib.h>
-#include <string.h>
 
 #include "core/alt.h"
 #include "core/chan.h"
@@ -32,11 +30,10 @@ typedef struct Pump {
   bool closes; /* it closes the channel in the end */
 } Pump;
 
-/* The ports of a scheduler: a userdata that is made when the first port is opened, or runnel_fd is called. */
+/* The ports of a scheduler: a userdata that is made when the first port is opened. */
 typedef struct Ports {
-  PortHook hook;  /* how the scheduler sees them */
-  Wakeup *wakeup; /* what posters signal; NULL once the state is being closed */
-  List pumps;     /* those whose port is not shut */
+  PortHook hook; /* how the scheduler sees them */
+  List pumps;    /* those whose port is not shut */
 } Ports;
 
 /* Its user value: a table of the go blocks of open ports, by Pump. */
@@ -65,7 +62,6 @@ static bool has_news(const Pump *pump) {
 /* PortHook.poll: wakes the pumps whose ports have news. Does not raise. */
 static void poll_ports(lua_State *L, Sched *S) {
   Ports *ports = ports_of(S);
-  if (!ports->wakeup || !wakeup_consume(ports->wakeup)) return;
   Link *link = ports->pumps.first;
   if (!link) return;
   do {
@@ -89,15 +85,6 @@ static bool may_deliver(const Sched *S) {
   return false;
 }
 
-/* __gc of Ports, when the state closes. Ports that are still open have references to the wakeup. */
-static int end_ports(lua_State *L) {
-  Ports *ports = (Ports *)lua_touserdata(L, 1);
-  if (ports->wakeup) wakeup_release(ports->wakeup);
-  ports->wakeup = NULL;
-  ports->hook.fd = -1;
-  return 0;
-}
-
 /* Gives the userdata on top of the stack metamethods with the scheduler as their upvalue. */
 static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
   lua_newtable(L);
@@ -106,43 +93,23 @@ static void set_metamethods(lua_State *L, const luaL_Reg *metamethods) {
   lua_setmetatable(L, -2);
 }
 
-/* Pushes a new Ports without a wakeup. */
+/* Pushes a new Ports. */
 static Ports *new_ports(lua_State *L) {
-  static const luaL_Reg metamethods[] = {{"__gc", end_ports}, {NULL, NULL}};
   Ports *ports = (Ports *)lua_newuserdatauv(L, sizeof *ports, PORTS_HELD);
-  *ports = (Ports){.hook = {.fd = -1, .poll = poll_ports, .alive = may_deliver}};
+  *ports = (Ports){.hook = {.poll = poll_ports, .alive = may_deliver}};
   lua_newtable(L);
   lua_setiuservalue(L, -2, PORTS_HELD);
-  set_metamethods(L, metamethods);
   return ports;
 }
 
-/* The scheduler's ports, made if they do not exist. NULL if there is no memory; may raise, and may leave something on
-   the stack. */
+/* The scheduler's ports, made if they do not exist. May raise, and may leave something on the stack. */
 static Ports *get_ports(lua_State *L, Sched *S) {
   Ports *ports = S->port_hook ? ports_of(S) : new_ports(L);
   if (!S->port_hook) { /* else a finalizer may have made them meanwhile */
-    ports->wakeup = wakeup_new();
-    if (!ports->wakeup && errno != ENOMEM) luaL_error(L, "port: cannot make a pipe: %s", strerror(errno));
-    if (!ports->wakeup) return NULL;
-    ports->hook.fd = wakeup_fd(ports->wakeup);
     lua_setiuservalue(L, SCHED_SELF, SCHED_PORTS);
     S->port_hook = &ports->hook;
   }
-  if (!ports_of(S)->wakeup) luaL_error(L, "port: the lua_State is being closed");
   return ports_of(S);
-}
-
-const Wakeup *pump_wakeup(lua_State *L, Sched *S) {
-  int top = lua_gettop(L);
-  const Ports *ports = get_ports(L, S);
-  lua_settop(L, top);
-  return ports ? ports->wakeup : NULL;
-}
-
-bool pump_is_pending(const Sched *S) {
-  const Ports *ports = ports_of(S);
-  return ports && ports->wakeup && wakeup_is_pending(ports->wakeup);
 }
 
 /* ---- the go block ---- */
@@ -289,9 +256,10 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   int top = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
+  Wakeup *wakeup = driver_wakeup(L, S);
+  if (!wakeup) return NULL;
   Ports *ports = get_ports(L, S);
   lua_settop(L, top);
-  if (!ports) return NULL;
   lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
   lua_getiuservalue(L, -1, PORTS_HELD);
   int held = lua_gettop(L);
@@ -312,7 +280,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   lua_pushvalue(L, go);
   lua_rawsetp(L, held, pump);
   lua_settop(L, top);
-  pump->port = port_new(ports->wakeup, limit);
+  pump->port = port_new(wakeup, limit);
   if (!pump->port) {
     let_go(L, pump);
     return NULL;

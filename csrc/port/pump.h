@@ -14,13 +14,6 @@
    number. */
 int message_push(lua_State *L, Message *message);
 
-/* The scheduler's wakeup, made on first use. NULL if there is no memory. May raise, for example if there is no file
-   descriptor left. */
-const Wakeup *pump_wakeup(lua_State *L, Sched *S);
-
-/* Whether a message has arrived, or a port has closed, since the scheduler last polled the ports. */
-bool pump_is_pending(const Sched *S);
-
 /* Opens a port for `limit` messages to the channel at index `at`. If `closes`, the channel is closed once the port has
    closed and all messages are delivered. The caller gets a poster's hold. NULL if there is no memory; may raise. */
 Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes);

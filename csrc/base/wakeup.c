@@ -1,5 +1,5 @@
 /* wakeup.c: see wakeup.h. */
-#include "port/wakeup.h"
+#include "base/wakeup.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,73 @@
+/* chan_shared.h: handles: how a state has a shared channel (csrc/shared).
+
+   A handle is a channel of the state like any other for the functions of chan.h, which come here for it: its buffer is
+   of the kind BUFFER_SHARED. It has no values and completes nothing itself; all that is with the shared channel, which
+   other states may have, too. A state has one handle for each shared channel.
+
+   Values are packed before they are put and unpacked after they were taken (pack.h). A value that has been taken, and
+   for which there is no memory to unpack it, goes back to the channel, and the take raises.
+
+   A take, put or alts that has to wait is described in shared_wait.h. */
+#ifndef RUNNEL_CHAN_SHARED_H
+#define RUNNEL_CHAN_SHARED_H
+
+#include "core/chan.h"
+#include "core/shared_wait.h"
+
+static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
+
+/* The name of a shared channel is an attribute of each handle (attr.h), as of any channel; a new handle gets it from
+   the shared channel. */
+
+/* Pushes the handle of a new shared channel. May raise. */
+void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit);
+
+/* Pushes the handle of a shared channel, which must be held meanwhile. May raise. */
+void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
+
+/* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
+SharedChan *chan_shared_get(const Chan *ch);
+
+/* Packs the value at index `value`, and returns true; or pushes why that cannot be done, and returns false. May raise. */
+bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed);
+
+/* Pushes a value that another state has packed, which stays as it is. May raise. */
+void chan_shared_push_value(lua_State *L, Sched *S, const SharedValue *value);
+
+/* ---- chan_put, chan_take, chan_close and others for handles ---- */
+
+PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value);
+int chan_shared_take(lua_State *L, Chan *ch, int at);
+void chan_shared_close(lua_State *L, Chan *ch, int at, int reason);
+SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
+bool chan_shared_is_closed(const Chan *ch);
+void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
+
+/* From here on the channel's done() channel, if it has one, closes when any state closes the shared channel, and its
+   function that is called on closing is called. At once if it is closed already. `done` may be NULL. May raise. */
+void chan_shared_watch(lua_State *L, Chan *ch, int at, const Chan *done);
+
+/* ---- waiting ---- */
+
+/* Begins an operation over `n` channels, which chan_shared_add adds. May raise. */
+SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n);
+
+/* Adds the operation on the handle at index `at` of L; the value of a put is at the next index. In the alt's coroutine
+   the handle is at index `alt_at`. If this raises, it frees `wait` first. */
+void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op);
+
+/* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
+   (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on
+   all of them; the caller enqueues the alt on the handles. Frees `wait`, unless it waits. Raises if a channel has no
+   room for one more waiter, or the value cannot be unpacked. */
+int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags);
+
+/* Completes what other threads have completed. Does not raise. */
+void chan_shared_drain(lua_State *L, Sched *S);
+
+/* The same when there is something; to be called often. */
+static inline void chan_shared_look(lua_State *L, Sched *S) {
+  if (shared_wait_has_news(S)) chan_shared_drain(L, S);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* pack.h: Lua values as bytes and back, for shared channels and for messages between machines. The bytes are
+   MessagePack, so that programs in other languages can read and write them:
+
+     boolean, integer, float    as they are; an integer in the shortest form, a float always in 8 bytes
+     string                     str where it is valid UTF-8, else bin
+     table {1, 2, 3}            array: its keys are 1 to n, without holes
+     other table                map; keys are booleans, numbers and strings
+     shared channel             extension type 1: its number in SharedPacker.chans; only within a program
+
+   What has another meaning in another lua_State cannot be packed: functions, coroutines, userdata, tables with a
+   metatable. A table that two others have becomes two tables; a table that contains itself is an error. */
+#ifndef RUNNEL_CORE_PACK_H
+#define RUNNEL_CORE_PACK_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shared/value.h"
+
+/* Nested tables, at most. */
+enum { PACK_MAX_DEPTH = 100 };
+
+/* The longest message of a failed pack_table, with its path. */
+enum { PACK_MESSAGE_SIZE = 256 };
+
+/* Memory for packing, which is used again. */
+typedef struct Packer {
+  char *bytes;               /* what has been packed; from malloc */
+  size_t size;               /* bytes in it */
+  size_t capacity;           /* bytes there is room for */
+  struct SharedChan **chans; /* shared channels that were met, without holds; from malloc */
+  uint32_t nchans;           /* how many */
+  uint32_t chans_capacity;   /* how many there is room for */
+  struct SharedChan *(*to_chan)(lua_State *L,
+                                int index); /* the shared channel at an index, or NULL; does not raise. NULL
+                                                             where channels cannot be packed */
+  char message[PACK_MESSAGE_SIZE];          /* why packing failed */
+} Packer;
+
+/* Frees a packer's memory. */
+void packer_free(Packer *packer);
+
+/* Packs the value at `index` into the packer's bytes, which are emptied first. False with the message if it cannot be
+   packed, or if memory runs out. `name` is what the message calls the value: "value" gives "value.items[3].f: a
+   function cannot be sent". Does not raise, and runs no Lua code. */
+bool pack_bytes(lua_State *L, int index, Packer *packer, const char *name);
+
+/* Packs the value at `index` into *value, with a parcel where it needs one. As pack_bytes otherwise. */
+bool pack_value(lua_State *L, int index, Packer *packer, const char *name, SharedValue *value);
+
+/* Where unpacking gets the channels of extension type 1. */
+typedef struct Unpacker {
+  void (*push_chan)(lua_State *L,
+                    struct SharedChan *chan); /* pushes a shared channel, which it holds itself; may raise.
+                                                               NULL where there can be none */
+  struct SharedChan **chans;                  /* the channels, by number */
+  uint32_t nchans;                            /* how many */
+} Unpacker;
+
+/* Pushes the value that `size` bytes at `bytes` stand for and returns NULL. Or pushes nothing and returns what is
+   wrong with the bytes, which may come from anywhere. Raises when memory runs out. */
+const char *unpack_bytes(lua_State *L, const char *bytes, size_t size, const Unpacker *unpacker);
+
+/* Pushes a value. Raises when memory runs out; the value stays as it is in any case. */
+void unpack_value(lua_State *L, const SharedValue *value, void (*push_chan)(lua_State *L, struct SharedChan *chan));
+
+#endif

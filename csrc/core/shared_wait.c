@@ -1,0 +1,146 @@
+/* shared_wait.c: see shared_wait.h. */
+#include "core/shared_wait.h"
+
+#include <stdlib.h>
+
+enum {
+  FEW = 4,          /* operations for which there is room in any SharedWait */
+  MOST_UNUSED = 256 /* that are kept to be used again */
+};
+
+SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
+  SharedWait *wait;
+  if (sharing->unused && n <= FEW) {
+    wait = CONTAINER_OF(sharing->unused, SharedWait, alt);
+    sharing->unused = wait->alt.next;
+    sharing->nunused--;
+  } else {
+    uint32_t capacity = n > FEW ? n : FEW;
+    size_t ops = capacity * sizeof(SharedWaiter);
+    wait = (SharedWait *)malloc(sizeof *wait + ops + capacity * sizeof(SharedChan *));
+    SharedReturn *given = (SharedReturn *)malloc(sizeof *given);
+    if (!wait || !given) {
+      free(wait);
+      free(given);
+      return NULL;
+    }
+    *wait = (SharedWait){.capacity = capacity, .given = given};
+    wait->order = (SharedChan **)(void *)((char *)wait->ops + ops);
+  }
+  if (!wait->given && !(wait->given = (SharedReturn *)malloc(sizeof *wait->given))) {
+    wait->n = 0;
+    shared_wait_free(sharing, wait);
+    return NULL;
+  }
+  wait->alt.owner = sharing->owner;
+  wait->alt.next = NULL;
+  wait->alt.result.value.kind = SHARED_NIL;
+  wait->link.next = NULL;
+  wait->local = NULL;
+  wait->watching = NULL;
+  wait->done = NULL;
+  wait->n = n;
+  for (uint32_t i = 0; i < n; i++) wait->ops[i] = (SharedWaiter){.kind = SHARED_TAKE};
+  return wait;
+}
+
+void shared_wait_free(Sharing *sharing, SharedWait *wait) {
+  if (wait->link.next) list_remove(&sharing->waits, &wait->link);
+  for (uint32_t i = 0; i < wait->n; i++) shared_value_drop(&wait->ops[i].value);
+  shared_value_drop(&wait->alt.result.value);
+  if (wait->capacity > FEW || sharing->nunused >= MOST_UNUSED) {
+    free(wait->given);
+    free(wait);
+    return;
+  }
+  wait->alt.next = sharing->unused;
+  sharing->unused = &wait->alt;
+  sharing->nunused++;
+}
+
+bool shared_wait_withdraw(Sched *S, Alt *alt) {
+  SharedWait *wait = alt->shared;
+  if (shared_withdraw(&wait->alt)) {
+    alt->shared = NULL;
+    shared_wait_free(S->sharing, wait);
+    return true;
+  }
+  shared_settle(&wait->alt); /* waits for the other thread, which has it in the inbox before it unlocks the channel */
+  return false;
+}
+
+void shared_wait_abandon(Sched *S, Alt *alt) {
+  SharedWait *wait = alt->shared;
+  if (shared_wait_withdraw(S, alt)) return;
+  wait->local = NULL;
+  alt->shared = NULL;
+}
+
+bool shared_wait_is_decided(const SharedWait *wait) { return atomic_load(&wait->alt.state) != SHARED_ACTIVE; }
+
+bool shared_wait_is_elsewhere(const SharedWait *wait) {
+  for (uint32_t i = 0; i < wait->n; i++) {
+    if (shared_chan_holds(wait->ops[i].chan) > 1) return true;
+  }
+  return false;
+}
+
+bool shared_done_is_elsewhere(const Chan *done) {
+  const SharedChan *shared = CONTAINER_OF(done, SharedDone, chan)->shared;
+  return shared && shared_chan_holds(shared) > 1;
+}
+
+/* Whether another thread may complete it, and somebody here waits for that. */
+static bool may_come(const SharedWait *wait) {
+  if (!wait->local && !(wait->done && wait->done->ntakes)) return false;
+  return shared_wait_is_elsewhere(wait);
+}
+
+bool shared_wait_is_alive(const Sched *S) {
+  const Sharing *sharing = S->sharing;
+  if (LIKELY(!sharing)) return false;
+  if (shared_wait_has_news(S)) return true;
+  Link *link = sharing->waits.first;
+  if (!link) return false;
+  do {
+    if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
+    link = link->next;
+  } while (link != sharing->waits.first);
+  return false;
+}
+
+/* ---- before sleeping ---- */
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+bool shared_wait_spin(const Sched *S, int64_t ns) {
+  static const int64_t LONGEST = 5000, SHORTEST = 300;
+  enum { PAUSES = 8, SLEEPS_BETWEEN = 16 };
+  Sharing *sharing = S->sharing;
+  if (!sharing->waits.first) return false;
+  if (sharing->spin < SHORTEST) { /* it has not paid off: the next attempt is after some sleeps */
+    if (sharing->until_spin) {
+      sharing->until_spin--;
+      return false;
+    }
+    sharing->spin = LONGEST;
+  }
+  if (ns >= 0 && ns < LONGEST) return false;
+  int64_t until = clock_now(&S->world.clock) + sharing->spin;
+  do {
+    for (int i = 0; i < PAUSES; i++) {
+      if (!owner_is_empty(sharing->owner)) {
+        sharing->spin = LONGEST;
+        return true;
+      }
+      pause_briefly();
+    }
+  } while (clock_now(&S->world.clock) < until);
+  sharing->spin /= 2;
+  if (sharing->spin < SHORTEST) sharing->until_spin = SLEEPS_BETWEEN;
+  return false;
+}

@@ -1,0 +1,95 @@
+/* shared_wait.h: an alt that waits on shared channels (csrc/shared), alone or besides local ones.
+
+   Its operations on shared channels are in a SharedWait, whose SharedAlt other threads may complete at any time. In the
+   queue of each handle (chan_shared.h) there is also a Waiter of the alt. Nobody completes that one: it is what tells
+   the rest of the core, which knows only local channels, what the alt waits on.
+
+   Two may complete such an alt: this scheduler, by an operation on a local channel, a timer or a cancel; or another
+   thread. Whoever claims the SharedAlt first has it. So before anybody here completes the alt or makes it stop waiting,
+   it must be withdrawn from its shared channels (shared_wait_withdraw). If that fails, another thread has completed it:
+   its result is in the scheduler's inbox, or about to be there, and stands. */
+#ifndef RUNNEL_SHARED_WAIT_H
+#define RUNNEL_SHARED_WAIT_H
+
+#include "core/pack.h"
+#include "core/state.h"
+#include "shared/chan.h"
+
+typedef struct SharedWait {
+  SharedAlt alt;       /* what other threads see */
+  Link link;           /* in Sharing.waits, unless it is in no list */
+  Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
+  Chan *watching;      /* the handle of a watch (chan_shared_watch), else NULL */
+  const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
+  SharedReturn *given; /* memory for giving back a value that cannot be delivered */
+  SharedChan **order;  /* room for one channel an operation (shared_do) */
+  uint32_t capacity;   /* operations that there is room for */
+  uint32_t n;          /* operations */
+  SharedWaiter ops[];  /* the operations */
+} SharedWait;
+
+/* The done() channel of a handle. Its user value CHAN_VALUES is the handle: as long as somebody waits for it, another
+   state may close the shared channel. */
+typedef struct SharedDone {
+  Chan chan;          /* with CHAN_DONE_SHARED */
+  SharedChan *shared; /* the channel; NULL once the handle has been finalized */
+} SharedDone;
+
+/* What a scheduler has for its shared channels: a userdata, made with the first of them. */
+typedef struct Sharing {
+  Owner *owner;        /* the scheduler as other threads see it */
+  List waits;          /* SharedWait.link of all that other threads may complete, or have completed */
+  SharedAlt *arrived;  /* completed alts out of the inbox, the oldest first, linked by `next` */
+  SharedAlt *unused;   /* of SharedWaits to be used again, linked by `next` */
+  uint32_t nunused;    /* how many */
+  SharedReturn *given; /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
+  Packer packer;       /* memory for packing */
+  int64_t spin;        /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
+  uint32_t until_spin; /* sleeps until the next attempt to spin, while `spin` is 0 */
+} Sharing;
+
+/* A SharedWait for `n` operations, which the caller fills; NULL if there is no memory. */
+SharedWait *shared_wait_new(Sharing *sharing, uint32_t n);
+
+/* Drops its values and frees it. No other thread may refer to it. */
+void shared_wait_free(Sharing *sharing, SharedWait *wait);
+
+/* Withdraws an alt, which has a SharedWait, from its shared channels and returns true. Returns false if another thread
+   has completed it; the result is then in the inbox (chan_shared_drain). */
+bool shared_wait_withdraw(Sched *S, Alt *alt);
+
+/* Makes an alt, which has a SharedWait, stop waiting on its shared channels, whatever other threads have done. A value
+   that has come for it goes back to its channel. */
+void shared_wait_abandon(Sched *S, Alt *alt);
+
+/* Whether it has been completed or withdrawn. */
+bool shared_wait_is_decided(const SharedWait *wait);
+
+/* Whether another state has one of the channels, or a value that is under way has a reference to one. */
+bool shared_wait_is_elsewhere(const SharedWait *wait);
+
+/* Whether another state may close the shared channel of a SharedDone. */
+bool shared_done_is_elsewhere(const Chan *done);
+
+/* Whether another thread may complete something that waits here. */
+bool shared_wait_is_alive(const Sched *S);
+
+/* Whether another thread has completed something, at which the scheduler has not yet looked. */
+static inline bool shared_wait_has_news(const Sched *S) {
+  return UNLIKELY(S->sharing) && (S->sharing->arrived || !owner_is_empty(S->sharing->owner));
+}
+
+/* Looks at the inbox for a few microseconds, if something waits and this has paid off lately: for at most `ns`, unless
+   that is negative. Returns whether something has come. */
+bool shared_wait_spin(const Sched *S, int64_t ns);
+
+/* Says that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
+   false if something has come meanwhile, at which it must look before it sleeps. */
+static inline bool shared_wait_sleep(const Sched *S) { return LIKELY(!S->sharing) || owner_sleep(S->sharing->owner); }
+
+/* Says that it looks at its inbox by itself. */
+static inline void shared_wait_awake(const Sched *S) {
+  if (UNLIKELY(S->sharing)) owner_awake(S->sharing->owner);
+}
+
+#endif

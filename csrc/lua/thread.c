@@ -1,0 +1,337 @@
+/* lua/thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state of its
+   own.
+
+   When the state that has started threads is closed, it asks those that still run to end, by closing their control
+   channel, and waits for them a little. One that does not end, since it computes and never looks at its channels, is left
+   to itself: it has nothing of the state that has started it. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how dladdr is asked for */
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <lualib.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/random.h"
+#include "core/chan_shared.h"
+#include "lua/module.h"
+
+int luaopen_runnel_core(lua_State *L);
+
+/* How long a state that is being closed waits for its threads. */
+enum { PATIENCE_S = 1 };
+
+/* A loader of package.preload that does without anything of its state. */
+typedef struct Preload {
+  struct Preload *next; /* the next one */
+  lua_CFunction loader; /* a C function */
+  void *data;           /* its one upvalue, a light userdata; or NULL if it has none */
+  char name[];          /* the module */
+} Preload;
+
+typedef struct Thread {
+  atomic_uint holds;     /* the thread's, and that of the state that has started it */
+  pthread_t id;          /* the thread */
+  pthread_mutex_t lock;  /* guards `ended` */
+  pthread_cond_t ending; /* it has ended */
+  bool ended;            /* its state is closed */
+  SharedChan *control;   /* closed when the thread is to end */
+  SharedChan *result;    /* closed with an error if it cannot even begin */
+  SharedValue job;       /* the argument of BOOT */
+  Preload *preloads;     /* for its package.preload */
+  struct Thread *next;   /* in Threads.first */
+} Thread;
+
+/* The threads that a state has started: a userdata, made with the first of them. */
+typedef struct Threads {
+  Thread *first; /* those that have not been joined */
+} Threads;
+
+/* What the thread runs: (job). Its modules are found as in the state that has started it. */
+static const char BOOT[] = "local job = ...\n"
+                           "package.path, package.cpath = job.path, job.cpath\n"
+                           "require 'runnel.internal.thread_main' (job)";
+
+static void release(Thread *t) {
+  if (atomic_fetch_sub(&t->holds, 1) > 1) return;
+  while (t->preloads) {
+    Preload *first = t->preloads;
+    t->preloads = first->next;
+    free(first);
+  }
+  shared_value_drop(&t->job);
+  if (t->control) shared_chan_release(t->control);
+  if (t->result) shared_chan_release(t->result);
+  (void)pthread_mutex_destroy(&t->lock);
+  (void)pthread_cond_destroy(&t->ending);
+  free(t);
+}
+
+/* ---- in the thread ---- */
+
+/* The job: (light userdata of a SharedValue) -> its value. Its upvalue is the scheduler. */
+static int push_job(lua_State *L) {
+  chan_shared_push_value(L, sched_self(L), (const SharedValue *)lua_touserdata(L, 1));
+  return 1;
+}
+
+/* Protected: (thread) */
+static int run_job(lua_State *L) {
+  Thread *t = (Thread *)lua_touserdata(L, 1);
+  luaL_openlibs(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  for (Preload *p = t->preloads; p; p = p->next) {
+    if (p->data) lua_pushlightuserdata(L, p->data);
+    lua_pushcclosure(L, p->loader, p->data != NULL);
+    lua_setfield(L, -2, p->name);
+  }
+  lua_pushcfunction(L, luaopen_runnel_core);
+  lua_setfield(L, -2, "runnel.core");
+  luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
+  if (luaL_loadbufferx(L, BOOT, sizeof BOOT - 1, "=thread", "t") != LUA_OK) return lua_error(L);
+  (void)module_push_sched(L);
+  lua_pushcclosure(L, push_job, 1);
+  lua_pushlightuserdata(L, &t->job);
+  lua_call(L, 1, 1);
+  shared_value_drop(&t->job);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* The message handler: makes a string of the error. */
+static int to_text(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+/* Closes the result with an error, if it is still open. */
+static void fail(Thread *t, const char *text) {
+  SharedValue reason = {.kind = SHARED_NIL};
+  SharedAfter after = {0};
+  Parcel *parcel = parcel_new(strlen(text));
+  if (parcel) {
+    memcpy(parcel->bytes, text, strlen(text));
+    reason = (SharedValue){.kind = SHARED_LONG, .as.parcel = parcel};
+  }
+  (void)shared_close(t->result, &reason, &after);
+  shared_finish(&after);
+  shared_value_drop(&reason);
+}
+
+static void *run(void *data) {
+  Thread *t = (Thread *)data;
+  lua_State *L = luaL_newstate();
+  if (L) {
+    lua_pushcfunction(L, to_text);
+    lua_pushcfunction(L, run_job);
+    lua_pushlightuserdata(L, t);
+    if (lua_pcall(L, 1, 0, 1) != LUA_OK) {
+      const char *text = lua_tostring(L, -1);
+      fail(t, text ? text : "not enough memory");
+    }
+    lua_close(L);
+  }
+  fail(t, L ? "the thread has ended without a result" : "not enough memory");
+  (void)pthread_mutex_lock(&t->lock);
+  t->ended = true;
+  (void)pthread_cond_signal(&t->ending);
+  (void)pthread_mutex_unlock(&t->lock);
+  release(t);
+  return NULL;
+}
+
+/* ---- in the state that starts it ---- */
+
+/* Whether the thread has ended by then; `until` NULL: by now. */
+static bool has_ended(Thread *t, const struct timespec *until) {
+  (void)pthread_mutex_lock(&t->lock);
+  while (!t->ended && until) {
+    if (pthread_cond_timedwait(&t->ending, &t->lock, until) == ETIMEDOUT) break;
+  }
+  bool ended = t->ended;
+  (void)pthread_mutex_unlock(&t->lock);
+  return ended;
+}
+
+/* Forgets the threads that have ended. */
+static void join_ended(Threads *threads) {
+  for (Thread **link = &threads->first; *link;) {
+    Thread *t = *link;
+    if (!has_ended(t, NULL)) {
+      link = &t->next;
+      continue;
+    }
+    *link = t->next;
+    (void)pthread_join(t->id, NULL);
+    release(t);
+  }
+}
+
+/* __gc of Threads, when the state is closed. */
+static int end_threads(lua_State *L) {
+  Threads *threads = (Threads *)lua_touserdata(L, 1);
+  struct timespec until;
+  for (Thread *t = threads->first; t; t = t->next) {
+    SharedValue reason = {.kind = SHARED_NIL};
+    SharedAfter after = {0};
+    (void)shared_close(t->control, &reason, &after);
+    shared_finish(&after);
+  }
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE_S;
+  unsigned left = 0;
+  while (threads->first) {
+    Thread *t = threads->first;
+    threads->first = t->next;
+    if (has_ended(t, &until)) {
+      (void)pthread_join(t->id, NULL);
+    } else {
+      (void)pthread_detach(t->id);
+      left++;
+    }
+    release(t);
+  }
+  if (left) fprintf(stderr, "runnel: %u thread%s still running, and left\n", left, left == 1 ? " is" : "s are");
+  return 0;
+}
+
+/* The state's threads, made if they do not exist. May raise. */
+static Threads *get_threads(lua_State *L) {
+  int top = lua_gettop(L);
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) {
+    Threads *made = (Threads *)lua_newuserdatauv(L, sizeof *made, 0);
+    *made = (Threads){NULL};
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, end_threads);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_THREADS);
+    lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS);
+  }
+  Threads *threads = (Threads *)lua_touserdata(L, -1);
+  lua_settop(L, top);
+  return threads;
+}
+
+/* Copies from package.preload what another state can use. False if memory runs out. */
+static bool copy_preloads(lua_State *L, Thread *t) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  bool ok = true;
+  for (lua_pushnil(L); ok && lua_next(L, -2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING || !lua_iscfunction(L, -1)) continue;
+    const char *name = lua_tostring(L, -2);
+    /* The executable's loader of luv is for its one state. */
+    if (strcmp(name, "luv") == 0) continue;
+    void *data = NULL;
+    bool plain = lua_getupvalue(L, -1, 1) == NULL;
+    if (!plain) {
+      data = lua_islightuserdata(L, -1) ? lua_touserdata(L, -1) : NULL;
+      lua_pop(L, 1);
+      bool more = lua_getupvalue(L, -1, 2) != NULL;
+      if (more) lua_pop(L, 1);
+      if (!data || more) continue;
+    }
+    Preload *p = (Preload *)malloc(sizeof *p + strlen(name) + 1);
+    ok = p != NULL;
+    if (!p) break;
+    p->loader = lua_tocfunction(L, -1);
+    p->data = data;
+    memcpy(p->name, name, strlen(name) + 1);
+    p->next = t->preloads;
+    t->preloads = p;
+  }
+  if (!ok) lua_pop(L, 2);
+  lua_pop(L, 1);
+  return ok;
+}
+
+/* Keeps this library loaded until the process ends: a thread may outlive the state that has loaded it. */
+static void stay_loaded(void) {
+  Dl_info info;
+  if (dladdr((void *)(uintptr_t)luaopen_runnel_core, &info) && info.dli_fname) {
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
+/* Starts the thread, in which all signals are blocked: they are for the threads that the program knows of. */
+static int start(Thread *t) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int error = pthread_create(&t->id, NULL, run, t);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return error;
+}
+
+/* The shared channel at index i. */
+static SharedChan *check_shared(lua_State *L, int i) {
+  Chan *ch = chan_to(L, i);
+  luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
+  return chan_shared_get(ch);
+}
+
+/* start_thread(job, control, result) -> true | nil, why not */
+static int internal_start_thread(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3);
+  lua_settop(L, 3);
+  Threads *threads = get_threads(L);
+  join_ended(threads);
+  SharedValue job;
+  if (!chan_shared_pack(L, sched_self(L), 1, &job)) { /* leaves a message */
+    lua_pushnil(L);
+    lua_insert(L, -2);
+    return 2;
+  }
+  Thread *t = (Thread *)calloc(1, sizeof *t);
+  if (!t) {
+    shared_value_drop(&job);
+    return luaL_error(L, "not enough memory");
+  }
+  atomic_init(&t->holds, 1);
+  (void)pthread_mutex_init(&t->lock, NULL);
+  (void)pthread_cond_init(&t->ending, NULL);
+  t->job = job;
+  t->control = shared_chan_hold(control);
+  t->result = shared_chan_hold(result);
+  if (!copy_preloads(L, t)) {
+    release(t);
+    return luaL_error(L, "not enough memory");
+  }
+  stay_loaded();
+  atomic_fetch_add(&t->holds, 1);
+  int error = start(t);
+  if (error) {
+    release(t);
+    release(t);
+    lua_pushnil(L);
+    lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
+    return 2;
+  }
+  t->next = threads->first;
+  threads->first = t;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* seed([n]) -> a random integer of the scheduler, from which the random choices of another one can come; with n: seeds
+   this one. */
+static int internal_seed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (!lua_isnoneornil(L, 1)) {
+    random_seed(&S->world.random, (uint64_t)luaL_checkinteger(L, 1));
+    return 0;
+  }
+  lua_pushinteger(L, (lua_Integer)random_below(&S->world.random, UINT32_MAX));
+  return 1;
+}
+
+void lua_thread_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"start_thread", internal_start_thread}, {"seed", internal_seed}, {NULL, NULL}};
+  module_register(L, functions);
+}

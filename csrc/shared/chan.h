@@ -1,0 +1,160 @@
+/* chan.h: a channel between threads. Any lua_State may have it; it belongs to none. Knows no Lua.
+
+   Each channel has a mutex. An alt that waits on shared channels is a SharedAlt with a waiter in the queue of each of
+   them. It is decided by one compare-and-swap of its state, from ACTIVE to COMMITTED by a thread that completes one of
+   its operations, or to GONE by its owner, who has another result or gives up.
+
+   An operation locks all channels of its alt, in the order of their addresses, looks for one that can be done, and does
+   it or enqueues a waiter on every one. As in Go, and other than in core.async, the alt that looks is in no queue yet,
+   so that only the other side's state has to be swapped. These hold:
+
+   1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs. 2.
+   A waiter's fields change only under the lock of its channel while it is in a queue. 3. Nobody but the owner touches
+   an alt once it is in its owner's inbox. 4. While no channel is locked: no active put and active take of different
+   alts wait on the same channel; no active take waits on a channel that has a value or is closed; no active put waits
+   on a channel that has room. 5. A value that was accepted is taken once (from a promise: by everybody), or is in the
+   buffer, or was given back.
+
+   A waiter whose alt is no longer active may still be in a queue until its owner has removed it; claim_first skips
+   it. */
+#ifndef RUNNEL_SHARED_CHAN_H
+#define RUNNEL_SHARED_CHAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/list.h"
+#include "shared/owner.h"
+#include "shared/value.h"
+
+typedef struct SharedChan SharedChan;
+typedef struct SharedAlt SharedAlt;
+
+/* Pending puts, and pending takes, that one channel accepts, as of a local one. */
+enum { SHARED_MAX_PENDING = 1024 };
+
+typedef enum SharedState {
+  SHARED_IDLE,      /* waits on nothing */
+  SHARED_ACTIVE,    /* waits: whoever swaps this for one of the next two decides it */
+  SHARED_COMMITTED, /* another thread has completed it, and pushes it to its owner's inbox */
+  SHARED_GONE       /* its owner has withdrawn it */
+} SharedState;
+
+/* What an operation brought. */
+typedef struct SharedResult {
+  uint32_t op;       /* index of the operation */
+  bool ok;           /* a put was accepted; a take got a value. False: the channel is closed */
+  SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL */
+} SharedResult;
+
+/* What an operation does. A watch waits until the channel is closed. */
+typedef enum SharedOpKind { SHARED_TAKE, SHARED_PUT, SHARED_WATCH } SharedOpKind;
+
+/* One operation of an alt: what to do, and its place in the channel's queue while it waits. */
+typedef struct SharedWaiter {
+  Link link;         /* in the queue; link.next is NULL when in none */
+  SharedChan *chan;  /* the channel, which whoever waits holds */
+  SharedAlt *alt;    /* the alt, while it waits */
+  SharedValue value; /* of a put: moved away once it is accepted */
+  uint32_t op;       /* its index in the alt */
+  int at;            /* for the owner's use */
+  uint8_t kind;      /* a SharedOpKind */
+  bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
+  bool gives_up;     /* a put that completes, as not accepted, when the channel closes */
+} SharedWaiter;
+
+struct SharedAlt {
+  atomic_int state;      /* a SharedState */
+  Owner *owner;          /* whose inbox it goes to when another thread completes it */
+  SharedAlt *next;       /* in that inbox */
+  SharedWaiter *waiters; /* its operations */
+  uint32_t count;        /* how many */
+  SharedResult result;   /* set by whoever commits it */
+};
+
+/* Owners to wake, and a value to drop, once the locks are released. Initialize with {0}, and finish with
+   shared_finish. */
+enum { SHARED_WAKES = 8 };
+typedef struct SharedAfter {
+  Owner *owners[SHARED_WAKES];  /* each with a hold */
+  uint32_t nowners;             /* how many */
+  SharedValue dropped;          /* what a buffer gave up */
+  struct SharedReturn *emptied; /* to be freed */
+} SharedAfter;
+
+/* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
+   memory runs out. */
+SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
+
+/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping
+   the last but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any more. */
+SharedChan *shared_chan_hold(SharedChan *chan);
+void shared_chan_release(SharedChan *chan);
+
+/* Holds on the channel: of states, of values on their way, of packed tables. */
+uint32_t shared_chan_holds(const SharedChan *chan);
+
+/* Sets its name; gets it, or an empty string. Any thread. */
+enum { SHARED_NAME_MAX = 200 };
+void shared_chan_set_name(SharedChan *chan, const char *name);
+void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
+
+/* Its id. */
+uint64_t shared_chan_id(const SharedChan *chan);
+
+typedef enum SharedOutcome {
+  SHARED_DONE,    /* one operation is done: see the result */
+  SHARED_NONE,    /* none could be done at once; nothing has happened */
+  SHARED_WAITS,   /* none could be done at once; each is enqueued, and the alt is active */
+  SHARED_TOO_MANY /* one of them (result->op) would exceed SHARED_MAX_PENDING; nothing has happened */
+} SharedOutcome;
+
+/* Does the first of the `n` operations that can be done at once. Their chan, value and kind are set; the value of a
+   put that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt
+   and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
+SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result,
+                        SharedAfter *after);
+
+/* Withdraws an active alt. False when another thread has completed it: then it comes, or has come, into the inbox. */
+bool shared_withdraw(SharedAlt *alt);
+
+/* For an alt out of the inbox: takes its waiters out of their queues. The alt is idle then, and may be used again. */
+void shared_settle(SharedAlt *alt);
+
+/* Closes the channel. The reason is moved into it. False if it was closed already: then the reason stays the
+   caller's. */
+bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after);
+
+/* A value that was taken and could not be used, to be given back. Allocated before the take, since that is when
+   memory may run out. */
+typedef struct SharedReturn {
+  struct SharedReturn *next; /* in the channel */
+  SharedValue value;         /* the value */
+} SharedReturn;
+
+/* Gives a value back to the channel that it was taken from: the next take gets it, before all others and also if the
+   channel is closed. `given`, from malloc, is the channel's then. Not for a promise, which has kept the value. */
+void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after);
+
+/* Wakes and drops what an operation has left to do. */
+void shared_finish(SharedAfter *after);
+
+/* A look at a channel, for stats. */
+typedef struct SharedStats {
+  BufferKind kind; /* of its buffer: constant */
+  uint32_t limit;  /* values the buffer holds */
+  uint32_t count;  /* values in the buffer */
+  uint32_t ntakes; /* waiting takes */
+  uint32_t nputs;  /* waiting puts */
+  uint64_t puts;   /* values accepted */
+  uint64_t takes;  /* values given */
+  bool closed;     /* no more puts */
+} SharedStats;
+SharedStats shared_chan_stats(SharedChan *chan);
+
+/* Asserts invariant 4, and that queues and counts agree. Only for tests: it locks the channel. */
+void shared_chan_check(SharedChan *chan);
+
+#endif

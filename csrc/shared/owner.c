@@ -1,0 +1,61 @@
+/* owner.c: see owner.h. */
+#include "shared/owner.h"
+
+#include <stdlib.h>
+
+#include "shared/chan.h"
+
+Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data) {
+  Owner *owner = (Owner *)malloc(sizeof *owner);
+  if (!owner) return NULL;
+  atomic_init(&owner->holds, 1);
+  atomic_init(&owner->inbox, NULL);
+  atomic_init(&owner->asleep, false);
+  owner->wake = wake;
+  owner->drop = drop;
+  owner->data = data;
+  return owner;
+}
+
+Owner *owner_hold(Owner *owner) {
+  atomic_fetch_add_explicit(&owner->holds, 1, memory_order_relaxed);
+  return owner;
+}
+
+void owner_release(Owner *owner) {
+  if (atomic_fetch_sub_explicit(&owner->holds, 1, memory_order_acq_rel) > 1) return;
+  if (owner->drop) owner->drop(owner->data);
+  free(owner);
+}
+
+bool owner_push(Owner *owner, SharedAlt *alt) {
+  SharedAlt *first = atomic_load_explicit(&owner->inbox, memory_order_relaxed);
+  do {
+    alt->next = first;
+  } while (!atomic_compare_exchange_weak(&owner->inbox, &first, alt));
+  return first == NULL; /* else whoever pushed onto the empty inbox wakes it */
+}
+
+void owner_wake(Owner *owner) {
+  if (atomic_load(&owner->asleep) && atomic_exchange(&owner->asleep, false)) owner->wake(owner->data);
+}
+
+SharedAlt *owner_pop_all(Owner *owner) {
+  SharedAlt *newest = atomic_exchange_explicit(&owner->inbox, NULL, memory_order_acquire), *oldest = NULL;
+  while (newest) {
+    SharedAlt *next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  return oldest;
+}
+
+bool owner_sleep(Owner *owner) {
+  atomic_store(&owner->asleep, true);
+  if (!atomic_load(&owner->inbox)) return true;
+  owner_awake(owner);
+  return false;
+}
+
+void owner_awake(Owner *owner) { atomic_store(&owner->asleep, false); }

@@ -1,0 +1,53 @@
+/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, and a
+   way to wake it.
+
+   Many threads push, one pops. A thread that pushes onto an empty inbox then looks whether the owner sleeps, and
+   wakes it. The owner first says that it sleeps and then looks whether the inbox is empty. Both sides write before
+   they read, in one order that all threads agree on (sequential consistency), so that one of the two sees the other:
+   no wakeup is lost. */
+#ifndef RUNNEL_SHARED_OWNER_H
+#define RUNNEL_SHARED_OWNER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct SharedAlt;
+
+typedef struct Owner {
+  atomic_uint holds;                 /* the scheduler, and threads that are about to wake it */
+  _Atomic(struct SharedAlt *) inbox; /* committed alts, the newest first, linked by SharedAlt.next */
+  atomic_bool asleep;                /* it waits, or is about to: whoever pushes must wake it */
+  void (*wake)(void *data);          /* wakes it; any thread */
+  void *data;                        /* what wake gets */
+  void (*drop)(void *data);          /* called with data by whoever frees the owner; or NULL */
+} Owner;
+
+/* A new owner with one hold, or NULL when memory runs out. */
+Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data);
+
+/* Adds a hold; drops one. Any thread. */
+Owner *owner_hold(Owner *owner);
+void owner_release(Owner *owner);
+
+/* Pushes an alt that the caller has committed. The caller must not touch the alt after this. Returns whether the caller
+   must call owner_wake once it has left its locks, for which it needs a hold. */
+bool owner_push(Owner *owner, struct SharedAlt *alt);
+
+/* Wakes the owner if it sleeps. Any thread, without locks. */
+void owner_wake(Owner *owner);
+
+/* ---- for the owner's own thread ---- */
+
+/* Takes all alts out of the inbox, the oldest first, linked by `next`; NULL without any. */
+struct SharedAlt *owner_pop_all(Owner *owner);
+
+/* Whether the inbox is empty: one load, for every turn of the loop. */
+static inline bool owner_is_empty(Owner *owner) { return !atomic_load_explicit(&owner->inbox, memory_order_acquire); }
+
+/* Says that the owner is going to sleep. False if the inbox has something: then it is awake, and must not sleep. */
+bool owner_sleep(Owner *owner);
+
+/* Says that it is awake again. */
+void owner_awake(Owner *owner);
+
+#endif

@@ -1,0 +1,40 @@
+/* value.c: see value.h. */
+#include "shared/value.h"
+
+#include <stdlib.h>
+
+#include "shared/chan.h"
+
+Parcel *parcel_new(size_t size) {
+  if (size > SIZE_MAX - sizeof(Parcel)) return NULL;
+  Parcel *parcel = (Parcel *)malloc(sizeof(Parcel) + size);
+  if (!parcel) return NULL;
+  atomic_init(&parcel->holds, 1);
+  parcel->nchans = 0;
+  parcel->size = size;
+  parcel->chans = NULL;
+  return parcel;
+}
+
+static void parcel_release(Parcel *parcel) {
+  if (atomic_fetch_sub_explicit(&parcel->holds, 1, memory_order_acq_rel) > 1) return;
+  for (uint32_t i = 0; i < parcel->nchans; i++) shared_chan_release(parcel->chans[i]);
+  free(parcel->chans);
+  free(parcel);
+}
+
+SharedValue shared_value_copy(const SharedValue *value) {
+  if (value->kind == SHARED_LONG || value->kind == SHARED_PACKED) {
+    atomic_fetch_add_explicit(&value->as.parcel->holds, 1, memory_order_relaxed);
+  } else if (value->kind == SHARED_CHAN) {
+    shared_chan_hold(value->as.chan);
+  }
+  return *value;
+}
+
+void shared_value_drop(SharedValue *value) {
+  SharedKind kind = (SharedKind)value->kind;
+  value->kind = SHARED_NIL;
+  if (kind == SHARED_LONG || kind == SHARED_PACKED) parcel_release(value->as.parcel);
+  else if (kind == SHARED_CHAN) shared_chan_release(value->as.chan);
+}

@@ -1,0 +1,58 @@
+/* value.h: a value on its way from one lua_State to another. It is a copy: what a shared channel carries belongs to no
+   state. Knows no Lua; packing and unpacking are done above. */
+#ifndef RUNNEL_SHARED_VALUE_H
+#define RUNNEL_SHARED_VALUE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct SharedChan;
+
+/* The longest string that a value holds in itself. */
+enum { SHARED_SHORT_MAX = 16 };
+
+typedef enum SharedKind {
+  SHARED_NIL, /* no value: what a closed channel gives */
+  SHARED_FALSE,
+  SHARED_TRUE,
+  SHARED_INTEGER,
+  SHARED_NUMBER,
+  SHARED_SHORT,  /* a short string, in the value itself */
+  SHARED_LONG,   /* a string, in a parcel */
+  SHARED_PACKED, /* a table, in a parcel */
+  SHARED_CHAN    /* a shared channel, by reference */
+} SharedKind;
+
+/* Bytes that are not in the value itself, and the channels that a packed table refers to. Never changed once a value
+   points to it, so that any number of values may. */
+typedef struct Parcel {
+  atomic_uint holds;         /* values that point to it; the last to drop it frees it */
+  uint32_t nchans;           /* channels it refers to; it holds each of them */
+  size_t size;               /* bytes */
+  struct SharedChan **chans; /* the channels, in memory of their own; NULL without any */
+  char bytes[];              /* the bytes */
+} Parcel;
+
+typedef struct SharedValue {
+  uint8_t kind; /* a SharedKind */
+  uint8_t size; /* length of as.text */
+  union {
+    int64_t integer;
+    double number;
+    char text[SHARED_SHORT_MAX];
+    Parcel *parcel;          /* one hold is the value's */
+    struct SharedChan *chan; /* likewise */
+  } as;
+} SharedValue;
+
+/* A parcel for `size` bytes without channels, with one hold on it; NULL when memory runs out. */
+Parcel *parcel_new(size_t size);
+
+/* Makes a second value of the same contents. Cannot fail. */
+SharedValue shared_value_copy(const SharedValue *value);
+
+/* Releases what the value holds. It is SHARED_NIL then. */
+void shared_value_drop(SharedValue *value);
+
+#endif

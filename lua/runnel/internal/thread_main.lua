@@ -1,0 +1,61 @@
+---What a thread of rn.thread runs, in its own Lua state: called with the job that runnel.thread has made.
+
+local rn = require "runnel"
+local core = require "runnel.core"
+local thread_function = require "runnel.internal.thread_function"
+
+-- An error as it can be sent: the text of one that cannot.
+local function sendable(err)
+  local kind = type(err)
+  if kind == "string" or kind == "number" or kind == "boolean" then return err end
+  if kind == "table" and pcall(function() rn.shared_chan(1):put(err) end) then return err end
+  return core.internal.error_text(err)
+end
+
+---@class runnel.ThreadJob what runnel.thread sends to a thread
+---@field code? string the function, as string.dump returns it
+---@field module? string or the name of the module that returns it
+---@field args table the function's arguments, and `n`
+---@field path string package.path
+---@field cpath string package.cpath
+---@field driver? string the module of the driver
+---@field seed integer for the scheduler's random choices
+---@field name string of the thread, for messages
+---@field control runnel.Channel<any> closed when the thread is to end
+---@field result runnel.Channel<any> gets what the function returns
+---@field reports runnel.Channel<table> gets the errors that nobody has taken
+
+---@param job runnel.ThreadJob
+return function(job)
+  local result, reports = job.result, job.reports
+  core.internal.seed(job.seed)
+  if job.driver then rn.driver(require(job.driver)) end
+  rn.on_error(function(err, traceback, where)
+    reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }
+  end)
+  local function fail(err, traceback)
+    err = sendable(err)
+    result:close(err)
+    reports:put_async { err = err, traceback = traceback, where = job.name, is_result = true }
+  end
+
+  local main = rn.go(function()
+    local traceback
+    local ok, value = xpcall(function()
+      return (thread_function(job)(table.unpack(job.args, 1, job.args.n)))
+    end, function(err)
+      traceback = debug.traceback(core.internal.error_text(err), 2)
+      return err
+    end)
+    if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
+    if not ok then fail(value, traceback) end
+    result:close()
+  end):name(job.name)
+  -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
+  local stopped = rn.chan()
+  core.internal.on_close(job.control, function() stopped:close() end)
+  local ok, err = pcall(rn.alts, { main, stopped })
+  if not ok then fail(err) end
+  core.internal.report_unhandled()
+  reports:close()
+end

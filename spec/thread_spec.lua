@@ -1,0 +1,266 @@
+local rn = require "runnel"
+local process = require "spec.support.process"
+local raises = require "spec.support.raises"
+local shell = require "spec.support.shell"
+local stage = require "spec.support.stage"
+local sim = require "runnel.sim"
+
+describe("rn.thread", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("calls a function in another state, with copies of its arguments, and returns its first result", function()
+    here = "a global of this state" -- luacheck: ignore
+    local sent = { 1, 2 }
+    local result = rn.thread(function(list, factor, nothing, ch)
+      list[3] = list[1] + list[2]
+      ch:put(here == nil and nothing == nil) -- luacheck: ignore
+      return { list[3] * factor }, "dropped"
+    end, sent, 2.5, nil, rn.shared_chan(1))
+    assert.same({ 7.5 }, result:take())
+    assert.is_nil(result:take())
+    assert.same({ 1, 2 }, sent)
+    here = nil -- luacheck: ignore
+  end)
+
+  it("closes the result of a function that returns nothing", function()
+    local result = rn.thread(function() end)
+    assert.same({ n = 1 }, table.pack(result:take()))
+    assert.is_true(result:closed())
+  end)
+
+  it("has go blocks, channels and timers of its own, beside those here", function()
+    local jobs, results = rn.shared_chan(), rn.shared_chan(3)
+    for _ = 1, 2 do
+      rn.thread(function(from, to)
+        local rn = require "runnel" -- luacheck: ignore
+        rn.pipeline_async(3, to, function(v, out)
+          rn.sleep(1)
+          out:put { v, v * v }
+          out:close()
+        end, from, false)
+        repeat rn.sleep(1) until from:closed()
+        rn.sleep(20)
+      end, jobs, results)
+    end
+    rn.go(function()
+      for i = 1, 40 do jobs:put(i) end
+      jobs:close()
+    end)
+    local seen = {}
+    for _ = 1, 40 do
+      local pair = results:take()
+      assert.equal(pair[1] * pair[1], pair[2])
+      assert.is_nil(seen[pair[1]])
+      seen[pair[1]] = true
+    end
+    rn.run()
+  end)
+
+  it("finds modules as here", function()
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    dir:write("square.lua", "local name, file = ... return function(v) return { v * v, name, file } end")
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    local result = rn.thread("square", 12)
+    package.path = path
+    assert.same({ 144, "square", dir.path .. "/square.lua" }, result:take())
+  end)
+
+  it("raises for what another state cannot have, at the caller's line", function()
+    local up = 1
+    raises("^thread: the function uses 'up', a local variable from outside it", function()
+      rn.thread(function() return up end)
+    end)
+    raises("^thread: a function written in C cannot be sent", function() rn.thread(print) end)
+    raises("^thread: a function or the name of a module expected, got nothing", function() rn.thread() end)
+    raises("^thread: a function or the name of a module expected, got a table", function() rn.thread {} end)
+    raises("^thread: argument 2.f%[1%]: a function cannot be sent", function()
+      rn.thread(function() end, 1, { f = { print } })
+    end)
+    sim.run(function() raises("^thread: a simulation", function() rn.thread(function() end) end) end)
+  end)
+
+  it("closes the result with an error of the function, or of its module", function()
+    assert.same({ nil, "bad" }, { rn.thread(function() error("bad", 0) end):take() })
+    assert.same({ nil, { code = 1 } }, { rn.thread(function() error { code = 1 } end):take() })
+    local _, err = rn.thread(function() error(setmetatable({}, { __tostring = function() return "object" end })) end):take()
+    assert.equal("object", err)
+    _, err = rn.thread(function() return print end):take()
+    assert.matches("put: value: a function cannot be sent", err)
+    _, err = rn.thread("no.such.module"):take()
+    assert.matches("^module 'no.such.module' not found", err)
+    _, err = rn.thread("spec.support.stage"):take()
+    assert.matches("^the module 'spec.support.stage' returned a table, not a function", err)
+    assert.same({}, stage.heard())
+  end)
+
+  it("reports errors that nobody takes here, with their traceback", function()
+    rn.thread(function() error "nobody takes this" end)
+    rn.thread(function()
+      local rn = require "runnel" -- luacheck: ignore
+      rn.go(function() error "in a go block" end)
+      rn.sleep(1)
+    end)
+    rn.run()
+    local heard = stage.heard()
+    assert.equal(2, #heard)
+    if heard[1].err:find "nobody" then heard[1], heard[2] = heard[2], heard[1] end
+    assert.matches("in a go block", heard[1].err)
+    assert.matches("thread_spec.lua:%d+ in thread .*thread_spec.lua:%d+", heard[1].name)
+    assert.matches("nobody takes this", heard[2].err)
+    for _, each in ipairs(heard) do assert.matches("stack traceback:.*thread_spec.lua", each.trace) end
+  end)
+
+  it("notices a deadlock in the thread, and one that is left when the thread has ended", function()
+    local _, err = rn.thread(function() require "runnel".chan():take() end):take()
+    assert.matches("deadlock: alts on .*take on chan", err)
+    local ch = rn.shared_chan():name "dropped"
+    rn.thread(function(dropped) assert(not dropped:closed()) end, ch)
+    raises("^deadlock: take on chan: dropped would wait for ever", function() ch:take() end)
+  end)
+end)
+
+describe("rn.threads", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("calls a function in threads, for pmap: in order, n at a time", function()
+    local pool <close> = rn.threads(2, function(v)
+      require "runnel".sleep(v % 3)
+      return { v, coroutine.running() and true }
+    end, { n = 2 })
+    local next_one = 0
+    for pair in rn.pmap(4, pool, rn.to_chan { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }) do
+      next_one = next_one + 1
+      assert.same({ next_one, true }, pair)
+    end
+    assert.equal(10, next_one)
+    assert.equal(7, pool(7)[1])
+  end)
+
+  it("runs the jobs of a pipeline, two at once of them, with all their results", function()
+    local pool <close> = rn.threads(2, function(v, result)
+      local rn = require "runnel" -- luacheck: ignore
+      rn.go(function()
+        for i = 1, 3 do result:put(v * 10 + i) end
+        result:close()
+      end)
+    end)
+    local a, b = rn.chan(), rn.chan(100)
+    rn.pipeline_async(3, a, pool, rn.to_chan { 1, 2, 3, 4 })
+    rn.pipeline_async_unordered(2, b, pool, rn.to_chan { 5, 6 })
+    assert.same({ 11, 12, 13, 21, 22, 23, 31, 32, 33, 41, 42, 43 }, rn.into({}, a):take())
+    local unordered = rn.into({}, b):take()
+    table.sort(unordered)
+    assert.same({ 51, 52, 53, 61, 62, 63 }, unordered)
+  end)
+
+  it("passes errors on, and returns nothing for nothing", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      if result then return result:close "closed with this" end
+      if v == 2 then error("two", 0) end
+      if v ~= 3 then return v end
+    end)
+    local results = rn.pmap(2, pool, rn.to_chan { 1, 2, 3, 4 }, { ex_handler = function(err) return err end })
+    assert.same({ 1, "two", 4 }, rn.into({}, results):take())
+    local errors, to = {}, rn.chan(10)
+    rn.pipeline_async(2, to, pool, rn.to_chan { 1 }, true, { ex_handler = function(err) errors[1] = err end })
+    assert.same({}, rn.into({}, to):take())
+    assert.same({ "closed with this" }, errors)
+    raises("^threads: value.f: a function cannot be sent", function() pool { f = print } end)
+    assert.same({ n = 0 }, table.pack(pool(5, rn.chan(1))))
+  end)
+
+  it("cancels a job whose caller is cancelled, and goes on with others", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == "long" then require "runnel".sleep(1e6) end
+      return v
+    end)
+    local results = rn.pmap(1, pool, rn.to_chan { "short", "long", "after" }, {
+      timeout = 100, ex_handler = function(err) return rn.is_timeout(err) and "late" end,
+    })
+    assert.same({ "short", "late", "after" }, rn.into({}, results):take())
+  end)
+
+  it("closes when its jobs are done", function()
+    local pool = rn.threads(2, function(v) return v end)
+    assert.equal(1, pool(1))
+    pool:close()
+    pool:close()
+    raises("^threads: the pool is closed", function() pool(2) end)
+  end)
+
+  it("raises for a function that threads cannot call, when it is made", function()
+    local up = 1
+    raises("^threads: the function uses 'up'", function() rn.threads(1, function() return up end) end)
+    raises("^threads: module 'no.such.module' not found", function() rn.threads(2, "no.such.module") end)
+    raises("^threads: the module 'spec.support.stage' returned a table", function()
+      rn.threads(2, "spec.support.stage")
+    end)
+    raises("^threads: k: an integer of at least 1 expected, got 0", function() rn.threads(0, "x") end)
+    raises("^threads: n: an integer of at least 1 expected, got nothing", function()
+      rn.threads(1, "x", { n = "nothing" })
+    end)
+    raises('^threads: unknown option "size"', function() rn.threads(1, "x", { size = 1 }) end)
+    raises("^threads: a function or the name of a module expected, got nothing", function() rn.threads(1) end)
+  end)
+end)
+
+describe("a program with threads", function()
+  -- Threads that wait, wait for a timer, compute, and are about to start.
+  local THREADS = [[
+    local rn = require "runnel"
+    local ch = rn.shared_chan()
+    for _ = 1, 2 do
+      rn.thread(function(ch) ch:take() end, ch)
+      rn.thread(function() require "runnel".sleep(1e6) end)
+      rn.thread(function(ch) while ch:put(1) do end end, ch)
+      rn.thread(function() local n = 0 for i = 1, 1e6 do n = n + i end return n end)
+    end
+  ]]
+
+  local function run(code)
+    local path = os.tmpname()
+    local file <close> = assert(io.open(path, "w"))
+    file:write(THREADS, code)
+    file:close()
+    local output, errors, status = shell.run("lua " .. path)
+    os.remove(path)
+    return status, errors, output
+  end
+
+  for what, code in pairs {
+    ["its end"] = "",
+    ["its end, some time later"] = "rn.sleep(math.random(30))",
+    ["rn.exit"] = "rn.sleep(math.random(0, 10)) rn.exit(0)",
+    ["rn.exit in a go block"] = "rn.run(function() rn.sleep(2) rn.exit(0) end)",
+    ["os.exit"] = "rn.sleep(math.random(0, 10)) os.exit(0)",
+    ["os.exit that closes the state"] = "os.exit(0, true)",
+  } do
+    it("ends cleanly by " .. what, function()
+      for _ = 1, 3 do assert.same({ 0, "", "" }, { run("math.randomseed(os.time())" .. code) }) end
+    end)
+  end
+
+  it("ends cleanly by an error", function()
+    local status, errors = run "rn.sleep(3) error 'the end'"
+    assert.equal(1, status)
+    assert.matches("the end", errors)
+    assert.not_matches("still running", errors)
+  end)
+
+  it("ends without a thread that computes for ever, and says so", function()
+    local status, errors = run [[
+      local started = rn.shared_chan()
+      rn.thread(function(ch)
+        ch:put(true)
+        while true do end
+      end, started)
+      started:take()
+      rn.exit(0)
+    ]]
+    assert.equal(0, status)
+    assert.equal("runnel: 1 thread is still running, and left\n", errors)
+  end)
+end)
