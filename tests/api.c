@@ -246,6 +246,21 @@ static void chan_between_c_and_lua(void) {
   lua_close(L);
 }
 
+/* A foreign userdata may have the memory of a channel that was collected, and not initialize it. */
+static void chan_foreign_memory(void) {
+  lua_State *L = open_state();
+  lua(L, "ch = rn.chan()");
+  lua_getglobal(L, "ch");
+  size_t size = lua_rawlen(L, -1);
+  void *foreign = lua_newuserdatauv(L, size, 0);
+  memcpy(foreign, lua_touserdata(L, -2), size);
+  lua_setglobal(L, "foreign");
+  lua_pop(L, 1);
+  lua(L, "assert(rn.is_chan(ch) and not rn.is_chan(foreign))");
+  lua(L, "debug.setmetatable(foreign, {}) assert(not rn.is_chan(foreign))");
+  lua_close(L);
+}
+
 static void chan_bad_input(void) {
   lua_State *L = open_state();
   runnel_chan *ch = NULL, *same = NULL;
@@ -1174,6 +1189,7 @@ static const Test TESTS[] = {
     TEST(chan_values),
     TEST(chan_closing),
     TEST(chan_between_c_and_lua),
+    TEST(chan_foreign_memory),
     TEST(chan_bad_input),
     TEST(chan_on_a_full_stack),
     TEST(chan_is_held),

@@ -376,9 +376,25 @@ static int core_timeout(lua_State *L) {
   return 1;
 }
 
-/* is_chan(v) -> boolean */
+/* Pushes the methods of the metatable on top of L, which is popped. */
+static void push_methods(lua_State *L) {
+  lua_pushliteral(L, "__index");
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+}
+
+/* is_chan(v) -> boolean. Compares the methods, not the tag alone: this is called with anything, and the memory of a
+   foreign userdata may not be initialized, or have been a channel's before. */
 static int core_is_chan(lua_State *L) {
-  lua_pushboolean(L, chan_to(L, 1) != NULL);
+  lua_settop(L, 1);
+  bool is_chan = lua_isuserdata(L, 1) && lua_getmetatable(L, 1);
+  if (is_chan) {
+    push_methods(L);
+    lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
+    push_methods(L);
+    is_chan = lua_rawequal(L, -1, -2) && chan_to(L, 1);
+  }
+  lua_pushboolean(L, is_chan);
   return 1;
 }
 
