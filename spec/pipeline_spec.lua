@@ -466,6 +466,30 @@ for variant, pipeline_async in pairs(variants) do
         end)
       end
 
+      for _, meddle in ipairs { "close", "resume" } do
+        local name = "whose coroutine somebody else %ss, just when it has got the lead, does not stop the pipeline"
+        it(name:format(meddle), stage.sim(function()
+          local led = {} -- coroutines that have called af
+          local to = pipeline_async(2, rn.chan(), function(v, result)
+            local me = coroutine.running()
+            led[me] = true
+            if v == 5 then
+              rn.go(function() -- runs before the go block to which the lead passes
+                for co in pairs(led) do
+                  if co ~= me and coroutine.status(co) == "suspended" then coroutine[meddle](co) end
+                end
+              end)
+            end
+            rn.yield()
+            result:put(v)
+            result:close()
+          end, rn.to_chan(range(9)))
+          assert.same(range(9), sorted(rn.into({}, to):take()))
+          stage.heard()
+          assert.same({}, others())
+        end))
+      end
+
       it("and ex_handler that calls coroutine.yield does not stop the pipeline", stage.sim(function()
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           if v == 2 then error "bad" end

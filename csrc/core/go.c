@@ -179,6 +179,7 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   lua_pop(go->alt.co, n);
   go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {
+    go->alt.flags &= (uint8_t)~ALT_RAISE; /* that of the operation that it does not complete */
     lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   } else {
     lua_pushcfunction(L, raise_yielded);
@@ -270,12 +271,17 @@ static int stay_killed(lua_State *L, int status, lua_KContext context) {
 
 int go_kill(lua_State *L, Go *go) {
   Sched *S = go->chan.sched;
-  if (go->alt.flags & ALT_WEAK) root_promote(L, S, go);
-  if (go->alt.state != ALT_READY) {
-    alt_stop_waiting(S, &go->alt);
-    alt_make_ready(S, &go->alt);
+  Alt *alt = &go->alt;
+  if (alt->flags & ALT_WEAK) root_promote(L, S, go);
+  /* If it is parked but in no queue, it has been committed, and whoever completes it, who is calling user code, will
+     wake it. */
+  bool is_being_completed = alt->state == ALT_PARKED && alt->count == 0;
+  if (alt->state != ALT_READY && !is_being_completed) {
+    alt_stop_waiting(S, alt);
+    alt_make_ready(S, alt);
   }
-  go->alt.nresults = 0;
+  alt->nresults = 0;
+  alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP); /* nothing of its operation is left on its stack */
   go->chan.flags |= CHAN_KILLED;
   return stay_killed(L, LUA_YIELD, 0);
 }

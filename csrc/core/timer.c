@@ -39,23 +39,30 @@ enum {
   MANY = 4096         /* slots from which on they are all given back when no timeout is pending */
 };
 
+/* Pushes the table of slots and returns its index. Not to be kept during an allocation: that may run a finalizer, which
+   may ask for a timeout and so replace the table (forget_slots). */
+static int push_slots(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  return lua_gettop(L);
+}
+
 /* Moves the windows to larger storage, unless a finalizer has done so. May raise. */
-static void grow_windows(lua_State *L, Windows *windows, int table) {
+static void grow_windows(lua_State *L, Windows *windows) {
   uint32_t capacity = windows->capacity ? windows->capacity * 2 : FIRST_WINDOWS;
   Window *storage = (Window *)lua_newuserdatauv(L, capacity * sizeof(Window), 0);
   if (windows->capacity < capacity) {
+    int table = push_slots(L);
+    lua_insert(L, --table);
     lua_rawseti(L, table, STORAGE);
     windows_move(windows, storage, capacity);
-  } else {
-    lua_pop(L, 1);
   }
+  lua_pop(L, 1);
 }
 
 /* Gives back the memory of all slots and windows. May raise. */
-static void forget_slots(lua_State *L, Pending *pending, int table) {
+static void forget_slots(lua_State *L, Pending *pending) {
   lua_newtable(L);
   if (pending->count == 0) {
-    lua_copy(L, -1, table);
     lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
     *pending = (Pending){.count = 0};
   } else { /* a finalizer has asked for one */
@@ -64,7 +71,8 @@ static void forget_slots(lua_State *L, Pending *pending, int table) {
 }
 
 /* Holds the timeout on top of L in a slot. May raise, and then nothing has changed. */
-static void hold(lua_State *L, Pending *pending, Timeout *t, int table) {
+static void hold(lua_State *L, Pending *pending, Timeout *t) {
+  int at = lua_gettop(L), table = push_slots(L);
   uint32_t slot = pending->free, next_free = 0;
   if (slot) {
     lua_rawgeti(L, table, slot);
@@ -73,8 +81,9 @@ static void hold(lua_State *L, Pending *pending, Timeout *t, int table) {
   } else {
     slot = pending->size + 1;
   }
-  lua_pushvalue(L, -1);
+  lua_pushvalue(L, at);
   lua_rawseti(L, table, slot);
+  lua_pop(L, 1);
   pending->free = next_free;
   if (slot > pending->size) pending->size = slot;
   pending->count++;
@@ -83,10 +92,10 @@ static void hold(lua_State *L, Pending *pending, Timeout *t, int table) {
 
 /* Makes room for one timeout more where there is none. Returns whether it had to, and so may have run finalizers. May
    raise. */
-static bool make_room(lua_State *L, Sched *S, int table) {
+static bool make_room(lua_State *L, Sched *S) {
   Pending *pending = &S->world.pending;
-  if (UNLIKELY(pending->count == 0 && pending->size >= MANY)) forget_slots(L, pending, table);
-  else if (UNLIKELY(windows_full(&pending->windows))) grow_windows(L, &pending->windows, table);
+  if (UNLIKELY(pending->count == 0 && pending->size >= MANY)) forget_slots(L, pending);
+  else if (UNLIKELY(windows_full(&pending->windows))) grow_windows(L, &pending->windows);
   else if (UNLIKELY(S->world.heap.count == S->world.heap.capacity)) timer_reserve(L, S);
   else return false;
   return true;
@@ -101,8 +110,8 @@ static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
 }
 
 /* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
-static void enter(lua_State *L, Sched *S, Timeout *t, int table) {
-  hold(L, &S->world.pending, t, table);
+static void enter(lua_State *L, Sched *S, Timeout *t) {
+  hold(L, &S->world.pending, t);
   t->chan.flags |= CHAN_TIMEOUT;
   windows_add(&S->world.pending.windows, t->timer.deadline, t->chan.slot);
   heap_insert(&S->world.heap, &t->timer);
@@ -112,24 +121,23 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   Timeout *t = NULL;
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
-  int table = lua_gettop(L);
+  int top = lua_gettop(L);
   /* Whatever allocates may run finalizers, which may use timers, too: then it is looked again. */
   for (;;) {
     uint32_t shared = windows_find(&S->world.pending.windows, deadline);
     if (shared) {
-      lua_rawgeti(L, table, shared);
+      lua_rawgeti(L, push_slots(L), shared);
       break;
     }
-    if (UNLIKELY(make_room(L, S, table))) continue;
+    if (UNLIKELY(make_room(L, S))) continue;
     uint64_t seq = S->world.heap.next_seq;
     if (!t) t = push_new(L, S, deadline);
     if (UNLIKELY(S->world.heap.next_seq != seq)) continue;
-    enter(L, S, t, table);
+    enter(L, S, t);
     break;
   }
-  lua_replace(L, table);
-  lua_settop(L, table);
+  lua_insert(L, top + 1);
+  lua_settop(L, top + 1);
 }
 
 /* Closes the timeout whose timer is due and has left the heap. */
@@ -138,8 +146,7 @@ static void fire_timeout(lua_State *L, Timer *timer) {
   Pending *pending = &t->chan.sched->world.pending;
   uint32_t slot = t->chan.slot;
   windows_remove(&pending->windows, timer->deadline, slot);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
-  int table = lua_gettop(L);
+  int table = push_slots(L);
   lua_rawgeti(L, table, slot); /* the slot may be all that keeps it alive */
   lua_pushinteger(L, pending->free);
   lua_rawseti(L, table, slot);

@@ -129,10 +129,12 @@ static int job_deliver(lua_State *L) {
 
 /* ---- about channels ---- */
 
-/* turns(turn) -> how often the lead has been passed on */
+/* turns(turn) -> passed, waiting: how often the lead has been passed on, and how many followers wait for it */
 static int job_turns(lua_State *L) {
-  lua_pushinteger(L, (lua_Integer)check_chan(L, 1, "turns", "turns(turn)")->put_total);
-  return 1;
+  const Chan *turn = check_chan(L, 1, "turns", "turns(turn)");
+  lua_pushinteger(L, (lua_Integer)turn->put_total);
+  lua_pushinteger(L, turn->ntakes);
+  return 2;
 }
 
 /* is_plain(ch) -> whether operations on the channel raise only where memory runs out or the go block is cancelled: no

@@ -522,9 +522,10 @@ function core.internal.job.start(turn, handler, f, value, result) end
 ---@return any err with which `result` was closed
 function core.internal.job.deliver(result, to) end
 
----How often the lead has passed on.
+---How often the lead has passed on, and how many followers wait for it.
 ---@param turn runnel.Channel<any>
----@return integer
+---@return integer passed
+---@return integer waiting
 function core.internal.job.turns(turn) end
 
 ---Whether no code of the user's runs in operations on the channel.

@@ -19,7 +19,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, take, put_place, start = core.chan, internal.moving.take, internal.moving.put, internal.job.start
-local put_while_open, handler = internal.moving.put_while_open, guard.handler
+local put_while_open, handler, turns = internal.moving.put_while_open, guard.handler, internal.job.turns
 
 ---@class runnel.pipeline
 local pipeline = {}
@@ -238,10 +238,16 @@ local function run(what, n, to, af, from, close, window, ex_handler)
       job_died(self.result, why, block, is_reported, ex_handler)
       running = running - 1
       -- For want of memory it may not have passed the lead on.
-      if leader == self and internal.job.turns(turn) == turns_taken then leader = nil end
+      if leader == self and turns(turn) == turns_taken then leader = nil end
       if not leader and not over then new_leader() end
     elseif self.follows then
       followers = followers - 1
+      -- It may have got the lead, but not its turn: if somebody else has closed or resumed its coroutine.
+      local passed, waiting = turns(turn)
+      if passed > turns_taken and waiting == followers and not over then
+        turns_taken = passed
+        pass_on()
+      end
     elseif leader == self then
       finish(why)
     end

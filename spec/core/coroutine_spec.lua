@@ -196,6 +196,84 @@ describe("a go block whose coroutine somebody else closes", function()
     assert.equal(100, #stage.heard())
   end)
 
+  it("or resumes while a policy handles its value, ends, and no other go block is lost", function()
+    local co
+    local values, ran, when = {}, 0, "add"
+    local function meddle(now)
+      if not co or now ~= when then return end
+      for _ = 1, 2 do rn.go(function() ran = ran + 1 end) end
+      coroutine.resume(co)
+      for _ = 1, 2 do rn.go(function() ran = ran + 1 end) end
+      co = nil
+    end
+    local ch = rn.chan {
+      full = function() return #values == 1 end,
+      add = function(_, v)
+        meddle "add"
+        values[#values + 1] = v
+      end,
+      remove = function()
+        meddle "remove"
+        return table.remove(values, 1)
+      end,
+      count = function() return #values end,
+    }
+    ch:put "first"
+    co = parked(ch.put, ch, "second")
+    assert.equal("first", ch:take())
+    rn.run()
+    assert.equal(4, ran)
+    assert.equal("second", ch:take())
+    when = "remove"
+    co = parked(rn.alts, { rn.chan(), ch })
+    ch:put "lost with its taker"
+    rn.run()
+    assert.equal(8, ran)
+    assert.same({}, stage.others())
+    assert.equal(2, #stage.heard())
+  end)
+
+  it("or resumes: what its variables do when they are closed has the usual results", function()
+    local ch, results = rn.chan(), {}
+    local co = parked(function()
+      local _ <close> = setmetatable({}, { __close = function() results = table.pack(ch:put(1)) end })
+      rn.alts { rn.chan(), rn.chan() }
+    end)
+    coroutine.resume(co)
+    rn.step() -- the put waits
+    assert.equal(1, ch:take())
+    rn.run()
+    assert.same({ true, n = 1 }, results)
+    assert.same({}, stage.others())
+    assert.equal(1, #stage.heard())
+  end)
+
+  it("or resumes when its operation has failed: its variables are closed in the usual way", function()
+    local values, results = {}, {}
+    local failing = rn.chan {
+      full = function() return #values == 1 end,
+      add = function(_, v)
+        if v == "second" then error "no" end
+        values[#values + 1] = v
+      end,
+      remove = function() return table.remove(values, 1) end,
+      count = function() return #values end,
+    }
+    failing:put "first"
+    local ch = rn.chan()
+    local co = parked(function()
+      local _ <close> = setmetatable({}, { __close = function() results = table.pack(pcall(ch.put, ch, 1)) end })
+      failing:put "second"
+    end)
+    assert.equal("first", failing:poll())
+    coroutine.resume(co)
+    rn.step() -- the put waits
+    assert.equal(1, ch:take())
+    rn.run()
+    assert.same({ true, true, n = 2 }, results)
+    assert.equal(1, #stage.heard())
+  end)
+
   it("by a finalizer, while all are listed, is listed or is not #heavy", function()
     local coroutines = {}
     for i = 1, 100 do coroutines[i] = parked(function() rn.chan():take() end) end

@@ -1,3 +1,4 @@
+local finalizers = require "spec.support.finalizers"
 local rn = require "runnel"
 local long = require "spec.support.long"
 local sim = require "runnel.sim"
@@ -352,6 +353,28 @@ describe("timeout", function()
       rn.sleep(20000)
       assert.equal(all, n)
       assert.equal(0, late)
+    end))
+
+    it("may be asked for by a finalizer while the slots of those before are given back", stage.sim(function()
+      for round = 1, 4 do
+        for i = 1, 4200 do rn.timeout(i * 20) end
+        rn.sleep(1e5) -- none is pending
+        local finished, closed = 0, {}
+        finalizers.at_once(function()
+          for i = 1, 3 do closed[i] = rn.timeout(i * round * 500) end
+        end, function() closed[4] = rn.timeout(1000) end)
+        for i, ch in ipairs(closed) do
+          assert.equal("userdata", type(ch))
+          rn.go(function()
+            ch:take()
+            finished = finished + 1
+          end)
+          closed[i] = nil
+        end
+        collectgarbage()
+        rn.sleep(1e5)
+        assert.equal(4, finished)
+      end
     end))
 
     it("never end early, even beyond what the clock can count", function()

@@ -27,4 +27,29 @@ function finalizers.among(finalizer, body)
   if not ok then error(err, 0) end
 end
 
+---Calls a function while another one runs once, in a finalizer: at the very next allocation.
+---@param finalizer function
+---@param body function
+function finalizers.at_once(finalizer, body)
+  local begun, active = false, false
+  local meta = { __gc = function()
+    begun = true
+    if not active then return end
+    active = false
+    finalizer()
+  end }
+  local mode = collectgarbage("incremental", 100, 1, 1)
+  for _ = 1, OBJECTS // 10 do setmetatable({}, meta) end
+  repeat collectgarbage("step", 0) until begun
+  collectgarbage("incremental", 100, 1000, 1) -- every allocation makes the collector call some
+  collectgarbage("step", 0)
+  active = true
+  local ok, err = pcall(body)
+  active = false
+  collectgarbage("incremental", 200, 100, 13)
+  collectgarbage(mode)
+  collectgarbage()
+  if not ok then error(err, 0) end
+end
+
 return finalizers
