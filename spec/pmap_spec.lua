@@ -347,7 +347,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal("and worse", heard[1].err)
       end))
 
-      it("closes with a text where it raises nil, or is left by coroutine.yield", stage.sim(function()
+      it("closes with a message if it raises nil, or calls coroutine.yield", stage.sim(function()
         local _, err = drain(pmap(1, function() error(nil) end, { 1 }))
         assert.matches("raised nil", err)
         assert.equal(1, #stage.heard())
@@ -570,7 +570,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
     end)
 
-    it("treats a go block of its own that somebody cancels or closes as a job that has raised", function()
+    it("treats a go block of its own that is cancelled or closed as a job that has raised", function()
       for _, how in ipairs { "cancel", "close" } do
         sim.each_seed(5, function()
           local me, co
@@ -588,7 +588,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
             return v
           end, rn.to_chan(range(3))))
           assert.same({ 1, 2 }, in_order(list))
-          assert.matches(how == "cancel" and "killed" or "closed its coroutine", err)
+          assert.matches(how == "cancel" and "killed" or "had its coroutine closed", err)
           assert.same({}, left())
         end)
       end

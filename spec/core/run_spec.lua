@@ -118,7 +118,7 @@ describe("run", function()
       rn.run()
     end)
 
-    it("of run names run and where every block waits", function()
+    it("of run names run, and where every go block waits", function()
       local here, line = stage.here():match "^(.*):(%d+)$"
       local jobs, other = rn.chan():name "jobs", rn.chan()
       local ok, err = pcall(rn.run, function()

@@ -465,7 +465,7 @@ describe("runnel, the executable", function()
   it("--time prints how long it took", function()
     local result = script("print 'x'", "", "--time")
     assert.equal("x\n", result.out)
-    assert.matches("runnel: 0%.%d%d%d s, of the processor 0%.%d%d%d s, %d+%.%d MB at most\n$", result.err)
+    assert.matches("runnel: 0%.%d%d%d s elapsed, 0%.%d%d%d s CPU, %d+%.%d MB peak memory\n$", result.err)
   end)
 
   it("test runs specs with busted", function()

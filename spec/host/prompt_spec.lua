@@ -259,7 +259,7 @@ describe("the prompt #slow", function()
       term:enter ":time rn.sleep(500)"
       os.execute "sleep 0.2"
       term:press "C-c"
-      term:expect "interrupted!.*of the processor.*\n%[%d+%]>$"
+      term:expect "interrupted!.* ms CPU.*\n%[%d+%]>$"
       term:enter "t = {} for i = 1, 90 do t[i] = { ('x'):rep(90) } end"
       term:enter("t"):press "C-c"
       term:enter "'alive'"
@@ -330,7 +330,7 @@ describe("the prompt #slow", function()
       term:expect "> b = a %+ 1$"
     end)
 
-    it("that nobody else can read", function()
+    it("in a file that only its owner can read", function()
       open()
       term:enter "a = 1"
       term:expect "> a = 1\n%[%d+%]>$" -- what is pressed while the terminal changes hands is lost
@@ -374,7 +374,7 @@ describe("the prompt #slow", function()
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
         .. " +%[%d+%]:1: in function <%[%d+%]:1>\n%[%d+%]>$")
       term:enter ":bt 99"
-      term:expect "\nthere is no go block #99; :ps shows those that there are\n%[%d+%]>$"
+      term:expect "\nthere is no go block #99; :ps lists the go blocks\n%[%d+%]>$"
     end)
 
     it(":kill", function()
@@ -460,8 +460,8 @@ describe("the prompt #slow", function()
     it(":time, :load, :doc and :help", function()
       open(nil, { columns = 120, rows = 40 })
       term:enter ":time rn.sleep(30)"
-      local shown = term:expect "\n%d+%.%d%d%d ms, of the processor %d+%.%d%d%d ms\n%[%d+%]>$"
-      assert.is_true(tonumber(shown:match "\n(%S+) ms, of the processor") >= 30)
+      local shown = term:expect "\n%d+%.%d%d%d ms elapsed, %d+%.%d%d%d ms CPU\n%[%d+%]>$"
+      assert.is_true(tonumber(shown:match "\n(%S+) ms elapsed") >= 30)
       dir:write("file.lua", "print 'loaded' y = 5")
       term:enter ":load file.lua"
       term:expect "\nloaded\n%[%d+%]>$"
@@ -477,7 +477,7 @@ describe("the prompt #slow", function()
       term:enter ":doc tap"
       term:expect "\nrn.mult%(ch%)\n    [^>]+\n%[%d+%]>$"
       term:enter ":doc nonsense"
-      term:expect "\nthere is nothing by the name of nonsense\n%[%d+%]>$"
+      term:expect "\nthere is no documentation of nonsense\n%[%d+%]>$"
       term:enter ":help"
       local screen = term:expect "Ctrl%-D%s+ends%s+the%s+session.\n%[%d+%]>$"
       for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do

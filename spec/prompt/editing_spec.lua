@@ -187,7 +187,7 @@ describe("the prompt in a terminal #slow", function()
       term:enter ":save session.lua"
       term:expect "\nchunks written to session.lua: 3\n%[4%]>$"
       term:enter ":save session.lua"
-      term:expect "\nsession.lua is there already\n%[4%]>$"
+      term:expect "\nsession.lua already exists\n%[4%]>$"
       assert.equal("21\n", process.run(dir.path, runnel .. " session.lua").out)
     end)
   end)

@@ -95,7 +95,7 @@ describe("a session's locals", function()
     sum[191] = "v191"
     local chunk, err = s:compile(table.concat(sum, "+"))
     assert.is_nil(chunk)
-    assert.equal("[402]: it mentions 191 locals of this session; at most 190 can be", err)
+    assert.equal("[402]: uses 191 locals of this session; at most 190 are possible", err)
   end)
 
   it("do not include _, which is the last value", function()

@@ -114,14 +114,14 @@ describe("go blocks and channels are shown", function()
   end)
 end)
 
-describe("documentation is found", function()
+describe("the documentation", function()
   local function calls(query)
     local list = {}
     for i, entry in ipairs(doc.find(query)) do list[i] = entry.calls[1] end
     return list
   end
 
-  it("of Lua's functions, transducers and methods", function()
+  it("has Lua's functions, transducers and methods", function()
     assert.same({ "string.format(format, ...)" }, calls "string.format")
     assert.same({ "xf.partition_all(n)" }, calls "xf.partition_all")
     assert.same({ "xf.partition_all(n)" }, calls "rn.xf.partition_all")
@@ -129,7 +129,7 @@ describe("documentation is found", function()
     assert.same({}, calls "nonsense")
   end)
 
-  it("of every function of Lua's own libraries", function()
+  it("has every function of Lua's own libraries", function()
     for _, library in ipairs { "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
       for name in pairs(_G[library]) do
         local known = #calls(library .. "." .. name) == 1
@@ -146,7 +146,7 @@ describe("documentation is found", function()
     end
   end)
 
-  it("of every transducer", function()
+  it("has every transducer", function()
     for name, value in pairs(rn.xf) do
       if type(value) == "function" then assert.equal(1, #calls("rn.xf." .. name), name) end
     end
