@@ -72,7 +72,7 @@ describe("mix", function()
     end)
   end)
 
-  it("is there as functions as well", stage.sim(function()
+  it("has functions as well as methods", stage.sim(function()
     local out, ch = rn.chan(5), rn.chan(1)
     local m = rn.mix(out)
     rn.admix(m, ch)
@@ -308,7 +308,7 @@ describe("mix", function()
     end))
   end)
 
-  it("is collected with its inputs once nobody holds them", stage.sim(function()
+  it("is collected with its inputs once they are unreachable", stage.sim(function()
     local gone = setmetatable({}, { __mode = "k" })
     for _ = 1, 10 do
       local out, ch = rn.chan(), rn.chan()

@@ -41,7 +41,7 @@ describe("mult", function()
     end)
   end)
 
-  it("is there as functions as well", stage.sim(function()
+  it("has functions as well as methods", stage.sim(function()
     local source, ch = rn.chan(), rn.chan(1)
     local m = rn.mult(source)
     assert.equal(ch, rn.tap(m, ch))
@@ -297,7 +297,7 @@ describe("mult", function()
     assert.equal(1, #stage.others())
   end))
 
-  it("is collected with its taps once nobody holds the source", function()
+  it("is collected with its taps once the source is unreachable", function()
     local gone = setmetatable({}, { __mode = "k" })
     sim.run(function()
       for i = 1, 10 do

@@ -29,7 +29,7 @@ describe("pub", function()
     end)
   end)
 
-  it("is there as functions as well", stage.sim(function()
+  it("has functions as well as methods", stage.sim(function()
     local source, ch = rn.chan(), rn.chan(5)
     local p = rn.pub(source, parity)
     assert.equal(ch, rn.sub(p, "even", ch))
@@ -246,7 +246,7 @@ describe("pub", function()
     assert.equal(1, #stage.others())
   end))
 
-  it("is collected with its subscribers once nobody holds the source", stage.sim(function()
+  it("is collected with its subscribers once the source is unreachable", stage.sim(function()
     local gone = setmetatable({}, { __mode = "k" })
     for _ = 1, 10 do
       local ch = rn.chan()

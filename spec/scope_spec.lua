@@ -56,7 +56,7 @@ describe("scope", function()
       assert_none_left()
     end))
 
-    it("results of its go blocks to who takes them", stage.sim(function()
+    it("results of its go blocks to their takers", stage.sim(function()
       local sum, result = rn.scope(function(s)
         local a, b = s:go(function(x, y, ...) return x + y + select("#", ...) end, 1, 2, nil, nil), s:go(function() end)
         rn.sleep(1)
@@ -347,7 +347,7 @@ describe("scope", function()
       assert.equal("scope: 3 go blocks had not ended after 10 ms", tostring(err))
     end))
 
-    it("raises what can be told from other errors", stage.sim(function()
+    it("raises an error that rn.is_timeout recognizes", stage.sim(function()
       for _, other in ipairs { "timeout", { code = "timeout" }, false, rn.timeout(1) } do
         assert.is_false(rn.is_timeout(other))
       end

@@ -826,7 +826,7 @@ describe("alts", function()
     end)
   end)
 
-  it("that nobody can complete any more is collected", within(function()
+  it("is collected when it can never complete", within(function()
     local objects = setmetatable({}, { __mode = "k" })
     for _ = 1, 50 do
       rn.go(function()
