@@ -57,7 +57,7 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
   while ((chosen = choose(L, S, a)) >= 0) {
     AltsOp *op = &a->ops[chosen];
     int results = do_at_once(L, *op, alts_at(chosen), a->op->flags);
-    if (a->op->is_free) S->world.moves++;
+    if (a->op->waiter & WAITER_FREE) S->world.moves++;
     if (LIKELY(results)) return results;
     op->passed = op->ch->buf.kind == BUFFER_POLICY;
   }
@@ -136,7 +136,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
-  const bool is_free = what->is_free;
+  const bool is_free = what->waiter & WAITER_FREE;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->waiters = waiters;
@@ -148,8 +148,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
       alt->flags &= (uint8_t)~what->flags;
       chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
     }
-    alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put);
-    waiters[i].is_free = is_free;
+    alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put, what->waiter);
     alt->count++;
   }
 }
@@ -171,7 +170,7 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
   keep_block(L, S, waiters, ALT_BLOCK);
   for (int i = 0; i < a->n; i++) keep_channel(L, a->ops[i].ch, alts_at(i));
   enqueue_all(L, alt, waiters, a);
-  if (a->op->is_free) S->world.moves = 0;
+  if (a->op->waiter & WAITER_FREE) S->world.moves = 0;
   int results = park_wait(L, S, alt, a->op, resumed);
   release_block(L, S, a->n); /* it gets here outside any go block only */
   return results;

@@ -25,7 +25,7 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
 /* Enqueues an operation whose callback will run in `go`. */
 static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
   alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
-  alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put);
+  alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put, 0);
   chan_check(ch);
 }
 

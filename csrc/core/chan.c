@@ -57,7 +57,7 @@ bool chan_few_count(const List *queue) {
   uint32_t n = 0;
   const Link *link = queue->first;
   do {
-    if (!CONTAINER_OF(link, const Waiter, link)->is_free && ++n == CHAN_MAX_PENDING) return false;
+    if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_FREE) && ++n == CHAN_MAX_PENDING) return false;
     link = link->next;
   } while (link != queue->first);
   return true;
@@ -334,7 +334,7 @@ static void give_up_puts(lua_State *L, Chan *ch) {
   for (uint32_t n = ch->nputs; n > 0; n--) {
     Waiter *w = CONTAINER_OF(link, Waiter, link);
     link = link->next;
-    if (w->gives_up && alt_is_active(w->alt)) chan_complete_put(L, w, false);
+    if ((w->flags & WAITER_GIVES_UP) && alt_is_active(w->alt)) chan_complete_put(L, w, false);
   }
 }
 

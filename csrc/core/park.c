@@ -106,7 +106,8 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
+/* park_wait, inline in park_on: it saves a message a call. */
+static inline int wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
@@ -118,18 +119,19 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
 }
 
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) { return wait(L, S, alt, op, k); }
+
 int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
-  Alt *alt = park_begin(L, ch->sched, op);
-  if (UNLIKELY(!op->is_free && !chan_has_room(ch, op->is_put))) return chan_no_room(L, ch, at, op->is_put);
-  keep_channel(L, ch, at);
-  alt_enqueue_single(ch, alt, at, op->is_put);
-  alt->own.waiter.is_free = op->is_free;
-  if (op->gives_up) {
-    alt->own.waiter.gives_up = true;
-    ch->flags |= CHAN_GIVE_UP;
+  Sched *S = ch->sched;
+  Alt *alt = park_begin(L, S, op);
+  if (UNLIKELY(!(op->waiter & WAITER_FREE) && !chan_has_room(ch, op->is_put))) {
+    return chan_no_room(L, ch, at, op->is_put);
   }
+  keep_channel(L, ch, at);
+  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
+  if (UNLIKELY(op->waiter & WAITER_GIVES_UP)) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;
-  return park_wait(L, ch->sched, alt, op, k);
+  return wait(L, S, alt, op, k);
 }
 
 int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {

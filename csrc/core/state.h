@@ -29,17 +29,21 @@ typedef struct Sched Sched;
 
 /* ---- waiting ---- */
 
+typedef enum WaiterFlag {
+  WAITER_FREE = 1,    /* of the library's own: does not count against the limit of pending operations */
+  WAITER_GIVES_UP = 2 /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+} WaiterFlag;
+
 /* A put or take that has not completed, in one queue of one channel. */
 typedef struct Waiter {
-  Link link;         /* in the queue; in no list once it is withdrawn */
-  Chan *chan;        /* the channel */
-  Alt *alt;          /* the alt that it belongs to */
-  int at;            /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;       /* in the queue of puts, else in that of takes */
-  bool is_kept;      /* first waiter of a block: the block is in the scheduler's list (keep.h) */
-  bool is_weak;      /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
-  bool is_free : 1;  /* of the library's own: does not count against the limit of pending operations */
-  bool gives_up : 1; /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+  Link link;     /* in the queue; in no list once it is withdrawn */
+  Chan *chan;    /* the channel */
+  Alt *alt;      /* the alt that it belongs to */
+  int at;        /* index in alt->co of the channel; the value of a put is at the next one */
+  bool is_put;   /* in the queue of puts, else in that of takes */
+  bool is_kept;  /* first waiter of a block: the block is in the scheduler's list (keep.h) */
+  bool is_weak;  /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
+  uint8_t flags; /* of WaiterFlag */
 } Waiter;
 
 typedef enum AltState {
@@ -86,8 +90,7 @@ enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
-  bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
-  bool gives_up;    /* a put on a single channel that ends when the channel closes */
+  uint8_t waiter;   /* of WaiterFlag, for its waiters; WAITER_GIVES_UP only on a single channel */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;
 
@@ -136,7 +139,7 @@ typedef enum ChanFlag {
   CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (Waiter.gives_up) */
+  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
   CHAN_BARE = 524288         /* it has no user values: its attributes are kept as those of a go block */
 } ChanFlag;
 

@@ -187,7 +187,7 @@ static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
 static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
 
 /* The library's own (lua/moving.c). */
-static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .is_free = true};
+static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_FREE};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }

@@ -118,7 +118,7 @@ static int internal_self(lua_State *L) {
 static int internal_join(lua_State *L) {
   Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  static const Operation join = {.name = "a scope", .is_free = true};
+  static const Operation join = {.name = "a scope", .waiter = WAITER_FREE};
   return park_on(L, ch, 1, &join, NULL);
 }
 

@@ -7,13 +7,13 @@
 #include "lua/module.h"
 #include "lua/moving.h"
 
-static const Operation TAKE = {.name = "take", .is_free = true};
-static const Operation PUT = {.name = "put", .is_free = true, .is_put = true, .gives_up = true};
+static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
 
 /* ---- the next value ---- */
 
 /* A take from one of two channels. */
-static const Operation NEXT = {.name = "take", .flags = ALT_SELECT | ALT_INDEX, .is_free = true};
+static const Operation NEXT = {.name = "take", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_FREE};
 
 /* Waits for `from`, or until `to` closes. */
 static int wait_for_next(lua_State *L, Chan *from, Chan *to) {

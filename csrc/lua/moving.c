@@ -15,10 +15,10 @@
 #include "lua/check.h"
 #include "lua/module.h"
 
-static const Operation TAKE = {.name = "take", .is_free = true};
-static const Operation POLL = {.name = "poll", .is_free = true};
-static const Operation PUT = {.name = "put", .is_free = true, .is_put = true};
-static const Operation PUT_WHILE_OPEN = {.name = "put", .is_free = true, .is_put = true, .gives_up = true};
+static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
+static const Operation POLL = {.name = "poll", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE};
+static const Operation PUT_WHILE_OPEN = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
 static const Operation YIELD = {.name = "yield"};
 
 /* ---- take ---- */

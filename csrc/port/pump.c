@@ -226,8 +226,8 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
 }
 
 /* A pump's waiters do not count against the channel's limit, because each port has a limit of its own. */
-static const Operation TAKE = {.name = "a port", .is_free = true};
-static const Operation PUT = {.name = "a port", .is_free = true, .is_put = true};
+static const Operation TAKE = {.name = "a port", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "a port", .is_put = true, .waiter = WAITER_FREE};
 
 /* Delivers messages until it has to wait. */
 static int deliver(lua_State *L) {
