@@ -14,9 +14,9 @@
 local core = require "runnel.core"
 core.internal.library()
 
----@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pmap, runnel.pub
+---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.reduce, runnel.scopes, runnel.thread
+---@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.pmap, runnel.reduce, runnel.scopes, runnel.thread
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy

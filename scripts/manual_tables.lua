@@ -1,6 +1,6 @@
--- lua manual_tables.lua PAGE...: collects the rows of the tables in these pages, each of which describes functions, methods
--- or commands. Prints a Lua module for the prompt's :doc and :help: a list of { calls = {...}, names = {...},
--- text = "..." }.
+-- lua manual_tables.lua PAGE...: collects the rows of the tables in these pages, each of which describes functions,
+-- methods or commands. Prints a Lua module for the prompt's :doc: a list of
+-- { calls = {...}, names = {...}, text = "..." }.
 local function plain(text)
   return (text:gsub("`([^`]*)`", "%1"):gsub("%[([^%]]*)%]%([^)]*%)", "%1"):gsub("\\|", "|"))
 end

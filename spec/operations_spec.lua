@@ -71,7 +71,7 @@ describe("split", function()
     assert.same({ nil, "why" }, { no:take() })
   end))
 
-  it("goes on with one when the other is closed, and then drops what was for that", function()
+  it("continues with one when the other is closed, and drops the values of that one", function()
     for _, waits in ipairs { true, false } do
       sim.each_seed(30, function()
         local source = rn.chan()
@@ -330,7 +330,7 @@ describe("take", function()
     assert.equal(0, taken(source))
   end))
 
-  it("gives what there is, and then closes with the source and its error", stage.sim(function()
+  it("gives fewer values if the source closes, and closes with its error", stage.sim(function()
     assert.same({ 1, false }, stage.drain(rn.take(5, rn.to_chan { 1, false })))
     local source = rn.chan()
     source:close "why"

@@ -289,7 +289,7 @@ for variant, pipeline_async in pairs(variants) do
         assert.equal(7, job)
       end))
 
-      it("may put after closing, in vain", stage.sim(function()
+      it("may put after closing, without effect", stage.sim(function()
         local late = {}
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           rn.go(function()

@@ -263,13 +263,13 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
-      it("does not print the error: who takes the results gets it", stage.sim(function()
+      it("does not print the error: the taker of the results gets it", stage.sim(function()
         local _, err = drain(pmap(2, function() error { code = 7 } end, range(3)))
         assert.same({ code = 7 }, err)
         assert.same({}, stage.heard())
       end))
 
-      it("reports to on_error once where nobody takes the error: a for loop does not", stage.sim(function()
+      it("reports the error to on_error once if it is not taken: a for loop does not take it", stage.sim(function()
         local function fail(v)
           if v == 1 then return rn.sleep(5) end
           if v == 2 then error("oops", 0) end
@@ -347,7 +347,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal("and worse", heard[1].err)
       end))
 
-      it("closes with a text where it raises nil, or is left by coroutine.yield", stage.sim(function()
+      it("closes with a message if it raises nil, or calls coroutine.yield", stage.sim(function()
         local _, err = drain(pmap(1, function() error(nil) end, { 1 }))
         assert.matches("raised nil", err)
         assert.equal(1, #stage.heard())
@@ -427,7 +427,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     end)
 
     describe("with a timeout", function()
-      it("cancels a late job, whose error can be told from others", stage.sim(function()
+      it("cancels a late job, with an error that rn.is_timeout recognizes", stage.sim(function()
         local job = jobs(function(v) return v * 10 end)
         local list, err = drain(pmap(4, job.f, range(9), { timeout = 25 }))
         assert.same({ 1, 2 }, list)
@@ -522,7 +522,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     end)
 
     describe("whose result channel is closed half way", function()
-      it("cancels what runs, takes nothing more, and leaves nobody behind", function()
+      it("cancels the running jobs, takes nothing more, and leaves no go block behind", function()
         for at = 1, 60, 3 do
           sim.each_seed(3, function()
             local from, taken = endless()
@@ -570,7 +570,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
     end)
 
-    it("treats a go block of its own that somebody cancels or closes as a job that has raised", function()
+    it("treats a go block of its own that is cancelled or closed as a job that has raised", function()
       for _, how in ipairs { "cancel", "close" } do
         sim.each_seed(5, function()
           local me, co
@@ -588,7 +588,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
             return v
           end, rn.to_chan(range(3))))
           assert.same({ 1, 2 }, in_order(list))
-          assert.matches(how == "cancel" and "killed" or "closed its coroutine", err)
+          assert.matches(how == "cancel" and "killed" or "had its coroutine closed", err)
           assert.same({}, left())
         end)
       end
@@ -603,7 +603,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       assert.same({}, left())
     end))
 
-    it("is collected with the channels that nobody can reach any more", stage.sim(function()
+    it("is collected with its unreachable channels", stage.sim(function()
       local function drop(k)
         for i = 1, k do
           local results = pmap(3, function(v) return v end, i % 2 == 0 and rn.chan() or range(9))

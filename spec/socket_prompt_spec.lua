@@ -58,7 +58,7 @@ describe("runnel.prompt", function()
     assert.equal("", say "")
   end)
 
-  it("goes on with incomplete lines, which an empty one abandons", function()
+  it("continues incomplete input on the next line; an empty line drops it", function()
     local say = connect(path).say
     assert.equal("", say("for i = 1, 2 do", ">> "))
     assert.equal("", say("print(i)", ">> "))
@@ -86,7 +86,7 @@ describe("runnel.prompt", function()
     assert.is_nil(rawget(_G, "prompt_spec_global"))
   end)
 
-  it("runs chunks that wait, while all else goes on", function()
+  it("runs chunks that wait while the program continues", function()
     local first, second = connect(path), connect(path)
     first.conn:write "ch = rn.chan() return ch:take()\n"
     assert.equal("true\n", second.say 'ch:put "from the other one"')
@@ -94,7 +94,7 @@ describe("runnel.prompt", function()
     first.say "ch = nil"
   end)
 
-  it("writes what is printed later, and drops it when nobody reads", function()
+  it("writes what is printed later, and drops it when the client does not read", function()
     local client = connect(path)
     client.say "prompt_spec_begin = rn.chan()"
     client.say "rn.go(function() prompt_spec_begin:take() for i = 1, 3 do rn.sleep(1) print(i) end end)"

@@ -5,7 +5,7 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 describe("runnel.uv", function()
-  it("names what is to be installed where luv is missing", function()
+  it("names the packages to install if luv is missing", function()
     local output = stage.script [[
       package.preload.luv = nil
       package.path = package.path:gsub("[^;]*luv[^;]*", "")
@@ -53,7 +53,7 @@ describe("runnel.uv", function()
     assert.equal(0, status)
   end)
 
-  it("leaves a driver that runs luv's loop, too, and does not replace one that does not", function()
+  it("keeps a driver that is already set; one that does not run luv's loop is an error", function()
     assert.equal("true\n", (stage.script [[
       local rn = require "runnel"
       local driver = { wait = function() end, alive = function() return false end, luv = true }
@@ -71,7 +71,7 @@ describe("runnel.uv", function()
     assert.matches("^false.*a driver is set that does not run luv's loop.*\ntrue\n$", output)
   end)
 
-  it("can be required in a go block, which may end before it calls back", function()
+  it("can be required in a go block, which may end before a callback", function()
     local output, status = stage.script [[
       local rn = require "runnel"
       local process = rn.go(function()
@@ -93,7 +93,7 @@ describe("runnel.uv", function()
     ]]))
   end)
 
-  it("says in a simulation that it needs real time, but for what only passes time", function()
+  it("raises in a simulation, except for functions that only wait", function()
     local ch = rn.chan()
     local values
     sim.run(function()
@@ -149,7 +149,7 @@ describe("runnel.uv", function()
     end
   end)
 
-  it("is in the manual, all of it and nothing else", function()
+  it("is documented in the manual completely, and nothing else is", function()
     local file <close> = assert(io.open "docs/manual/io.md")
     local text, named = file:read "a", {}
     for name in text:gmatch "%f[%w]uv%.([%l_]+)" do

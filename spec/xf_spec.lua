@@ -173,7 +173,7 @@ describe("xf", function()
     assert.equal(2, #through(xf.distinct(), { 0 / 0, 0 / 0 }))
   end)
 
-  it("of a closed channel flushes into its buffer, however small", stage.sim(function()
+  it("flushes a stage when the channel is closed, however small the buffer", stage.sim(function()
     assert.same({ { 1, 2 }, { 3 } }, through_chan(xf.partition_all(2), { 1, 2, 3 }))
     assert.same({ { 1, 2, 3 } }, through_chan(xf.partition_all(5), { 1, 2, 3 }))
     assert.same({ { 1 } }, through_chan(xf.comp(xf.take(1), xf.partition_all(5)), { 1, 2, 3 }))
@@ -419,7 +419,7 @@ describe("xf", function()
       assert.matches("a transducer produced nil", stage.heard()[1].err)
     end))
 
-    it("of a transducer that returns nothing", stage.sim(function()
+    it("report a transducer that returns nothing", stage.sim(function()
       assert.error_matches(function() xf.comp(xf.map(id), function() end)(function() end) end,
         "transducer 2 returned a nil instead of a reducing function")
       local ch = rn.chan(1, function() return function() end end)

@@ -1,8 +1,9 @@
 /* windows.c: see windows.h.
 
-   A timeout that serves a request for t lies in the window of t, or in the next. Of the first it is enough to know the
-   latest, of the second the earliest. Within a window a new timeout is always the latest, else the latest would have
-   served. Windows that follow each other lie side by side in groups, in a cache line or two, which are scattered. */
+   A timeout that can serve a request for t is in the window of t or in the next one. In the first the latest timeout
+   suffices, in the second the earliest. A new timeout is always the latest of its window: otherwise the latest one
+   would have been shared. The windows of a group are successive and adjacent, within one or two cache lines; the groups
+   are scattered. */
 #include "base/windows.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static int64_t window_of(int64_t deadline) { return deadline / WINDOW_NS; }
 /* Where the search for a window begins. */
 static uint32_t home(const Windows *windows, int64_t window) {
   uint64_t group = (uint64_t)window / GROUP;
-  uint64_t scattered = (group * UINT64_C(0x9E3779B97F4A7C15)) >> 32; /* groups in a row spread evenly by this */
+  uint64_t scattered = (group * UINT64_C(0x9E3779B97F4A7C15)) >> 32; /* spreads successive groups evenly */
   uint64_t place = scattered * (windows->capacity / GROUP) >> 32;
   return (uint32_t)(place * GROUP + (uint64_t)window % GROUP);
 }
@@ -61,13 +62,13 @@ void windows_add(Windows *windows, int64_t deadline, uint32_t number) {
   w->latest_number = number;
 }
 
-/* Frees an entry, and moves back those behind it that it has pushed away from their places. */
+/* Frees an entry, and moves back the entries behind it that were displaced because of it. */
 static void free_entry(Windows *windows, uint32_t hole) {
   windows->count--;
   for (uint32_t i = next(windows, hole); windows->entries[i].latest_number; i = next(windows, i)) {
     uint32_t from = home(windows, window_of(windows->entries[i].latest));
     uint32_t mask = windows->capacity - 1;
-    if (((i - from) & mask) < ((i - hole) & mask)) continue; /* its search begins behind the hole */
+    if (((i - from) & mask) < ((i - hole) & mask)) continue; /* its search begins after the hole */
     windows->entries[hole] = windows->entries[i];
     hole = i;
   }
@@ -78,7 +79,7 @@ void windows_remove(Windows *windows, int64_t deadline, uint32_t number) {
   Window *w = entry_of(windows, window_of(deadline));
   if (w->latest_number == number) {
     free_entry(windows, (uint32_t)(w - windows->entries));
-  } else if (w->earliest_number == number) { /* requests are for later by now: which one is the next does not matter */
+  } else if (w->earliest_number == number) { /* future requests are for later deadlines: it need not be the next one */
     w->earliest_number = w->latest_number;
     w->span = 0;
   }

@@ -1,12 +1,12 @@
-/* lead.h: passing the lead on. Of the go blocks of a pipeline one at a time leads, and the others follow: they
-   wait on a channel for the lead. The leader offers its lead while it runs code of the user's. If it parks in there,
-   the first follower gets the lead; if it does not, nothing is switched. */
+/* lead.h: leader and followers. Of a pipeline's go blocks one at a time leads; the others, the followers, wait on a
+   channel for the lead. The leader offers its lead while it calls the user's function. If it parks in there, the first
+   follower gets the lead; if it does not park, there is no switch of coroutines. */
 #ifndef RUNNEL_LEAD_H
 #define RUNNEL_LEAD_H
 
 #include "core/state.h"
 
-/* Offers the lead of the running go block, which is that of `alt`, to those that take from `turn`. The caller keeps
+/* Offers the lead of the running go block, to which `alt` belongs, to the takers of `turn`. The caller keeps
    `turn` alive until it calls lead_withdraw, or the go block dies. */
 static inline void lead_offer(Sched *S, Alt *alt, Chan *turn) { S->lead = (Lead){alt, turn}; }
 

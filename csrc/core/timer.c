@@ -1,7 +1,7 @@
 /* timer.c: see timer.h.
 
-   A pending timeout is kept alive by a slot of SCHED_TIMEOUTS, whose number it is known by in the windows. A free slot
-   holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
+   A pending timeout is kept alive by a slot of the table SCHED_TIMEOUTS; the number of the slot identifies it in the
+   windows. A free slot holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
 #include "core/timer.h"
 
 #include "core/alt.h"
@@ -16,7 +16,7 @@ void timer_reserve(lua_State *L, Sched *S) {
   while (heap->count == heap->capacity) {
     uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
     HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
-    if (heap->capacity < capacity) { /* else a finalizer has grown it meanwhile */
+    if (heap->capacity < capacity) { /* otherwise a finalizer has grown it meanwhile */
       heap_move(heap, storage, capacity);
       lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
     } else {
@@ -35,8 +35,8 @@ void timer_sleep(Sched *S, Alt *alt, int64_t deadline) {
 
 enum {
   STORAGE = 0,        /* the slot of the windows' storage */
-  FIRST_WINDOWS = 16, /* entries of the first one */
-  MANY = 4096         /* slots from which on they are all given back when no timeout is pending */
+  FIRST_WINDOWS = 16, /* entries of the first storage */
+  MANY = 4096         /* with at least so many slots, all are freed when no timeout is pending */
 };
 
 /* Pushes the table of slots and returns its index. Not to be kept during an allocation: that may run a finalizer, which
@@ -59,13 +59,13 @@ static void grow_windows(lua_State *L, Windows *windows) {
   lua_pop(L, 1);
 }
 
-/* Gives back the memory of all slots and windows. May raise. */
+/* Frees the memory of all slots and windows. May raise. */
 static void forget_slots(lua_State *L, Pending *pending) {
   lua_newtable(L);
   if (pending->count == 0) {
     lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
     *pending = (Pending){.count = 0};
-  } else { /* a finalizer has asked for one */
+  } else { /* a finalizer has made a timeout */
     lua_pop(L, 1);
   }
 }
@@ -90,7 +90,7 @@ static void hold(lua_State *L, Pending *pending, Timeout *t) {
   t->chan.slot = slot;
 }
 
-/* Makes room for one timeout more where there is none. Returns whether it had to, and so may have run finalizers. May
+/* Makes room for another timeout if there is none. Returns whether it allocated, so that finalizers may have run. May
    raise. */
 static bool make_room(lua_State *L, Sched *S) {
   Pending *pending = &S->world.pending;
@@ -122,7 +122,7 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
   int top = lua_gettop(L);
-  /* Whatever allocates may run finalizers, which may use timers, too: then it is looked again. */
+  /* An allocation may run finalizers, and these may use timers. So after each allocation the search begins again. */
   for (;;) {
     uint32_t shared = windows_find(&S->world.pending.windows, deadline);
     if (shared) {
@@ -147,7 +147,7 @@ static void fire_timeout(lua_State *L, Timer *timer) {
   uint32_t slot = t->chan.slot;
   windows_remove(&pending->windows, timer->deadline, slot);
   int table = push_slots(L);
-  lua_rawgeti(L, table, slot); /* the slot may be all that keeps it alive */
+  lua_rawgeti(L, table, slot); /* it may be reachable only through the slot */
   lua_pushinteger(L, pending->free);
   lua_rawseti(L, table, slot);
   pending->free = slot;

@@ -12,27 +12,27 @@
 
 int luaopen_runnel_core(lua_State *L);
 
-/* Those of lua/runnel/host/: a generated array. */
+/* The modules of lua/runnel/host/: a generated array. */
 extern const Module host_modules[];
 
-/* Where the scheduler's userdata is in the registry. */
+/* The registry key of the scheduler's userdata. */
 #define SCHED_KEY "runnel.host.sched"
 
-/* The executable has one state, and a signal handler has nobody to ask. */
+/* The executable has one state, and a signal handler gets no argument to find it. */
 static Sched *sched;
 
 static bool inspected; /* there will be a prompt */
 
-static bool errors_pass; /* errors that nobody took do not change the exit status */
+static bool errors_pass; /* unhandled errors do not change the exit status */
 
-/* How long an error waits to be taken at the prompt, where the user wants to see it soon. */
+/* How long an error waits to be taken at the prompt. It is short, since the user wants to see the error soon. */
 static const int64_t PROMPT_GRACE = 50 * CLOCK_MS;
 
 void core_let_errors_pass(void) { errors_pass = true; }
 
 Sched *core_sched(void) { return sched; }
 
-/* Where the seed is, if there is one. */
+/* The registry key of the seed, if there is one. */
 #define SEED_KEY "runnel.host.seed"
 
 void core_seed(lua_State *L, long long seed) {
@@ -59,7 +59,7 @@ void core_report_unhandled(lua_State *L) {
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
-/* Loads runnel.core, and keeps its scheduler in mind. */
+/* Loads runnel.core, and stores its scheduler. */
 static int open_core(lua_State *L) {
   luaopen_runnel_core(L);
   lua_getfield(L, -1, "run");
@@ -75,8 +75,8 @@ static int open_core(lua_State *L) {
   return 1;
 }
 
-/* Pops the driver on top of the stack and sets it, unless there is one already. Unlike rn.driver it may be called
-   anywhere: after a script has required luv, its events are handled from the next wait on. */
+/* Pops the driver on top of the stack and sets it, unless a driver is set already. Unlike rn.driver it may be called
+   anywhere: after a script has required luv, the next wait handles luv's events. */
 static void drive_by(lua_State *L) {
   core_push_sched(L);
   if (lua_getiuservalue(L, -1, SCHED_DRIVER) == LUA_TNIL) {
@@ -93,7 +93,7 @@ static void require(lua_State *L, const char *name) {
   lua_call(L, 1, 1);
 }
 
-/* Protected, on the main thread: (): loads luv by the searchers that come after this one, and the driver over it. */
+/* Protected, on the main thread: (): loads luv with the later searchers, and then the driver for luv. */
 static int load_luv(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushnil(L);
@@ -101,7 +101,7 @@ static int load_luv(lua_State *L) {
   require(L, "luv");
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   lua_pushvalue(L, -2);
-  lua_setfield(L, -2, "luv"); /* for the driver's sake, which requires it */
+  lua_setfield(L, -2, "luv"); /* the driver requires it */
   require(L, "runnel.core");
   require(L, "runnel.driver.luv");
   drive_by(L);
@@ -109,8 +109,8 @@ static int load_luv(lua_State *L) {
   return 1;
 }
 
-/* luv runs all callbacks on the coroutine that has loaded it. That must not be a go block's, which may be parked then,
-   or gone: so it is the main thread. */
+/* luv runs all callbacks on the coroutine that has loaded it. A go block's coroutine may be parked or dead by then, so
+   luv is loaded on the main thread. */
 static int open_luv(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   lua_State *main_thread = lua_tothread(L, -1);
@@ -121,12 +121,12 @@ static int open_luv(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-/* Loads the driver over luv; upvalue: the module's own loader. That requires luv, and requiring luv loads the driver:
-   so luv comes first, or there would be two of them. */
+/* Loads the driver for luv; upvalue: the module's own loader. The driver requires luv, and requiring luv loads the
+   driver. So luv is loaded first; otherwise there would be two drivers. */
 static int open_luv_driver(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "luv") == LUA_TNIL) {
-    lua_getglobal(L, "pcall"); /* what is wrong with luv the module itself tells best */
+    lua_getglobal(L, "pcall"); /* if luv cannot be loaded, the module raises the better error */
     lua_getglobal(L, "require");
     lua_pushliteral(L, "luv");
     lua_call(L, 2, 0);
@@ -139,7 +139,7 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
-/* Replaces os.exit, which need not close the state: reports the errors that nobody has taken, and exits. Upvalue: Lua's
+/* Replaces os.exit, which may exit without closing the state: reports unhandled errors, and exits. Upvalue: Lua's
    os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_report_unhandled(L);

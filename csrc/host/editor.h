@@ -1,6 +1,6 @@
-/* editor.h: lines that are edited with libedit: it may be linked into a program of any licence, systems have it as a
-   package, and it reads its keys through a function of ours, wait_input, so that go blocks run meanwhile. Where it is not
-   there at build time, all lines are read as they come. */
+/* editor.h: editing lines with libedit. Its licence allows linking it into any program, systems have it as a package,
+   and it can read its keys through wait_input, so that go blocks run meanwhile. Without libedit at build time, lines
+   are read without an editor. */
 #ifndef RUNNEL_HOST_EDITOR_H
 #define RUNNEL_HOST_EDITOR_H
 
@@ -11,19 +11,18 @@
 
 #ifdef RUNNEL_EDITOR
 
-/* Prepares for editing; false where that is impossible: no libedit, or no terminal that could do it. With the function
-   at index `complete`, the Tab key completes: (the line up to the cursor) -> what to insert, list of what is possible.
-   With `colours` the prompt is in colour. */
+/* Prepares for editing. Returns false if that is impossible: there is no libedit, or no suitable terminal. The Tab key
+   calls the function at index `complete`: (the line up to the cursor) -> the text to insert, a list of candidates. With
+   `colours` the prompt is in colour. */
 bool editor_open(lua_State *L, const char *program, int complete, bool colours);
 
-/* Gives the terminal back as it was. */
+/* Restores the terminal. */
 void editor_close(void);
 
-/* Lets a line be edited: it has several lines where it was pasted, or fetched again. */
+/* Lets the user edit a line. It may contain newlines if it was pasted or comes from the history. */
 LineEnd editor_read(lua_State *L, const char *prompt);
 
-/* Adds a chunk to those that can be fetched again. */
-
+/* Adds a chunk to the history. */
 void editor_remember(const char *line);
 
 #else

@@ -7,7 +7,7 @@
 #include "host/core.h"
 #include "lua/check.h"
 
-/* In the registry: id -> channel, weak; and the function that hears of values put on the traced channel. */
+/* Registry keys: of a weak table id -> channel; of the function that gets the values put on the traced channel. */
 #define CHANS_KEY "runnel.host.chans"
 #define TRACE_KEY "runnel.host.trace"
 
@@ -17,7 +17,8 @@ static lua_CFunction original[REPLACED];
 
 static const Chan *traced; /* the channel that is traced, or NULL */
 
-/* Each of these calls the original as if it were that: its upvalue is the same, and so its caller. */
+/* Each replacement calls the original directly. The original finds its own upvalue, and blames the same caller for
+   errors. */
 
 static int made(lua_State *L, int which) {
   int n = original[which](L);
@@ -30,8 +31,8 @@ static int made(lua_State *L, int which) {
   return n;
 }
 
-/* Tells of the value at index 2, if the channel at index 1 is traced and open; `ahead`: it has yet to be put. */
-static void tell(lua_State *L, bool ahead) {
+/* Reports the value at index 2, if the channel at index 1 is traced and open. `ahead`: it has not been put yet. */
+static void report(lua_State *L, bool ahead) {
   const Chan *ch = (const Chan *)lua_touserdata(L, 1);
   if (!ch || ch != traced || lua_isnoneornil(L, 2) || ch->flags & CHAN_CLOSED) return;
   lua_getfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
@@ -40,15 +41,15 @@ static void tell(lua_State *L, bool ahead) {
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
-/* These two may park, and then do not come back: so the value is told of first. */
+/* put and put_async may park, and then do not return here. So the value is reported first. */
 static int put(lua_State *L, int which) {
-  tell(L, true);
+  report(L, true);
   return original[which](L);
 }
 
 static int offer(lua_State *L) {
   int n = original[OFFER](L);
-  if (lua_toboolean(L, -1)) tell(L, false);
+  if (lua_toboolean(L, -1)) report(L, false);
   return n;
 }
 
@@ -82,7 +83,7 @@ void inspect_replace(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* chans() -> list of the channels that there are */
+/* chans() -> list of all channels */
 static int inspect_chans(lua_State *L) {
   lua_newtable(L);
   lua_Integer n = 0;
@@ -92,7 +93,7 @@ static int inspect_chans(lua_State *L) {
   return 1;
 }
 
-/* trace(ch or nil, f): from here on f(v, ahead) hears of each value on the channel: ahead of the put, or after it. */
+/* trace(ch or nil, f): from now on f(v, ahead) is called for each value put on the channel, before or after the put. */
 static int inspect_trace(lua_State *L) {
   traced = NULL;
   lua_settop(L, 2);
@@ -101,7 +102,7 @@ static int inspect_trace(lua_State *L) {
   return 0;
 }
 
-/* Protected, with the scheduler: () -> whether the driver has anything alive. */
+/* Protected, with the scheduler: () -> whether the driver has pending events. */
 static int inspect_alive(lua_State *L) {
   lua_pushboolean(L, driver_alive(L));
   return 1;
@@ -112,8 +113,9 @@ static void set_ms(lua_State *L, const char *key, int64_t ns) {
   lua_setfield(L, -2, key);
 }
 
-/* world() -> what may still happen of itself: `ready` go blocks, `due` (ms to the next deadline, or nil), `driver` and `ports`
-   (whether they may have events); and for what the main program waits: `main` ("take", "put" or "alts", or nil), `channels` */
+/* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next
+   deadline, or nil), `driver` and `ports` (whether they may have events); and of what the main program waits for:
+   `main` ("take", "put", "alts" or nil), `channels` */
 static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
   lua_newtable(L);
@@ -142,11 +144,8 @@ static int inspect_world(lua_State *L) {
 }
 
 int inspect_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"chans", inspect_chans},
-                                       {"trace", inspect_trace},
-
-                                       {"world", inspect_world},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"chans", inspect_chans}, {"trace", inspect_trace}, {"world", inspect_world}, {NULL, NULL}};
   luaL_newlib(L, functions);
   return 1;
 }

@@ -1,8 +1,8 @@
 /* inspect.h: what the prompt's commands ask the core: require "runnel.host.inspect".
 
-   The core keeps no list of its channels, and tells nobody of the values that pass them. So where there will be a prompt,
-   the functions that make channels and put on them are replaced, before anybody has taken note of them, by ones that also
-   do that. Elsewhere nothing is changed, and nothing costs. */
+   The core has no list of its channels and does not trace values. So if there will be a prompt, the functions that make
+   channels and put on them are replaced with ones that also record channels and report values, before any module has
+   stored the originals in locals. Without a prompt nothing is replaced, so that this costs nothing. */
 #ifndef RUNNEL_HOST_INSPECT_H
 #define RUNNEL_HOST_INSPECT_H
 

@@ -11,16 +11,16 @@
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
 
-/* What the handler must know; one process, one terminal. */
+/* The state of the signal handlers, which have no argument for it. */
 static lua_State *main_thread;
-static volatile sig_atomic_t pending; /* one has come and was not noticed yet */
-static volatile sig_atomic_t came;    /* one has come */
+static volatile sig_atomic_t pending; /* Ctrl-C has had no effect yet */
+static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
 static struct sigaction before;       /* what Ctrl-C did before */
-static struct sigaction quit_before;  /* and SIGQUIT */
-static volatile sig_atomic_t wanted;  /* SIGQUIT has come, and the report has not been written */
+static struct sigaction quit_before;  /* what SIGQUIT did before */
+static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
 
-/* The hook of the main thread. While the scheduler runs there, it raises where the scheduler has asked for it only: in
-   the middle of a report of an error, for instance, it would be lost. */
+/* The hook of the main thread. While the scheduler runs there, it raises only in the function that the scheduler calls
+   for this purpose: elsewhere, for example while an error is reported, the interrupt would be lost. */
 static void stop(lua_State *L, lua_Debug *ar) {
   const Sched *S = core_sched();
   if (S && S->running) {
@@ -34,7 +34,7 @@ static void stop(lua_State *L, lua_Debug *ar) {
   luaL_error(L, "interrupted!");
 }
 
-/* The hook of a go block that was running when the signal came. */
+/* The hook of a go block that was running when the signal arrived. */
 static void stop_long(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, NULL, 0, 0);
@@ -57,8 +57,8 @@ static int write_report(lua_State *L) {
   return 0;
 }
 
-/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report, and the script goes
-   on. */
+/* The hook that SIGQUIT sets on the main thread and on the running go block: writes the report. The script continues.
+   */
 static void report(lua_State *L, lua_Debug *ar) {
   (void)ar;
   lua_sethook(L, NULL, 0, 0);
@@ -81,7 +81,7 @@ static void report(lua_State *L, lua_Debug *ar) {
 
 static void handle_quit(int signal_number) {
   (void)signal_number;
-  if (pending || !main_thread) return; /* Ctrl-C is pending, which lists the go blocks, too */
+  if (pending || !main_thread) return; /* Ctrl-C is pending, and it lists the go blocks, too */
   wanted = 1;
   lua_sethook(main_thread, report, ANY_EVENT, 1);
   const Sched *S = core_sched();
@@ -94,10 +94,10 @@ static void handle_quit(int signal_number) {
 
 static void handle(int signal_number) {
   if (pending && main_thread) {
-    /* seldom covered: the process may end before it has counted these lines */
-    (void)signal(signal_number, SIG_DFL); /* it is blocked until this returns */
+    /* seldom covered: the process may end before the coverage of these lines is written */
+    (void)signal(signal_number, SIG_DFL); /* the signal is blocked until this returns */
     (void)raise(signal_number);
-    return; /* uncovered: there the process ends */
+    return; /* uncovered: the process has ended */
   }
   pending = 1;
   came = 1;

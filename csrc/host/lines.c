@@ -14,7 +14,7 @@ static void flush(void *ud, bool busy) {
   (void)fflush(stdout);
 }
 
-/* Not by a luaL_Buffer, which would keep wait_input from using the stack. */
+/* Does not use a luaL_Buffer, which would be on the stack while wait_input uses it. */
 LineEnd lines_read(lua_State *L, const char *prompt) {
   char piece[BUFSIZ];
   size_t length = 0;
@@ -24,7 +24,7 @@ LineEnd lines_read(lua_State *L, const char *prompt) {
   for (;;) {
     Waited waited = wait_input(L, -1, flush, NULL);
     if (waited == WAITED_SIGNAL) continue;
-    /* What comes after Ctrl-C belongs to the next line. */
+    /* Input after Ctrl-C belongs to the next line. */
     int byte = waited == WAITED_INPUT && !interrupt_pending() ? wait_read_byte() : -1;
     if (byte < 0 && interrupt_pending()) {
       lua_pop(L, 1);

@@ -1,4 +1,4 @@
-/* lines.h: how a line is read, with or without an editor. */
+/* lines.h: reading a line without an editor; the result is the same as the editor's. */
 #ifndef RUNNEL_HOST_LINES_H
 #define RUNNEL_HOST_LINES_H
 
@@ -7,12 +7,12 @@
 
 /* How the reading of a line has ended. */
 typedef enum LineEnd {
-  LINE_COMPLETE,   /* by the end of the line: it is on top of L */
-  LINE_NONE,       /* by the end of the input, and nothing came before it */
-  LINE_INTERRUPTED /* by Ctrl-C: what was typed is dropped */
+  LINE_COMPLETE,   /* by a newline, or the end of the input after some text: the line is on top of L */
+  LINE_NONE,       /* by the end of the input, without any text */
+  LINE_INTERRUPTED /* by Ctrl-C: the text is dropped */
 } LineEnd;
 
-/* Reads a line as it comes. All of these may raise only what memory lacks for. */
+/* Reads a line. Raises only if memory runs out. */
 LineEnd lines_read(lua_State *L, const char *prompt);
 
 #endif

@@ -1,4 +1,4 @@
-/* main.c: the executable: what happens from its start to its end. */
+/* main.c: the executable: reads the options, runs scripts and the prompt, and sets the exit status. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -18,7 +18,7 @@
 #include "host/prompt.h"
 #include "host/script.h"
 
-/* Exit status for a command line that makes no sense, as most programs have it; lua5.4 has 1. */
+/* Exit status for an invalid command line, as in most programs; lua5.4 exits with 1. */
 enum { WRONG_USAGE = 2 };
 
 typedef struct Command {
@@ -32,7 +32,7 @@ static void print_version(void) {
   (void)fflush(stdout);
 }
 
-/* Sets the global `arg`: the script at 0, its arguments from 1, what is before it below 0. */
+/* Sets the global `arg`: the script at 0, its arguments from 1, the words before it at negative indices. */
 static void set_arg(lua_State *L, const Command *c) {
   int script = c->options.script < c->argc ? c->options.script : 0;
   lua_createtable(L, c->argc - script, script + 1);
@@ -43,7 +43,7 @@ static void set_arg(lua_State *L, const Command *c) {
   lua_setglobal(L, "arg");
 }
 
-/* Makes all that is random come from the seed. */
+/* Seeds Lua's and the core's random numbers. */
 static void set_seed(lua_State *L, const Options *o) {
   if (!o->seeded) return;
   luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 0);
@@ -60,7 +60,7 @@ static bool wants_prompt(const Command *c) {
   return o->interactive || (o->script >= c->argc && !o->executes && !o->version && isatty(STDIN_FILENO));
 }
 
-/* Runs everything: whether all went well. */
+/* Runs the options, the script, and the prompt. Returns whether all succeeded. */
 static bool run(lua_State *L, const Command *c) {
   const Options *o = &c->options;
   bool has_script = o->script < c->argc;
@@ -76,7 +76,7 @@ static bool run(lua_State *L, const Command *c) {
   return script_drain(L, o);
 }
 
-/* Protected: (command) -> whether all went well. */
+/* Protected: (command) -> whether all succeeded. */
 static int start(lua_State *L) {
   const Command *c = (const Command *)lua_touserdata(L, 1);
   luaL_checkversion(L);
@@ -96,13 +96,13 @@ static int start(lua_State *L) {
 }
 
 /* --time */
-static void tell_time(const Options *o, int64_t began) {
+static void print_time(const Options *o, int64_t began) {
   Clock clock = {0};
   struct rusage usage;
   if (!o->timed || getrusage(RUSAGE_SELF, &usage) != 0) return;
   double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-  (void)fprintf(stderr, "%s: %.3f s, of the processor %.3f s, %.1f MB at most\n", o->program,
+  (void)fprintf(stderr, "%s: %.3f s elapsed, %.3f s CPU, %.1f MB peak memory\n", o->program,
                 (double)(clock_now(&clock) - began) / 1e9, cpu, (double)usage.ru_maxrss / 1024);
 }
 
@@ -136,10 +136,10 @@ int main(int argc, char **argv) {
   if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
   bool well = status == LUA_OK && lua_toboolean(L, -1);
   lua_close(L);
-  tell_time(o, began);
+  print_time(o, began);
   if (!well && interrupt_came()) {
     (void)signal(SIGINT, SIG_DFL);
-    (void)raise(SIGINT); /* so that a shell knows why, and ends its loop, too */
+    (void)raise(SIGINT); /* so that a shell sees the cause, and ends its loop, too */
   }
   return well ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -10,7 +10,7 @@ static bool complain(Options *o, const char *option, const char *reason) {
   return false;
 }
 
-/* The value of the option `name` at argv[*i]: behind a `=` or, as the next word, there; NULL when it has none. */
+/* The value of the option `name` at argv[*i]: after a `=`, or the next word. NULL if there is none. */
 static const char *value_of(const char *name, char **argv, int *i) {
   size_t length = strlen(name);
   if (argv[*i][length] == '=') return argv[*i] + length + 1;
@@ -46,7 +46,7 @@ static bool read_seed(Options *o, const char *value) {
   return (end && end != value && !*end) || complain(o, "--seed", "needs an integer");
 }
 
-/* An option of two dashes at argv[*i]; false when it cannot be. */
+/* Reads an option of two dashes at argv[*i]. Returns false if it is invalid. */
 static bool read_long(Options *o, char **argv, int *i) {
   const char *word = argv[*i];
   if (strcmp(word, "--help") == 0) return o->help = true;
@@ -60,7 +60,7 @@ static bool read_long(Options *o, char **argv, int *i) {
   return complain(o, word, NULL);
 }
 
-/* An option of one dash at argv[*i]; false when it cannot be. */
+/* Reads an option of one dash at argv[*i]. Returns false if it is invalid. */
 static bool read_short(Options *o, char **argv, int *i) {
   const char *word = argv[*i], *argument;
   if (options_next(argv, i, &argument)) {
@@ -118,7 +118,7 @@ void options_usage(FILE *to, const char *program) {
       to,
       "usage: %s [options] [script [args]]\n"
       "       %s [options] test FILE...\n"
-      "Without a script: the prompt, or on a pipe, the script that comes through it.\n"
+      "Without a script: the prompt, or the script on standard input if that is not a terminal.\n"
       "As in lua5.4:\n"
       "  -e stat          execute string 'stat'\n"
       "  -i               the prompt after executing 'script'\n"
@@ -129,17 +129,17 @@ void options_usage(FILE *to, const char *program) {
       "  -W               turn warnings on\n"
       "  --               stop handling options\n"
       "  -                stop handling options and execute stdin\n"
-      "The host's own:\n"
+      "Other options:\n"
       "  -h, --help       show this list and exit\n"
       "  --version        show the version and exit\n"
       "  --no-drain       exit when the script ends; do not wait for its go blocks\n"
       "  --deadlock=MODE  if the script ends and leaves go blocks parked for ever: warn (the default), error or\n"
       "                   ignore\n"
-      "  --errors=MODE    after an error of a go block that nobody took: error (exit with status 1, the\n"
-      "                   default) or warn (do not change the exit status)\n"
+      "  --errors=MODE    after an unhandled error of a go block: error (exit with status 1, the default) or\n"
+      "                   warn (do not change the exit status)\n"
       "  --sim            run in virtual time, which jumps from one deadline to the next\n"
-      "  --seed N         seed everything that is random with N\n"
-      "  --time           print at the end how long it took\n"
+      "  --seed N         seed all random numbers with N\n"
+      "  --time           print elapsed time, CPU time and peak memory at the end\n"
       "  test FILE...     run specs with busted\n",
       program, program);
 }

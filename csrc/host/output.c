@@ -12,9 +12,9 @@
 enum { LONGEST_TAIL = 80 };
 
 static void (*hide_line)(void);
-static char tail[LONGEST_TAIL]; /* what was printed since the last end of a line, if that is short and plain */
+static char tail[LONGEST_TAIL]; /* the output since the last newline, if it is short and plain */
 static size_t tail_length;
-static bool tail_lost;  /* it is not: nothing can go on there */
+static bool tail_lost;  /* it is not short and plain, so that output cannot continue it */
 static bool tail_above; /* the cursor is below it, after output_fresh_line */
 
 static bool write_all(int fd, const char *bytes, size_t size) {
@@ -32,7 +32,7 @@ static bool write_all(int fd, const char *bytes, size_t size) {
   return true;
 }
 
-/* Keeps in mind what the last line of the output is. */
+/* Stores the last line of the output. */
 static void note_tail(const char *bytes, size_t size) {
   for (size_t i = size; i > 0; i--) {
     if (bytes[i - 1] != '\n') continue;
@@ -82,7 +82,7 @@ static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   return (ssize_t)size;
 }
 
-/* A stream that takes the place of `file` if that is a terminal. */
+/* A stream to replace `file` with if that is a terminal; otherwise `file`. */
 static FILE *replacement(FILE *file, int *fd) {
   cookie_io_functions_t functions = {.write = write_stream};
   FILE *stream = isatty(*fd) ? fopencookie(fd, "w", functions) : NULL;

@@ -1,21 +1,21 @@
-/* output.h: what is printed while a line is edited appears above it.
+/* output.h: output that is printed while a line is edited appears above the line.
 
-   stdout and stderr become streams that write to where they wrote before, but take the line off the screen first; whoever
-   edits it draws it again when there is time. So it holds for print, io.write, and C code that writes to them. */
+   stdout and stderr are replaced with streams that write to the same files, but first remove the line from the screen;
+   the editor draws it again when it is idle. So this works for print, io.write, and C code that uses stdout. */
 #ifndef RUNNEL_HOST_OUTPUT_H
 #define RUNNEL_HOST_OUTPUT_H
 
 #include <stdbool.h>
 
-/* Puts the streams in place of stdout and stderr, before Lua's io library takes note of these. Where the C library cannot
-   do that, nothing happens, and what is printed overwrites the line until it is drawn again. */
+/* Replaces stdout and stderr. Must be called before Lua's io library is opened, which stores them. If the C library
+   has no such streams, this does nothing, and output overwrites the line until it is drawn again. */
 void output_install(void);
 
-/* Calls `hide` before the next output; NULL for nobody. It is called once. */
+/* Sets the function to call before the next output, once; NULL for none. */
 void output_before(void (*hide)(void));
 
-/* Makes sure that the next output is at the beginning of a line. What was printed on the line before without an end is kept
-   in mind, and goes on there when more is printed. */
+/* Makes sure that the next output is at the beginning of a line. If the last output did not end with a newline, its
+   last line is stored, and later output continues it. */
 void output_fresh_line(void);
 
 #endif

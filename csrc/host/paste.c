@@ -8,7 +8,7 @@
 
 enum { SHOWN_LINES = 2, LEAST_COLUMNS = 40, MARGIN = 20, NOTE = 64 };
 
-/* Makes \n of the ends of lines, which terminals paste as \r, and leaves NULs out. Returns the new size. */
+/* Turns line ends, which terminals paste as \r, into \n, and removes NULs. Returns the new size. */
 static size_t plain_lines(char *text, size_t size) {
   size_t n = 0;
   char before = '\0';
@@ -42,7 +42,7 @@ char *paste_read(int (*next)(void *), void *ud) {
   return NULL;
 }
 
-/* How much of a line is shown: not half a character. */
+/* How many bytes of a line are shown; a character is never split. */
 static size_t shown_length(const char *line, size_t length, int columns) {
   size_t most = (size_t)((columns > LEAST_COLUMNS ? columns : LEAST_COLUMNS) - MARGIN), n = most;
   if (length <= most) return length;

@@ -20,8 +20,8 @@ static int start(lua_State *L) {
 }
 
 bool prompt_run(lua_State *L, const Options *o) {
-  (void)setlocale(LC_CTYPE, ""); /* of which characters are how wide */
-  (void)signal(SIGINT, SIG_IGN); /* where nobody waits for it, it must not end the session */
+  (void)setlocale(LC_CTYPE, ""); /* wcwidth needs it */
+  (void)signal(SIGINT, SIG_IGN); /* between reading and running, Ctrl-C must not end the session */
   lua_pushcfunction(L, start);
   lua_pushstring(L, o->program);
   int status = lua_pcall(L, 1, 0, 0);

@@ -1,4 +1,4 @@
-/* prompt.h: the live prompt. What it does with a line is told in lua/runnel/host/prompt.lua. */
+/* prompt.h: the live prompt. lua/runnel/host/prompt.lua handles the lines. */
 #ifndef RUNNEL_HOST_PROMPT_H
 #define RUNNEL_HOST_PROMPT_H
 
@@ -7,7 +7,7 @@
 
 #include "host/options.h"
 
-/* Runs the prompt until its input ends: whether all went well. */
+/* Runs the prompt until its input ends. Returns whether the prompt itself did not fail. */
 bool prompt_run(lua_State *L, const Options *o);
 
 #endif

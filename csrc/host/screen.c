@@ -12,18 +12,17 @@
 
 #if defined(__GLIBC__)
 
-/* The first byte of all private characters; the longest that stands for one of them; bytes that are written at once. */
+/* The first byte of all private characters; the most bytes drawn for one of them; the most bytes written at once. */
 enum { LEAD = 0xF3, LONGEST = 8, ROOM = 512 };
 
-/* There is one terminal. */
-static char held[4]; /* the beginning of what may be a private character */
-static size_t count; /* how many bytes of it there are */
+static char held[4]; /* the first bytes of what may be a private character */
+static size_t count; /* how many */
 
 static bool write_all(const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(STDOUT_FILENO, bytes, size);
     if (n < 0 && errno == EAGAIN) {
-      /* uncovered: somebody has made the terminal non-blocking, and it is full */
+      /* uncovered: another program has made the terminal non-blocking, and it is full */
       (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
     } else if (n < 0 && errno != EINTR) {
       return false;
@@ -35,8 +34,7 @@ static bool write_all(const char *bytes, size_t size) {
   return true;
 }
 
-/* Takes a byte, and returns how many bytes are to be written for it: none as long as it may belong to a private
-   character. */
+/* Takes a byte, and returns how many bytes to write for it: none while it may belong to a private character. */
 static size_t take(char byte, char out[LONGEST]) {
   bool begins = (unsigned char)byte == LEAD;
   if (count == 0 && !begins) {

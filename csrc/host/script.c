@@ -9,7 +9,7 @@
 #include "host/core.h"
 #include "host/interrupt.h"
 
-/* Pushes what requiring a module gives. */
+/* Requires a module and pushes its value. */
 static void push_module(lua_State *L, const char *name) {
   lua_getglobal(L, "require");
   lua_pushstring(L, name);
@@ -24,7 +24,7 @@ static int list_blocks(lua_State *L) {
   return 1;
 }
 
-/* Pushes what the prompt says of the table at index 1; false where there is no prompt. */
+/* Pushes the prompt's text for the table at index 1. Returns false if there is no prompt. */
 static bool describe_table(lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
   lua_pushvalue(L, 1);
@@ -39,7 +39,7 @@ static int describe(lua_State *L) {
   if (!message) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
-    if (!is_plain || (!describe_table(L) && !error_push_text(L, 1))) /* what is in it; lua5.4 does not say */
+    if (!is_plain || (!describe_table(L) && !error_push_text(L, 1))) /* shows its fields; lua5.4 does not */
       lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
     message = lua_tostring(L, -1);
   }
@@ -68,16 +68,16 @@ void script_complain(const char *program, const char *message) {
   (void)fprintf(stderr, "%s\n", message ? message : "(no message)");
 }
 
-/* Tells of the failure whose message is on top of L, popped; true when there was none. */
+/* Returns true if `status` is LUA_OK. Otherwise pops the message on top of L and writes it. */
 static bool succeeded(lua_State *L, const Options *o, int status) {
   if (status == LUA_OK) return true;
-  core_report_unhandled(L); /* what came before, and may be why */
+  core_report_unhandled(L); /* earlier errors, which may be the cause */
   script_complain(o->program, lua_tostring(L, -1));
   lua_pop(L, 1);
   return false;
 }
 
-/* Runs a chunk under `nargs` arguments on top of L: as it is, or in a simulation. */
+/* Runs the chunk below `nargs` arguments on top of L: directly, or in a simulation. */
 static int run_chunk(lua_State *L, const Options *o, int nargs) {
   if (!o->simulated) return script_call(L, nargs, 0);
   int base = lua_gettop(L) - nargs;
@@ -149,7 +149,7 @@ bool script_options(lua_State *L, const Options *o, char **argv) {
   return true;
 }
 
-/* Pushes the arguments in the global `arg` and returns how many they are. */
+/* Pushes the arguments in the global `arg` and returns their number. */
 static int push_arguments(lua_State *L) {
   if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");
   int n = (int)luaL_len(L, -1);
@@ -168,7 +168,7 @@ bool script_run(lua_State *L, const Options *o, const char *path) {
   return succeeded(L, o, status);
 }
 
-/* () -> a text about the go blocks that are parked in the end, or nil */
+/* () -> a text about the go blocks that are parked at the end, or nil */
 static int drain(lua_State *L) {
   push_module(L, "runnel.host.blocks");
   lua_getfield(L, -1, "drain");
@@ -176,20 +176,20 @@ static int drain(lua_State *L) {
   return 1;
 }
 
-/* Whether no error of a go block was written to stderr, or the options do not mind. */
-static bool all_heard(lua_State *L, const Options *o) {
+/* Whether no unhandled error was written to stderr, or the options allow that. */
+static bool all_handled(lua_State *L, const Options *o) {
   core_report_unhandled(L);
   return o->errors_pass || core_sched()->printed == 0;
 }
 
 bool script_drain(lua_State *L, const Options *o) {
   if (!core_sched()) return true;
-  if (o->no_drain) return all_heard(L, o);
+  if (o->no_drain) return all_handled(L, o);
   lua_pushcfunction(L, drain);
   if (!succeeded(L, o, script_call(L, 0, 1))) return false;
   const char *text = o->deadlock == DEADLOCK_IGNORE ? NULL : lua_tostring(L, -1);
   if (text) script_complain(o->program, text);
   bool fails = text && o->deadlock == DEADLOCK_ERROR;
   lua_pop(L, 1);
-  return all_heard(L, o) && !fails;
+  return all_handled(L, o) && !fails;
 }

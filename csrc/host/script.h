@@ -1,4 +1,4 @@
-/* script.h: running what the command line names: chunks, modules, scripts; and what they leave behind. */
+/* script.h: runs the chunks, modules and scripts of the command line, and then the go blocks that remain. */
 #ifndef RUNNEL_HOST_SCRIPT_H
 #define RUNNEL_HOST_SCRIPT_H
 
@@ -7,18 +7,18 @@
 
 #include "host/options.h"
 
-/* Where the registry has a function that turns an error, which is a table, into text; or nil. */
+/* The registry key of a function that turns an error that is a table into text; nil if there is none. */
 #define SCRIPT_DESCRIBE_KEY "runnel.host.describe"
 
-/* Calls the function under `nargs` arguments on top of L, which Ctrl-C may interrupt. Where it raises, the message with
-   its traceback is left in place of its results. */
+/* Calls the function below `nargs` arguments on top of L; Ctrl-C interrupts it. If it raises, the message with the
+   traceback takes the place of its results. Returns the status of lua_pcall. */
 int script_call(lua_State *L, int nargs, int nresults);
 
 /* Writes a message, as in "runnel: cannot open nope.lua". */
 void script_complain(const char *program, const char *message);
 
-/* Runs LUA_INIT, unless the environment is ignored. Each of these four returns false when something failed, of which
-   people have been told. */
+/* Runs LUA_INIT, unless the environment is ignored. Each of these four functions returns false after a failure, which
+   it has reported. */
 bool script_init(lua_State *L, const Options *o);
 
 /* Runs the options -e, -l and -W in their order. */
@@ -27,8 +27,8 @@ bool script_options(lua_State *L, const Options *o, char **argv);
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);
 
-/* Runs go blocks until nothing is ready, timed or alive. Reports the go blocks that are parked then, and the errors
-   that nobody took. Returns whether the script succeeded. */
+/* Runs go blocks until none is ready, no timer is pending and no event can come. Reports the go blocks that are parked
+   then, and the unhandled errors. Returns whether the script succeeded. */
 bool script_drain(lua_State *L, const Options *o);
 
 #endif

@@ -18,7 +18,7 @@
 #include "host/script.h"
 #include "host/wait.h"
 
-/* Where the registry has whether lines are edited. */
+/* The registry key of whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
 
 /* Whether the terminal shows colours, and the user wants them (https://no-color.org). */
@@ -33,7 +33,7 @@ static int term_colours(lua_State *L) {
   return 1;
 }
 
-/* edit(program, complete) -> whether lines can be edited from here on */
+/* edit(program, complete) -> whether read() edits lines from now on */
 static int term_edit(lua_State *L) {
   const char *program = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
@@ -69,7 +69,7 @@ static void flush(void *ud, bool busy) {
   (void)fflush(stdout);
 }
 
-/* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end) */
+/* key(ms) -> the byte of a key that was pressed within the time | nil | false (Ctrl-C, or the end of the input) */
 static int term_key(lua_State *L) {
   lua_Number ms = luaL_checknumber(L, 1);
   struct termios before, raw;
@@ -94,13 +94,13 @@ static int term_key(lua_State *L) {
   return 1;
 }
 
-/* more() -> whether more input is there already */
+/* more() -> whether more input can be read now */
 static int term_more(lua_State *L) {
   lua_pushboolean(L, wait_more_input());
   return 1;
 }
 
-/* run(f, ...) -> true, results | false, message with traceback: calls f, which Ctrl-C may interrupt. */
+/* run(f, ...) -> true, results | false, message with traceback: calls f; Ctrl-C interrupts it. */
 static int term_run(lua_State *L) {
   luaL_checkany(L, 1);
   int status = script_call(L, lua_gettop(L) - 1, LUA_MULTRET);
@@ -111,14 +111,14 @@ static int term_run(lua_State *L) {
   return lua_gettop(L);
 }
 
-/* describe(f): from here on f(err) is the text of an error that is a table */
+/* describe(f): from now on f(err) returns the text of an error that is a table */
 static int term_describe(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_setfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
   return 0;
 }
 
-/* append(path, text) -> whether it was written, to a file that nobody else may read where it is new */
+/* append(path, text) -> whether it was written. A new file is readable only by its owner. */
 static int term_append(lua_State *L) {
   size_t size;
   const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -144,7 +144,7 @@ static int list_files(lua_State *L) {
   return 1;
 }
 
-/* files(directory) -> list of the names in it, those of directories with / at the end; nil where it cannot be read */
+/* files(directory) -> list of the names in it, with a / after directories; nil if it cannot be read */
 static int term_files(lua_State *L) {
   DIR *dir = opendir(luaL_checkstring(L, 1));
   if (!dir) return 0;
@@ -155,7 +155,7 @@ static int term_files(lua_State *L) {
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-/* How many rows have been painted; output that comes next takes them off the screen. */
+/* How many rows are painted; the next output removes them from the screen. */
 static int painted;
 
 static void unpaint(void) {
@@ -167,8 +167,8 @@ static void unpaint(void) {
   }
 }
 
-/* paint(text, rows, keep): shows a text of so many rows in place of what was painted before; whatever is printed appears
-   above it. With `keep` it stays for ever. */
+/* paint(text, rows, keep): shows a text of so many rows, instead of the text that was painted before; output appears
+   above it. With `keep` the text stays on the screen. */
 static int term_paint(lua_State *L) {
   const char *text = luaL_checkstring(L, 1);
   int rows = (int)luaL_checkinteger(L, 2);

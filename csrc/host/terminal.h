@@ -1,4 +1,4 @@
-/* terminal.h: the terminal, as the prompt's Lua modules see it: require "runnel.host.terminal". */
+/* terminal.h: the terminal for the prompt's Lua modules: require "runnel.host.terminal". */
 #ifndef RUNNEL_HOST_TERMINAL_H
 #define RUNNEL_HOST_TERMINAL_H
 

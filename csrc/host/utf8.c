@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes in the character that begins with this one; 1 for what cannot begin one. */
+/* The number of bytes in a character that begins with this byte; 1 if no character does. */
 static int length_of(int lead) {
   return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1;
 }
 
-/* The character that `n` bytes are, or -1: they may be an overlong form, a surrogate, or too large. */
+/* The character that `n` bytes encode; -1 if they are an overlong form, a surrogate, or too large. */
 static int32_t decode(const unsigned char *bytes, int n) {
   static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   int32_t c = n == 1 ? bytes[0] : bytes[0] & (0x7F >> n);
@@ -19,7 +19,7 @@ static int32_t decode(const unsigned char *bytes, int n) {
   return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? -1 : c;
 }
 
-/* Where the private characters are that stand for combining ones. */
+/* A private character is PRIVATE + the combining character that it stands for. */
 enum { PRIVATE = 0xF0000, FIRST_COMBINING = 0x300, LAST_COMBINING = 0xFFFF };
 
 static bool combines(int32_t c) { return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0; }
@@ -43,7 +43,7 @@ int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
     have++;
   }
   int32_t c = have == length ? decode(reader->held, length) : -1;
-  if (c > PRIVATE && combines(c - PRIVATE)) c = -1; /* one that was typed itself: its bytes, one by one */
+  if (c > PRIVATE && combines(c - PRIVATE)) c = -1; /* a private character in the input: reads its bytes one by one */
   int used = c < 0 ? 1 : length;
   if (c < 0) c = stray(reader->held[0]);
   else if (combines(c)) c += PRIVATE;

@@ -17,17 +17,16 @@
 #include "host/core.h"
 #include "host/interrupt.h"
 
-/* How long go blocks run between two looks at the input, and how long a driver that knows nothing of the input may wait. */
+/* How long go blocks run between checks for input; how long a driver that cannot watch the input may wait. */
 static const int64_t RUN_NS = 2 * CLOCK_MS, SLICE_NS = 5 * CLOCK_MS;
 
-static int64_t ran;   /* when go blocks ran last: they do not for every byte of what is pasted */
-static int available; /* bytes that can be read without a look */
+static int64_t ran;   /* when go blocks ran last, since they do not run for every pasted byte */
+static int available; /* bytes that can be read without another check */
 
 static int64_t now(void) { return clock_now(&(Clock){0}); }
 
-/* Whether input is there, having waited for it for at most `ns` (negative: for ever); less if there is news of other threads.
-   Signals are held back between the look at what they have left and the sleep, so that none falls in between
-   unnoticed. */
+/* Waits for input for at most `ns` (negative: for ever), or until other threads have news. Signals are blocked between
+   the check for an interrupt and the sleep, so that none is missed in between. */
 static Waited poll_input(int64_t ns) {
   sigset_t all, old;
   sigfillset(&all);
@@ -44,14 +43,15 @@ static Waited poll_input(int64_t ns) {
     int highest = port < FD_SETSIZE && port > STDIN_FILENO ? port : STDIN_FILENO;
     int n = pselect(highest + 1, &set, NULL, NULL, ns < 0 ? NULL : &ts, &old);
     if (n == 0 || (n > 0 && !FD_ISSET(STDIN_FILENO, &set))) waited = WAITED_TIME;
-    else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* reading will tell what is wrong with it */
+    else if (n > 0 || errno != EINTR) waited = WAITED_INPUT; /* after an error, reading fails too */
     else waited = interrupt_pending() ? WAITED_INTERRUPT : WAITED_SIGNAL;
   }
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   return waited;
 }
 
-/* Tells the driver to end its waits when there is input, or no longer to: whether it can (runnel.host.stdin). */
+/* Makes the driver end its waits when there is input, or stops that. Returns whether the driver can do it
+   (runnel.host.stdin). */
 static bool watch_input(lua_State *L, bool on) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "runnel.host.stdin");
@@ -64,7 +64,7 @@ static bool watch_input(lua_State *L, bool on) {
   return can;
 }
 
-/* Protected: () -> ns that can be slept, 0 when there is more to do, -1 when there is nothing. */
+/* Protected: () -> ns until the next deadline, 0 if go blocks are ready, -1 if there is nothing to wait for. */
 static int run_some(lua_State *L) {
   Sched *S = sched_self(L);
   int64_t next = sched_step(L, S, LUA_MAXINTEGER, RUN_NS);
@@ -82,7 +82,7 @@ static int wait_in_driver(lua_State *L) {
   return 0;
 }
 
-/* Calls one of the protected functions with an integer; what they raise is told like an error of a go block. */
+/* Calls one of the protected functions with an integer; an error is written to stderr. */
 static lua_Integer call(lua_State *L, lua_CFunction f, lua_Integer argument) {
   int top = lua_gettop(L);
   core_push_function(L, f);

@@ -1,4 +1,4 @@
-/* wait.h: waiting for what a person types, while go blocks, timers and the driver go on. */
+/* wait.h: waits for the user's input while go blocks, timers and the driver run. */
 #ifndef RUNNEL_HOST_WAIT_H
 #define RUNNEL_HOST_WAIT_H
 
@@ -8,28 +8,28 @@
 
 /* Why a wait is over. */
 typedef enum Waited {
-  WAITED_INPUT,     /* there is something to read, or the end of it */
+  WAITED_INPUT,     /* there is input, or its end */
   WAITED_TIME,      /* the time is over */
   WAITED_INTERRUPT, /* Ctrl-C */
-  WAITED_SIGNAL     /* another signal; nothing to do for who does not know better */
+  WAITED_SIGNAL     /* another signal; the caller can ignore it */
 } Waited;
 
-/* What is called whenever go blocks have run: `busy` tells that they will at once go on. */
+/* Called whenever go blocks have run. `busy`: more go blocks are ready. */
 typedef void (*IdleFunction)(void *ud, bool busy);
 
-/* Runs go blocks until standard input can be read, or for `ns`; for ever when negative. Never raises. */
+/* Runs go blocks until standard input can be read, or for `ns`; for ever if `ns` is negative. Never raises. */
 Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud);
 
-/* Lets go blocks run in the next wait even if there is input: what was just done may have made some. */
+/* Makes the next wait run go blocks even if there is input, since a chunk may have just started some. */
 void wait_run_first(void);
 
-/* A byte of standard input that wait_input has announced; -1 at its end. */
+/* Reads a byte of standard input after wait_input has returned WAITED_INPUT; -1 at the end of the input. */
 int wait_read_byte(void);
 
-/* How many bytes of input are there already. */
+/* How many bytes of input can be read now. */
 int wait_pending(void);
 
-/* Whether more input is there already, or the end of it. */
+/* Whether more input, or its end, can be read now. */
 bool wait_more_input(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* lua/job.c: core.internal.job: what pipelines (lua/runnel/pipeline.lua) need to take a value, start its job and deliver
+/* lua/job.c: core.internal.job: pipelines (lua/runnel/pipeline.lua) use it to take a value, start its job and deliver
    the results. */
 #include "core/alts.h"
 #include "core/chan_shared.h"
@@ -56,7 +56,8 @@ static int job_next(lua_State *L) {
 
 /* ---- starting ---- */
 
-/* The job has been started after waiting, or has failed. `before`: how often the lead had been passed on by then. */
+/* Continues start() after the job's function has parked and returned, or has raised. `before`: how often the lead had
+   been passed on when start() was called. */
 static int job_started(lua_State *L, int status, lua_KContext before) {
   const Chan *turn = chan_to(L, 1);
   lead_withdraw(sched_self(L));
@@ -66,9 +67,9 @@ static int job_started(lua_State *L, int status, lua_KContext before) {
   return 2;
 }
 
-/* start(turn, handler, f, value, result) -> passed, failure: calls f(value, result), with the message handler. If that
-   parks, the lead passes to the first that waits on the channel `turn`. `passed`: whether it has. `failure`: what the
-   handler has returned for an error, or nothing. With false for `turn` nobody gets the lead. */
+/* start(turn, handler, f, value, result) -> passed, failure: calls f(value, result), with the message handler. If f
+   parks, the lead passes to the first taker of the channel `turn`. `passed`: whether the lead was passed. `failure`:
+   what the handler has returned for an error, or nothing. If `turn` is false, the lead is not passed. */
 static int job_start(lua_State *L) {
   Sched *S = sched_self(L);
   Chan *turn = chan_to(L, 1);
@@ -101,7 +102,7 @@ static int has_put(lua_State *L, int status, lua_KContext alt) {
   return deliver(L, 0);
 }
 
-/* Goes on with the `n` results of a take that are on top of L, or with 0 from the next take on. */
+/* Continues with the `n` results of a take, which are on top of L; or with the next take if `n` is 0. */
 static int deliver(lua_State *L, int n) {
   Chan *result = (Chan *)lua_touserdata(L, RESULT), *to = (Chan *)lua_touserdata(L, TO);
   Sched *S = result->sched;
@@ -137,8 +138,8 @@ static int job_turns(lua_State *L) {
   return 2;
 }
 
-/* is_plain(ch) -> whether operations on the channel raise only where memory runs out or the go block is cancelled: no
-   code of the user's runs in them, and values are not packed. */
+/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if memory
+   runs out or the go block is cancelled. */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
   lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind != BUFFER_POLICY && !chan_is_shared(ch));

@@ -3,14 +3,14 @@
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 ---
----The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. Should af
----park, although it ought to return at once, a follower becomes the leader: another go block that has led before, or a
----new one. Deliverers put the results on `to`: one of them in the order of the values, or without an order one for each
----job.
+---The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. If af parks,
+---a follower becomes the leader: another go block that has led before, or a new one. Deliverers put the results on
+---`to`. An ordered pipeline has one deliverer; an unordered one has a deliverer for each job.
 ---
----Before the leader takes a value it gets a place: the result channel of the value's job. For results in order it puts
----a new place on a queue, and the deliverer takes one after the other. Without an order each deliverer makes its own
----place, puts itself on the queue, and waits for results. Both ways the queue alone keeps to n jobs.
+---Before the leader takes a value it gets a place, which is the result channel of the value's job. In an ordered
+---pipeline it puts a new place on a queue, and the deliverer takes the places in turn. In an unordered one each
+---deliverer makes its own place, puts itself on the queue, and waits for results. In both, the capacity of the queue
+---limits the jobs to n.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -69,8 +69,9 @@ local function job_failed(failure, result, ex_handler)
   end
 end
 
--- The go block that called af dies of something that is not an error of af; the job ends with that. It is reported
--- once: as the error of that go block, or by the go block that delivers the results.
+-- The go block that called af has died, though af has not raised: for example, it was cancelled, or it called
+-- coroutine.yield. The job ends with that error. It is reported once: as the error of that go block, or by the go block
+-- that delivers the results.
 local function job_died(result, reason, block, is_reported, ex_handler)
   if reason == nil then reason = NO_ERROR end
   if not result:closed() and (ex_handler or not is_reported) then
@@ -82,26 +83,26 @@ end
 
 -- ---- leader, followers and deliverers ----
 
--- At most so many followers wait for the lead; a go block more ends instead.
+-- How many followers wait for the lead at most; further ones end.
 local MOST_FOLLOWERS = 100
 
--- More would not fit into memory.
+-- The capacity of the queue at most. More places would not fit into memory.
 local MOST_PLACES = 1 << 30
 
 ---A go block that leads or has led.
 ---@class runnel.Leader
 ---@field block runnel.Channel<any> its result channel
----@field to runnel.Channel<any> where the results go, for its name
----@field result? runnel.Channel<any> that of the job whose af it calls
----@field follows boolean it waits for the lead
+---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field result? runnel.Channel<any> the result channel of the job whose af it calls
+---@field follows boolean whether it waits for the lead
 
 ---A go block that delivers results.
 ---@class runnel.Deliverer
----@field to runnel.Channel<any> where the results go, for its name
----@field result? runnel.Channel<any> its place: the result channel of the job that it has or will get
----@field has_job boolean without an order: false while it is on the queue
+---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field result? runnel.Channel<any> its place: the result channel of its present or next job
+---@field has_job boolean unordered only: false while it is on the queue
 
--- Makes what internal.job.deliver does, for a `to` whose puts may call code of the user's.
+-- Returns a function that does what internal.job.deliver does, for a `to` whose puts may call the user's code.
 local function deliver_by(put)
   return function(result, to)
     local value, err = take(result)
@@ -113,18 +114,19 @@ local function deliver_by(put)
   end
 end
 
--- Runs a pipeline; `window` is nil for one without an order. A window of n needs no count of the jobs that run, since
--- the queue has no more places. If it is wider, the go block that has called af stays with the job.
+-- Runs a pipeline; `window` is nil for an unordered one. With a window of n the capacity of the queue limits the jobs.
+-- With a wider one the jobs are counted, and the go block that has called af waits until its job ends.
 local function run(what, n, to, af, from, close, window, ex_handler)
   local is_ordered, is_wide = window ~= nil, window ~= nil and window > n
-  -- The places of undelivered jobs, besides that which the deliverer has; or the deliverers without a job.
+  -- Ordered: the places of undelivered jobs, except the one that the deliverer has. Unordered: the deliverers without
+  -- a job.
   local queue = chan(math.min(window and window - 1 or n, MOST_PLACES))
-  local turn, turns_taken = chan(), 0 -- on which a follower gets the lead, and how often one has taken it
-  local leader, followers = nil, 0 -- which go block leads, if any; how many wait for the lead
+  local turn, turns_taken = chan(), 0 -- followers take the lead from `turn`; how often one has taken it
+  local leader, followers = nil, 0 -- the go block that leads, if any; how many wait for the lead
   local deliverers = 0
-  local place -- that of the value for which the leader waits
-  local running = 0 -- jobs, counted where the window is wider
-  local over, reason = false, nil -- no further value is taken; the error with which `to` is to close
+  local place -- the place for the next value, while the leader waits for it
+  local running = 0 -- how many jobs run; counted only if the window is wider than n
+  local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
   local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
   local deliver_results = put == put_while_open and internal.job.deliver or deliver_by(put)
   local lead, lead_died, deliver, deliverer_died
@@ -135,7 +137,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     if close ~= false then guard.close(to, reason) end
   end
 
-  -- No further job is started: `from` has closed, with that error if there is one, or something has died of it.
+  -- Starts no further jobs: `from` has closed, or a go block of the pipeline has died; `err` is the error, if any.
   local function finish(err)
     if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
     if over then return end
@@ -165,14 +167,14 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     return self, block
   end
 
-  -- Without an order: waits for a deliverer without a job, which from now on has one.
+  -- Unordered: waits for a deliverer without a job and gives it one. Returns its place.
   local function free_place()
     local deliverer = queue:poll() or deliverers < n and new_deliverer() or take(queue)
     deliverer.has_job = true
     return deliverer.result
   end
 
-  -- Gives the lead away.
+  -- Passes the lead on to a follower, or else to a new go block.
   local function pass_on()
     if is_wide and running == n then
       leader = nil
@@ -181,7 +183,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     end
   end
 
-  -- Waits for the lead. Returns false where the go block is not needed any more.
+  -- Waits for the lead. Returns false if the go block is not needed any more.
   local function follow(self)
     if over then return false end
     if not leader then
@@ -197,7 +199,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     return not over
   end
 
-  -- Calls af where no follower can take the lead, or the caller stays with its job.
+  -- Passes the lead on and then calls af: if there are no followers, or the caller waits until its job ends.
   local function start_alone(value, result)
     running = running + 1
     pass_on()
@@ -237,7 +239,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     if self.result then
       job_died(self.result, why, block, is_reported, ex_handler)
       running = running - 1
-      -- For want of memory it may not have passed the lead on.
+      -- If memory ran out, it may have died before it passed the lead on.
       if leader == self and turns(turn) == turns_taken then leader = nil end
       if not leader and not over then new_leader() end
     elseif self.follows then
@@ -271,7 +273,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
       else
         result = chan(1)
         self.result = result
-        put_place(queue, self) -- there is room for all
+        put_place(queue, self) -- never waits: the queue has room for all deliverers
         self.has_job = false
       end
     end
@@ -279,7 +281,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     if deliverers == 0 then close_to() end
   end
 
-  -- Nothing can be delivered in order any more: no further job starts, and those that run find their channels closed.
+  -- The deliverer of an ordered pipeline has died: starts no further jobs, and closes the channels of those that run.
   local function give_up(why)
     finish(why)
     if reason == nil then reason = why end -- `from` had closed
@@ -290,7 +292,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
   function deliverer_died(self, why, _, is_reported)
     if is_ordered then
       deliverers = 0
-      if self.result then guard.close(self.result, why) end -- its job finds the channel closed
+      if self.result then guard.close(self.result, why) end
       give_up(why)
       return close_to()
     end
@@ -307,7 +309,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
       self.result, self.has_job = chan(1), false
       queue:offer(self)
     end
-    guard.go(deliverer_died, self, deliver, self) -- another one goes on
+    guard.go(deliverer_died, self, deliver, self) -- takes the place of the one that died
   end
 
   guard.started(new_leader(), what) -- the go blocks that it starts get the same name
@@ -347,7 +349,7 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   return run("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
----Like pipeline_async, but puts each result as soon as it is there, so that a slow job does not delay the others.
+---Like pipeline_async, but puts each result as soon as it is ready, so that a slow job does not delay the others.
 ---Source: the article on pipeline-async's off-by-two error.
 ---@generic V, T
 ---@param n integer
@@ -370,7 +372,7 @@ end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
 ---@generic T
----@param n integer values under way at a time, from 1; with one thread it decides only how far it runs ahead
+---@param n integer values in progress at a time, from 1; in one thread this only limits how far it reads ahead
 ---@param to runnel.Channel<T> the channel for the results
 ---@param xf runnel.Transducer the transducer; it must not park
 ---@param from runnel.Channel<any> the channel of values

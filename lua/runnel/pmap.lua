@@ -1,8 +1,8 @@
 ---pmap and pmap_unordered: call a function with each value of a channel, n calls at a time.
 ---
----Workers are go blocks, started when they are needed, that take values, call the function and put its results. A
----worker whose job raises dies of the error, and its `__close` handles it. So a call needs no pcall, and its traceback
----shows only the user's own code.
+---Workers are go blocks, started when they are needed, that take values, call the function and put its results. If a
+---job raises, its worker dies of the error, and the worker's `__close` handles the error. So a call needs no pcall, and
+---its traceback shows only the user's own code.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -27,7 +27,7 @@ local pmap = {}
 ---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
 ---true. The handler is not timed
 
--- At most so many workers stay idle; a worker more ends instead.
+-- How many workers stay idle at most; further ones end.
 local MOST_IDLE = 100
 
 -- What a worker does. (One declaration each: only then does Lua compile the name to a constant.)
@@ -45,7 +45,7 @@ local function no_value() end
 
 local A_JOB = "a job of a pmap"
 local CLOSED = "the result channel of this pmap was closed"
-local NO_ERROR = "a job of a pmap has raised nil, was left by coroutine.yield, or somebody has closed its coroutine"
+local NO_ERROR = "a job of a pmap raised nil, called coroutine.yield, or had its coroutine closed"
 
 -- The error of a late job that raised `err` after it was cancelled.
 local function late_error(late, err)
@@ -74,7 +74,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   --   dropped  whether its job was cancelled because another one has failed
   local workers, count = {}, 0
   local waiting, idle = 0, 0 -- how many workers take or are about to; how many are idle
-  local calls = chan() -- on which the idle ones wait
+  local calls = chan() -- idle workers wait here
 
   local started = 0 -- jobs
   -- If results wait for their turn: how many jobs run; how many have ended; of how many the results were put, with all
@@ -466,7 +466,7 @@ end
 ---@return runnel.Channel<R> results closes when `from` has ended and all jobs have, with the error of `from` if any
 function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, opts) end
 
----Like pmap, but puts each result as soon as it is there, so that a slow job does not delay the others. An error
+---Like pmap, but puts each result as soon as it is ready, so that a slow job does not delay the others. An error
 ---without a handler cancels all jobs that run.
 ---@generic T, R
 ---@param n integer

@@ -1,11 +1,11 @@
----A prompt for a program while it runs: whoever connects to its socket evaluates Lua in it, beside its go blocks.
+---A prompt in a running program: clients of its socket evaluate Lua in it, concurrently with its go blocks.
 ---
 ---    require("runnel.prompt").listen "/run/user/1000/app.sock"
 ---    -- and from a shell: socat READLINE UNIX-CONNECT:/run/user/1000/app.sock
 ---
----A chunk is evaluated when it is complete; values are printed, and `print` prints here. It runs in a go block, so that
----`ch:take()` waits while all else goes on. What is global is the program's; locals last as long as the client. There
----are the same commands as at the prompt of `runnel`: `:help` lists them.
+---A complete chunk runs in a go block, so `ch:take()` may wait while the program continues. Its values are printed, and
+---`print` writes to the client. Chunks share the program's globals; locals last until the client disconnects. The
+---commands are those of the prompt of `runnel`: `:help` lists them.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -18,17 +18,17 @@ local fs = require "luv"
 
 local prompt = {}
 
-local LONGEST_PATH = 107 -- of a socket
+local LONGEST_PATH = 107 -- bytes, of a socket's path
 
--- What may wait for a client that does not read; then its output is lost.
+-- How much output is kept for a client that does not read. Further output is dropped.
 local PATIENCE = 1024 * 1024
 
 local BANNER = "runnel on " .. _VERSION .. "; :help lists the commands, :quit ends\n"
 
 -- ---- output ----
 
--- A function that writes to a connection without ever waiting, from wherever it is called; and one that waits until all
--- is written, and ends it.
+-- Returns a function that writes to a connection without waiting, and can be called anywhere; and one that waits until
+-- all output is written, and ends the connection.
 local function writer(conn)
   local parts, size, wake = {}, 0, core.chan(core.dropping_buffer(1))
   local ended = core.go(function()
@@ -60,20 +60,20 @@ end
 
 -- ---- evaluation ----
 
-local COLUMNS, ROWS = 100, 30 -- of a screen that we know nothing of
+local COLUMNS, ROWS = 100, 30 -- of the client's screen, whose size is unknown
 
 local function traceback(err)
   if type(err) ~= "string" and not (debug.getmetatable(err) or {}).__tostring then
     local is_table = type(err) == "table"
     err = is_table and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
   end
-  -- What is below the chunk is ours.
+  -- Removes the prompt's own functions, which are below the chunk.
   local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
--- Lets f(v, is_ahead) hear of values put on a channel, until the function that it returns is called. Nothing else in
--- the program may do so meanwhile.
+-- Calls f(v, is_ahead) for values put on a channel, until the function that it returns is called. Only one trace can be
+-- active in a program.
 local function trace(ch, f)
   local methods, original = core.methods, {}
   local function replace(name, is_ahead)
@@ -98,7 +98,7 @@ local function trace(ch, f)
   end
 end
 
--- What the commands ask of a client.
+-- The interface of a client for the commands.
 local function interface(own, write, lines)
   local stop
   local function say(text) write(text .. "\n") end
@@ -138,7 +138,7 @@ local function run_all(ui, texts)
   end
 end
 
----Serves one client, until it ends its side. For other kinds of connections than `listen` makes.
+---Serves one client until it closes its side. For connections other than those of `listen`.
 ---@param conn table a connection of runnel.uv's
 ---@param env? table what chunks find besides the globals
 function prompt.serve(conn, env)
@@ -188,7 +188,7 @@ end
 
 -- ---- the socket ----
 
--- Makes room for a socket: what is at its path may be that of a program which has ended, and nothing else.
+-- Removes the socket at a path if its program has ended; anything else there is an error.
 local function make_room(path)
   local found = fs.fs_lstat(path)
   if not found then return true end
@@ -211,12 +211,12 @@ local function listen_private(path)
 end
 
 ---@class runnel.Prompt
----@field place string where it is
+---@field place string the path of the socket
 ---@field close fun(self: runnel.Prompt) ends it, and all clients; the socket's file is removed
 
 ---Listens for clients, and serves each, any number at a time.
 ---@param path string the path of a unix socket, which only this user can open
----@param env? table what chunks find besides the globals
+---@param env? table names for chunks in addition to the globals
 ---@return runnel.Prompt? prompt closes with `<close>`, too
 ---@return string? err
 function prompt.listen(path, env)

@@ -17,7 +17,7 @@ local internal = core.internal
 
 -- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
 -- own error, if any, is reported.
-local NO_ERROR = "a go block of the scope has raised nil, or somebody has closed its coroutine"
+local NO_ERROR = "a go block of the scope raised nil, or had its coroutine closed"
 
 local UNCOUNTED = "not enough memory: a go block of the scope ended before its guard could be called"
 

@@ -136,7 +136,7 @@ describe("abandoned go blocks", function()
       assert.same({}, stage.others())
     end))
 
-    it("and so are callbacks that nobody can call any more", stage.sim(function()
+    it("and so are callbacks that can never be called", stage.sim(function()
       local weak = setmetatable({}, { __mode = "k" })
       do
         local token, other = {}, {}

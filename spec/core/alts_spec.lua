@@ -609,7 +609,7 @@ describe("alts", function()
     end))
   end)
 
-  describe("with a list that is not a plain one", function()
+  describe("with a list that has metamethods", function()
     it("reads it through its metatable", within(function()
       local a, b = rn.chan(), full "value"
       local ops = setmetatable({}, {
@@ -622,7 +622,7 @@ describe("alts", function()
       assert.equal("put", (b:take()))
     end))
 
-    it("that raises passes the error on, and has queued nothing", within(function()
+    it("passes on the error of a metamethod, and has queued nothing", within(function()
       local a, b = rn.chan(), rn.chan(1)
       local function broken() error("broken list", 0) end
       local lists = {
@@ -646,7 +646,7 @@ describe("alts", function()
       assert.equal(0, #b)
     end))
 
-    it("that uses the channels while it is read sees them used", within(function()
+    it("allows the metamethods to use the channels", within(function()
       local ch, late = rn.chan(1), rn.chan()
       local ops = setmetatable({ ch }, { __len = function()
         ch:put "by the list"
@@ -745,7 +745,7 @@ describe("alts", function()
       rn.run()
     end)
 
-    it("of its own doing raises, and loses nothing", within(function()
+    it("counts its own operations, and raises without losing a value", within(function()
       local ch, ops = rn.chan():name "inbox", {}
       for i = 1, MAX do ops[i] = ch end
       local parked = rn.go(function() return (rn.alts(ops)) end)
@@ -826,7 +826,7 @@ describe("alts", function()
     end)
   end)
 
-  it("that nobody can complete any more is collected", within(function()
+  it("is collected when it can never complete", within(function()
     local objects = setmetatable({}, { __mode = "k" })
     for _ = 1, 50 do
       rn.go(function()

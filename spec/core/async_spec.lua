@@ -205,7 +205,7 @@ describe("put_async", function()
     assert.is_nil((ch:take()))
   end))
 
-  it("keeps the order of values whoever puts", within(function()
+  it("keeps the order of the values of all putters", within(function()
     local ch = rn.chan(3)
     for i = 1, 60 do
       if i % 2 == 0 then ch:put_async(i, print ~= nil and function() end) else rn.go(function() ch:put(i) end) end
@@ -243,7 +243,7 @@ end)
 describe("callbacks", function()
   local function heard(f) return stage.reports(function() f() settle() end) end
 
-  it("that raise on the caller reach on_error once, and the caller goes on", within(function()
+  it("that raise on the caller reach on_error once, and the caller continues", within(function()
     local ch = rn.chan(1):name "jobs"
     local went_on
     local function broken() error("broken", 0) end
@@ -380,7 +380,7 @@ describe("callbacks", function()
     assert.same({ 1, n = 1 }, calls[2])
   end)
 
-  it("that nobody can call any more are collected", within(function()
+  it("that can never be called are collected", within(function()
     local objects = setmetatable({}, { __mode = "k" })
     for _ = 1, 100 do
       local ch, object = rn.chan(), {}
@@ -393,7 +393,7 @@ describe("callbacks", function()
     assert.is_nil(next(objects))
   end))
 
-  it("that wait are not lost to the collector while somebody can reach their channel", within(function()
+  it("that wait are kept while their channel is reachable", within(function()
     local ch, f, calls = rn.chan(), recorder()
     for _ = 1, 20 do ch:take_async(f) end
     for _ = 1, 4 do collectgarbage() end

@@ -476,7 +476,7 @@ describe("a buffer policy", function()
       assert.equal(1, (ch:take()))
     end))
 
-    it("count: whoever asks raises, nothing has happened", within(function()
+    it("count: the operation raises, and has no effect", within(function()
       local ch = rn.chan(policy.queue(2, { count = broken }))
       for _, f in ipairs {
         function() ch:take() end, function() ch:poll() end, function() rn.alts { ch } end, function() return #ch end,
@@ -551,7 +551,7 @@ describe("a buffer policy", function()
       stage.assert_no_waiters(ch)
     end))
 
-    it("when nobody asked it: on_error gets it once, with the channel's name", within(function()
+    it("when no operation called it: on_error gets it once, with the channel's name", within(function()
       local fails
       local ch = rn.chan(policy.queue(1, {
         full = function(q)

@@ -368,7 +368,7 @@ describe("cancel", function()
       assert.same({ nil, "bad" }, { bad:take() })
     end))
 
-    it("works while somebody has closed its result channel", stage.sim(function()
+    it("works when its result channel is closed", stage.sim(function()
       local seen
       local result = rn.go(function()
         local _ <close> = closing(function(_, err) seen = err end)
@@ -563,7 +563,7 @@ describe("cancel", function()
       assert.same({}, stage.heard())
     end))
 
-    it("go on to who takes its result", stage.sim(function()
+    it("reach the taker of its result", stage.sim(function()
       local inner = rn.go(rn.sleep, FOREVER)
       local outer = rn.go(function()
         local value, err = inner:take()
@@ -751,7 +751,7 @@ describe("cancel", function()
   end)
 
   describe("and memory", function()
-    it("collects a cancelled go block that waits on what nobody holds", stage.sim(function()
+    it("collects a cancelled go block that waits on an unreachable channel", stage.sim(function()
       local alive = setmetatable({}, { __mode = "k" })
       for _ = 1, 100 do
         local result = rn.go(function()

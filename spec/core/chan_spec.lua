@@ -309,7 +309,7 @@ describe("a channel", function()
       assert.equal("other", ch:name())
     end))
 
-    it("does not give away a value put by whoever is woken by the close", within(function()
+    it("refuses a put of a go block that the close has woken", within(function()
       local ch, late = rn.chan(1), nil
       rn.go(function()
         ch:take()
@@ -411,7 +411,7 @@ describe("a channel", function()
       assert.equal(6000, woken)
     end))
 
-    it("lives as long as somebody can still see the channel close", within(function()
+    it("stays alive while its channel can be closed", within(function()
       local ch = rn.chan()
       local woken
       rn.go(function()
@@ -437,7 +437,7 @@ describe("a channel", function()
       assert.same({ 1, 2, 3, 4, 5 }, list)
     end))
 
-    it("goes on over false, buffered values and waiting puts", within(function()
+    it("visits false, buffered values and the values of waiting puts", within(function()
       local ch, list = rn.chan(2), {}
       for _, value in ipairs { false, 1, false, 2, false } do ch:put_async(value) end
       ch:close "an error ends it as well"
@@ -504,7 +504,7 @@ describe("a channel", function()
       assert.same({ nil, "broken", n = 2 }, stage.pack_take(kept))
     end))
 
-    it("ends those who wait for it", within(function()
+    it("wakes the go blocks that wait for it", within(function()
       local taker
       local function scope()
         local ch <close> = rn.chan()
@@ -873,7 +873,7 @@ describe("a channel", function()
       for i = 1, 20 do assert.same({ "text " .. i }, (ch:take())) end
     end))
 
-    it("a channel that nobody holds goes, with what waits on it", within(function()
+    it("an unreachable channel is collected, with all that waits on it", within(function()
       local objects = weak()
       do
         local ch, other = rn.chan(1), rn.chan()

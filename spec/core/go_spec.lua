@@ -85,7 +85,7 @@ describe("go", function()
       assert.error_matches(function() rn.go(nil) end, "go: a function expected, got nil")
     end)
 
-    it("keeps its result for whoever comes later", stage.sim(function()
+    it("keeps its result for a later taker", stage.sim(function()
       local result = rn.go(function() return "late" end)
       rn.sleep(1000)
       collectgarbage()
@@ -697,7 +697,7 @@ describe("go", function()
       end):take()
     end))
 
-    it("of ended blocks are dead, and keep nobody from the result", stage.sim(function()
+    it("of ended blocks are dead, and do not prevent a take of the result", stage.sim(function()
       local co
       local result = rn.go(function()
         co = coroutine.running()
@@ -810,7 +810,7 @@ describe("go", function()
       assert.equal("closed", takers[3]:take())
     end))
 
-    it("may be closed by a taker who has lost interest; the block goes on", stage.sim(function()
+    it("may be closed by a taker; the block continues", stage.sim(function()
       local went_on
       local result = rn.go(function()
         rn.sleep(10)

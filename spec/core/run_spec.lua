@@ -118,7 +118,7 @@ describe("run", function()
       rn.run()
     end)
 
-    it("of run names run and where every block waits", function()
+    it("of run names run, and where every go block waits", function()
       local here, line = stage.here():match "^(.*):(%d+)$"
       local jobs, other = rn.chan():name "jobs", rn.chan()
       local ok, err = pcall(rn.run, function()
@@ -185,7 +185,7 @@ describe("run", function()
       rn.run()
     end)
 
-    it("of run leaves its block parked, which goes on when it can", function()
+    it("of run leaves its go block parked, which continues when it can", function()
       local ch, ended = rn.chan(), false
       pcall(rn.run, function()
         ch:take()
@@ -289,7 +289,7 @@ describe("run", function()
       end
     end)
 
-    it("reports errors and goes on", function()
+    it("reports errors and continues", function()
       rn.go(error, "bad")
       local ran
       rn.go(function() ran = true end)
@@ -406,7 +406,7 @@ describe("run", function()
       assert.equal(3, co())
     end)
 
-    it("work inside table.sort, string.gsub and metamethods, since nobody has to park", function()
+    it("work inside table.sort, string.gsub and metamethods, since nothing has to park", function()
       local ch = rn.chan()
       rn.go(function() while ch:put(1) do end end)
       local t = { 3, 1, 2 }
@@ -421,7 +421,7 @@ describe("run", function()
       rn.run()
     end)
 
-    it("an error of a go block meanwhile is reported, and the wait goes on", function()
+    it("an error of a go block meanwhile is reported, and the wait continues", function()
       local ch = rn.chan()
       rn.go(error, "bad")
       rn.go(function() ch:put "good" end)

@@ -45,7 +45,7 @@ describe("a channel with a transducer", function()
     assert.equal(1, ch:stats().take_total)
   end))
 
-  it("goes on admitting waiting puts while the transducer drops them", within(function()
+  it("continues to admit waiting puts while the transducer drops them", within(function()
     local ch, done = rn.chan(1, xforms.filter(even)), 0
     for i = 2, 12 do
       ch:put_async(i == 2 and 2 or i * 2 - 1, function(ok) done = done + (ok and 1 or 0) end)
@@ -383,7 +383,7 @@ describe("a channel with a transducer", function()
       assert.equal(1, n)
     end))
 
-    it("may complete with what it likes, which nobody looks at", within(function()
+    it("may return anything from its completion, which is ignored", within(function()
       for _, result in ipairs { "text", 42, false, rn.reduced(1) } do
         local ch = rn.chan(1, xforms.of(pass, function() return result end))
         ch:close()
@@ -504,7 +504,7 @@ describe("a channel with a transducer", function()
       assert.equal(0, #ch)
     end))
 
-    it("on a waiting put: that put is done, and the take goes on", within(function()
+    it("on a waiting put: the put completes, and the take continues", within(function()
       local ch, done = rn.chan(1, xforms.map(picky)), nil
       ch:put "first"
       rn.go(function() done = ch:put "bad" end)
@@ -722,7 +722,7 @@ describe("a channel with a transducer", function()
     end
   end))
 
-  it("goes when nobody holds it, though its transducer knows it", within(function()
+  it("is collected when it is unreachable, though its transducer refers to it", within(function()
     local objects = setmetatable({}, { __mode = "k" })
     do
       local ch

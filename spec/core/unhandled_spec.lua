@@ -153,7 +153,7 @@ describe("an error of a go block", function()
     assert.equal(1, #heard)
   end)
 
-  it("of which nil is the value is reported at once, since nobody could see it", function()
+  it("that is nil is reported at once, since a taker could not see it", function()
     collecting(function(heard)
       local result = rn.go(error)
       result:take()

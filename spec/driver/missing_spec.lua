@@ -29,7 +29,7 @@ describe("a driver whose library is missing", function()
     end)
   end
 
-  it("says why a library that is there cannot be loaded", function()
+  it("says why an installed library cannot be loaded", function()
     local output = stage.script [[
       package.preload.luv = function() error("this luv is broken", 0) end
       print(pcall(require, "runnel.driver.luv"))

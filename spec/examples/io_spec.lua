@@ -134,7 +134,7 @@ describe("examples/xargs.lua", function()
     assert.equal("1\n2\nbegun1\nbegun2\n", output)
   end)
 
-  it("stops when nobody reads its output", function()
+  it("stops when its output is closed", function()
     local output, errors, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 2 echo | head -n 1")
     assert.same({ "y\n", "xargs: standard output: Broken pipe\n", 0 }, { output, errors, status })
     assert.is_true(ms < 10000)

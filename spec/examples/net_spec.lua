@@ -354,7 +354,7 @@ describe("examples/tail.lua", function()
     file:write(text)
   end
 
-  it("begins with the last lines, and goes on with new ones", within(function()
+  it("begins with the last lines, and continues with new ones", within(function()
     local path = uv_stage.path "1\n2\n3\n4\nhalf"
     local process = start("tail", "-n", "2", path)
     assert.equal("3", process.stdout:take())

@@ -27,7 +27,7 @@ describe("runnel, the executable", function()
       assert.equal(0, result.status)
     end)
 
-    it("-e, any number of them, also before a script", function()
+    it("any number of -e, also before a script", function()
       assert.equal("1\n2\n", run([[-e 'x = 1 print(x)' -e'print(x + 1)']]).out)
       dir:write("x.lua", "print(x, ...)")
       assert.equal("5\ta\n", run([[-e 'x = 5' x.lua a]]).out)
@@ -47,7 +47,7 @@ describe("runnel, the executable", function()
       assert.equal("Lua warning: beware\n", run([[-W -e 'warn "beware"']]).err)
     end)
 
-    it("-E, which ignores the environment", function()
+    it("-E, and ignores the environment", function()
       local variables = "LUA_INIT='print \"init\"' LUA_PATH='/nowhere/?.lua' "
       local function path(option)
         return process.run(dir.path, variables .. runnel .. option .. " -e 'print(package.path)'").out
@@ -56,7 +56,7 @@ describe("runnel, the executable", function()
       assert.matches("^[^\n]*%./%?%.lua[^\n]*\n$", path " -E")
     end)
 
-    it("LUA_INIT, a chunk or @file", function()
+    it("LUA_INIT with a chunk or @file", function()
       dir:write("init.lua", "y = 7")
       local file = process.run(dir.path, "LUA_INIT=@init.lua " .. runnel .. " -e 'print(y)'")
       assert.equal("7\n", file.out)
@@ -80,28 +80,28 @@ describe("runnel, the executable", function()
       assert.equal(0, run("--help").status)
     end)
 
-    it("--version, which does nothing else", function()
+    it("--version, and does nothing else", function()
       local result = run("--version -e 'print(1)' nope.lua")
       assert.matches("^runnel %d+%.%d+%.%d+ on Lua 5%.%d[^\n]*\n$", result.out)
       assert.equal("", result.err)
       assert.equal(0, result.status)
     end)
 
-    it("- and a pipe, which are a script", function()
+    it("-, and a pipe", function()
       assert.equal("a\n", run("- a", "print(...)").out)
       local result = run("", "print(1)\n1 + 1\n")
       assert.matches("stdin:2: ", result.err)
-      assert.equal("", result.out) -- it is compiled as a whole
+      assert.equal("", result.out) -- the whole input is compiled first
       assert.equal(1, result.status)
     end)
 
-    it("-- ends the options", function()
+    it("--, which ends the options", function()
       dir:write("-e", "print 'a file'")
       assert.equal("a file\n", run("-- -e").out)
     end)
   end)
 
-  describe("says what is wrong as lua5.4 does:", function()
+  describe("reports errors as lua5.4 does:", function()
     for _, case in ipairs {
       { "a script that does not exist", "nope.lua", "cannot open nope.lua: No such file or directory\n$" },
       { "a directory", "/", "cannot read /: Is a directory\n$" },
@@ -145,7 +145,7 @@ describe("runnel, the executable", function()
       assert.equal(1, result.status)
     end)
 
-    it("and so does the exit status that a script asks for", function()
+    it("the exit status that a script chooses", function()
       assert.equal(3, run([[-e 'os.exit(3)']]).status)
       assert.equal(0, run([[-e 'os.exit(true)']]).status)
       assert.equal(1, run([[-e 'os.exit(false)']]).status)
@@ -157,7 +157,7 @@ describe("runnel, the executable", function()
     assert.equal("tool\tx\n", process.run(dir.path, "chmod +x tool && ./tool x").out)
   end)
 
-  it("is one file, which needs no Lua module and no path", function()
+  it("is one file that needs no Lua module and no path", function()
     local result = process.run(dir.path, ("cp %s moved && cd / && env -i %s/moved -e '%s'"):format(runnel, dir.path,
       [[local rn = require "runnel"
         print(rn.go(function() return require("runnel.core_async").chan and rn.xf.map and "here" end):take())]]))
@@ -165,7 +165,7 @@ describe("runnel, the executable", function()
     assert.equal("here\n", result.out)
   end)
 
-  it("runs on after the script has ended, until nothing is ready, timed or alive", function()
+  it("continues after the end of the script until nothing is ready and no timer or event can come", function()
     local text = [[
       local rn = require "runnel"
       rn.go(function() rn.sleep(20) print "late" end)
@@ -175,7 +175,7 @@ describe("runnel, the executable", function()
     assert.same({ out = "end\n", err = "", status = 0 }, script(text, "", "--no-drain"))
   end)
 
-  it("ends where rn.exit says so", function()
+  it("ends at rn.exit, with its status", function()
     local text = [[
       local rn = require "runnel"
       setmetatable({}, { __gc = function() print "finalized" end })
@@ -190,7 +190,7 @@ describe("runnel, the executable", function()
       script("require('runnel').exit('x')").err)
   end)
 
-  it("goes on after an error in a go block", function()
+  it("continues after an error in a go block", function()
     local result = script [[
       local rn = require "runnel"
       rn.go(function() error "oops" end)
@@ -201,7 +201,7 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
-  describe("with an error that nobody took", function()
+  describe("with an unhandled error", function()
     local text = [[
       local rn = require "runnel"
       local result = rn.go(error, "lost")
@@ -234,7 +234,7 @@ describe("runnel, the executable", function()
       end
     end)
 
-    it("does not fail where the script has a handler, or takes it", function()
+    it("succeeds if the script has a handler, or takes the error", function()
       assert.same({ out = "lost\n", err = "", status = 0 }, script(text .. "rn.on_error(function(err) "
         .. "print(err) end)"))
       assert.same({ out = "nil\tlost\n", err = "", status = 0 }, script(text .. "print(result:take())"))
@@ -272,13 +272,13 @@ describe("runnel, the executable", function()
     end)
   end)
 
-  it("says where the main thread would wait for ever", function()
+  it("reports where the main thread would wait for ever", function()
     local result = script "require('runnel').chan():take()"
     assert.matches("runnel: script.lua:1: deadlock: take on chan: #%d+ would wait for ever", result.err)
     assert.equal(1, result.status)
   end)
 
-  describe("interrupted", function()
+  describe("when interrupted", function()
     -- The script's process gets the signal once it has said that it is ready.
     local function interrupted(text)
       dir:write("script.lua", text)
@@ -319,13 +319,13 @@ describe("runnel, the executable", function()
       assert.matches("\nno deadlock: a timer is due in 3%d%d%d%d%d%d ms\n$", result.err)
     end)
 
-    it("in a loop that never waits", function()
+    it("ends a loop that never waits", function()
       local result = interrupted [[print "ready" io.stdout:flush() while true do end]]
       assert.matches("runnel: interrupted!\nstack traceback:\n\tscript.lua:1: in main chunk", result.err)
       assert.equal(130, result.status)
     end)
 
-    it("while a pipe leads from a channel to itself", function()
+    it("ends a pipe from a channel to itself", function()
       local result = interrupted [[
         local rn = require "runnel"
         local ch = rn.chan(1)
@@ -337,7 +337,7 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
-    it("in a go block that never parks", function()
+    it("ends a go block that never parks", function()
       local result = interrupted [[
         local rn = require "runnel"
         rn.go(function()
@@ -352,7 +352,7 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
-    it("while it runs on", function()
+    it("ends while it runs the remaining go blocks", function()
       local result = interrupted [[
         local rn = require "runnel"
         rn.go(function() print "ready" io.stdout:flush() rn.sleep(1e6) end)
@@ -361,7 +361,7 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
-    it("twice, in C code that takes long: ends at once", function()
+    it("twice in long-running C code ends at once", function()
       dir:write("script.lua", [[
         print "ready" io.stdout:flush()
         local text = ("a"):rep(1e5)
@@ -380,7 +380,7 @@ describe("runnel, the executable", function()
       assert.equal(130, result.status)
     end)
 
-    it("goes on where it catches that", function()
+    it("continues if the script catches the error", function()
       local result = interrupted [[
         local rn = require "runnel"
         print "ready" io.stdout:flush()
@@ -403,14 +403,14 @@ describe("runnel, the executable", function()
       assert.same({ out = "arg\t3600000\ntwo hours\t7200000\n", err = "", status = 0 }, result)
     end)
 
-    it("with an error", function()
+    it("reports an error", function()
       local result = script("local function f() error 'oops' end\nf()", "", "--sim")
       assert.matches("runnel: script.lua:1: oops\nstack traceback:\n.*\tscript.lua:2: in main chunk\n", result.err)
       assert.equal(1, result.status)
       assert.matches("runnel: %(error object is a nil value%)\n", script("error()", "", "--sim").err)
     end)
 
-    it("with go blocks that are parked for ever", function()
+    it("reports go blocks that are parked for ever", function()
       local text = "local rn = require 'runnel' rn.go(function() rn.sleep(1e6) rn.chan():name 'jobs':take() end)"
       local result = script(text, "", "--sim")
       assert.matches("^[^\n]*runnel: the script has ended, and a go block is parked for ever:\n"
@@ -420,7 +420,7 @@ describe("runnel, the executable", function()
       assert.same({ out = "", err = "", status = 0 }, script(text, "", "--sim --no-drain"))
     end)
 
-    it("with a deadlock of the script's", function()
+    it("reports a deadlock of the script", function()
       local result = script("require('runnel').chan():take()", "", "--sim")
       assert.matches("runnel: deadlock: sim.run would wait for ever", result.err)
       assert.matches("#%d+ %(the script%): take on chan: #%d+ at script.lua:1", result.err)
@@ -428,7 +428,7 @@ describe("runnel, the executable", function()
     end)
   end)
 
-  it("--sim test goes on after a spec that would wait for ever", function()
+  it("--sim test continues after a spec that would wait for ever", function()
     dir:write("some_spec.lua", [[
       local rn = require "runnel"
       describe("specs", function()
@@ -444,7 +444,7 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
-  it("--seed makes what is random the same each time", function()
+  it("--seed makes random numbers the same each time", function()
     local text = [[
       local rn = require "runnel"
       local a, b, picks = rn.promise_chan(), rn.promise_chan(), {}
@@ -462,10 +462,10 @@ describe("runnel, the executable", function()
     assert.equal(first, script(text, "", "--sim --seed 42").out)
   end)
 
-  it("--time prints how long it took", function()
+  it("--time prints elapsed time, CPU time and peak memory", function()
     local result = script("print 'x'", "", "--time")
     assert.equal("x\n", result.out)
-    assert.matches("runnel: 0%.%d%d%d s, of the processor 0%.%d%d%d s, %d+%.%d MB at most\n$", result.err)
+    assert.matches("runnel: 0%.%d%d%d s elapsed, 0%.%d%d%d s CPU, %d+%.%d MB peak memory\n$", result.err)
   end)
 
   it("test runs specs with busted", function()
@@ -485,7 +485,7 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
-  it("test fails specs whose go blocks raise what nobody takes", function()
+  it("test fails specs with an unhandled error of a go block", function()
     dir:write("lost_spec.lua", [[
       local rn = require "runnel"
       describe("a spec", function()
@@ -516,7 +516,7 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
-  describe("by SIGQUIT", function()
+  describe("after SIGQUIT", function()
     -- The script's process gets the signal once it has said that it is ready; after that there is the file `done`.
     local function asked(text)
       dir:write("script.lua", text)
@@ -531,7 +531,7 @@ describe("runnel, the executable", function()
         exit $status]]):format(runnel))
     end
 
-    it("writes the go blocks and channels, and the script goes on", function()
+    it("writes the go blocks and channels, and the script continues", function()
       local result = asked [[
         local rn = require "runnel"
         local jobs = rn.chan(3):name "jobs"
@@ -668,7 +668,7 @@ describe("runnel, the executable", function()
       assert.same({ out = '        local uv = require "runnel.uv"\n', err = "", status = 0 }, result)
     end)
 
-    it("says what is missing where it is not there", function()
+    it("names the package to install if luv is missing", function()
       local without = "LUA_CPATH='/nowhere/?.so' " .. runnel
       local result = process.run(dir.path, without .. [[ -e 'require "runnel.driver.luv"']])
       assert.matches("luv", result.err)

@@ -4,7 +4,7 @@ local terminal = require "spec.support.terminal"
 
 local runnel = process.runnel
 
--- All of this waits for a terminal.
+-- These specs wait for a real terminal.
 describe("the prompt #slow", function()
   if not terminal.available then
     pending "tmux is missing"
@@ -52,7 +52,7 @@ describe("the prompt #slow", function()
       term:expect "> for i = 1, 2 do\n *>> print%('turn', i%)\n *>> end\nturn +1\nturn +2\n%[%d+%]>$"
     end)
 
-    it("tables, as deep as can be read", function()
+    it("tables, and prints them to a limited depth", function()
       open()
       term:enter "t = { 1, 'two', x = { y = { z = { deep = { 1 } } } }, [{}] = 1 } t.self = t"
       term:enter "t"
@@ -61,7 +61,7 @@ describe("the prompt #slow", function()
       assert.matches('{ 1, "two", self = %(cycle%), x = { y = { z = { deep = {…} } } }, %[{}%] = 1 }', screen)
     end)
 
-    it("what does not compile, or raises, and says so", function()
+    it("chunks that do not compile or that raise, and prints the error", function()
       open()
       term:enter "x = = 1"
       term:expect "\n%[%d+%]:1: unexpected symbol near '='\n%[%d+%]>$"
@@ -80,7 +80,7 @@ describe("the prompt #slow", function()
       term:expect "%[ended 0%]"
     end)
 
-    it("without rn anywhere but here", function()
+    it("at a prompt only, where rn is a global", function()
       assert.equal("nil\n", process.run(dir.path, runnel .. " -e 'print(rn)'").out)
       open()
       term:enter "rn == require 'runnel'"
@@ -102,7 +102,7 @@ describe("the prompt #slow", function()
       term:expect '\n6 +"äöü"\n%[%d+%]>$'
     end)
 
-    it("what is pasted, a megabyte in the long form", function()
+    it("a paste, of a megabyte in the long form", function()
       open()
       local n, lines = long.times(400, 20000), {}
       for i = 1, n do lines[i] = ("  %q,"):format("line number " .. i .. " of a paste that is rather long") end
@@ -127,12 +127,12 @@ describe("the prompt #slow", function()
       end
       local _, n = screen:gsub("some text", "")
       assert.equal(1, n)
-      -- The cursor is where it was.
+      -- The cursor has not moved.
       term:press("Left", "Left", "Left"):type "X"
       term:expect "typed sloXwly$"
     end)
 
-    it("and keeps what they print without the end of a line together", function()
+    it("and joins output that they print without a newline", function()
       open()
       term:enter "rn.go(function() for i = 1, 10 do rn.sleep(20) io.write('.') end io.write 'done\\n' end)"
       term:type "typing"
@@ -149,7 +149,7 @@ describe("the prompt #slow", function()
       assert.equal(1, n)
     end)
 
-    it("while characters are typed that are wide", function()
+    it("while wide characters are typed", function()
       open(nil, { columns = 21 }) -- one of the characters would begin in the last column
       term:enter "rn.go(function() for i = 1, 4 do rn.sleep(50) print('tick', i) end end)"
       term:type "x = '日本語日本語日本語日本語😀ä"
@@ -159,7 +159,7 @@ describe("the prompt #slow", function()
       term:expect "\n42\n%[%d+%]>$"
     end)
 
-    it("and survives 10 MB that one of them prints", function()
+    it("while one of them prints 10 MB", function()
       open()
       term:enter "line = ('y'):rep(99) .. '\\n'"
       term:enter "rn.go(function() for i = 1, 100000 do io.write(line) end print 'all of it' end)"
@@ -203,7 +203,7 @@ describe("the prompt #slow", function()
   end)
 
   describe("waits in an operation", function()
-    it("while all else runs", function()
+    it("while go blocks and timers run", function()
       open()
       term:enter "ch = rn.chan()"
       term:enter("function f() rn.sleep(50) for i = 1, 3 do rn.yield() print('before', i) end ch:put 'value' end")
@@ -225,14 +225,14 @@ describe("the prompt #slow", function()
       term:expect '\n"value"\n%[%d+%]>$'
     end)
 
-    it("and says so where that would be for ever", function()
+    it("and reports a deadlock", function()
       open()
       term:enter "rn.chan():take()"
       term:expect "deadlock: take on chan: #%d+ would wait for ever"
     end)
   end)
 
-  describe("gives way to Ctrl-C", function()
+  describe("is interrupted by Ctrl-C", function()
     it("in a loop", function()
       open()
       term:enter "print 'begun' while true do end"
@@ -241,7 +241,7 @@ describe("the prompt #slow", function()
       term:expect "\ninterrupted!\nstack traceback:\n +%[%d+%]:1: in main chunk\n%[%d+%]>$"
     end)
 
-    it("in a line, which it drops", function()
+    it("in a line, and drops it", function()
       open()
       term:type("this is dropped"):press("Left", "Left")
       term:expect "> this is dropped$"
@@ -254,12 +254,12 @@ describe("the prompt #slow", function()
       term:expect '\n"next"\n%[%d+%]>$'
     end)
 
-    it("between two lines, too, where it ends nothing", function()
+    it("between two lines, which has no effect", function()
       open()
       term:enter ":time rn.sleep(500)"
       os.execute "sleep 0.2"
       term:press "C-c"
-      term:expect "interrupted!.*of the processor.*\n%[%d+%]>$"
+      term:expect "interrupted!.* ms CPU.*\n%[%d+%]>$"
       term:enter "t = {} for i = 1, 90 do t[i] = { ('x'):rep(90) } end"
       term:enter("t"):press "C-c"
       term:enter "'alive'"
@@ -294,7 +294,7 @@ describe("the prompt #slow", function()
       term:expect "> :trace$"
     end)
 
-    it("as far as is clear, and shows what there is", function()
+    it("the common part, and shows the candidates", function()
       open()
       term:type("rn.pipel"):press "Tab"
       term:expect "> rn.pipeline$"
@@ -312,8 +312,8 @@ describe("the prompt #slow", function()
     end)
   end)
 
-  describe("keeps lines", function()
-    it("to be fetched again, and for the next session", function()
+  describe("keeps chunks", function()
+    it("for the history of this session and of the next", function()
       open()
       term:enter "a = 1"
       term:enter "b = a + 1"
@@ -330,16 +330,16 @@ describe("the prompt #slow", function()
       term:expect "> b = a %+ 1$"
     end)
 
-    it("that nobody else can read", function()
+    it("in a file that only its owner can read", function()
       open()
       term:enter "a = 1"
-      term:expect "> a = 1\n%[%d+%]>$" -- what is pressed while the terminal changes hands is lost
+      term:expect "> a = 1\n%[%d+%]>$" -- keys that are pressed while the terminal's mode changes are lost
       term:press "C-d"
       term:expect "%[ended 0%]"
       assert.matches("^%-rw%-%-%-%-%-%-%-", process.run(dir.path, "ls -l runnel_history").out)
     end)
 
-    it("but not more than make sense", function()
+    it("but at most 1000", function()
       local lines = {}
       for i = 1, 2500 do lines[i] = "line" .. i end
       dir:write("runnel_history", table.concat(lines, "\n") .. "\n")
@@ -352,7 +352,7 @@ describe("the prompt #slow", function()
       assert.matches("\nline2500\n$", text)
     end)
 
-    it("even where there is no place for them", function()
+    it("only in memory if the file cannot be written", function()
       term = terminal.open(("cd / && XDG_STATE_HOME=/nowhere %s"):format(runnel))
       term:expect "> *$"
       term:enter "1 + 1"
@@ -374,7 +374,7 @@ describe("the prompt #slow", function()
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
         .. " +%[%d+%]:1: in function <%[%d+%]:1>\n%[%d+%]>$")
       term:enter ":bt 99"
-      term:expect "\nthere is no go block #99; :ps shows those that there are\n%[%d+%]>$"
+      term:expect "\nthere is no go block #99; :ps lists the go blocks\n%[%d+%]>$"
     end)
 
     it(":kill", function()
@@ -460,8 +460,8 @@ describe("the prompt #slow", function()
     it(":time, :load, :doc and :help", function()
       open(nil, { columns = 120, rows = 40 })
       term:enter ":time rn.sleep(30)"
-      local shown = term:expect "\n%d+%.%d%d%d ms, of the processor %d+%.%d%d%d ms\n%[%d+%]>$"
-      assert.is_true(tonumber(shown:match "\n(%S+) ms, of the processor") >= 30)
+      local shown = term:expect "\n%d+%.%d%d%d ms elapsed, %d+%.%d%d%d ms CPU\n%[%d+%]>$"
+      assert.is_true(tonumber(shown:match "\n(%S+) ms elapsed") >= 30)
       dir:write("file.lua", "print 'loaded' y = 5")
       term:enter ":load file.lua"
       term:expect "\nloaded\n%[%d+%]>$"
@@ -477,7 +477,7 @@ describe("the prompt #slow", function()
       term:enter ":doc tap"
       term:expect "\nrn.mult%(ch%)\n    [^>]+\n%[%d+%]>$"
       term:enter ":doc nonsense"
-      term:expect "\nthere is nothing by the name of nonsense\n%[%d+%]>$"
+      term:expect "\nthere is no documentation of nonsense\n%[%d+%]>$"
       term:enter ":help"
       local screen = term:expect "Ctrl%-D%s+ends%s+the%s+session.\n%[%d+%]>$"
       for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do
@@ -488,11 +488,11 @@ describe("the prompt #slow", function()
     end)
   end)
 
-  it("does what the README says", function()
+  it("shows what the README shows", function()
     local readme = assert(io.open("README.md")):read "a"
     local session = readme:match "\n    %$ runnel\n(.-)\n\n"
     open(nil, { columns = 120, rows = 60 })
-    -- Times differ, and so does the width of their column.
+    -- Times vary, and with them the width of their column.
     local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end
     local expected = {}
     for line in (session .. "\n"):gmatch "    (.-)\n" do
@@ -508,7 +508,7 @@ describe("the prompt #slow", function()
     assert.is_true(#expected > 10)
   end)
 
-  it("ends with its terminal", function()
+  it("ends when its terminal is closed", function()
     open()
     term:enter "print 'here'"
     term:expect "\nhere\n"
@@ -522,7 +522,7 @@ describe("the prompt #slow", function()
     error "it is still there"
   end)
 
-  it("gives the terminal back as it was when a signal ends it", function()
+  it("restores the terminal when a signal ends it", function()
     term = terminal.open(("stty -a >%s/before; XDG_STATE_HOME=%s %s; stty -a >%s/after"):format(
       dir.path, dir.path, runnel, dir.path))
     term:expect "> *$"
@@ -531,7 +531,7 @@ describe("the prompt #slow", function()
     assert.equal(dir:read "before", dir:read "after")
   end)
 
-  it("goes on after Ctrl-Z", function()
+  it("continues after Ctrl-Z", function()
     term = terminal.open(("cd %s; set -m; XDG_STATE_HOME=. %s; echo stopped; fg >/dev/null"):format(dir.path, runnel))
     term:expect "> *$"
     term:type "half a li"
@@ -542,7 +542,7 @@ describe("the prompt #slow", function()
     term:expect '"alive"\n%[%d+%]>$'
   end)
 
-  it("is plain where the terminal can do nothing", function()
+  it("has no editor on a dumb terminal", function()
     term = terminal.open(("cd %s; TERM=dumb XDG_STATE_HOME=. %s"):format(dir.path, runnel))
     term:expect "> *$"
     term:enter "rn.go(function() rn.sleep(50) print 'late' end)"
@@ -573,7 +573,7 @@ describe("a prompt that reads a pipe (-i)", function()
     assert.equal(0, result.status)
   end)
 
-  it("goes on after errors, and says where the input has ended too early", function()
+  it("continues after errors, and reports an incomplete end of the input", function()
     local result = prompt "x = = 1\nerror 'oops'\n1\nfor"
     assert.matches("^%[%d+%]:1: unexpected symbol near '='\n%[%d+%]:1: oops\nstack traceback:", result.err)
     assert.matches("\nthe input has ended in the middle of a statement\n$", result.err)
@@ -587,7 +587,7 @@ describe("a prompt that reads a pipe (-i)", function()
     assert.equal(0, result.status)
   end)
 
-  it("reports what a driver raises, and goes on", function()
+  it("reports the error of a driver, and continues", function()
     local result = prompt("d = { n = 0 }\nfunction d:wait()\nself.n = self.n + 1\n"
       .. "if self.n == 1 then error 'no luck' end\nif self.n == 2 then error {} end\nend\n"
       .. "function d:alive() return false end\nrn.driver(d)\nrn.go(function() rn.sleep(30) print 'late' end)\n"

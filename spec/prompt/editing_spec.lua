@@ -1,4 +1,4 @@
--- The prompt in a real terminal: what is pasted, fetched again, completed and printed; locals; sizes of the screen.
+-- The prompt in a real terminal: pastes, the history, completion, output, locals, and the size of the screen.
 
 local process = require "spec.support.process"
 local rn = require "runnel"
@@ -7,7 +7,7 @@ local terminal = require "spec.support.terminal"
 
 local runnel = process.runnel
 
--- All of this waits for a terminal.
+-- These specs wait for a real terminal.
 describe("the prompt in a terminal #slow", function()
   if not terminal.available then
     pending "tmux is missing"
@@ -32,7 +32,7 @@ describe("the prompt in a terminal #slow", function()
 
   local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
 
-  describe("takes what is pasted", function()
+  describe("takes a paste", function()
     it("as one chunk, with tabs, blank lines and locals", function()
       open()
       term:paste "local t = {}\n\nfor i = 1, 3 do\n\tt[i] = i\n\n\tt[i] = 2 * t[i]\nend\nprint(#t, t[3])\n"
@@ -41,7 +41,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\n2\n%[3%]>$"
     end)
 
-    it("into the line, to be edited, where it does not end with a line's end", function()
+    it("into the line, for editing, if it does not end with a newline", function()
       open()
       term:type("x = "):paste("{ 1,\n2 }"):type " y = 3"
       term:expect "> x = { 1,\n2 } y = 3$"
@@ -50,7 +50,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\n5\n%[3%]>$"
     end)
 
-    it("as several chunks where it is no single one, and commands", function()
+    it("as several chunks and commands, if it is not a single chunk", function()
       open()
       term:paste "a = 20\na + 1\nlocal b = a + 2\nb\n"
       term:expect "\nb\n21\n22\n%[5%]>$"
@@ -58,7 +58,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\n2\n%d+%.%d+ ms[^\n]+\n20\n%[6%]>$"
     end)
 
-    it("in any size: of a long text it shows the beginning", function()
+    it("of any size, and shows the beginning of a long one", function()
       open()
       local rows = {}
       for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
@@ -68,14 +68,14 @@ describe("the prompt in a terminal #slow", function()
       term:expect("\n1000\n%[4%]>", 30)
     end)
 
-    it("and says at once what is wrong with it", function()
+    it("and reports its errors at once", function()
       open()
       term:bytes "\27[201~" -- the end of a paste that has not begun
       term:paste "a = 1\nb = = 2\nc = 3\n"
       term:expect "\n%[1%]:2: unexpected symbol near '='\n%[1%]>$"
     end)
 
-    it("also where the terminal does not mark it: tabs are no completions then", function()
+    it("from a terminal without bracketed paste, without completing at tabs", function()
       open()
       term:paste_unmarked "t = {\n\t1,\n\t\t2,\n\n}\n#t\n"
       term:expect "\n2\n%[3%]>$"
@@ -143,7 +143,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\nleft +nil\n%[10%]>$"
     end)
 
-    it("chunks, to be fetched again as a whole, and for the next session", function()
+    it("whole chunks in the history, also for the next session", function()
       open()
       term:enter "for i = 1, 2 do"
       term:expect ">>$"
@@ -168,7 +168,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\nturn +1\nturn +2\n%[2%]>$"
     end)
 
-    it("chunks that it moves in by lines", function()
+    it("chunks of several lines, in which the arrow keys move", function()
       open()
       term:paste "x = {\n  10,\n  20,\n}"
       term:expect "\n}$"
@@ -187,7 +187,7 @@ describe("the prompt in a terminal #slow", function()
       term:enter ":save session.lua"
       term:expect "\nchunks written to session.lua: 3\n%[4%]>$"
       term:enter ":save session.lua"
-      term:expect "\nsession.lua is there already\n%[4%]>$"
+      term:expect "\nsession.lua already exists\n%[4%]>$"
       assert.equal("21\n", process.run(dir.path, runnel .. " session.lua").out)
     end)
   end)
@@ -209,7 +209,7 @@ describe("the prompt in a terminal #slow", function()
   end)
 
   describe("completes", function()
-    it("locals, arguments of commands, and shows those of functions", function()
+    it("locals and arguments of commands, and shows the arguments of functions", function()
       open { columns = 100 }
       dir:write("some_file.lua", "print 'loaded'")
       term:enter "local unusual_name = rn.chan():name 'unusual_channel'"
@@ -253,7 +253,7 @@ describe("the prompt in a terminal #slow", function()
       assert.not_matches("\27%[3%d", term:screen(true))
     end)
 
-    it("lists as wide as the screen, or as :set says", function()
+    it("lists as wide as the screen, or as :set width", function()
       open { columns = 60 }
       term:enter "t = {} for i = 1, 1000 do t[i] = i end"
       term:enter "t"
@@ -278,8 +278,8 @@ describe("the prompt in a terminal #slow", function()
     end)
   end)
 
-  describe("watches", function()
-    it("many: those alike in one line, the newest first, the drained ones only counted", function()
+  describe(":watch shows", function()
+    it("similar entries in one line, the newest first, and only counts drained channels", function()
       open { rows = 24, columns = 100 }
       term:enter "jobs = rn.chan(3):name 'jobs' for i = 1, 50 do rn.go(function() jobs:put(i) end) end"
       term:enter "old = {} for i = 1, 30 do old[i] = rn.chan() old[i]:close() end"
@@ -309,7 +309,7 @@ describe("the prompt in a terminal #slow", function()
       end
     end)
 
-    it("at the beginning of a row, whatever was typed ahead, or another process has written", function()
+    it("at the beginning of a row, after typeahead or output of another process", function()
       open()
       term:enter "print 'it runs' rn.sleep(300)"
       term:expect "\nit runs\n?$"
@@ -320,7 +320,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect "\npart\n%[4%]>$"
     end)
 
-    it("with wide and combining characters, and where they do not fit into a row", function()
+    it("with wide and combining characters, also at the end of a row", function()
       open { columns = 30 }
       local text = "日本語e\u{301}\u{302}日本語日本語日本語"
       term:type("x = '" .. text)
@@ -349,7 +349,7 @@ describe("the prompt in a terminal #slow", function()
       term:expect("> " .. ("x"):rep(n) .. "$")
       least = math.min(least, rn.now() - began)
     end
-    -- Most of this is what tmux takes to type and to show the screen; make bench-host measures the echo alone.
+    -- Most of this time is tmux's; make bench-host measures the echo alone.
     assert.is_true(least < 250, least)
   end)
 end)

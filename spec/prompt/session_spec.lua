@@ -1,4 +1,4 @@
--- What a prompt keeps between chunks: locals, numbers, last values; and how it reads them.
+-- The state of a prompt between chunks: locals, numbers, last values; and how it splits input into chunks.
 
 local session = require "runnel.internal.prompt.session"
 
@@ -29,13 +29,13 @@ describe("a session's locals", function()
     assert.same({ 2, 1 }, { run(s, "n, get()") })
   end)
 
-  it("are those of the chunk itself, not of its blocks", function()
+  it("are those at the top level of the chunk, not in its blocks", function()
     run(s, "do local a = 1 end for b = 1, 2 do local c = b end local f = function() local d = 1 return d end")
     assert.same({}, { run(s, "a, b, c, d") })
     assert.equal("function", run(s, "type(f)"))
   end)
 
-  it("are there even if their chunk raises an error later, or returns", function()
+  it("exist even if their chunk raises an error later, or returns", function()
     local chunk = assert(s:compile "local a = 1 local b = 2 error 'oops' local c = 3")
     assert.is_false(pcall(chunk.run))
     assert.same({ 1, 2 }, { run(s, "a, b, c") })
@@ -68,7 +68,7 @@ describe("a session's locals", function()
     assert.equal(4, #env.closed)
   end)
 
-  it("are all closed, whatever one of them raises", function()
+  it("are all closed, even if closing one raises", function()
     local errors = {}
     run(s, "local a <close> = setmetatable({}, { __close = function() error('first', 0) end })")
     run(s, "local b <close> = setmetatable({}, { __close = function() error('second', 0) end })")
@@ -76,7 +76,7 @@ describe("a session's locals", function()
     assert.same({ "second", "first" }, errors)
   end)
 
-  it("need a value that can be closed where they are <close>, as everywhere", function()
+  it("need a closable value if they are <close>", function()
     local chunk = assert(s:compile "local a <close> = 5")
     local _, err = pcall(chunk.run)
     assert.equal("[1]:1: variable 'a' got a non-closable value", err)
@@ -87,7 +87,7 @@ describe("a session's locals", function()
     assert.same({ 7, 8 }, { run(s, "x, y") })
   end)
 
-  it("may be many", function()
+  it("may be more than a function can have", function()
     for i = 1, 400 do run(s, ("local v%d = %d"):format(i, i)) end
     local sum = {}
     for i = 1, 190 do sum[i] = "v" .. i end
@@ -95,7 +95,7 @@ describe("a session's locals", function()
     sum[191] = "v191"
     local chunk, err = s:compile(table.concat(sum, "+"))
     assert.is_nil(chunk)
-    assert.equal("[402]: it mentions 191 locals of this session; at most 190 can be", err)
+    assert.equal("[402]: uses 191 locals of this session; at most 190 are possible", err)
   end)
 
   it("do not include _, which is the last value", function()
@@ -103,7 +103,7 @@ describe("a session's locals", function()
     assert.same({ nil, 2 }, { run(s, "_, b") })
   end)
 
-  it("end where Lua ends their statement", function()
+  it("are captured where Lua ends their statement", function()
     local ends = {
       "local v = type\n('x')", "local v = function() end (print or type)('x')", "local v = 'a' .. 'b' .. [[\nc]]",
       "local v = { 1, f = function() local w = 1 end }", "local v = (type)('x'):upper{}", "local v = not -#'a' ~= ~2",
@@ -123,7 +123,7 @@ describe("a session's locals", function()
   end)
 end)
 
--- Random programs: a list of statements, of which any cut into chunks must do what all of them do as one chunk.
+-- Random programs: lists of statements. Any split into chunks must do the same as all of them in one chunk.
 local function random_program(random)
   local names = { "a", "b", "c", "d" }
   local scope = { a = "variable" }
@@ -208,7 +208,7 @@ local function random_program(random)
   return list
 end
 
--- An environment that notes what a program does.
+-- An environment that records what a program does.
 local function noting()
   local log = {}
   local function out(v) log[#log + 1] = type(v) == "function" and "a function" or tostring(v) end
@@ -224,7 +224,7 @@ local function noting()
 end
 
 describe("a session", function()
-  it("does chunk by chunk what one long chunk does, with random programs", function()
+  it("runs random programs chunk by chunk like one long chunk", function()
     local seed = os.time()
     for round = 1, 100 do
       math.randomseed(seed, round)
@@ -258,7 +258,7 @@ describe("a session", function()
     assert.equal("[2]:1: oops", err)
   end)
 
-  it("continues what is incomplete, expressions too, and nothing else", function()
+  it("continues incomplete input, expressions too, and nothing else", function()
     local s = new()
     for _, text in ipairs {
       "{1,", "1 +", "'a' ..", "f(", "f{", "x =", "for", "if x then", "function f()", "return 1 +", "x = [[", "--[[",
@@ -288,7 +288,7 @@ describe("a session", function()
     assert.same({ _ = 5, _1 = 4, _2 = 3, _3 = 2 }, s.kept)
   end)
 
-  it("takes a paste as one chunk where it is one, and else as several", function()
+  it("takes a paste as one chunk if it compiles as one, otherwise as several", function()
     local s = new()
     assert.same({ "local a = 1\nlocal b = 2\n\nprint(a)" }, s:split "local a = 1\nlocal b = 2\n\nprint(a)")
     assert.same({ "t = {\n1,\n}", "#t" }, s:split "t = {\n1,\n}\n#t")

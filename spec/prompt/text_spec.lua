@@ -1,4 +1,4 @@
--- What a prompt prints: values, go blocks and channels, documentation; as text, without a terminal.
+-- The texts that a prompt prints: values, go blocks and channels, documentation; without a terminal.
 
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
@@ -11,7 +11,7 @@ describe("values are printed", function()
   before_each(function() style = pretty.style(60) end)
   local function text(value) return pretty.value(value, style) end
 
-  it("as they would be written", function()
+  it("as Lua source", function()
     assert.equal('{ 1, "two", ["a b"] = 1.0, x = { y = true } }', text { 1, "two", x = { y = true }, ["a b"] = 1.0 })
     assert.equal('"a\\nb\\0\\xFF"', text "a\nb\0\xff")
     assert.equal("{}", text {})
@@ -26,7 +26,7 @@ describe("values are printed", function()
     assert.equal("{ { 1 }, { 1 } }", text { shared, shared })
   end)
 
-  it("as deep and as wide as the style says", function()
+  it("with the depth and width of the style", function()
     style.depth = 2
     assert.equal("{ { {…} } }", text { { { 1 } } })
     local list = {}
@@ -42,7 +42,7 @@ describe("values are printed", function()
     assert.equal("{ 1, 2, 3 }", text { 1, 2, 3 })
   end)
 
-  it("over several lines where one is too short, and not without end", function()
+  it("over several lines if one is too short, up to a limit", function()
     local list = {}
     for i = 1, 50 do list[i] = { id = i, name = "row " .. i } end
     local lines = text(list)
@@ -74,14 +74,14 @@ describe("texts take as many columns as a terminal needs", function()
     assert.equal("日 ", width.pad("日", 3))
   end)
 
-  it("with breaks between words", function()
+  it("and are wrapped between words", function()
     assert.equal("  one two\n  three\n  a-word-that-is-too-long\n  x",
       width.wrap("one two three a-word-that-is-too-long x", 10, "  "))
   end)
 end)
 
 describe("go blocks and channels are shown", function()
-  it("each in a line, or those alike in one where there is little room", function()
+  it("one in each line, or similar ones in one line if there is little room", function()
     local jobs = rn.chan(2):name "jobs"
     for i = 1, 40 do
       rn.go(function()
@@ -114,14 +114,14 @@ describe("go blocks and channels are shown", function()
   end)
 end)
 
-describe("documentation is found", function()
+describe("the documentation", function()
   local function calls(query)
     local list = {}
     for i, entry in ipairs(doc.find(query)) do list[i] = entry.calls[1] end
     return list
   end
 
-  it("of Lua's functions, transducers and methods", function()
+  it("has Lua's functions, transducers and methods", function()
     assert.same({ "string.format(format, ...)" }, calls "string.format")
     assert.same({ "xf.partition_all(n)" }, calls "xf.partition_all")
     assert.same({ "xf.partition_all(n)" }, calls "rn.xf.partition_all")
@@ -129,11 +129,11 @@ describe("documentation is found", function()
     assert.same({}, calls "nonsense")
   end)
 
-  it("of every function of Lua's own libraries", function()
+  it("has every function of Lua's own libraries", function()
     for _, library in ipairs { "coroutine", "debug", "io", "math", "os", "package", "string", "table", "utf8" } do
       for name in pairs(_G[library]) do
         local known = #calls(library .. "." .. name) == 1
-        -- What only older programs call is left out.
+        -- Omits deprecated functions.
         local is_old = library == "math" and not _G.math[name] or name:find "^setcstacklimit$"
           or ("cosh sinh tanh pow frexp ldexp log10 atan2"):find(name, 1, true)
         assert.is_truthy(known or is_old, library .. "." .. name)
@@ -146,7 +146,7 @@ describe("documentation is found", function()
     end
   end)
 
-  it("of every transducer", function()
+  it("has every transducer", function()
     for name, value in pairs(rn.xf) do
       if type(value) == "function" then assert.equal(1, #calls("rn.xf." .. name), name) end
     end
@@ -154,7 +154,7 @@ describe("documentation is found", function()
 end)
 
 describe("the list of the prompt's commands", function()
-  it("is the one in the documentation", function()
+  it("is the same as in the manual", function()
     local text = {}
     for _, path in ipairs { "README.md" } do text[#text + 1] = assert(io.open(path)):read "a" end
     local pages = io.popen "cat docs/*.md docs/*/*.md 2>/dev/null"

@@ -16,7 +16,7 @@ describe("runnel.uv", function()
   local function raise(signal) luv.kill(luv.os_getpid(), signal) end
 
   describe("signals", function()
-    it("are channels of their names", function()
+    it("arrive on a channel as their names", function()
       local ch = uv.signal "usr1"
       raise "sigusr1"
       assert.equal("usr1", ch:take())
@@ -25,7 +25,7 @@ describe("runnel.uv", function()
       ch:close()
     end)
 
-    it("of several names come on one channel", function()
+    it("of several kinds arrive on one channel", function()
       local ch = uv.signal("USR1", "sigusr2")
       raise "sigusr2"
       assert.equal("sigusr2", ch:take())
@@ -45,7 +45,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("wait until they are taken, as far as they are not too many", function()
+    it("wait until they are taken, up to a limit", function()
       local ch = uv.signal "usr1"
       for _ = 1, 100 do
         raise "sigusr1"
@@ -56,7 +56,7 @@ describe("runnel.uv", function()
       assert.is_true(#list >= 1 and #list <= 16)
     end)
 
-    it("do what they did once the channel is closed", function()
+    it("have their former effect again once the channel is closed", function()
       local output, status = stage.script [[
         local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
         local ch = uv.signal "usr1"
@@ -72,7 +72,7 @@ describe("runnel.uv", function()
       assert.not_equal(0, status)
     end)
 
-    it("are known by name", function()
+    it("reject an invalid name", function()
       for bad, got in pairs { [{}] = "a table", [7] = "a number", foo = 'there is no signal "foo"' } do
         local _, err = pcall(function() uv.signal(bad) end)
         assert.matches("^spec/uv/event_spec.lua:%d+: signal: .*" .. got, err)
@@ -81,7 +81,7 @@ describe("runnel.uv", function()
       assert.error_matches(function() uv.signal("int", false) end, "got a boolean")
     end)
 
-    it("that cannot be caught close the channel", function()
+    it("that cannot be caught close the channel with an error", function()
       assert.matches("^kill: EINVAL", select(2, uv.signal("kill"):take()))
     end)
   end)
@@ -109,7 +109,7 @@ describe("runnel.uv", function()
       changes:close()
     end)
 
-    it("reports what comes and goes in a directory", function()
+    it("reports the files that are created and removed in a directory", function()
       local path, clear = directory()
       local changes = uv.watch(path)
       touch(path .. "/a")
@@ -122,7 +122,7 @@ describe("runnel.uv", function()
       clear()
     end)
 
-    it("makes one change of what happens to a file while nobody takes", function()
+    it("merges the changes of a file that happen while nobody takes", function()
       local path, clear = directory()
       local changes = uv.watch(path)
       for _ = 1, 100 do
@@ -152,7 +152,7 @@ describe("runnel.uv", function()
       clear()
     end)
 
-    it("of very much becomes a change without a name", function()
+    it("reports a change without a name when there are very many", function()
       local path, clear = directory()
       local changes = uv.watch(path)
       for i = 1, 400 do touch(path .. "/" .. i) end
@@ -169,7 +169,7 @@ describe("runnel.uv", function()
       clear()
     end)
 
-    it("of what is not there closes with an error", function()
+    it("closes with an error if the path does not exist", function()
       assert.same({ nil, "/no/such: ENOENT: no such file or directory" }, { uv.watch("/no/such"):take() })
       local _, err = pcall(function() uv.watch(1) end)
       assert.matches("^spec/uv/event_spec.lua:%d+: watch: a path expected, got a number", err)
@@ -186,7 +186,7 @@ describe("runnel.uv", function()
       ticks:close()
     end))
 
-    it("keeps one tick for who is late, and leaves out the others", stage.sim(function()
+    it("keeps one tick for a late taker, and drops the others", stage.sim(function()
       local ticks = uv.ticker(2.5)
       rn.sleep(26)
       assert.equal(1, ticks:take())
@@ -206,7 +206,7 @@ describe("runnel.uv", function()
       assert.equal(before, #stage.others())
     end)
 
-    it("that nobody has any more is collected", function()
+    it("is collected once it is unreachable", function()
       local before = #stage.others()
       for _ = 1, 5 do uv.ticker(0.01) end
       for _ = 1, 4 do
@@ -216,7 +216,7 @@ describe("runnel.uv", function()
       assert.equal(before, #stage.others())
     end)
 
-    it("wants ms", function()
+    it("rejects an invalid interval", function()
       for _, bad in ipairs { 0, -1, 0 / 0, math.huge, "1" } do
         local _, err = pcall(function() uv.ticker(bad) end)
         assert.matches("^spec/uv/event_spec.lua:%d+: ticker: a number of ms above 0 expected, got ", err)

@@ -38,7 +38,7 @@ describe("runnel.uv", function()
       uv.spawn({ "true" }).exit:take() -- what the loop itself needs is open
     ]]
 
-    it("starts no process, and leaves none of its pipes", function()
+    it("starts no process, and leaves no pipe open", function()
       assert.equal(([[
         0 true: EMFILE: too many open files
         1 true: EMFILE: too many open files
@@ -70,7 +70,7 @@ describe("runnel.uv", function()
       ]]):gsub("\t", " "))
     end)
 
-    it("runs no process to its end, and follows no file", function()
+    it("fails to run a process, and to follow a file", function()
       assert.equal([[
 EMFILE nil
 EMFILE
@@ -114,7 +114,7 @@ another
       ]]))
     end)
 
-    it("opens no file, and no connection", function()
+    it("fails to open a file, and to connect", function()
       assert.equal([[
 no-such-place: EMFILE: too many open files
 EMFILE
@@ -139,7 +139,7 @@ after that, all is well
       ]]))
     end)
 
-    it("goes on listening", function()
+    it("continues to listen", function()
       assert.equal("refused\nserved\n", with_few_descriptors(HOARD .. [[
         local conns, port = uv.listen("127.0.0.1", 0)
         rn.go(function()
@@ -164,7 +164,7 @@ after that, all is well
   describe("a process", function()
     local MUCH = 100 * 1024 * 1024
 
-    it("that writes very much to stderr ends, whether anybody takes it #heavy", function()
+    it("that writes very much to stderr ends, whether or not its output is taken #heavy", function()
       local p = uv.spawn { "sh", "-c", "head -c " .. MUCH .. " /dev/zero >&2; echo done" }
       assert.equal("done\n", p.stdout:take())
       assert.equal(0, p.exit:take().code)
@@ -184,7 +184,7 @@ after that, all is well
       assert.is_false(input:put "x")
     end)
 
-    it("that leaves its output to a child lets go of it when it is closed", function()
+    it("whose child keeps its output open still closes the channels when it is closed", function()
       local p = uv.spawn { "sh", "-c", "sleep 100 & echo $!", stdout = "lines" }
       local child = p.stdout:take()
       assert.equal(0, p.exit:take().code)
@@ -196,7 +196,7 @@ after that, all is well
   end)
 
   describe("a file", function()
-    it("that vanishes is read to its end", function()
+    it("that is removed is read to its end", function()
       local text = ("line\n"):rep(100000)
       local path = uv_stage.path(text)
       local lines = uv.lines(path)
@@ -205,7 +205,7 @@ after that, all is well
       assert.equal(99999, #stage.drain(lines))
     end)
 
-    it("that shrinks ends early", function()
+    it("that is truncated ends early", function()
       local path = uv_stage.path(("line\n"):rep(1000000))
       local lines = uv.lines(path)
       assert.equal("line", lines:take())

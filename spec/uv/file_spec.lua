@@ -31,7 +31,7 @@ describe("runnel.uv", function()
   end
 
   describe("lines", function()
-    it("are those of a file", function()
+    it("of a file are read", function()
       for text, expected in pairs {
         [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
         ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a\r", "b\0c" },
@@ -40,7 +40,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("may be longer than what is read at a time, and lie across its borders", function()
+    it("may be longer than one read, and may span several", function()
       local list = {}
       for i = 1, 60 do list[i] = (string.char(64 + i % 60)):rep(i * i * i) end
       list[61] = ("x"):rep(1000000)
@@ -51,14 +51,14 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("of many are all there", function()
+    it("of a large file are complete", function()
       local list = {}
       for i = 1, 50000 do list[i] = tostring(i) end
       local path = uv_stage.path(table.concat(list, "\n") .. "\n")
       assert.same(list, rn.run(function() return stage.drain(uv.lines(path)) end))
     end)
 
-    it("of a named pipe come as they are written", function()
+    it("of a named pipe arrive as they are written", function()
       local path = fifo()
       local lines = uv.lines(path)
       local ch = rn.chan()
@@ -73,7 +73,7 @@ describe("runnel.uv", function()
       assert.equal(13, result:take())
     end)
 
-    it("end when they are closed while they wait for somebody to take one", function()
+    it("end when the channel is closed while a put of them waits", function()
       local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
       assert.equal("line", lines:take())
       rn.sleep(5)
@@ -83,7 +83,7 @@ describe("runnel.uv", function()
       assert.same({}, stage.others())
     end)
 
-    it("end when they are closed", function()
+    it("end when the channel is closed", function()
       local path = fifo()
       local lines = uv.lines(path)
       local ch = rn.chan()
@@ -98,21 +98,21 @@ describe("runnel.uv", function()
   end)
 
   describe("read", function()
-    it("gives all of a file", function()
+    it("returns the whole file", function()
       local text = ("0123456789"):rep(100000)
       local chunks = stage.drain(uv.read(uv_stage.path(text)))
       assert.equal(text, table.concat(chunks))
       assert.is_true(#chunks > 1)
     end)
 
-    it("reads a descriptor from where it is, and closes it", function()
+    it("reads a descriptor from its current position, and closes it", function()
       local fd = luv.fs_open(uv_stage.path "abcdef", "r", 0)
       luv.fs_read(fd, 2, -1)
       assert.equal("cdef", all(uv.read(fd)))
       assert.is_nil((luv.fs_fstat(fd)))
     end)
 
-    it("takes no more than is wanted of what never ends", function()
+    it("reads no more than is taken from an endless file", function()
       local chunks = uv.read "/dev/zero"
       for _ = 1, 3 do assert.matches("^%z+$", chunks:take()) end
       chunks:close()
@@ -126,7 +126,7 @@ describe("runnel.uv", function()
       chunks:close()
     end)
 
-    it("closes what is abandoned", function()
+    it("closes the file of an abandoned channel", function()
       for _ = 1, 20 do uv.read("/dev/zero"):take() end
       for _ = 1, 3 do
         collectgarbage()
@@ -135,13 +135,13 @@ describe("runnel.uv", function()
       assert.equal("abc", all(uv.read(uv_stage.path "abc")))
     end)
 
-    it("stops when it is closed before it is open", function()
+    it("stops when the channel is closed before the file is open", function()
       uv.read("/dev/zero"):close()
       uv.lines("/dev/zero"):close "reason"
     end)
   end)
 
-  it("stdin is the program's", function()
+  it("reads the program's standard input", function()
     local script = [[
       local uv = require "runnel.uv"
       local n = 0
@@ -158,7 +158,7 @@ describe("runnel.uv", function()
     end
   end)
 
-  it("stdin that is a pipe stays as it was for others", function()
+  it("leaves a pipe on standard input in the mode that it had", function()
     local path = uv_stage.path [[
       local uv = require "runnel.uv"
       local lines = uv.lines(0)
@@ -173,7 +173,7 @@ describe("runnel.uv", function()
   end)
 
   describe("write", function()
-    it("puts the values of a channel into a file", function()
+    it("writes the values of a channel to a file", function()
       local path = uv_stage.path "something longer that was there"
       assert.equal(4, uv.write(path, rn.to_chan { "a", "bc", 1 }):take())
       assert.equal("abc1", uv_stage.contents(path))
@@ -185,14 +185,14 @@ describe("runnel.uv", function()
       assert.equal("a\nb\ncd\n", uv_stage.contents(path))
     end)
 
-    it("copies what is read", function()
+    it("copies a file that is read", function()
       local text = ("0123456789"):rep(100000)
       local path = uv_stage.path()
       assert.equal(#text, uv.write(path, uv.read(uv_stage.path(text))):take())
       assert.equal(text, uv_stage.contents(path))
     end)
 
-    it("makes an empty file of an empty channel", function()
+    it("makes an empty file from an empty channel", function()
       local path = uv_stage.path()
       assert.equal(0, uv.write(path, rn.to_chan {}):take())
       assert.equal("", uv_stage.contents(path))
@@ -217,7 +217,7 @@ describe("runnel.uv", function()
       assert.is_false(ch:put "b")
     end)
 
-    it("waits for who reads a named pipe", function()
+    it("waits for the reader of a named pipe", function()
       local path = fifo()
       local result = uv.write(path, rn.to_chan { ("x"):rep(1000000) })
       rn.sleep(30)
@@ -227,15 +227,15 @@ describe("runnel.uv", function()
     end)
   end)
 
-  describe("that fails", function()
-    it("closes with the error: no such file, a directory", function()
+  describe("a failure", function()
+    it("closes the channel with the error: no such file, a directory", function()
       assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.lines("/no/such"):take() })
       assert.same({ nil, "ENOENT: no such file or directory: /no/such" }, { uv.read("/no/such"):take() })
       assert.same({ nil, "/: EISDIR: illegal operation on a directory" }, { uv.read("/"):take() })
       assert.matches("EBADF", select(2, uv.read(987):take()))
     end)
 
-    it("refuses more when the disk is full", function()
+    it("closes the result with the error when the disk is full", function()
       local ch = rn.chan()
       local result = uv.write("/dev/full", ch)
       local n = 0
@@ -245,7 +245,7 @@ describe("runnel.uv", function()
       assert.same({ nil, err }, { ch:take() })
     end)
 
-    it("writes nothing twice where the file may not grow", function()
+    it("writes nothing twice when the file must not grow", function()
       local path, text = uv_stage.path(), {}
       for i = 1, 20000 do text[i] = ("%07d\n"):format(i) end
       local script = uv_stage.path(([[
@@ -267,7 +267,7 @@ describe("runnel.uv", function()
       assert.equal(table.concat(text):sub(1, #contents), contents)
     end)
 
-    it("cannot write what is no string", function()
+    it("is the error of a value that is not a string", function()
       local path, ch = uv_stage.path(), rn.chan()
       local result = uv.write(path, ch)
       ch:put "a"
@@ -276,7 +276,7 @@ describe("runnel.uv", function()
       assert.is_false(ch:put "b")
     end)
 
-    it("does not open where it cannot", function()
+    it("closes the result with the error when the file cannot be opened", function()
       local ch = rn.chan()
       local result = uv.write("/no/such/file", ch)
       assert.is_false(ch:put "a" and ch:put "b")
@@ -284,7 +284,7 @@ describe("runnel.uv", function()
     end)
   end)
 
-  it("offers lines to any channel, as many as it takes at once", function()
+  it("offers lines to any channel, as many as the channel accepts at once", function()
     local offer_lines = require("runnel.core").internal.offer_lines
     local ch = rn.chan(2)
     assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1) })
@@ -297,7 +297,7 @@ describe("runnel.uv", function()
     assert.error_matches(function() offer_lines("a", "a", 1) end, "offer_lines")
   end)
 
-  describe("whose go block is cancelled", function()
+  describe("a cancelled go block", function()
     local function kill_all()
       for _, entry in ipairs(rn.ps()) do
         if entry.state ~= "running" then rn.cancel(entry.result, "killed") end
@@ -317,7 +317,7 @@ describe("runnel.uv", function()
       end)
     end)
 
-    it("closes what it writes from, and its result", function()
+    it("closes the channel that it writes from, and its result", function()
       rn.run(function()
         local ch = rn.chan()
         local result = uv.write(uv_stage.path(), ch)
@@ -331,7 +331,7 @@ describe("runnel.uv", function()
     end)
   end)
 
-  it("wants places and channels", function()
+  it("rejects invalid paths and channels", function()
     for message, f in pairs {
       ["read: a path or a file descriptor expected, got nothing"] = function() uv.read() end,
       ["lines: a path or a file descriptor expected, got %-1"] = function() uv.lines(-1) end,

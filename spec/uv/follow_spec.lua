@@ -30,7 +30,7 @@ describe("uv.follow", function()
     assert.is_nil(ch:poll())
   end
 
-  it("gives the lines that there are, and those that come", function()
+  it("gives the present lines, and the new ones", function()
     local path = uv_stage.path "1\n\n2\n"
     local ch = uv.follow(path)
     assert.same({ "1", "", "2" }, take(ch, 3))
@@ -55,7 +55,7 @@ describe("uv.follow", function()
     end
   end)
 
-  it("finds the last lines in much", function()
+  it("finds the last lines of a large file", function()
     local list = {}
     for i = 1, 30000 do list[i] = ("line %d"):format(i) end
     local ch = uv.follow(uv_stage.path(table.concat(list, "\n") .. "\n"), { last = 20000 })
@@ -63,7 +63,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("gives a line once its newline is there", function()
+  it("gives a line when its newline is written", function()
     local path = uv_stage.path "unfin"
     local ch = uv.follow(path)
     assert_no_line(ch)
@@ -75,7 +75,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("waits for a file that is not there yet", function()
+  it("waits for a file that does not exist yet", function()
     local path = uv_stage.path()
     local ch = uv.follow(path, { last = 0 })
     assert_no_line(ch)
@@ -86,7 +86,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("goes on with the file that takes the path of one that was renamed, and loses nothing of either", function()
+  it("continues with the new file after a rotation, and loses nothing of either", function()
     local path, old = uv_stage.path "1\n", uv_stage.path()
     local ch = uv.follow(path)
     assert.equal("1", ch:take())
@@ -101,7 +101,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("follows through many rotations, whatever their moment", function()
+  it("follows a file through many rotations, at any moment", function()
     local path, old = uv_stage.path "", uv_stage.path()
     local ch = uv.follow(path)
     local written = rn.go(function()
@@ -133,7 +133,7 @@ describe("uv.follow", function()
     assert.is_true(got >= 385)
   end)
 
-  it("reads a file that was cut off from its beginning", function()
+  it("reads a truncated file from its beginning", function()
     local path = uv_stage.path "one\ntwo\nrest"
     local ch = uv.follow(path)
     assert.same({ "one", "two" }, take(ch, 2))
@@ -145,7 +145,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("looks at the file from time to time where the system reports no change #slow", function()
+  it("polls the file where the system reports no changes #slow", function()
     -- No watch can be started, as on a system whose limit of watches is reached.
     local luv = require "luv"
     local meta = getmetatable(luv.new_fs_event())
@@ -177,7 +177,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("ends when its channel is closed, wherever it is, and leaves nothing for run to wait for", function()
+  it("ends when its channel is closed, at any point, and leaves nothing for run to wait for", function()
     local before = rn.now()
     uv.follow(uv_stage.path()):close()
     uv.follow(uv_stage.path "1\n"):close()
@@ -190,13 +190,13 @@ describe("uv.follow", function()
     assert.same({}, stage.others())
   end)
 
-  it("closes with the error where there is something that is no file, or cannot be read", function()
+  it("closes with the error if the path is not a file, or cannot be read", function()
     assert.same({ nil, "/: only a file can be followed, and it is a directory" }, { uv.follow("/"):take() })
     assert.matches("/dev/null: only a file", select(2, uv.follow("/dev/null"):take()))
     assert.same({ nil, "ENOTDIR: not a directory: /dev/null/x" }, { uv.follow("/dev/null/x"):take() })
   end)
 
-  it("waits while something else is for a moment where the file was", function()
+  it("waits while something else is at the path for a moment", function()
     local path, old = uv_stage.path "1\n", uv_stage.path()
     local ch = uv.follow(path)
     assert.equal("1", ch:take())
@@ -211,7 +211,7 @@ describe("uv.follow", function()
     ch:close()
   end)
 
-  it("wants a path and options that there are", function()
+  it("rejects invalid paths and unknown options", function()
     assert.is_function(watch)
     for message, f in pairs {
       ["follow: a path expected, got nothing"] = function() uv.follow() end,

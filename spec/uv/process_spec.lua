@@ -19,7 +19,7 @@ describe("uv.spawn", function()
 
   local function all(ch) return table.concat(stage.drain(ch)) end
 
-  it("gives output, errors and status", function()
+  it("gives the output, the errors and the status", function()
     local p = shell "echo out; echo err >&2; exit 3"
     assert.is_true(math.type(p.pid) == "integer")
     assert.equal("out\n", all(p.stdout))
@@ -33,13 +33,13 @@ describe("uv.spawn", function()
     assert.equal('a b|$x|q"||7|', p.stdout:take())
   end)
 
-  it("gives lines, the last one without a newline, too", function()
+  it("gives lines, also a last one without a newline", function()
     local p = shell("printf 'a\\n\\nb\\nc'", { stdout = "lines", stderr = "lines" })
     assert.same({ "a", "", "b", "c" }, stage.drain(p.stdout))
     assert.same({}, stage.drain(p.stderr))
   end)
 
-  it("feeds what is put on stdin, until that closes", function()
+  it("feeds the values put on stdin, until that closes", function()
     local p = uv.spawn { "cat" }
     rn.go(function()
       assert(p.stdin:put "a")
@@ -50,7 +50,7 @@ describe("uv.spawn", function()
     assert.equal(0, p.exit:take().code)
   end)
 
-  it("closes stdin, and lines of output, where the go block that moves them is cancelled", function()
+  it("closes stdin, and lines of output, if the go block that moves them is cancelled", function()
     rn.run(function()
       local p = uv.spawn { "cat", stdout = "lines" }
       p.stdin:put "a\n"
@@ -65,18 +65,18 @@ describe("uv.spawn", function()
     end)
   end)
 
-  it("feeds a channel", function()
+  it("feeds the values of a channel", function()
     local p = uv.spawn { "sort", stdin = rn.to_chan { "b\n", "c\n", "a\n" }, stdout = "lines" }
     assert.same({ "a", "b", "c" }, stage.drain(p.stdout))
   end)
 
-  it("without stdin reads nothing", function()
+  it("gives an empty input without stdin", function()
     local p = uv.spawn { "cat", stdin = false }
     assert.is_nil(p.stdin)
     assert.equal("", all(p.stdout))
   end)
 
-  it("closes the channel that feeds it when it does not read on", function()
+  it("closes the channel that feeds it when it stops reading", function()
     local ch = rn.chan()
     local p = uv.spawn { "head", "-c", 1, stdin = ch }
     local puts = 0
@@ -103,7 +103,7 @@ describe("uv.spawn", function()
     assert.same({ "/", "b c", "none", "path" }, stage.drain(p.stdout))
   end)
 
-  it("sends errors where the output goes", function()
+  it("sends errors to the same channel as the output", function()
     local p = shell("echo 1; echo 2 >&2; echo 3", { stderr = "stdout", stdout = "lines" })
     assert.same({ "1", "2", "3" }, stage.drain(p.stdout))
     assert.is_nil(p.stderr)
@@ -119,11 +119,11 @@ describe("uv.spawn", function()
     assert.equal("here\n", uv_stage.contents(path))
   end)
 
-  it("gives it pipes that it can open by name", function()
+  it("gives the process pipes that it can open by name", function()
     assert.equal("a\n", all(shell "echo a >/dev/stdout".stdout))
   end)
 
-  it("gives a signal that ended it", function()
+  it("gives the signal that ended the process", function()
     assert.same({ code = 128 + 9, signal = 9 }, shell "kill -9 $$".exit:take())
   end)
 
@@ -139,7 +139,7 @@ describe("uv.spawn", function()
     assert.error_matches(function() p:kill {} end, "kill: the name or number of a signal expected, got a table")
   end)
 
-  it("stops when it is closed", function()
+  it("stops the process when it is closed", function()
     local p = uv.spawn { "sleep", 100 }
     p:close()
     p:close()
@@ -157,7 +157,7 @@ describe("uv.spawn", function()
     assert.is_true(rn.now() - before < 10000)
   end)
 
-  it("stops at the end of a scope", function()
+  it("stops the process at the end of a scope", function()
     local exit
     do
       local p <close> = uv.spawn { "sleep", 100 }
@@ -166,14 +166,14 @@ describe("uv.spawn", function()
     assert.equal(15, exit:take().signal)
   end)
 
-  it("is killed when it does not stop in time", function()
+  it("kills the process when it does not stop in time", function()
     local p = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", { grace = 30 })
     p.stdout:take()
     p:close()
     assert.equal(9, p.exit:take().signal)
   end)
 
-  describe("of a detached process", function()
+  describe("a detached process", function()
     -- Whether a process is gone, or only waits for its parent to ask.
     local function is_gone(pid)
       local stat = io.open(("/proc/%s/stat"):format(pid))
@@ -208,7 +208,7 @@ describe("uv.spawn", function()
       return p, p.stdout:take()
     end
 
-    it("kill signals all that it has started", function()
+    it("gets signals together with all that it has started", function()
       local p, child = family("", "exec sleep 100", "wait")
       assert.is_false(is_gone(child))
       assert.is_true(p:kill "term")
@@ -216,14 +216,14 @@ describe("uv.spawn", function()
       assert_gone(child)
     end)
 
-    it("close signals all that it has started", function()
+    it("is closed together with all that it has started", function()
       local p, child = family("", "exec sleep 100", "sleep 100; true")
       p:close()
       assert.equal(15, p.exit:take().signal)
       assert_gone(child)
     end)
 
-    it("close kills what does not stop in time, though the process itself has", function()
+    it("has its children killed that do not stop in time, though the process itself has", function()
       local p, child = family('trap "" TERM;', "while :; do sleep 0.01; done", "exec sleep 100", { grace = 100 })
       p:close()
       assert.equal(15, p.exit:take().signal)
@@ -232,7 +232,7 @@ describe("uv.spawn", function()
       assert_gone(child)
     end)
 
-    it("close lets the others end in their time", function()
+    it("lets its children end in their time when it is closed", function()
       local path = uv_stage.path()
       local setup = ('trap "sleep 0.05; echo cleaned up >%s; exit" TERM;'):format(path)
       local p, child = family(setup, "while :; do sleep 0.01; done", "exec sleep 100", { grace = 2000 })
@@ -242,7 +242,7 @@ describe("uv.spawn", function()
       assert.equal("cleaned up\n", uv_stage.contents(path))
     end)
 
-    it("nothing outlives the program once it is closed", function()
+    it("does not outlive the program once it is closed, nor do its children", function()
       local output = stage.script [[
         local uv = require "runnel.uv"
         local p = uv.spawn { "sh", "-c", "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done'",
@@ -253,7 +253,7 @@ describe("uv.spawn", function()
       assert_gone(output:match "%d+")
     end)
 
-    it("others than it are not signalled, nor any once it has ended", function()
+    it("is the only group that gets signals, and none once it has ended", function()
       local p = shell("sleep 100 & echo $!; wait", { stdout = "lines" })
       local child = p.stdout:take()
       p:close()
@@ -269,7 +269,7 @@ describe("uv.spawn", function()
     end)
   end)
 
-  it("waits while nobody takes its output", function()
+  it("makes the process wait while nobody takes its output", function()
     local path = uv_stage.path()
     local p = shell("head -c 1000000 /dev/zero; touch " .. path)
     local out = p.stdout
@@ -280,7 +280,7 @@ describe("uv.spawn", function()
     assert.is_not_nil(io.open(path)):close()
   end)
 
-  it("gives what there was before it was closed to whoever asks after that", function()
+  it("gives the output before the close also to later takers", function()
     for _, ask_first in ipairs { true, false } do
       local p = shell "echo said; echo ready >&2; exec sleep 100"
       local out = ask_first and p.stdout
@@ -294,7 +294,7 @@ describe("uv.spawn", function()
     end
   end)
 
-  it("does not wait for output that nobody has asked for, and keeps the end of it", function()
+  it("does not wait until unused output is taken, and keeps the end of it", function()
     local p = shell "head -c 3000000 /dev/zero; echo end; echo small >&2"
     assert.same({ code = 0 }, p.exit:take())
     local text = all(p.stdout)
@@ -305,7 +305,7 @@ describe("uv.spawn", function()
     assert.equal("small\n", all(p.stderr))
   end)
 
-  it("ends run when it has ended", function()
+  it("lets run end when the process has ended", function()
     local done = false
     rn.go(function()
       shell "sleep 0.02".exit:take()
@@ -315,14 +315,14 @@ describe("uv.spawn", function()
     assert.is_true(done)
   end)
 
-  it("leaves no zombie, whether or not anybody waits for it", function()
+  it("leaves no zombie, whether or not its status is taken", function()
     local pids = {}
     for i = 1, 5 do pids[i] = uv.spawn({ "true" }).pid end
     rn.run()
     for _, pid in ipairs(pids) do assert.is_nil(io.open(("/proc/%d/stat"):format(pid))) end
   end)
 
-  it("runs many at a time", function()
+  it("runs many processes at a time", function()
     local results = rn.pipeline_async(20, rn.chan(), function(i, result)
       rn.go(function()
         local p = uv.spawn { "echo", i, stdin = false, stderr = false, stdout = "lines" }
@@ -342,7 +342,7 @@ describe("uv.spawn", function()
     assert.equal(100, i)
   end)
 
-  it("that nobody has any more finds its output closed", function()
+  it("closes the output of an unreachable process", function()
     local pid = uv.spawn({ "yes" }).pid
     local chunk = uv.spawn({ "yes" }).stdout:take()
     assert.matches("^y\n", chunk)
@@ -354,7 +354,7 @@ describe("uv.spawn", function()
     rn.run()
   end)
 
-  describe("that fails", function()
+  describe("a failure", function()
     it("closes all channels with the error", function()
       local p = uv.spawn { "no-such-command-here" }
       local err = "no-such-command-here: ENOENT: no such file or directory"
@@ -367,14 +367,14 @@ describe("uv.spawn", function()
       p:close()
     end)
 
-    it("reports a directory that is not there, and a file that cannot run", function()
+    it("reports a missing directory, and a file that cannot be executed", function()
       local _, err = uv.spawn({ "true", cwd = "/no/such" }).exit:take()
       assert.equal("true: ENOENT: no such file or directory", err)
       _, err = uv.spawn({ uv_stage.path "x" }).exit:take()
       assert.matches("EACCES: permission denied$", err)
     end)
 
-    it("does not end the program when it ends at once", function()
+    it("does not end the program when the process ends at once", function()
       local output, status = stage.script [[
         require "runnel.uv".spawn { "no-such-command-here" }
         print "end"
@@ -384,7 +384,7 @@ describe("uv.spawn", function()
     end)
   end)
 
-  it("does not outlive the program once it is closed", function()
+  it("ends the process with the program once it is closed", function()
     local output = stage.script [[
       local uv = require "runnel.uv"
       local p = uv.spawn { "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done" }
@@ -401,7 +401,7 @@ describe("uv.spawn", function()
     error "it has"
   end)
 
-  it("wants a command and options that there are", function()
+  it("rejects invalid commands and unknown options", function()
     for _, case in ipairs {
       { { nil }, 'with the command and its arguments expected, .*, got nothing' },
       { { "ls" }, 'got "ls"' },

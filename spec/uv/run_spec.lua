@@ -27,7 +27,7 @@ describe("uv.run", function()
     return not text:find "%) Z"
   end
 
-  it("gives what a process has written, and how it has ended", function()
+  it("returns the output of a process, and its status", function()
     assert.same({ stdout = "out\n", stderr = "err\n", code = 3 }, shell "echo out; echo err >&2; exit 3")
     assert.same({ stdout = "", stderr = "", code = 0 }, uv.run { "true" })
     assert.same({ stdout = "", stderr = "", code = 128 + 9, signal = 9 }, shell "kill -9 $$")
@@ -36,7 +36,7 @@ describe("uv.run", function()
     assert.same({ stdout = "/\nb\n", stderr = "", code = 0 }, shell("pwd; echo $A", { cwd = "/", env = { A = "b" } }))
   end)
 
-  it("gives all of much, of both outputs at once", function()
+  it("returns long output completely, of both streams at once", function()
     local result = shell "head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2; head -c 1000000 /dev/zero; echo"
     assert.equal(4000001, #result.stdout)
     assert.equal(3000000, #result.stderr)
@@ -51,14 +51,14 @@ describe("uv.run", function()
     assert.is_true(uv.run({ "cat", stdin = much }).stdout == much)
   end)
 
-  it("does not mind input that is not read", function()
+  it("ignores input that is not read", function()
     assert.same({ stdout = "", stderr = "", code = 0 }, uv.run { "true", stdin = ("x"):rep(1000000) })
     local endless = rn.to_chan(function() return "x" end)
     assert.same({ stdout = "x", stderr = "", code = 0 }, uv.run { "head", "-c", 1, stdin = endless })
     assert.is_true(endless:closed())
   end)
 
-  it("reports input that was not all there", function()
+  it("reports the error of a channel that feeds the process", function()
     local result, err, partial = uv.run { "cat", stdin = uv.read "/no/such" }
     assert.is_nil(result)
     assert.equal("ENOENT: no such file or directory: /no/such", err)
@@ -67,7 +67,7 @@ describe("uv.run", function()
     assert.same({ nil, "cat: only strings can be written, not a table" }, { result, err })
   end)
 
-  it("runs beside others, and in any number", function()
+  it("runs many processes concurrently", function()
     local before = rn.now()
     local jobs = {}
     for i = 1, 20 do jobs[i] = rn.go(function() return shell("sleep 0.2; echo " .. i).stdout end) end
@@ -75,12 +75,12 @@ describe("uv.run", function()
     assert.is_true(rn.now() - before < 3000)
   end)
 
-  it("reports what kept a process from starting", function()
+  it("reports why a process cannot start", function()
     assert.same({ nil, "no-such-command: ENOENT: no such file or directory" }, { uv.run { "no-such-command" } })
     assert.same({ nil, "true: ENOENT: no such file or directory" }, { uv.run { "true", cwd = "/no/such" } })
   end)
 
-  it("stops a process after its time, and gives what there was", function()
+  it("stops a process after its timeout, and returns its output", function()
     local before = rn.now()
     local result, err, partial = shell("echo begun; exec sleep 100", { timeout = 200 })
     assert.is_nil(result)
@@ -89,7 +89,7 @@ describe("uv.run", function()
     assert.is_true(rn.now() - before < 5000)
   end)
 
-  it("kills a process that does not stop after its time", function()
+  it("kills a process that does not stop after its timeout", function()
     local partial, timeout = { stdout = "" }, 100
     while partial.stdout == "" do -- else it had not even begun, and did not ignore the signal yet
       local script = "trap '' TERM; echo begun; while :; do sleep 0.01; done"
@@ -119,7 +119,7 @@ describe("uv.run", function()
     error "it is still there"
   end)
 
-  it("stops a process that writes more than it may", function()
+  it("stops a process that writes more than the limit", function()
     local result, err, partial = uv.run { "yes", limit = 9 }
     assert.is_nil(result)
     assert.equal("yes: more than 9 bytes of stdout", err)
@@ -129,7 +129,7 @@ describe("uv.run", function()
     assert.equal("sh: more than 5 bytes of stderr", select(2, shell("printf 123456 >&2", { limit = 5 })))
   end)
 
-  it("stops the process where the go block that waits is cancelled", function()
+  it("stops the process when the waiting go block is cancelled", function()
     local path = uv_stage.path ""
     local job = rn.go(function() return shell(("echo $$ >%s; exec sleep 100"):format(path)) end)
     while uv_stage.contents(path) == "" do rn.sleep(1) end
@@ -152,7 +152,7 @@ describe("uv.run", function()
     assert.is_false(is_running(path))
   end)
 
-  it("starts nothing where it cannot wait", function()
+  it("starts nothing if it cannot wait", function()
     local path, here, errors = uv_stage.path(), nil, {}
     local ch = rn.chan()
     rn.go(function() ch:put(1) end)
@@ -203,7 +203,7 @@ describe("uv.run", function()
     end)
   end)
 
-  it("wants a command and options that there are", function()
+  it("rejects invalid commands and unknown options", function()
     for _, case in ipairs {
       { nil, "with the command and its arguments expected, .*, got nothing" },
       { { "" }, 'the name of a command expected as the first value, got ""' },

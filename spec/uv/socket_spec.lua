@@ -60,7 +60,7 @@ describe("runnel.uv", function()
       conns:close()
     end)
 
-    it("can be had by name", function()
+    it("can be made to a host name", function()
       if not has_localhost then return pending "localhost has no address on this machine" end
       local conns, port = server(echo)
       local conn <close> = assert(uv.connect("localhost", port, { timeout = 5000 }))
@@ -81,7 +81,7 @@ describe("runnel.uv", function()
       assert.is_nil(a:address())
     end)
 
-    it("lose no byte of much", function()
+    it("lose no byte of a large transfer", function()
       local a, b = pair()
       local text = ("0123456789abcdef"):rep(65536 * 4)
       local sent = rn.go(function()
@@ -94,7 +94,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("park who writes until the other end reads", function()
+    it("park the writer until the other end reads", function()
       local a, b = pair()
       local written = 0
       rn.go(function()
@@ -128,7 +128,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("keep the order of several writers", function()
+    it("write the data of several writers one after the other", function()
       local a, b = pair()
       local done = {}
       for i = 1, 5 do
@@ -168,7 +168,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("can be shut down for writing alone", function()
+    it("can be shut down for writing only", function()
       local a, b = pair()
       a:write "question"
       a:shutdown()
@@ -181,7 +181,7 @@ describe("runnel.uv", function()
       a:close()
     end)
 
-    it("can be written to by a channel, whose closing ends the writing", function()
+    it("can be written to through a channel, whose close ends the writing", function()
       local a, b = pair()
       local out = a:writer()
       assert.equal(out, a:writer())
@@ -194,7 +194,7 @@ describe("runnel.uv", function()
       assert.is_false(out:put "more")
     end)
 
-    it("finish what is on that channel before they shut down", function()
+    it("write all values of that channel before they shut down", function()
       local a, b = pair()
       local out = a:writer()
       rn.go(function() for i = 1, 3 do out:put(i) end a:shutdown() end)
@@ -203,7 +203,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("can be connected by pipes", function()
+    it("can be connected by rn.pipe", function()
       local a1, b1 = pair()
       local a2, b2 = pair()
       rn.pipe(b1:read(), a2:writer())
@@ -219,7 +219,7 @@ describe("runnel.uv", function()
       for _, conn in ipairs { a1, b1, a2, b2 } do conn:close() end
     end)
 
-    it("can be read onto one channel, whose closing ends the reading of both", function()
+    it("can be read onto one channel, whose close ends the reading of both", function()
       local a1, b1 = pair()
       local a2, b2 = pair()
       local ch = rn.chan()
@@ -256,7 +256,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("that nobody has any more are closed", function()
+    it("are closed once they are unreachable", function()
       local _, b = pair()
       _ = nil
       for _ = 1, 5 do
@@ -280,7 +280,7 @@ describe("runnel.uv", function()
   end)
 
   describe("Unix sockets", function()
-    it("are paths", function()
+    it("are addressed by paths", function()
       local path = uv_stage.path()
       local conns, where = uv.listen(path, nil, { mode = tonumber("600", 8) })
       assert.equal(path, where)
@@ -300,7 +300,7 @@ describe("runnel.uv", function()
       assert.is_nil(luv.fs_stat(path))
     end)
 
-    it("that nobody listens on refuse", function()
+    it("refuse a connection when nobody listens", function()
       local path = uv_stage.path()
       assert.same({ nil, path .. ": ENOENT: no such file or directory" }, { uv.connect(path) })
       assert.matches("ENAMETOOLONG", select(2, uv.connect(("x"):rep(1000))))
@@ -310,7 +310,7 @@ describe("runnel.uv", function()
   end)
 
   describe("listen", function()
-    it("closes with the error where it cannot", function()
+    it("closes with the error if it cannot listen", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local others, none, err = uv.listen("127.0.0.1", port)
       assert.is_nil(none)
@@ -335,7 +335,7 @@ describe("runnel.uv", function()
       end
     end)
 
-    it("takes more connections than it keeps, as they are taken", function()
+    it("accepts more connections than it keeps, as they are taken", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local clients = {}
       for i = 1, 150 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
@@ -344,7 +344,7 @@ describe("runnel.uv", function()
       conns:close()
     end)
 
-    it("does not keep run going while nobody takes the connections that there are", function()
+    it("does not keep run waiting while nobody takes its connections", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local clients = {}
       for i = 1, 80 do clients[i] = assert(uv.connect("127.0.0.1", port)) end
@@ -355,7 +355,7 @@ describe("runnel.uv", function()
   end)
 
   describe("connect", function()
-    it("reports why it cannot", function()
+    it("reports why it cannot connect", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       conns:close()
       rn.run()
@@ -385,7 +385,7 @@ describe("runnel.uv", function()
       listener:close()
     end)
 
-    it("that is cancelled leaves nothing behind", function()
+    it("leaves nothing behind when it is cancelled", function()
       local conns, port = uv.listen("127.0.0.1", 0)
       local connecting = rn.go(uv.connect, "127.0.0.1", port)
       rn.yield()
@@ -395,7 +395,7 @@ describe("runnel.uv", function()
   end)
 
   describe("a peer", function()
-    it("that resets is the reason of the closing", function()
+    it("that resets the connection closes the channel with that error", function()
       local a, b = pair()
       local input = a:read()
       b.handle:close_reset(function() end)
@@ -409,7 +409,7 @@ describe("runnel.uv", function()
       a:close()
     end)
 
-    it("that resets ends who waits to write", function()
+    it("that resets the connection ends a waiting write", function()
       local a, b = pair()
       local writer = rn.go(function() return select(2, a:write(("x"):rep(16 * 1024 * 1024))) end)
       rn.sleep(10)
@@ -428,7 +428,7 @@ describe("runnel.uv", function()
       b:close()
     end)
 
-    it("that has gone is an error, not the program's end", function()
+    it("that has disconnected is an error, and does not end the program", function()
       local a, b = pair()
       b:close()
       rn.run()
@@ -454,7 +454,7 @@ describe("runnel.uv", function()
     uv.resolve("localhost"):close()
   end)
 
-  it("wants hosts and ports", function()
+  it("rejects invalid hosts and ports", function()
     for message, f in pairs {
       ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,
       ['connect: a host, .*, expected, got ""'] = function() uv.connect "" end,

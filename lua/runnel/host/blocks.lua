@@ -66,7 +66,7 @@ local function why_no_deadlock(world)
   if world.due then reasons[1] = ("a timer is due in %.0f ms"):format(math.max(world.due, 0)) end
   if world.ports then reasons[#reasons + 1] = "a port is open" end
   if world.driver and not world.ports then
-    reasons[#reasons + 1] = "the driver has something alive, from which an event may come" .. handles()
+    reasons[#reasons + 1] = "the driver may still have events" .. handles()
   end
   return #reasons > 0 and table.concat(reasons, "; ") or nil
 end
@@ -104,12 +104,12 @@ function blocks.report()
   return table.concat(lines, "\n") .. "\n"
 end
 
----Runs go blocks until nothing is ready, timed or alive, and reports the errors that nobody has taken.
----@return string? text about those that are parked then
+---Runs go blocks until none is ready, no timer is pending and no event can come; and reports unhandled errors.
+---@return string? text lists the go blocks that are parked then
 function blocks.drain()
   core.run()
   core.internal.report_unhandled()
-  core.run() -- what the error handler has started
+  core.run() -- runs go blocks that the error handler has started
   local entries = core.ps()
   if #entries == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(

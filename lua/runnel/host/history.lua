@@ -1,18 +1,18 @@
----The chunks that were entered at the prompt, from one session to the next: in $XDG_STATE_HOME/runnel_history, or in
----~/.runnel_history. Each is written at once, so that it is there whatever ends the session, and sessions at the same
----time all add to it. A chunk is one line of the file: where it has several, \v is between them.
+---The history of the prompt: the chunks of all sessions, in $XDG_STATE_HOME/runnel_history or ~/.runnel_history. Each
+---chunk is written at once, so that it is kept however the session ends, and several sessions can append at the same
+---time. A chunk is one line of the file; its newlines are written as \v.
 
 local terminal = require "runnel.host.terminal"
 
 local KEPT = 1000
-local LONGEST = 65536 -- bytes of a chunk that is kept
+local LONGEST = 65536 -- bytes; longer chunks are not kept
 
 ---@class runnel.host.history
 local history = {}
 
 local path
 
--- The last lines of the file, without the ones that were there before all of them.
+-- The last KEPT lines of the file, and how many lines it has.
 local function last_lines(file)
   local lines = {}
   for line in file:lines() do lines[#lines + 1] = line end
@@ -28,7 +28,7 @@ function history.load()
   local lines, n = last_lines(file)
   file:close()
   if n > 2 * KEPT then
-    -- Made anew under another name, so that it is whole whatever happens.
+    -- Writes a new file and renames it, so that the history is never incomplete.
     local new = path .. ".new"
     os.remove(new)
     if terminal.append(new, table.concat(lines, "\n") .. "\n") then os.rename(new, path) end

@@ -1,5 +1,5 @@
----The live prompt: reads a chunk, runs it on the main thread, prints the values of expressions; go blocks, timers and
----I/O go on meanwhile (terminal.read and terminal.run see to that).
+---The live prompt: reads a chunk, runs it on the main thread, and prints the values of an expression. terminal.read and
+---terminal.run let go blocks, timers and I/O run meanwhile.
 
 local commands = require "runnel.internal.prompt.commands"
 local complete = require "runnel.internal.prompt.complete"
@@ -12,8 +12,8 @@ local terminal = require "runnel.host.terminal"
 local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops "
   .. "the line, Ctrl-D ends the session."
 
--- A message without what of the host its traceback ends with: nobody's business at the prompt. What runs below the host
--- is the chunk.
+-- Removes the host's own functions from the end of the traceback in a message. The last function that remains is the
+-- chunk.
 local function without_host(message)
   message = message:gsub("\n\t%[C%]: in function 'runnel%.host%.terminal%.run'.*", "")
   return (message:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
@@ -24,13 +24,13 @@ end
 ---@field session runnel.internal.prompt.Session
 ---@field ui runnel.internal.prompt.Interface
 ---@field commands runnel.internal.prompt.Commands
----@field held string the lines of the chunk that is being read, but for the last
+---@field held string the lines read so far of an incomplete chunk
 local Prompt = {}
 Prompt.__index = Prompt
 
 local function complain(message) io.stderr:write(message, "\n") end
 
--- What the prompt's commands ask for.
+-- The interface of the prompt for its commands.
 local function interface(own_session)
   local columns = select(2, terminal.size())
   local style = pretty.style(columns, terminal.colours())
@@ -46,13 +46,13 @@ local function interface(own_session)
       if lines then terminal.paint(table.concat(lines, "\n") .. "\n", #lines) else terminal.paint("", 0, true) end
     end,
     channels = function()
-      collectgarbage() -- those that nobody can reach are none
+      collectgarbage() -- unreachable channels are not listed
       return inspect.chans()
     end,
   }
 end
 
--- Prints what a chunk returned, or raised; returns whether it raised.
+-- Prints the values that a chunk returned, or its error. Returns whether it raised.
 function Prompt:show(is_expression, ok, ...)
   if not ok then
     complain(without_host((...)))
@@ -71,7 +71,7 @@ end
 function Prompt:run(chunk)
   local entry = self.session:note(chunk)
   local is_expression, run = chunk.expression, chunk.run
-  chunk.run = nil -- what a chunk's function holds goes with its run
+  chunk.run = nil -- the function, and what it refers to, can be collected after the run
   entry.failed = self:show(is_expression, terminal.run(run)) or nil
 end
 
@@ -84,8 +84,8 @@ function Prompt:run_all(texts)
   end
 end
 
--- Runs the commands that a text begins with: the rest of the text, or nil where nothing is left; whether the session
--- ends.
+-- Runs the commands at the beginning of a text. Returns the rest of the text, or nil if nothing is left; and whether
+-- the session ends.
 function Prompt:run_commands(text)
   while text do
     local first, rest = text:match "^([^\n]*)\n?(.*)$"

@@ -13,7 +13,7 @@ end
 
 ---@param chunk function
 ---@param seed integer
----@param drain boolean whether to go on until nothing is ready or timed
+---@param drain boolean whether to run until no go block is ready and no timer is pending
 ---@param ... any the script's arguments
 ---@return string|true result the message of an error, or true
 return function(chunk, seed, drain, ...)
@@ -26,7 +26,7 @@ return function(chunk, seed, drain, ...)
     -- A take for which no put comes raises a deadlock when nothing else is left to do.
     if well and drain then pcall(never.take, never) end
   end, { seed = seed })
-  never:close() -- only the others count as parked for ever
+  never:close() -- so that the list of parked go blocks does not include this one
   if failure then return failure end
   return ok or tostring(err)
 end

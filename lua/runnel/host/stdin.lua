@@ -1,6 +1,6 @@
----Lets a wait in the driver end when there is something to read on standard input.
+---Makes a wait in the driver end when standard input can be read.
 
-local watcher -- of libuv; only active while it is wanted, since what nobody reads would end every wait
+local watcher -- libuv's; stopped while nothing reads standard input, since unread input would end every wait
 local function nothing() end
 
 ---@param driver any the scheduler's driver
@@ -11,7 +11,7 @@ return function(driver, on)
   if not watcher then
     watcher = require("luv").new_poll(0)
     if not watcher then return false end
-    watcher:unref() -- no reason to wait for ever
+    watcher:unref() -- it alone does not keep libuv's loop alive
   end
   if on then watcher:start("r", nothing) else watcher:stop() end
   return true

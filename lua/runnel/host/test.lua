@@ -1,11 +1,11 @@
 ---`runnel test FILE...`: busted in this executable. Operations of a spec that wait run the scheduler. A test fails if
----one of its go blocks raised an error that nobody took.
+---one of its go blocks raised an error that was not handled.
 
 local core = require "runnel.core"
 
 local found, runner = pcall(require, "busted.runner")
 
--- Runs a test; raises the first error of its go blocks that nobody took.
+-- Runs a test; raises the first unhandled error of its go blocks.
 local function run_watched(run, ...)
   local unheard, previous
   local function collect(...)
@@ -16,7 +16,7 @@ local function run_watched(run, ...)
   local function stop()
     core.internal.report_unhandled()
     local current = core.on_error(previous)
-    if current ~= collect then core.on_error(current) end -- the test has set a handler: it stays
+    if current ~= collect then core.on_error(current) end -- keeps a handler that the test has set
   end
   do
     -- No pcall here: busted finds the line of an error on the stack.

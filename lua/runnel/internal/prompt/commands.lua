@@ -1,4 +1,4 @@
----The commands of a prompt, which begin with a colon; and the words that are commands without one.
+---The commands of a prompt. They begin with a colon, except help, exit and quit.
 
 local rn = require "runnel"
 local doc = require "runnel.internal.prompt.doc"
@@ -6,20 +6,20 @@ local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
 local width = require "runnel.internal.prompt.width"
 
----What a prompt gives its commands.
+---The interface of a prompt for its commands.
 ---@class runnel.internal.prompt.Interface
 ---@field session runnel.internal.prompt.Session
 ---@field style runnel.internal.prompt.Style
 ---@field print fun(text: string)
 ---@field complain fun(text: string) prints an error
----@field call fun(f: function): boolean, ... calls f: true and its results, or false and what to print
+---@field call fun(f: function): boolean, ... calls f. Returns true and its results, or false and the text to print
 ---@field size fun(): integer, integer rows and columns
----@field paint fun(lines: string[]|nil) shows lines in place of those that were shown before; nil: leaves them there
----@field key fun(ms: integer): any waits for a key: nil when none has come in that time
----@field channels fun(): table all channels that there are
+---@field paint fun(lines: string[]|nil) shows lines instead of those shown before; nil: keeps them on the screen
+---@field key fun(ms: integer): any waits for a key. Returns nil if none was pressed in that time
+---@field channels fun(): table all channels
 ---@field files? fun(directory: string): string[]? the names in it
----@field keys? string what keys do, for :help
----@field trace fun(ch: any, f: function|nil) from here on f(v, waits) hears of values put on the channel; nil: no more
+---@field keys? string the description of the keys, for :help
+---@field trace fun(ch: any, f: function|nil) from now on calls f(v, waits) for values put on the channel; nil: stops
 
 local LIST = {
   { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
@@ -53,20 +53,20 @@ Commands.__index = Commands
 local function fail(message, ...) error(message:format(...), 0) end
 
 local function check_nothing(rest, name)
-  if rest ~= "" then fail(":%s takes nothing behind it", name) end
+  if rest ~= "" then fail(":%s takes no argument", name) end
 end
 
--- The go block with the number that was typed.
+-- The go block with the id that was typed.
 local function find_block(rest, name)
   local id = math.tointeger(tonumber(rest))
   if not id then fail(":%s needs the id of a go block, which :ps shows", name) end
   for _, entry in ipairs(rn.ps()) do
     if entry.id == id then return entry end
   end
-  fail("there is no go block #%d; :ps shows those that there are", id)
+  fail("there is no go block #%d; :ps lists the go blocks", id)
 end
 
----What each command does with the rest of its line. What it raises is shown without a traceback.
+---Runs a command with the rest of its line. An error is shown without a traceback.
 ---@type table<string, fun(ui: runnel.internal.prompt.Interface, rest: string): boolean?>
 local command = {}
 
@@ -76,7 +76,7 @@ end
 
 local function columns(ui) return (select(2, ui.size())) end
 
--- Calls a function that was typed: true and its results, or false after what it raised was shown.
+-- Calls a function that was typed. Returns true and its results; or shows its error and returns false.
 local function call(ui, f)
   local results = table.pack(ui.call(f))
   if not results[1] then
@@ -134,7 +134,7 @@ local function named_channel(ui, name)
   end
 end
 
--- The channel that is meant: the value of an expression, or that of a name.
+-- The channel that is the value of an expression, or has a name or number.
 local function find_channel(ui, rest)
   local named = rest:find "^#%d+$" and named_channel(ui, rest)
   if named then return named end
@@ -156,7 +156,7 @@ function command.trace(ui, rest)
   if not ch then return end
   local shown, last = 0, nil
   local before = ch:stats()
-  -- At most ten values a second: nobody can read more.
+  -- Shows at most ten values a second; more are unreadable.
   ui.trace(ch, function(value, is_ahead)
     local now = rn.now()
     if last and now - last < 100 then return end
@@ -203,7 +203,7 @@ function command.time(ui, rest)
   local function finish(ok, ...)
     local took, used = rn.now() - began, os.clock() - cpu
     if ok and select("#", ...) > 0 then ui.print(pretty.values(ui.style, ...)) end
-    ui.print(("%.3f ms, of the processor %.3f ms"):format(took, used * 1000))
+    ui.print(("%.3f ms elapsed, %.3f ms CPU"):format(took, used * 1000))
   end
   finish(evaluate(ui, rest, "time"))
 end
@@ -223,7 +223,7 @@ end
 
 function command.save(ui, rest)
   local path = path_of(rest, "save")
-  if io.open(path) then fail("%s is there already", path) end
+  if io.open(path) then fail("%s already exists", path) end
   local file, err = io.open(path, "w")
   if not file then return fail("%s", err) end
   file:write(ui.session:script())
@@ -237,7 +237,7 @@ function command.doc(ui, rest)
   local name = rest:gsub("%b()$", "")
   if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc ch:take or :doc string.format" end
   local found = doc.find(name)
-  if #found == 0 then fail("there is nothing by the name of %s", rest) end
+  if #found == 0 then fail("there is no documentation of %s", rest) end
   for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end
 end
 
@@ -259,8 +259,8 @@ end
 
 function command.help(ui, rest)
   check_nothing(rest, "help")
-  ui.print "An expression prints its values; a statement runs; what is incomplete continues on the next line."
-  ui.print "Locals last for the session. _ is the last value; _1, _2 and _3 are those before it."
+  ui.print "An expression prints its values; a statement runs; incomplete input continues on the next line."
+  ui.print "Locals last for the session. _ is the last value; _1, _2 and _3 are the ones before it."
   local widest = 0
   for _, entry in ipairs(LIST) do widest = math.max(widest, #entry[1] + #entry[2] + 2) end
   for _, entry in ipairs(LIST) do
@@ -293,7 +293,7 @@ function commands.list() return LIST end
 ---@return runnel.internal.prompt.Commands
 function commands.new(ui) return setmetatable({ ui = ui }, Commands) end
 
--- The name of a line's command, and the rest of the line; nil for what is Lua.
+-- The name of a line's command, and the rest of the line; nil if the line is Lua.
 local function parse(self, line)
   local name, rest = line:match "^%s*:(%a*)%s*(.-)%s*$"
   if name and (name ~= "" or rest == "") then return ALIASES[name] or name, rest end

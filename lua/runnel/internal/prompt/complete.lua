@@ -1,5 +1,5 @@
----What the Tab key does at a prompt: completes names (locals, globals, keywords, fields, methods) and the arguments of
----commands; behind an open parenthesis it shows how the function is called. No code of the user's runs for it.
+---The Tab key: completes names (locals, globals, keywords, fields, methods) and the arguments of commands; after an
+---open parenthesis it shows the function's arguments. It runs no user's code, such as metamethods.
 
 local rn = require "runnel"
 local commands = require "runnel.internal.prompt.commands"
@@ -8,7 +8,7 @@ local lexer = require "runnel.internal.prompt.lexer"
 
 local SHOWN = 200
 
--- The table behind a value where its fields are looked up when it has none of its own.
+-- The table that is the `__index` of a value's metatable, or nil.
 local function behind(value)
   local meta = debug.getmetatable(value)
   local index = type(meta) == "table" and rawget(meta, "__index")
@@ -43,7 +43,7 @@ local function resolve(session, path)
   return value
 end
 
--- What is possible in place of a word: entries are texts, or { text, what is shown of it }.
+-- Collects the candidates for a word: texts, or { text, the text to show }.
 local function candidates(start)
   local list, seen = {}, {}
   return list, function(text, shown)
@@ -53,7 +53,7 @@ local function candidates(start)
   end
 end
 
--- What is to be inserted, and what to show where that is not clear.
+-- Returns the text to insert, and the candidates to show if there are several.
 local function choose(list, start)
   if #list == 0 then return "" end
   table.sort(list, function(a, b) return a[1] < b[1] end)
@@ -109,7 +109,7 @@ end
 
 -- ---- Lua ----
 
--- What is called at the end of a text: the path behind which the innermost open parenthesis stands; nil in no call.
+-- The function that is called at the end of a text: the path before the innermost open parenthesis; nil if none.
 local function called(text)
   local stack, path = {}, nil
   for kind, value in lexer.tokens(text) do
@@ -131,7 +131,7 @@ local function called(text)
   return stack[#stack] or nil
 end
 
--- Names that begin as the end of the line does.
+-- Completes the name at the end of the line.
 local function names(session, line)
   local path, separator, start = line:match "([%a_][%w_.:]*)([.:])([%a_]?[%w_]*)$"
   if not path then
@@ -163,12 +163,12 @@ local function names(session, line)
   return choose(list, start)
 end
 
----What may follow a line up to the cursor.
+---Completes a line up to the cursor.
 ---@param ui runnel.internal.prompt.Interface
 ---@param line string
 ---@param held string the lines before it that belong to the same chunk, each with its end
----@return string insert what is to be inserted
----@return string[]? candidates where there are several and nothing can be inserted
+---@return string insert the text to insert
+---@return string[]? candidates if there are several and nothing can be inserted
 return function(ui, line, held)
   local name, rest = line:match "^%s*:(%a*)(.*)$"
   if name and held == "" then

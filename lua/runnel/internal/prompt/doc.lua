@@ -1,4 +1,5 @@
----What `:doc` finds: the tables of the documentation, Lua's own functions, and what the library has besides.
+---The entries of `:doc`: the tables of the manual, Lua's own functions, and functions of the library without a row
+---there.
 
 local width = require "runnel.internal.prompt.width"
 
@@ -6,8 +7,8 @@ local width = require "runnel.internal.prompt.width"
 local doc = {}
 
 ---@class runnel.internal.prompt.Entry
----@field calls string[] how it is written
----@field names string[] the names that it is about
+---@field calls string[] the calls, as in "ch:put(v)"
+---@field names string[] the names that the entry describes
 ---@field text string
 
 ---@return runnel.internal.prompt.Entry[]
@@ -28,7 +29,7 @@ local reference
 local function referred()
   if reference then return reference end
   reference = {}
-  local text_of_all = require("runnel.internal.prompt.reference"):gsub("\n    ", " ") -- lines that go on
+  local text_of_all = require("runnel.internal.prompt.reference"):gsub("\n    ", " ") -- joins continued lines
   for line in text_of_all:gmatch "[^\n]+" do
     local call, text = line:match "^(.-) | (.*)$"
     reference[#reference + 1] = { calls = { call }, names = {}, text = text }
@@ -36,7 +37,7 @@ local function referred()
   return reference
 end
 
--- What stands before the name in a call, and the name: "rn.xf", "map"; "", "print".
+-- The prefix and the name of a call: "rn.xf", "map"; "", "print".
 local function parts(call)
   local path = call:match "^[%a_][%w_.:]*"
   if not path then return nil end
@@ -44,13 +45,13 @@ local function parts(call)
   return prefix, name
 end
 
--- Whether a call is what was asked for, with or without what stands before its name.
+-- Whether a call has that name, and that prefix if one is given.
 local function is_call_of(call, prefix, name)
   local p, n = parts(call)
   return n == name and (not prefix or p == prefix)
 end
 
--- The entries of a list that are about a name.
+-- The entries of a list that describe a name.
 local function about(list, prefix, name)
   local found = {}
   for _, entry in ipairs(list) do
@@ -64,7 +65,7 @@ local function about(list, prefix, name)
   return found
 end
 
----The entries about a name: "take", "ch:take", "rn.xf.map", "string.format".
+---The entries for a name: "take", "ch:take", "rn.xf.map", "string.format".
 ---@param query string
 ---@return runnel.internal.prompt.Entry[]
 function doc.find(query)
@@ -72,7 +73,7 @@ function doc.find(query)
   if not prefix then name = query:match "^[%a_][%w_]*$" end
   if not name then return {} end
   local found = about(documented(), prefix, name)
-  -- A row of the tables about its own name says more than a line here.
+  -- A row of the manual about the same call says more than a line of reference.lua.
   local calls = {}
   for _, entry in ipairs(found) do
     for _, call in ipairs(entry.calls) do calls[call:match "^[^(]*"] = true end
@@ -81,10 +82,10 @@ function doc.find(query)
     if not calls[entry.calls[1]:match "^[^(]*"] then found[#found + 1] = entry end
   end
   if #found > 0 or not prefix then return found end
-  return about(documented(), nil, name) -- a method of what another name stands for
+  return about(documented(), nil, name) -- a method, of an object with another name
 end
 
----How the function of that path is called, or methods of that name are.
+---The calls of the function at that path, or of methods of that name.
 ---@param path string as in "rn.alts" or "jobs:put"
 ---@return string[]
 function doc.calls(path)
@@ -109,7 +110,7 @@ function doc.calls(path)
   return list
 end
 
----All that `:doc` can be asked for.
+---All names that `:doc` knows.
 ---@return string[]
 function doc.names()
   local list, seen = {}, {}
@@ -128,7 +129,7 @@ function doc.names()
   return list
 end
 
----An entry as text, with breaks between words.
+---Formats an entry as text, wrapped to the columns.
 ---@param entry runnel.internal.prompt.Entry
 ---@param columns integer
 ---@return string

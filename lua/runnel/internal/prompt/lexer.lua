@@ -1,4 +1,4 @@
----Tokens of Lua source: of text that compiles, and of text that is still being typed.
+---Tokens of Lua source, which may be incomplete.
 
 ---@class runnel.internal.prompt.lexer
 local lexer = {}
@@ -9,7 +9,7 @@ while]]):gmatch "%a+" do lexer.KEYWORDS[word] = true end
 
 local OPERATORS = { "^%.%.%.", "^%.%.", "^[=~<>]=", "^//", "^::", "^<<", "^>>", "^." }
 
--- The last byte of the number that begins at `at`: what Lua's own lexer would take as one.
+-- The position of the last byte of the number that begins at `at`, as in Lua's own lexer.
 local function number_end(text, at)
   local exponent = "^[eE][+-]?"
   if text:find("^0[xX]", at) then at, exponent = at + 2, "^[pP][+-]?" end
@@ -21,7 +21,7 @@ local function number_end(text, at)
   end
 end
 
--- The last byte of the string that begins at `at` with a quote; nil where it does not end.
+-- The position of the last byte of the quoted string that begins at `at`; nil if it does not end.
 local function string_end(text, at)
   local quote = text:sub(at, at)
   local stop = at
@@ -40,7 +40,7 @@ local function string_end(text, at)
   end
 end
 
--- Whether a long bracket begins at `at`, and its last byte; nil where it does not end.
+-- Whether a long bracket begins at `at`, and the position of its last byte; nil if it does not end.
 ---@return boolean
 ---@return integer?
 local function bracket(text, at)
@@ -52,7 +52,7 @@ end
 
 ---@alias runnel.internal.prompt.TokenKind "name"|"keyword"|"number"|"string"|"operator"|"unfinished"
 
----The token at or after a position. What is unfinished, a string or a comment, reaches to the end of the text.
+---The token at or after a position. An unfinished string or comment extends to the end of the text.
 ---@param text string
 ---@param at integer
 ---@return runnel.internal.prompt.TokenKind? kind nil at the end
@@ -115,7 +115,7 @@ end
 ---Counts open brackets and blocks line by line, so that a long text needs no compilation to see that it is incomplete.
 ---@return fun(line: string): boolean incomplete whether something is open after this line
 function lexer.counter()
-  local depth, held = 0, nil -- held: the beginning of a string or comment that reaches over several lines
+  local depth, held = 0, nil -- held: the beginning of a string or comment of several lines
   return function(line)
     if held then
       held[#held + 1] = line

@@ -1,15 +1,15 @@
 ---Locals that last longer than the chunk that declares them.
 ---
----A session is to behave as one long chunk of which a part is typed at a time. So a chunk is compiled inside a function
----that declares the session's locals, and its upvalues are then joined to theirs: chunk and closures of earlier chunks
----share variables, they do not copy values. After each `local` statement of the chunk itself a call is inserted that
----captures the new variables, at once, so that they are there even if the chunk raises an error later.
+---A session behaves like one long chunk that is typed in parts. A chunk is compiled inside a function that declares the
+---session's locals, and its upvalues are then joined to theirs, so that it shares variables with the closures of
+---earlier chunks. After each `local` statement at the top level of the chunk, a call is inserted that captures the new
+---variables, so that they exist even if the chunk raises an error later.
 ---
 ---A variable declared `<close>` is declared `<const>` instead, and its value is closed when the session ends.
 
 local lexer = require "runnel.internal.prompt.lexer"
 
-local MOST = 190 -- locals of the session that a chunk can mention: Lua allows 200 in a function
+local MOST = 190 -- locals of the session in one chunk: Lua allows 200 in a function
 
 local LITERALS = { ["nil"] = true, ["true"] = true, ["false"] = true, ["..."] = true }
 local UNARY = { ["not"] = true, ["-"] = true, ["#"] = true, ["~"] = true }
@@ -29,7 +29,7 @@ local function cursor(text)
     c.kind, c.start, c.stop = lexer.next(text, c.stop + 1)
     c.value = c.kind and text:sub(c.start, c.stop)
   end
-  -- Goes behind the token that closes the current one.
+  -- Moves past the token that closes the current one.
   function c.skip()
     local depth = 0
     repeat
@@ -41,7 +41,7 @@ local function cursor(text)
   return c
 end
 
--- Goes behind what may be called or indexed.
+-- Moves past an expression that may be called or indexed.
 local function skip_suffixes(c)
   while true do
     if c.value == "." or c.value == ":" then
@@ -57,7 +57,7 @@ local function skip_suffixes(c)
   end
 end
 
--- Goes behind a list of expressions.
+-- Moves past a list of expressions.
 local function skip_expressions(c)
   while true do
     while UNARY[c.value] and c.kind ~= "string" do c.advance() end
@@ -79,13 +79,13 @@ local function skip_expressions(c)
   end
 end
 
--- Reads a statement from behind its `local`.
+-- Reads a statement after its `local`.
 local function read_declaration(c)
   local declaration = { names = {}, attributes = {} }
   if c.value == "function" then
     c.advance()
     declaration.names[1] = c.value
-    -- The body, as if its keyword stood here.
+    -- Skips the body, from the keyword on.
     c.kind, c.value = "keyword", "function"
     c.skip()
   else
@@ -111,7 +111,7 @@ end
 
 local locals = {}
 
----The `local` statements of a chunk itself, not of the blocks in it.
+---The `local` statements at the top level of a chunk, not those in its blocks.
 ---@param text string a chunk that compiles
 ---@return runnel.internal.prompt.Declaration[]
 function locals.declarations(text)
@@ -148,7 +148,7 @@ end
 
 ---@class runnel.internal.prompt.Locals
 ---@field cells table<string, { f: function, index: integer, const: boolean? }> a variable: an upvalue of a function
----@field closing any[] the values to close in the end
+---@field closing any[] the values to close when the session ends
 local Locals = {}
 Locals.__index = Locals
 
@@ -165,7 +165,7 @@ local function upvalues(f)
   end
 end
 
--- Notes a value that is to be closed.
+-- Records a value to close when the session ends.
 function Locals:close_later(name, value)
   if value == nil or value == false then return end
   local meta = debug.getmetatable(value)
@@ -183,13 +183,13 @@ function Locals:capture(declaration, f)
     if attribute and attribute.name == "close" then self:close_later(name, values[i]) end
     if name ~= "_" then -- the last value
       local value = values[i]
-      local constant = not indices[name] and function() return value end -- Lua has no variable for it
+      local constant = not indices[name] and function() return value end -- a compile-time constant: not an upvalue
       self.cells[name] = { f = constant or f, index = constant and 1 or indices[name], const = attribute ~= nil }
     end
   end
 end
 
--- The session's locals that a text mentions.
+-- The session's locals whose names occur in a text.
 local function mentioned(self, text)
   local names, seen = {}, {}
   local function mention(name)
@@ -216,7 +216,7 @@ function Locals:load(text, name, env)
   while text:find(keep, 1, true) do keep = keep .. "_" end
   local declarations, names = locals.declarations(text), mentioned(self, text)
   if #names > MOST then
-    return nil, ("%s: it mentions %d locals of this session; at most %d can be"):format(name:sub(2), #names, MOST)
+    return nil, ("%s: uses %d locals of this session; at most %d are possible"):format(name:sub(2), #names, MOST)
   end
   local list = { keep }
   for i, mention in ipairs(names) do list[i + 1] = mention .. (self.cells[mention].const and "<const>" or "") end
@@ -242,8 +242,9 @@ function Locals:get(name)
   return true, select(2, debug.getupvalue(cell.f, cell.index))
 end
 
----Closes what is to be closed, in reverse order, as at the end of a block. An error does not keep the others from it.
----@param failed fun(err: any) hears of each error
+---Closes the `<close>` variables in reverse order, as at the end of a block. After an error it continues with the
+---others.
+---@param failed fun(err: any) called with each error
 function Locals:close(failed)
   while #self.closing > 0 do
     local value = table.remove(self.closing)

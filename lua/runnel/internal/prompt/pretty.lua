@@ -1,18 +1,18 @@
----How a prompt writes values: so that they can be read, and not without end.
+---Formats values for a prompt, indented and of limited size.
 
 local lexer = require "runnel.internal.prompt.lexer"
 local width = require "runnel.internal.prompt.width"
 
 local LENGTH = 1000 -- bytes of a string
-local VALUES = 200 -- values within one
-local ROWS = 20 -- entries of a table that each have a line of their own
+local VALUES = 200 -- values within one value
+local ROWS = 20 -- entries of a table that has a line for each
 local SHORT = 20 -- columns of an element of a list that is written on one line
 local SORTED = 10000 -- keys
 
 ---@class runnel.internal.prompt.Style
----@field depth integer how deep tables are written
----@field width integer how wide a line may be
----@field fixed? integer the width that was asked for, in place of the terminal's
+---@field depth integer the levels of nested tables that are written
+---@field width integer columns of a line
+---@field fixed? integer the width that the user has set, instead of the terminal's
 ---@field colours? boolean
 
 ---@class runnel.internal.prompt.pretty
@@ -23,7 +23,7 @@ function pretty.style(columns, colours) return { depth = 4, width = columns, col
 
 local COLOUR = { string = 32, number = 36, boolean = 35, ["nil"] = 35, object = 34, note = 90 }
 
--- What is being written: the style, how many values may still be, and the tables that this value is in.
+-- The state of writing: the style, how many more values may be written, and the tables that contain this value.
 local function context(style) return { style = style, left = VALUES, path = {} } end
 
 local function paint(c, kind, text)
@@ -40,7 +40,7 @@ end
 
 local RANK = { number = 1, string = 2, boolean = 3 }
 
--- Keys in an order in which they are easily found.
+-- The keys of a table, sorted.
 local function before(a, b)
   local rank_a, rank_b = RANK[type(a)] or 4, RANK[type(b)] or 4
   if rank_a ~= rank_b then return rank_a < rank_b end
@@ -48,7 +48,7 @@ local function before(a, b)
   return tostring(a) < tostring(b)
 end
 
--- What a value's own __tostring says, or nil; one that fails is told of instead of raised.
+-- The result of a value's __tostring, or nil if it has none. An error becomes part of the text.
 local function own_text(meta, value)
   if not meta or rawget(meta, "__tostring") == nil then return nil end
   local ok, text = pcall(tostring, value)
@@ -57,7 +57,7 @@ end
 
 -- ---- objects of the library ----
 
--- Fields that are for everybody.
+-- Public fields.
 local FIELDS = { ["runnel.uv.process"] = { "pid", "stdin", "stdout", "stderr", "exit" } }
 
 -- The name of a library object's kind, as in "mult"; nil for any other.
@@ -66,7 +66,7 @@ local function kind_of(meta)
   return type(name) == "string" and name:match "^runnel%..*$" or nil
 end
 
--- A library object: what it is, and its public fields or, where there are none, its methods.
+-- A library object: its kind, and its public fields or, if there are none, its methods.
 local function write_object(c, meta, value, name, write, depth)
   local texts = {}
   for _, field in ipairs(FIELDS[name] or {}) do
@@ -87,7 +87,7 @@ end
 
 local write
 
--- Keys of a table that are not in its list.
+-- The keys of a table that do not belong to its list.
 local function other_keys(t, n)
   local keys = {}
   for key in next, t do
@@ -105,13 +105,13 @@ end
 
 local function note_more(c, n) return paint(c, "note", ("… %d more"):format(n)) end
 
--- A list of short values on one line, as many as fit; nil where it is no such list.
+-- A list of short values on one line, as many as fit; nil if a value is not short.
 local function write_row(c, t, n, room, depth)
   local texts, used, left = {}, 4, c.left
   for i = 1, n do
     local value = rawget(t, i)
     if type(value) == "table" then return nil end
-    c.left = math.max(c.left, 1) -- a row ends where the line does
+    c.left = math.max(c.left, 1) -- the width limits a row, not the number of values
     local text = write(c, value, depth)
     local columns = width.of(text)
     if columns > SHORT then return nil end
@@ -186,7 +186,7 @@ end
 ---@return string
 function pretty.value(value, style) return write(context(style), value, 0) end
 
----Values as text, as print would separate them.
+---Values as text, separated as by print.
 ---@param style runnel.internal.prompt.Style
 ---@param ... any
 ---@return string

@@ -1,13 +1,13 @@
----Finds the channels of a program that keeps no list of them: what can be reached from the registry, which has the
----globals, the modules and the scheduler.
+---Finds the channels of a program without a list of them: those that are reachable from the registry, which contains
+---the globals, the modules and the scheduler.
 
 local rn = require "runnel"
 
-local MOST = 200000 -- objects to look at: a large program must not stand still for long
+local MOST = 200000 -- objects to visit, so that a large program is not stopped for long
 
 local KINDS = { table = true, userdata = true, ["function"] = true, thread = true }
 
--- Calls f(value) for all that an object refers to.
+-- Calls f(value) for each value that an object refers to.
 local each = {}
 
 function each.table(t, f)

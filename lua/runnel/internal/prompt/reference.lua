@@ -1,5 +1,5 @@
----What `:doc` and Tab say of Lua's own functions, and of methods and transducers of the library that have no row in the
----tables of its documentation: one line each, the call and what it does.
+---The texts of `:doc` and Tab for Lua's own functions, and for methods and transducers of the library that have no row
+---in the manual's tables: one line each, with the call and its effect.
 
 return [[
 assert(v, [message]) | returns all its arguments; raises the message if v is false or nil
@@ -69,7 +69,7 @@ io.stderr | the standard error, a file
 io.stdin | the standard input, a file
 io.stdout | the standard output, a file
 io.tmpfile() | a temporary file
-io.type(v) | "file", "closed file", or nil where v is no file
+io.type(v) | "file", "closed file", or nil if v is not a file
 io.write(...) | writes to the default output
 file:close() | closes the file; of io.popen also the exit status
 file:flush() | writes out what it holds back

@@ -1,12 +1,12 @@
----What a prompt keeps from one chunk to the next: the number of the next chunk, locals, the last values, the chunks
----that ran. Where lines come from, and where results go to, is none of its business.
+---The state of a prompt between chunks: the number of the next chunk, the locals, the last values, and the chunks that
+---ran. It does no input and no output.
 
 local lexer = require "runnel.internal.prompt.lexer"
 local locals = require "runnel.internal.prompt.locals"
 
 local KEPT = { "_", "_1", "_2", "_3" } -- the last value and those before it
 
-local LONG = 16384 -- bytes from which on a text is only compiled once all that it opens is closed
+local LONG = 16384 -- bytes; a longer text is compiled only when all its brackets and blocks are closed
 
 ---@class runnel.internal.prompt.Chunk
 ---@field text string
@@ -15,16 +15,16 @@ local LONG = 16384 -- bytes from which on a text is only compiled once all that 
 
 ---@class runnel.internal.prompt.Session
 ---@field locals runnel.internal.prompt.Locals
----@field chunks { text: string, expression: boolean, failed: boolean? }[] what ran
----@field env table? the globals, where they are not _G
----@field kept table where the last values are
+---@field chunks { text: string, expression: boolean, failed: boolean? }[] the chunks that ran
+---@field env table? the globals, if they are not _G
+---@field kept table has the last values
 ---@field lookup fun(name: string): any the value of a global
 local Session = {}
 Session.__index = Session
 
 local session = {}
 
----@param env? table what chunks find as globals
+---@param env? table the globals of chunks
 ---@param kept? table the table that gets the last values as `_`, `_1`, `_2`, `_3`; by default the globals
 ---@param lookup? fun(name: string): any the value of a global; by default that of the table, without metamethods
 ---@return runnel.internal.prompt.Session
@@ -34,21 +34,21 @@ function session.new(env, kept, lookup)
   return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept, lookup = lookup }, Session)
 end
 
----The name of the next chunk, as it stands in messages.
+---The name of the next chunk in messages.
 ---@return string
 function Session:name() return ("[%d]"):format(#self.chunks + 1) end
 
 local function is_eof(err) return err:find "near <eof>$" ~= nil end
 
--- Whether the text begins with what a message complains of: then the one who typed it meant an expression.
+-- Whether the text begins with the token that a message names: then the user meant an expression.
 local function complains_of_first(err, text)
   local near = err:match "near '(.*)'$"
   local kind, start, stop = lexer.next(text, 1)
   return kind ~= nil and near == text:sub(start, stop)
 end
 
--- Compiles a text as it is, and where it seems to be incomplete with the end of the line, too: a string that should
--- have ended there is wrong, not incomplete.
+-- Compiles a text. If it seems incomplete, compiles it with a newline added, too: a string that is still open at the
+-- end of its line is an error, not incomplete.
 local function try(text, name)
   local f, err = load(text, name, "t")
   ---@cast err string
@@ -56,8 +56,8 @@ local function try(text, name)
   return f ~= nil, err
 end
 
--- Compiles an expression or statements, without the session's locals: what is wrong with the text, or nil, and whether
--- it is an expression.
+-- Compiles an expression or statements, without the session's locals. Returns the error or nil, and whether the text is
+-- an expression.
 local function examine(text, name)
   local only = text:match "^=(.*)$" -- as in older versions of Lua
   local ok, expression_err = try("return " .. (only or text), name)
@@ -73,7 +73,7 @@ end
 ---Compiles a text: an expression, whose values it returns, or statements.
 ---@param text string
 ---@return runnel.internal.prompt.Chunk? chunk
----@return string? err "incomplete" where more lines might make it right
+---@return string? err "incomplete" if more lines might complete it
 function Session:compile(text)
   local name = "=" .. self:name()
   local err, is_expression = examine(text, name)
@@ -97,7 +97,7 @@ function Session:expression(text)
   return self.locals:load("return " .. text, name, self.env)
 end
 
----Takes a chunk into account that is about to run; the next one gets the next number.
+---Records a chunk that is about to run, and increments the number of the next one.
 ---@param chunk runnel.internal.prompt.Chunk
 ---@return table entry of `chunks`
 function Session:note(chunk)
@@ -114,7 +114,7 @@ function Session:keep(value)
   rawset(self.kept, KEPT[1], value)
 end
 
----What a name stands for: a local, or a global.
+---The value of a name: of a local, or of a global.
 ---@param name string
 ---@return any
 function Session:get(name)
@@ -123,11 +123,11 @@ function Session:get(name)
   return self.lookup(name)
 end
 
----Whether nothing has a name.
+---Whether there is no local and no global of that name.
 ---@param name string
 function Session:is_free(name) return self:get(name) == nil and not self.locals.cells[name] end
 
--- Cuts a text into chunks, as if it were typed line by line; nil where that is not possible.
+-- Splits a text into chunks, as if it were typed line by line. Returns nil if that is impossible.
 local function pieces(text, name)
   local list, lines, count = {}, {}, nil
   for line in (text .. "\n"):gmatch "(.-)\n" do
@@ -146,11 +146,11 @@ local function pieces(text, name)
   return #lines == 0 and list or nil
 end
 
----The chunks that a text stands for: one, where it compiles as one; else those that it would be if it were typed line
----by line, where each of them compiles.
+---The chunks of a text: one, if the text compiles as one; otherwise the chunks that it would be if it were typed line
+---by line, if each of them compiles.
 ---@param text string
 ---@return string[]? chunks
----@return string? err "incomplete" where more lines might make the text right, or what is wrong with it
+---@return string? err "incomplete" if more lines might complete the text, or the error
 function Session:split(text)
   local name = "=" .. self:name()
   local err = examine(text, name)
@@ -161,9 +161,9 @@ function Session:split(text)
 end
 
 ---Collects lines until they are complete. The function that it returns is called with each line, or with several at
----once, and returns what `split` does. `more` says that another line is there already: then a long text is compiled
----only once all that it opens is closed, since to compile it after each line would take a time that grows with its
----square.
+---once, and returns what `split` does. If `more`, another line is already available: then a long text is
+---compiled only when all its brackets and blocks are closed, since compiling it after each line would take quadratic
+---time.
 ---@return fun(line: string, more: boolean?): string[]?, string?
 function Session:reader()
   local lines, size, count = {}, 0, lexer.counter()
@@ -175,7 +175,7 @@ function Session:reader()
   end
 end
 
--- Whether a statement may follow, as it may not behind `return`.
+-- Whether a statement may follow; none may follow `return`.
 local function goes_on(text) return load(text .. "\nlocal _") ~= nil end
 
 -- A chunk as statements of a script.

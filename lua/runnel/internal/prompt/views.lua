@@ -3,12 +3,12 @@
 local rn = require "runnel"
 local width = require "runnel.internal.prompt.width"
 
-local ALIKE = 3 -- how many there must be to be folded into one line
+local ALIKE = 3 -- so many similar entries are folded into one line
 
 ---@class runnel.internal.prompt.views
 local views = {}
 
--- Rows as text: numbers to the right. The first row has the headings.
+-- Formats rows as text, with numbers right-aligned. The first row has the headings.
 local function columns(rows, most)
   local widths, lines = {}, {}
   for _, row in ipairs(rows) do
@@ -66,7 +66,7 @@ local function fold(entries, key_of)
   return list
 end
 
--- The first rows of a list, and a line that says how many there are besides.
+-- The first rows of a list, and a line with the number of the others.
 local function first_rows(rows, most, room)
   local left = #rows - 1 - room
   local lines = columns(left > 0 and table.move(rows, 1, room, 1, {}) or rows, most)
@@ -84,8 +84,8 @@ local function waits_of(entry)
   return entry.channel and waits .. " on " .. chan_name(entry.channel) or waits
 end
 
----The go blocks: a line each, below one of headings. With `room` there are at most so many lines: the newest first, and
----those that are alike in one line.
+---The go blocks, one line each, below a line of headings. With `room` there are at most so many lines: the newest go
+---blocks first, and similar ones in one line.
 ---@param most integer columns of the screen
 ---@param room? integer
 ---@return string[] lines
@@ -110,7 +110,7 @@ function views.go_blocks(most, room)
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count
 end
 
----Channels: a line each, below one of headings. With `room` as above; those that are closed and drained are only
+---The channels, one line each, below a line of headings. `room` is as above; closed and drained channels are only
 ---counted.
 ---@param channels runnel.Channel<any>[]
 ---@param most integer

@@ -1,12 +1,12 @@
 ---How many columns of a terminal a text takes.
 
-local WIDE = { -- first and last code points of what takes two columns
+local WIDE = { -- ranges of code points that take two columns
   { 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
   { 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF },
   { 0x1F900, 0x1F9FF },
   { 0x20000, 0x3FFFD },
 }
-local NONE = { -- of what takes none: it combines with the character before it
+local NONE = { -- ranges that take none: they combine with the character before them
   { 0x0300, 0x036F }, { 0x0483, 0x0489 }, { 0x0591, 0x05BD }, { 0x064B, 0x065F },
   { 0x0E34, 0x0E3A }, { 0x0E47, 0x0E4E }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200B, 0x200F },
   { 0x20D0, 0x20FF }, { 0x3099, 0x309A }, { 0xFE00, 0xFE0F },
@@ -26,7 +26,7 @@ local function width_of(code) return code < 0x300 and 1 or is_in(NONE, code) and
 ---@class runnel.internal.prompt.width
 local width = {}
 
----The columns of a text without control characters, but for the escape sequences of colours, which take none.
+---The columns of a text. Its only control characters may be escape sequences of colours, which take none.
 ---@param text string
 ---@return integer
 function width.of(text)
@@ -38,7 +38,7 @@ function width.of(text)
   return columns
 end
 
----The text, or as much of its beginning as fits into so many columns, with … behind it.
+---Truncates a text to so many columns, with a … at the end if it was longer.
 ---@param text string without colours
 ---@param columns integer
 ---@return string
@@ -53,17 +53,17 @@ function width.cut(text, columns)
   return text
 end
 
----The text with blanks, so that it takes so many columns.
+---Pads a text with spaces to so many columns.
 ---@param text string
 ---@param columns integer
----@param right? boolean the blanks come first
+---@param right? boolean aligns the text to the right
 ---@return string
 function width.pad(text, columns, right)
   local blanks = (" "):rep(columns - width.of(text))
   return right and blanks .. text or text .. blanks
 end
 
----The text with line breaks between words, so that each line takes at most so many columns; lines are indented.
+---Wraps a text between words to so many columns, and indents all lines.
 ---@param text string
 ---@param columns integer
 ---@param indent string
