@@ -55,7 +55,8 @@ local HOMES = {
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap",
-  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", thread = "thread", threads = "thread", xf = "xf",
+  is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
+  thread = "thread", threads = "thread",
 }
 
 local function load_late(_, name)

@@ -218,7 +218,8 @@ describe("runnel.all", function()
       local parts = rn.chan(2, rn.xf.partition_all(2))
       print("xf", #rn.into({}, rn.pipe(numbers(3), parts)):take())
 
-      local _ = rn.exit
+      assert(rn.shared_chan(1):offer(1))
+      local _ = { rn.exit, rn.thread, rn.threads } -- a thread loads the library in its own state
       print("unused: " .. unused())
       rn.exit(3)
     ]])

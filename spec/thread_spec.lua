@@ -84,7 +84,9 @@ describe("rn.thread", function()
   it("closes the result with an error of the function, or of its module", function()
     assert.same({ nil, "bad" }, { rn.thread(function() error("bad", 0) end):take() })
     assert.same({ nil, { code = 1 } }, { rn.thread(function() error { code = 1 } end):take() })
-    local _, err = rn.thread(function() error(setmetatable({}, { __tostring = function() return "object" end })) end):take()
+    local _, err = rn.thread(function()
+      error(setmetatable({}, { __tostring = function() return "object" end }))
+    end):take()
     assert.equal("object", err)
     _, err = rn.thread(function() return print end):take()
     assert.matches("put: value: a function cannot be sent", err)
@@ -110,6 +112,68 @@ describe("rn.thread", function()
     assert.matches("thread_spec.lua:%d+ in thread .*thread_spec.lua:%d+", heard[1].name)
     assert.matches("nobody takes this", heard[2].err)
     for _, each in ipairs(heard) do assert.matches("stack traceback:.*thread_spec.lua", each.trace) end
+  end)
+
+  it("starts threads of its own, whose errors come through", function()
+    local result = rn.thread(function()
+      local rn = require "runnel" -- luacheck: ignore
+      rn.thread(function() error "deep" end)
+      local inner = rn.thread(function(v) return v + 1 end, 1):take()
+      rn.sleep(50)
+      return inner
+    end)
+    assert.equal(2, result:take())
+    rn.run()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("deep", heard[1].err)
+  end)
+
+  it("wakes a go block whose channel only the thread has any more", function()
+    local got
+    local function start()
+      local ch, go_on = rn.shared_chan(), rn.shared_chan()
+      rn.go(function() got = ch:take() end)
+      rn.yield()
+      for _ = 1, 4 do collectgarbage() end -- from here on only its channel keeps it
+      rn.thread(function(to, wait)
+        wait:take()
+        to:put "value"
+      end, ch, go_on)
+      return go_on
+    end
+    local go_on = start()
+    for _ = 1, 4 do collectgarbage() end
+    go_on:put(true)
+    rn.run()
+    assert.equal("value", got)
+  end)
+
+  for _, name in ipairs { "luv", "cqueues", "luasocket" } do
+    local ok, driver = pcall(require, "runnel.driver." .. name)
+    local test = ok and it or pending
+    test("is heard while " .. name .. "'s driver waits, and has the same driver", function()
+      local previous = rn.driver(driver)
+      local ch = rn.shared_chan()
+      rn.thread(function(to, module)
+        local rn = require "runnel" -- luacheck: ignore
+        rn.sleep(5)
+        to:put(package.loaded[module] ~= nil)
+        rn.sleep(5)
+        to:put "second"
+      end, ch, "runnel.driver." .. name)
+      assert.is_true(ch:take())
+      assert.equal("second", ch:take())
+      rn.run()
+      rn.driver(previous)
+    end)
+  end
+
+  it("can be had by the hundred", function()
+    local go_on, results = rn.shared_chan(), {}
+    for i = 1, 200 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
+    go_on:close()
+    for i = 1, 200 do assert.equal(i, results[i]:take()) end
   end)
 
   it("notices a deadlock in the thread, and one that is left when the thread has ended", function()

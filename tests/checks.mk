@@ -150,7 +150,8 @@ run-threads: $(BUILD)/threads
 .PHONY: check-shared
 check-shared: check-shared-memory check-shared-races ## shared channels: random operations of threads and states, with sanitizers
 check-shared-races: BUILT = $(RACES)
-run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua
+run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)/pack
+	$(BUILD)/pack tests/pack.lua $(if $(LONG),100000,2000)
 	$(BUILD)/shared $(if $(LONG),500,10)
 	for seed in $$(seq 1 $(if $(LONG),500,10)); do \
 	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
@@ -183,6 +184,9 @@ $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
 $(BUILD)/shared: $(BUILD)/tests/shared.o $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+
+$(BUILD)/pack: $(BUILD)/tests/pack.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
 
 $(BUILD)/shared_lua: $(BUILD)/tests/shared_lua.o $(CORE_TEST)

@@ -1,5 +1,6 @@
--- pack FILE [VALUES [SEED]]: random values through the packer of shared channels and back, and through libmsgpackc where the
--- program has it; what cannot be packed; and bytes that mean nothing.
+-- pack FILE [VALUES [SEED]]: random values through the packer of shared channels and back, and through libmsgpackc if
+-- the program has it; what cannot be packed; and bytes that mean nothing.
+local pack = pack -- luacheck: ignore
 local n, seed = tonumber(arg[1]) or 2000, tonumber(arg[2]) or 1
 math.randomseed(seed)
 local random = math.random
@@ -16,8 +17,8 @@ local function same(a, b)
   return true
 end
 
-local EDGES = { 0, 1, 127, 128, 255, 256, 65535, 65536, 2 ^ 31 | 0, 2 ^ 32 - 1 | 0, 2 ^ 32 | 0, math.maxinteger, -1, -32, -33, -128, -129,
-  -32768, -32769, -2 ^ 31 | 0, -2 ^ 31 - 1 | 0, math.mininteger }
+local EDGES = { 0, 1, 127, 128, 255, 256, 65535, 65536, 2 ^ 31 | 0, 2 ^ 32 - 1 | 0, 2 ^ 32 | 0, math.maxinteger,
+  -1, -32, -33, -128, -129, -32768, -32769, -2 ^ 31 | 0, -2 ^ 31 - 1 | 0, math.mininteger }
 local LENGTHS = { 0, 1, 8, 15, 16, 17, 31, 32, 255, 256, 65535, 65536 }
 
 local function text()
@@ -138,7 +139,8 @@ assert(pack.value "\xcf\x7f\xff\xff\xff\xff\xff\xff\xff" == math.maxinteger)
 print(("pack: %d values from seed %d, %d compared with libmsgpackc"):format(n, seed, compared))
 
 if arg[3] == "time" then
-  local record = { id = 17, name = "a name", price = 12.5, active = true, tags = "x,y", n1 = 1, n2 = 2000, n3 = 3e10, s = "short", t = "longer text here" }
+  local record = { id = 17, name = "a name", price = 12.5, active = true, tags = "x,y", n1 = 1, n2 = 2000,
+    n3 = 3e10, s = "short", t = "longer text here" }
   local m = 200000
   local start = pack.seconds()
   for _ = 1, m do pack.bytes(record) end

@@ -1,8 +1,8 @@
-/* shared: threads that put, take, wait for many, give up and close on shared channels, all at random. Each value is put by
-   one thread once; in the end every value that was accepted has been taken once or is in a buffer, and no thread is left
-   waiting although it could go on.
+/* shared: threads that put, take, wait for many, give up and close on shared channels, all at random. Each value is put
+   by one thread once; in the end every value that was accepted has been taken once or is in a buffer, and no thread is
+   left waiting although it could go on.
 
-     shared ROUNDS [SEED]
+   shared ROUNDS [SEED]
 
    A thread that waits longer than PATIENCE_S is a failure: so a lost wakeup shows. */
 #include <assert.h>
@@ -93,8 +93,8 @@ static bool sleep_on_inbox(Thread *t, long long ns) {
   return !owner_is_empty(t->owner);
 }
 
-/* Waits for the alt: until it comes, which without a wakeup it never would, or for a short time. False when it was given
-   up. */
+/* Waits for the alt: until it comes, which without a wakeup it never would, or for a short time. False when it was
+   given up. */
 static bool wait_for(Thread *t) {
   if (pick(t, 8) == 0) {
     if (!sleep_on_inbox(t, PATIENCE_S * 1000000000LL)) fail("nothing came");

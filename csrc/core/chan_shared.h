@@ -28,7 +28,8 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *chan_shared_get(const Chan *ch);
 
-/* Packs the value at index `value`, and returns true; or pushes why that cannot be done, and returns false. May raise. */
+/* Packs the value at index `value`, and returns true; or pushes why that cannot be done, and returns false. May
+   raise. */
 bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed);
 
 /* Pushes a value that another state has packed, which stays as it is. May raise. */

@@ -1,9 +1,9 @@
-/* lua/thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state of its
-   own.
+/* lua/thread.c: core.internal.start_thread, on which lua/runnel/thread.lua is built: an OS thread with a Lua state of
+   its own.
 
    When the state that has started threads is closed, it asks those that still run to end, by closing their control
-   channel, and waits for them a little. One that does not end, since it computes and never looks at its channels, is left
-   to itself: it has nothing of the state that has started it. */
+   channel, and waits for them a little. One that does not end, since it computes and never looks at its channels, is
+   left to itself: it has nothing of the state that has started it. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how dladdr is asked for */
 #endif

@@ -89,7 +89,8 @@ typedef struct SharedAfter {
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
 
 /* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping
-   the last but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any more. */
+   the last but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any
+   more. */
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 

@@ -39,7 +39,7 @@ local core = {}
 ---@return runnel.Channel<any> ch
 function core.chan(buffer, xf, ex_handler) end
 
----Makes a channel that several Lua states, in threads of their own, can have: whatever is put on it is copied. It has the
+---Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
 ---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
@@ -370,6 +370,27 @@ function core.internal.pass_on(err, ch) end
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
+---Starts an OS thread with a Lua state of its own, which calls what runnel.internal.thread_main returns with a copy of
+---the job. For runnel.thread.
+---@param job runnel.ThreadJob
+---@param control runnel.Channel<any> closed when this state is closed
+---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
+---@return boolean? ok
+---@return string? why not
+function core.internal.start_thread(job, control, result) end
+
+---A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
+---@param n? integer
+---@return integer? seed
+function core.internal.seed(n) end
+
+---The error with which another state has closed a shared channel: it is reported unless somebody takes it from there.
+---@param err any
+---@param traceback? string
+---@param where string what raised it
+---@param ch runnel.Channel<any> the shared channel
+function core.internal.unhandled(err, traceback, where, ch) end
+
 ---Declares that the caller's file NAME.lua, and the files in the directory NAME, belong to the library.
 function core.internal.library() end
 
@@ -396,26 +417,6 @@ function core.internal.error_text(err) end
 ---@param traceback? string
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
-
----Reports an error with which another state has closed a shared channel, unless somebody takes it from there.
----@param err any
----@param traceback string?
----@param where string what the error handler calls the place
----@param ch runnel.Channel<any>
-function core.internal.unhandled(err, traceback, where, ch) end
-
----Starts an OS thread with a Lua state of its own, which requires runnel.internal.thread_main and calls it with the job.
----@param job runnel.ThreadJob
----@param control runnel.Channel<any> a shared channel; the thread ends when it is closed
----@param result runnel.Channel<any> a shared channel, closed when the thread has ended
----@return boolean? ok nil: it cannot be started
----@return string? why
-function core.internal.start_thread(job, control, result) end
-
----A random integer of the scheduler, from which the random choices of another one can come; with `n`, seeds this one.
----@param n? integer
----@return integer?
-function core.internal.seed(n) end
 
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer

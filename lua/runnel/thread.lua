@@ -115,8 +115,8 @@ local function deliver(out, result)
   end
 end
 
----Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the channel
----of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
+---Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the
+---channel of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
 ---@param value any
 ---@param result? runnel.Channel<any>
 ---@return any

@@ -574,7 +574,7 @@ describe("abandoned go blocks", function()
     it("beside 40 MB of other data #long #heavy", function()
       local data = {}
       for i = 1, 400000 do data[i] = { i } end
-      flat(1000000, function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000)() -- more of them wait to be collected
+      flat(1000000, function() rn.alts { rn.chan(), { rn.chan(), 1 } } end, 20000)() -- KB: many wait to be collected
       assert.equal(400000, #data) -- they are in use until here
     end)
 

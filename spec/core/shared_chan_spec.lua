@@ -28,7 +28,8 @@ describe("a shared channel", function()
 
   it("copies values", within(function()
     local ch, other = rn.shared_chan(1), rn.shared_chan()
-    for _, v in ipairs { true, false, 0, -1, math.mininteger, 1.5, math.huge, "", "short", ("long"):rep(100), "\0\xff" } do
+    local values = { true, false, 0, -1, math.mininteger, 1.5, math.huge, "", "short", ("long"):rep(100), "\0\xff" }
+    for _, v in ipairs(values) do
       ch:put(v)
       local got = ch:take()
       assert.equal(v, got)

@@ -9,5 +9,6 @@ return function(what)
   if type(f) == "function" then return f end
   local meta = getmetatable(f)
   if type(meta) == "table" and meta.__call then return f end
-  error(("the module '%s' returned %s, not a function"):format(what.module, f == nil and "nothing" or "a " .. type(f)), 0)
+  local got = f == nil and "nothing" or "a " .. type(f)
+  error(("the module '%s' returned %s, not a function"):format(what.module, got), 0)
 end
