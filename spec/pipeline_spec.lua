@@ -490,6 +490,28 @@ for variant, pipeline_async in pairs(variants) do
         end))
       end
 
+      it("whose coroutine somebody else closes while it waits ends the pipeline, and `to` closes", function()
+        for turns = 0, 20 do
+          sim.run(function()
+            local led, from, to = nil, rn.chan(9), rn.chan(10)
+            for i = 1, 9 do from:put(i) end
+            from:close()
+            pipeline_async(1, to, function(v, result)
+              led = coroutine.running()
+              result:put(v)
+              result:close()
+            end, from)
+            rn.go(function()
+              for _ = 1, turns do rn.yield() end
+              if led and coroutine.status(led) == "suspended" then coroutine.close(led) end
+            end)
+            for _ in to do end
+            stage.heard()
+            assert.same({}, left())
+          end, { seed = turns })
+        end
+      end)
+
       it("and ex_handler that calls coroutine.yield does not stop the pipeline", stage.sim(function()
         local list = rn.into({}, pipeline_async(2, rn.chan(), function(v, result)
           if v == 2 then error "bad" end

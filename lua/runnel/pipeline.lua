@@ -123,7 +123,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
   local queue = chan(math.min(window and window - 1 or n, MOST_PLACES))
   local turn, turns_taken = chan(), 0 -- followers take the lead from `turn`; how often one has taken it
   local leader, followers = nil, 0 -- the go block that leads, if any; how many wait for the lead
-  local deliverers = 0
+  local deliverers, all_deliverers = 0, {}
   local place -- the place for the next value, while the leader waits for it
   local running = 0 -- how many jobs run; counted only if the window is wider than n
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
@@ -147,6 +147,10 @@ local function run(what, n, to, af, from, close, window, ex_handler)
     queue:close()
     if not is_ordered then
       for deliverer in queue.poll, queue do deliverer.result:close() end
+      -- One that a leader has taken off the queue, and then died before its turn.
+      for deliverer in pairs(all_deliverers) do
+        if not deliverer.has_job then deliverer.result:close() end
+      end
     end
     if deliverers == 0 then close_to() end
   end
@@ -163,7 +167,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
   local function new_deliverer()
     local self = { to = to, result = not is_ordered and chan(1) or nil, has_job = false }
     local block = guard.go(deliverer_died, self, deliver, self)
-    deliverers = deliverers + 1
+    deliverers, all_deliverers[self] = deliverers + 1, true
     return self, block
   end
 
@@ -273,11 +277,12 @@ local function run(what, n, to, af, from, close, window, ex_handler)
       else
         result = chan(1)
         self.result = result
-        put_place(queue, self) -- never waits: the queue has room for all deliverers
+        -- Never waits, since the queue has room for all deliverers; but the pipeline may be over by now.
+        if not put_place(queue, self) then break end
         self.has_job = false
       end
     end
-    deliverers = deliverers - 1
+    deliverers, all_deliverers[self] = deliverers - 1, nil
     if deliverers == 0 then close_to() end
   end
 
@@ -301,7 +306,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
       if not is_reported then internal.report(why, nil, A_JOB) end
     end
     if over then
-      deliverers = deliverers - 1
+      deliverers, all_deliverers[self] = deliverers - 1, nil
       if deliverers == 0 then close_to() end
       return
     end
