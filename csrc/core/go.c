@@ -283,7 +283,7 @@ int go_kill(lua_State *L, Go *go) {
    nor if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
-  if (!go->chan.slot || alt->state == ALT_NEW) return false;
+  if (!go->slot || alt->state == ALT_NEW) return false;
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return alt_is_active(alt);
   return !(alt->flags & ALT_CALLBACK);
 }
@@ -293,7 +293,7 @@ static bool is_cancellable(const Go *go) {
 static bool is_defunct(const Go *go) {
   const Alt *alt = &go->alt;
   lua_Debug ar;
-  if (!go->chan.slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
+  if (!go->slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
   return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
 }
 

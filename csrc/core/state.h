@@ -14,6 +14,7 @@
 
 #include <lua.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -145,16 +146,17 @@ struct Chan {
   Sched *sched;        /* the scheduler that it belongs to */
   List puts;           /* waiting puts, first come first served */
   List takes;          /* waiting takes */
+  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;  /* puts accepted so far */
   uint32_t ntakes;     /* how many takes wait */
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state */
-  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended;
-                          of a timeout: its slot of SCHED_TIMEOUTS */
-  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
-  uint64_t put_total;  /* puts accepted so far */
-  uint64_t take_total; /* values taken so far */
+  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends behind its kind and base */
+  uint64_t take_total; /* values taken so far; without a buffer that is put_total */
 };
+
+/* The size of a channel without a buffer. */
+#define CHAN_UNBUFFERED_SIZE offsetof(Chan, buf.limit)
 
 /* Its address is the tag of channels, and the scheduler's key in the registry. */
 extern const char chan_tag;
@@ -163,7 +165,7 @@ extern const char chan_tag;
 static inline Chan *chan_to(lua_State *L, int i) {
   Chan *ch = (Chan *)lua_touserdata(L, i);
   /* A light userdata has no length; a foreign one may be shorter than the tag. */
-  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < CHAN_UNBUFFERED_SIZE || ch->tag != &chan_tag)) return NULL;
   return ch;
 }
 
@@ -172,7 +174,11 @@ typedef struct Go {
   Chan chan;       /* the result channel; its id is the go block's too */
   Alt alt;         /* what it waits for; alt.co is its coroutine */
   uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
+  uint32_t slot;   /* its slot among the roots (root.h); 0 once it has ended */
 } Go;
+
+/* The go block whose result channel this is, or NULL. */
+static inline Go *chan_to_go(Chan *ch) { return ch->flags & CHAN_GO ? CONTAINER_OF(ch, Go, chan) : NULL; }
 
 /* The go block of an alt other than the outside one. */
 static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }

@@ -188,9 +188,9 @@ static int chan_lua_stats(lua_State *L) {
   set_integer(L, "puts", ch->nputs);
   set_integer(L, "takes", ch->ntakes);
   set_integer(L, "count", count);
-  set_integer(L, "capacity", ch->buf.limit);
+  set_integer(L, "capacity", ch->buf.kind == BUFFER_NONE ? 0 : ch->buf.limit);
   set_integer(L, "put_total", (lua_Integer)ch->put_total);
-  set_integer(L, "take_total", (lua_Integer)ch->take_total);
+  set_integer(L, "take_total", (lua_Integer)(ch->buf.kind == BUFFER_NONE ? ch->put_total : ch->take_total));
   return 1;
 }
 
