@@ -16,12 +16,12 @@ const char chan_tag = 'c';
 /* ---- making one ---- */
 
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
-  int nuvalues = has_xform ? CHAN_HANDLER : CHAN_ATTRS;
-  if (b.kind == BUFFER_NONE) return chan_new(L, S, CHAN_UNBUFFERED_SIZE, nuvalues);
+  if (b.kind == BUFFER_NONE) return chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  int nuvalues = has_xform ? CHAN_HANDLER : CHAN_VALUES;
   if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
-    b.base = (uint8_t)(b.limit > 1 ? nuvalues + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues += (int)b.limit;
+    b.base = (uint8_t)(has_xform && b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
+    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
@@ -128,11 +128,11 @@ static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
 
 void chan_reserve(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  while (b->count == b->size && buffer_add(b) == BUFFER_ADD && !(ch->flags & CHAN_REASON_HERE)) {
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
-    if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
-      lua_pop(L, 1);                                       /* seldom covered: a finalizer ran at this very allocation */
+    if (b->size >= size) { /* a finalizer has grown it meanwhile */
+      lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
       continue;
     }
     for (uint32_t i = 0; i < b->count; i++) {
@@ -287,13 +287,11 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  const Buffer *b = &ch->buf;
-  bool unused = b->kind == BUFFER_NONE || b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
-  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_BARE))) {
-    /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
-       waits only while the buffer is full, and so none is going to use the slot.) */
+  /* Without attributes, their user value is free: closing allocates nothing. So it is in a go block that has ended, and
+     waits for nothing (GO_WAITS). */
+  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & (CHAN_HAS_ATTRS | CHAN_BARE))) {
     lua_pushvalue(L, reason);
-    lua_setiuservalue(L, at, CHAN_VALUES);
+    lua_setiuservalue(L, at, CHAN_ATTRS);
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
     return;
   }

@@ -51,7 +51,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   return go;
 }
 
-Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, GO_WAITS); }
+Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, CHAN_VALUES); }
 
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
   int give_up = lua_gettop(L) - nargs - 2;
@@ -64,7 +64,7 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
 }
 
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
-  Go *go = new_go(L, S, n, GO_WAITS);
+  Go *go = new_go(L, S, n, CHAN_VALUES);
   go->alt.flags |= ALT_CALLBACK;
   return go;
 }

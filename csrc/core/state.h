@@ -101,11 +101,12 @@ static inline bool alt_is_active(const Alt *alt) {
 
 /* ---- channels ---- */
 
-/* User values of a channel. CHAN_VALUES holds the one value of a buffer with a single slot, the table that is the ring
-   of a large buffer, the policy object of BUFFER_POLICY, or the coroutine of a go block; CHAN_ATTRS the table of
-   attributes (attr.h); CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, its step function and exception
-   handler. Behind these, a buffer of up to CHAN_INLINE values has its slots: a message then needs no table. */
-enum { CHAN_VALUES = 1, CHAN_ATTRS, CHAN_STEP, CHAN_HANDLER };
+/* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
+   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, the
+   policy object of BUFFER_POLICY, or the coroutine of a go block. CHAN_STEP and CHAN_HANDLER, of channels with a
+   transducer only, hold its step function and exception handler. A buffer of up to CHAN_INLINE values has its slots
+   from CHAN_VALUES on, or behind CHAN_HANDLER: a message then needs no table. */
+enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
 /* User value of a go block's result channel, whose attributes are in SCHED_ATTRS: what it waits on while it is a weak
    root (root.h). */
@@ -113,7 +114,7 @@ enum { GO_WAITS = CHAN_ATTRS };
 
 /* User values of a go block that feeds a channel (go_spawn_feeding): the function to call if it dies, and that
    function's first argument. */
-enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
+enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
 
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
@@ -124,7 +125,7 @@ typedef enum ChanFlag {
   CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
   CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
   CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
   CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
   CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
   CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
