@@ -74,7 +74,7 @@ static bool some_can(const Alts *a) {
     Chan *ch = op->ch;
     if (op->passed) continue;
     if (ch->flags & CHAN_CLOSED || (op->is_put ? chan_first_taker(ch) : chan_first_putter(ch))) return true;
-    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : buffer_count(&ch->buf) > 0)) return true;
+    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : buffer_count(&ch->buf))) return true;
   }
   return false;
 }
