@@ -17,7 +17,7 @@ static int push_part(lua_State *L, int at, int part) { return lua_getiuservalue(
 /* Whether a go block is a strong root: its slot has its userdata. */
 static bool is_strong(lua_State *L, int at, const Go *go) {
   push_part(L, at, SCHED_STRONG);
-  bool strong = go->chan.slot && lua_rawgeti(L, -1, go->chan.slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
+  bool strong = go->slot && lua_rawgeti(L, -1, go->slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
   lua_settop(L, at);
   return strong;
 }
@@ -117,7 +117,7 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
     } else if (type == LUA_TUSERDATA) {
       strong++;
       const Go *go = (const Go *)lua_touserdata(L, -1);
-      MUST(go->chan.slot == slot, "a strong root does not know its slot");
+      MUST(go->slot == slot, "a strong root does not know its slot");
       MUST(!(go->alt.flags & ALT_WEAK), "a strong root is marked as weak");
       const char *broken = check_go(go);
       if (broken) return broken;
@@ -125,7 +125,7 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
       MUST(type == LUA_TBOOLEAN, "a slot holds an unexpected value");
       if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
         const Go *go = (const Go *)lua_touserdata(L, -1);
-        MUST(go->chan.slot == slot, "a weak root does not know its slot");
+        MUST(go->slot == slot, "a weak root does not know its slot");
         MUST(go->alt.flags & ALT_WEAK, "a weak root is not marked as weak");
         MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a weak root is not parked");
         const char *broken = check_go(go);

@@ -22,13 +22,14 @@ typedef enum BufferKind {
   BUFFER_SHARED    /* of a handle to a shared channel: that channel decides, and has them (core/chan_shared.h) */
 } BufferKind;
 
+/* Without a buffer there is only the kind: a channel has no memory for the rest then. */
 typedef struct Buffer {
-  uint32_t limit; /* values it holds; 0 without a buffer */
+  uint8_t kind;   /* a BufferKind */
+  uint8_t base;   /* the user value of the channel that is slot 0; 0 if the slots are in a table */
+  uint32_t limit; /* values it holds */
   uint32_t size;  /* slots that there are now */
   uint32_t head;  /* slot of the oldest value */
   uint32_t count; /* values in it */
-  uint8_t kind;   /* a BufferKind */
-  uint8_t base;   /* the user value of the channel that is slot 0; 0 if the slots are in a table */
 } Buffer;
 
 /* What adding a value means for the slots. */
@@ -39,7 +40,12 @@ typedef enum BufferAdd {
 } BufferAdd;
 
 /* Whether a put must wait. Not for BUFFER_POLICY and BUFFER_SHARED. */
-static inline bool buffer_full(const Buffer *b) { return b->count >= b->limit && b->kind <= BUFFER_FIXED; }
+static inline bool buffer_full(const Buffer *b) {
+  return b->kind == BUFFER_NONE || (b->kind == BUFFER_FIXED && b->count >= b->limit);
+}
+
+/* Values in it. Not for BUFFER_POLICY and BUFFER_SHARED. */
+static inline uint32_t buffer_count(const Buffer *b) { return b->kind == BUFFER_NONE ? 0 : b->count; }
 
 /* Whether a buffer of this kind never makes a put wait. */
 static inline bool buffer_unblocking(BufferKind kind) { return kind >= BUFFER_DROPPING && kind <= BUFFER_PROMISE; }

@@ -147,7 +147,7 @@ static bool some_can(const Alts *a) {
     Chan *ch = op->ch;
     if (op->passed || chan_is_shared(ch)) continue;
     if (ch->flags & CHAN_CLOSED || chan_has_waiter(op->is_put ? &ch->takes : &ch->puts)) return true;
-    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : ch->buf.count > 0)) return true;
+    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : buffer_count(&ch->buf))) return true;
   }
   return false;
 }

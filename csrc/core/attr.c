@@ -29,15 +29,20 @@ void attr_table(lua_State *L, int at) {
   }
   lua_pop(L, 1);
   Chan *ch = (Chan *)lua_touserdata(L, at);
-  lua_pushvalue(L, -1);
   if (!(ch->flags & (CHAN_GO | CHAN_BARE))) {
+    if (ch->flags & CHAN_REASON_HERE) { /* it moves to the table */
+      lua_getiuservalue(L, at, CHAN_ATTRS);
+      lua_rawseti(L, -2, ATTR_REASON);
+    }
+    lua_pushvalue(L, -1);
     lua_setiuservalue(L, at, CHAN_ATTRS);
+    ch->flags &= ~(uint32_t)CHAN_REASON_HERE;
   } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
     lua_pushvalue(L, at);
     lua_pushvalue(L, -3);
     lua_rawset(L, -3);
-    lua_pop(L, 2);
+    lua_pop(L, 1);
   }
   ch->flags |= CHAN_HAS_ATTRS;
 }
@@ -57,7 +62,7 @@ void attr_set(lua_State *L, int at, Attr key) {
 
 int attr_push_reason(lua_State *L, const Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
-  if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_VALUES);
+  if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_ATTRS);
   else attr_push(L, at, ATTR_REASON);
   return 1;
 }

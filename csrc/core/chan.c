@@ -17,11 +17,12 @@ const char chan_tag = 'c';
 /* ---- making one ---- */
 
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
-  int nuvalues = has_xform ? CHAN_HANDLER : CHAN_ATTRS;
+  if (b.kind == BUFFER_NONE) return chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  int nuvalues = has_xform ? CHAN_HANDLER : CHAN_VALUES;
   if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
-    b.base = (uint8_t)(b.limit > 1 ? nuvalues + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues += (int)b.limit;
+    b.base = (uint8_t)(has_xform && b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
+    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
@@ -36,7 +37,9 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   attr_push(L, at, ATTR_DONE);
   if (lua_isuserdata(L, -1)) return;
   int top = lua_gettop(L);
-  Chan *done = chan_new(L, ch->sched, chan_is_shared(ch) ? sizeof(SharedDone) : sizeof(Chan), CHAN_ATTRS);
+  bool is_shared = chan_is_shared(ch);
+  Chan *done = chan_new(L, ch->sched, is_shared ? sizeof(SharedDone) : CHAN_UNBUFFERED_SIZE,
+                        is_shared ? CHAN_VALUES : CHAN_ATTRS);
   done->flags = CHAN_DONE;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
@@ -111,7 +114,7 @@ void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
 void chan_complete_take(lua_State *L, Waiter *w) {
   Alt *alt = w->alt;
   lua_xmove(L, alt->co, 1);
-  w->chan->take_total++;
+  if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
   int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
   alt_complete(L, w->chan->sched, alt, n);
 }
@@ -148,11 +151,11 @@ static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
 
 void chan_reserve(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  while (b->count == b->size && buffer_add(b) == BUFFER_ADD && !(ch->flags & CHAN_REASON_HERE)) {
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
-    if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
-      lua_pop(L, 1);                                       /* seldom covered: a finalizer ran at this very allocation */
+    if (b->size >= size) { /* a finalizer has grown it meanwhile */
+      lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
       continue;
     }
     for (uint32_t i = 0; i < b->count; i++) {
@@ -277,7 +280,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (UNLIKELY(ch->flags & special || ch->buf.kind >= BUFFER_POLICY)) {
     return chan_is_shared(ch) ? chan_shared_take(L, ch, at) : chan_custom_take(L, ch, at);
   }
-  if (ch->buf.count) {
+  if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
     else chan_fetch(L, ch, at);
     ch->take_total++;
@@ -289,8 +292,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (w) {
     lua_pushvalue(w->alt->co, w->at + 1);
     lua_xmove(w->alt->co, L, 1);
-    ch->put_total++;
-    ch->take_total++;
+    ch->put_total++; /* there is no buffer, so that counts the take, too */
     chan_complete_put(L, w, true);
     chan_check(ch);
     return 1;
@@ -307,18 +309,16 @@ bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {
 
 lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   if (chan_is_shared(ch)) return (lua_Integer)chan_shared_stats(L, ch).count;
-  return ch->buf.kind == BUFFER_POLICY ? chan_custom_count(L, ch, at) : (lua_Integer)ch->buf.count;
+  return ch->buf.kind == BUFFER_POLICY ? chan_custom_count(L, ch, at) : (lua_Integer)buffer_count(&ch->buf);
 }
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  const Buffer *b = &ch->buf;
-  bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
-  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_BARE))) {
-    /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
-       waits only while the buffer is full, and so none is going to use the slot.) */
+  /* Without attributes, their user value is free: closing allocates nothing. So it is in a go block that has ended, and
+     waits for nothing (GO_WAITS). */
+  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & (CHAN_HAS_ATTRS | CHAN_BARE))) {
     lua_pushvalue(L, reason);
-    lua_setiuservalue(L, at, CHAN_VALUES);
+    lua_setiuservalue(L, at, CHAN_ATTRS);
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
     return;
   }
@@ -438,8 +438,9 @@ void chan_check(const Chan *ch) {
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
   if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
-  assert(!(ntakes && ch->buf.count));
+  assert(!(ntakes && buffer_count(&ch->buf)));
   assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);
+  if (ch->buf.kind == BUFFER_NONE) return;
   assert(ch->buf.count <= ch->buf.size);
   assert(ch->buf.count <= ch->buf.limit || (ch->flags & CHAN_XFORM));
 }

@@ -18,6 +18,8 @@
 #ifndef RUNNEL_CHAN_H
 #define RUNNEL_CHAN_H
 
+#include <string.h>
+
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/state.h"
@@ -34,10 +36,14 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 
 /* ---- making one ---- */
 
-/* Pushes a new channel without a buffer: a userdata of `size` bytes that begins with a Chan. May raise. */
+/* Pushes a new channel without a buffer: a userdata of `size` bytes, at least CHAN_UNBUFFERED_SIZE, that begins with a
+   Chan. May raise. */
 static inline Chan *chan_new(lua_State *L, Sched *S, size_t size, int nuvalues) {
   Chan *ch = (Chan *)lua_newuserdatauv(L, size, nuvalues);
-  *ch = (Chan){.tag = &chan_tag, .sched = S, .id = S->next_id++};
+  memset(ch, 0, size < sizeof(Chan) ? size : sizeof(Chan));
+  ch->tag = &chan_tag;
+  ch->sched = S;
+  ch->id = S->next_id++;
   lua_getiuservalue(L, SCHED_SELF, SCHED_CHAN_META);
   lua_setmetatable(L, -2);
   return ch;
@@ -123,7 +129,7 @@ static inline bool chan_can_put(lua_State *L, Chan *ch, int at) {
 
 /* Whether chan_take would complete at once; not for a handle. May call a policy and so raise. */
 static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
-  if (ch->buf.count || ch->puts.first || ch->flags & CHAN_CLOSED) return true;
+  if (buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED) return true;
   return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
 }
 

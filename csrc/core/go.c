@@ -52,7 +52,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   return go;
 }
 
-Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, GO_WAITS); }
+Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, CHAN_VALUES); }
 
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
   int give_up = lua_gettop(L) - nargs - 2;
@@ -65,7 +65,7 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
 }
 
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
-  Go *go = new_go(L, S, n, GO_WAITS);
+  Go *go = new_go(L, S, n, CHAN_VALUES);
   go->alt.flags |= ALT_CALLBACK;
   return go;
 }
@@ -290,7 +290,7 @@ int go_kill(lua_State *L, Go *go) {
    nor if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
 static bool is_cancellable(const Go *go) {
   const Alt *alt = &go->alt;
-  if (!go->chan.slot || alt->state == ALT_NEW) return false;
+  if (!go->slot || alt->state == ALT_NEW) return false;
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return alt_is_active(alt);
   return !(alt->flags & ALT_CALLBACK);
 }
@@ -300,7 +300,7 @@ static bool is_cancellable(const Go *go) {
 static bool is_defunct(const Go *go) {
   const Alt *alt = &go->alt;
   lua_Debug ar;
-  if (!go->chan.slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
+  if (!go->slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
   return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
 }
 

@@ -58,26 +58,26 @@ static void take_slot(lua_State *L, Roots *a, Go *go, int at) {
     lua_rawseti(L, -2, last); /* may raise, as before: nothing has changed */
     slot = ++a->size;
   }
-  go->chan.slot = slot;
+  go->slot = slot;
   a->strong++;
   lua_pop(L, 1);
 }
 
 void root_push(lua_State *L, const Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_rawgeti(L, -1, go->chan.slot);
+  lua_rawgeti(L, -1, go->slot);
   lua_replace(L, -2);
 }
 
 void root_remove(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_rawgeti(L, -1, go->chan.slot);
+  lua_rawgeti(L, -1, go->slot);
   lua_pushinteger(L, link_to_free(&S->roots));
-  lua_rawseti(L, -3, go->chan.slot);
+  lua_rawseti(L, -3, go->slot);
   lua_replace(L, -2);
-  S->roots.free = go->chan.slot;
+  S->roots.free = go->slot;
   S->roots.strong--;
-  go->chan.slot = 0;
+  go->slot = 0;
 }
 
 /* Pushes the channel of a waiter, from its owner's stack. */
@@ -89,13 +89,13 @@ static void push_channel(lua_State *L, const Waiter *w) {
 
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  lua_rawgeti(L, -1, go->chan.slot);
+  lua_rawgeti(L, -1, go->slot);
   if (LIKELY(lua_touserdata(L, -1) == go)) {
     lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
     lua_insert(L, -2);
-    lua_rawseti(L, -2, go->chan.slot); /* an existing key: allocates nothing, as everywhere here */
+    lua_rawseti(L, -2, go->slot); /* an existing key: allocates nothing, as everywhere here */
     lua_pushnil(L);
-    lua_rawseti(L, -3, go->chan.slot);
+    lua_rawseti(L, -3, go->slot);
     S->roots.strong++;
   } else {
     take_slot(L, &S->roots, go, at);
@@ -107,7 +107,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
 /* Pushes the userdata of a weak root. */
 static void push_weak(lua_State *L, const Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  lua_rawgeti(L, -1, go->chan.slot);
+  lua_rawgeti(L, -1, go->slot);
   lua_replace(L, -2);
   if (LIKELY(lua_touserdata(L, -1) == go)) return;
   lua_pop(L, 1);
@@ -213,9 +213,9 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel */
   lua_settop(L, at);
   lua_pushvalue(L, at);
-  lua_rawseti(L, weak, go->chan.slot);
+  lua_rawseti(L, weak, go->slot);
   lua_pushboolean(L, 0);
-  lua_rawseti(L, strong, go->chan.slot);
+  lua_rawseti(L, strong, go->slot);
   alt->flags |= ALT_WEAK;
   if (size_of_waits(alt)) alt->waiters->is_weak = true;
   S->roots.strong--;

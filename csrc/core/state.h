@@ -14,6 +14,7 @@
 
 #include <lua.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -104,11 +105,12 @@ static inline bool alt_is_active(const Alt *alt) {
 
 /* ---- channels ---- */
 
-/* User values of a channel. CHAN_VALUES holds the one value of a buffer with a single slot, the table that is the ring
-   of a large buffer, the policy object of BUFFER_POLICY, or the coroutine of a go block; CHAN_ATTRS the table of
-   attributes (attr.h); CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, its step function and exception
-   handler. Behind these, a buffer of up to CHAN_INLINE values has its slots: a message then needs no table. */
-enum { CHAN_VALUES = 1, CHAN_ATTRS, CHAN_STEP, CHAN_HANDLER };
+/* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
+   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, the
+   policy object of BUFFER_POLICY, or the coroutine of a go block. CHAN_STEP and CHAN_HANDLER, of channels with a
+   transducer only, hold its step function and exception handler. A buffer of up to CHAN_INLINE values has its slots
+   from CHAN_VALUES on, or behind CHAN_HANDLER: a message then needs no table. */
+enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
 /* User value of a go block's result channel, whose attributes are in SCHED_ATTRS: what it waits on while it is a weak
    root (root.h). */
@@ -116,7 +118,7 @@ enum { GO_WAITS = CHAN_ATTRS };
 
 /* User values of a go block that feeds a channel (go_spawn_feeding): the function to call if it dies, and that
    function's first argument. */
-enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
+enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
 
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
@@ -127,7 +129,7 @@ typedef enum ChanFlag {
   CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
   CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
   CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
   CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
   CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
   CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
@@ -150,16 +152,17 @@ struct Chan {
   Sched *sched;        /* the scheduler that it belongs to */
   List puts;           /* waiting puts, first come first served */
   List takes;          /* waiting takes */
+  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;  /* puts accepted so far */
   uint32_t ntakes;     /* how many takes wait */
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state */
-  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended;
-                          of a timeout: its slot of SCHED_TIMEOUTS */
-  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
-  uint64_t put_total;  /* puts accepted so far */
-  uint64_t take_total; /* values taken so far */
+  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends behind its kind and base */
+  uint64_t take_total; /* values taken so far; without a buffer that is put_total */
 };
+
+/* The size of a channel without a buffer. */
+#define CHAN_UNBUFFERED_SIZE offsetof(Chan, buf.limit)
 
 /* Its address is the tag of channels, and the scheduler's key in the registry. */
 extern const char chan_tag;
@@ -168,7 +171,7 @@ extern const char chan_tag;
 static inline Chan *chan_to(lua_State *L, int i) {
   Chan *ch = (Chan *)lua_touserdata(L, i);
   /* A light userdata has no length; a foreign one may be shorter than the tag. */
-  if (UNLIKELY(!ch || lua_rawlen(L, i) < sizeof(Chan) || ch->tag != &chan_tag)) return NULL;
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < CHAN_UNBUFFERED_SIZE || ch->tag != &chan_tag)) return NULL;
   return ch;
 }
 
@@ -177,7 +180,11 @@ typedef struct Go {
   Chan chan;       /* the result channel; its id is the go block's too */
   Alt alt;         /* what it waits for; alt.co is its coroutine */
   uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
+  uint32_t slot;   /* its slot among the roots (root.h); 0 once it has ended */
 } Go;
+
+/* The go block whose result channel this is, or NULL. */
+static inline Go *chan_to_go(Chan *ch) { return ch->flags & CHAN_GO ? CONTAINER_OF(ch, Go, chan) : NULL; }
 
 /* The go block of an alt other than the outside one. */
 static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }

@@ -87,7 +87,7 @@ static void hold(lua_State *L, Pending *pending, Timeout *t) {
   pending->free = next_free;
   if (slot > pending->size) pending->size = slot;
   pending->count++;
-  t->chan.slot = slot;
+  t->slot = slot;
 }
 
 /* Makes room for another timeout if there is none. Returns whether it allocated, so that finalizers may have run. May
@@ -113,7 +113,7 @@ static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
 static void enter(lua_State *L, Sched *S, Timeout *t) {
   hold(L, &S->world.pending, t);
   t->chan.flags |= CHAN_TIMEOUT;
-  windows_add(&S->world.pending.windows, t->timer.deadline, t->chan.slot);
+  windows_add(&S->world.pending.windows, t->timer.deadline, t->slot);
   heap_insert(&S->world.heap, &t->timer);
 }
 
@@ -144,7 +144,7 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
 static void fire_timeout(lua_State *L, Timer *timer) {
   Timeout *t = CONTAINER_OF(timer, Timeout, timer);
   Pending *pending = &t->chan.sched->world.pending;
-  uint32_t slot = t->chan.slot;
+  uint32_t slot = t->slot;
   windows_remove(&pending->windows, timer->deadline, slot);
   int table = push_slots(L);
   lua_rawgeti(L, table, slot); /* it may be reachable only through the slot */

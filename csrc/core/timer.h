@@ -8,8 +8,9 @@
 
 /* A timeout channel. SCHED_TIMEOUTS keeps pending ones alive. */
 typedef struct Timeout {
-  Chan chan;   /* closes at the deadline */
-  Timer timer; /* in the scheduler's heap while pending */
+  Chan chan;     /* closes at the deadline */
+  Timer timer;   /* in the scheduler's heap while pending */
+  uint32_t slot; /* its slot of SCHED_TIMEOUTS while pending */
 } Timeout;
 
 /* Makes room in the heap for one more timer. May raise. */

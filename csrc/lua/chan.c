@@ -176,13 +176,14 @@ static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "pro
 static SharedStats look(lua_State *L, Chan *ch) {
   if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
   lua_Integer count = chan_count(L, ch, 1); /* may call a policy, which may use the channel */
+  bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
   return (SharedStats){.kind = (BufferKind)ch->buf.kind,
-                       .limit = ch->buf.limit,
+                       .limit = has_buffer ? ch->buf.limit : 0,
                        .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
                        .ntakes = ch->ntakes,
                        .nputs = ch->nputs,
                        .puts = ch->put_total,
-                       .takes = ch->take_total,
+                       .takes = has_buffer ? ch->take_total : ch->put_total,
                        .closed = (ch->flags & CHAN_CLOSED) != 0};
 }
 

@@ -126,7 +126,8 @@ static int internal_join(lua_State *L) {
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
   Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
-  lua_pushboolean(L, ch->slot == 0);
+  const Go *go = chan_to_go(ch);
+  lua_pushboolean(L, !go || go->slot == 0);
   return 1;
 }
 

@@ -309,6 +309,29 @@ describe("a channel", function()
       assert.equal("other", ch:name())
     end))
 
+    it("keeps its reason when it gets attributes later", within(function()
+      for _, ch in ipairs { rn.chan(), rn.chan(1), rn.chan(100), rn.chan(rn.sliding_buffer(2)), rn.promise_chan(),
+        rn.chan(1, rn.xf.map(tostring)) } do
+        ch:close "why"
+        assert.is_true(ch:name("jobs"):done():closed())
+        for _ = 1, 2 do assert.same({ nil, "why", n = 2 }, stage.pack_take(ch)) end
+        assert.equal("jobs", ch:name())
+      end
+    end))
+
+    it("with a reason while its go block is parked, leaves the go block as it is", within(function()
+      local ch, taken = rn.chan(), nil
+      local result = rn.go(function() taken = rn.alts { ch, rn.chan() } end)
+      settle()
+      for _ = 1, 3 do collectgarbage() end -- from then on only its channels keep the go block
+      result:close "why"
+      for _ = 1, 3 do collectgarbage() end
+      assert.is_true(ch:put "value")
+      settle()
+      assert.equal("value", taken)
+      assert.same({ nil, "why", n = 2 }, stage.pack_take(result))
+    end))
+
     it("refuses a put of a go block that the close has woken", within(function()
       local ch, late = rn.chan(1), nil
       rn.go(function()
@@ -844,6 +867,18 @@ describe("a channel", function()
   end)
 
   describe("and the collector:", function()
+    it("without a buffer it takes at most 120 bytes", function()
+      local N, chs = 1000, {}
+      for i = 1, N do chs[i] = false end
+      collectgarbage()
+      collectgarbage "stop"
+      local before = collectgarbage "count"
+      for i = 1, N do chs[i] = rn.chan() end
+      local bytes = (collectgarbage "count" - before) * 1024 / N
+      collectgarbage "restart"
+      assert.is_true(bytes <= 120, bytes)
+    end)
+
     local function weak() return setmetatable({}, { __mode = "k" }) end
 
     local function collect()
