@@ -431,6 +431,7 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
   SharedWaiter *w = &wait->ops[wait->n++];
   *w = (SharedWaiter){
       .chan = handle_of(ch)->shared, .at = alt_at, .kind = is_put ? SHARED_PUT : SHARED_TAKE, .is_free = op->is_free};
+  wait->is_quiet = op->is_quiet;
   if (!w->chan) lua_pushliteral(L, "the channel has been finalized");
   else if (!is_put || pack(L, ch->sched, at + 1, op->name, &w->value)) return;
   shared_wait_free(ch->sched->sharing, wait);

@@ -86,6 +86,7 @@ typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
   bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
+  bool is_quiet;    /* on a shared channel: does not count as something that may still happen (driver_alive) */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;
 
