@@ -1,5 +1,5 @@
-# runnel: every command a person types. `make help` lists them. `make demo` and `make test` install what is missing
-# (scripts/setup), so they need only make and a package manager.
+# runnel: the commands for building, testing and installing; `make help` lists them. `make demo` and `make test` install
+# what is missing (scripts/setup), so they need only make and a package manager.
 #
 # To override: LUA, CC, CFLAGS, PREFIX, DESTDIR. V=1 shows each command. To run some of the specs only: SPEC (files or
 # folders) and BUSTED_FLAGS, for example
@@ -16,7 +16,7 @@ ROOT    = $(DESTDIR)$(PREFIX)
 LIBDIR  = $(ROOT)/lib/lua/5.4
 LUADIR  = $(ROOT)/share/lua/5.4
 
-# Wherever this system keeps Lua 5.4 for C. The names differ from one distribution to the next.
+# Where the system has Lua 5.4 for C. Its name in pkg-config differs from one distribution to the next.
 lua_config  = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config $(1) "$$name" 2>/dev/null && exit; done; echo "$(2)")
 LUA_PACKAGE = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
@@ -25,8 +25,8 @@ LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
 LIBS        = $(LUA_LIBS) -pthread
 
-# Optimising across files and calling Lua without the detour through the PLT save a tenth of the time of a message
-# (make bench). Not every linker can do the first for clang.
+# Link-time optimisation, and calling Lua without the PLT, save a tenth of the time of a message (make bench). Not every
+# linker supports clang's link-time optimisation.
 LTO := $(if $(findstring Free Software,$(shell $(CC) --version 2>/dev/null)),-flto=auto)
 
 DEBUG_CFLAGS = -Og -g -DRUNNEL_DEBUG
@@ -50,7 +50,7 @@ LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
 # The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
-# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move the word to MODULE_FOLDERS.
+# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move `port` to MODULE_FOLDERS.
 MODULE_FOLDERS  = base shared core lua
 LIBRARY_FOLDERS = port capi
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
@@ -59,7 +59,7 @@ LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
 
-# The executable is one file: Lua is linked into it, and libedit, where the system has them as archives; C modules find
+# The executable is one file: Lua and libedit are linked into it, if the system has them as archives. C modules find
 # Lua's functions in it (HOST_LDFLAGS). Without libedit the prompt has no line editor.
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
@@ -75,12 +75,12 @@ HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 
-# What is run from here finds the tree first, then whatever it found before. `make env` prints the same.
+# Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
 LUA_CPATH := $(abspath $(BUILD))/?.so;$(or $(LUA_CPATH),;)
 RUNNEL    := $(abspath $(BUILD))/bin/runnel
 export LUA LUA_PATH LUA_CPATH RUNNEL
-unexport LUA_PATH_5_4 LUA_CPATH_5_4 # where set, Lua would prefer them to the two above
+unexport LUA_PATH_5_4 LUA_CPATH_5_4 # Lua would prefer these to the two above
 
 # Each of the commands below first installs what it needs, then starts make again, so that make sees what was just
 # installed. That make runs as many jobs as there are processors, unless the caller has chosen (make -j).
@@ -92,9 +92,9 @@ THEN  = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 FOUND = $(eval FOUND := $(shell $(CC) $(LUA_CFLAGS) -E -include lua.h -x c /dev/null >/dev/null 2>&1 && \
           $(LUA) /dev/null >/dev/null 2>&1 && echo yes))$(FOUND)
 NEEDS = $(if $(FOUND),,$(error The build needs a C compiler, Lua 5.4 and its headers. `scripts/setup run` installs them; \
-          where they have other names, set CC, LUA and LUA_CFLAGS))
+          if they have other names, set CC, LUA and LUA_CFLAGS))
 
-# Hides a command, unless V is set. BUILDING says that there is something to build, since nothing else would.
+# Q hides a command, unless V is set. BUILDING prints a line if there is something to build.
 Q        = $(if $(V),,@)
 BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 shows the commands)'
 
@@ -142,7 +142,7 @@ $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(CONTRACT)
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
-$(HOST_KIND): # built again when libedit has come or gone
+$(HOST_KIND): # the host is built again after libedit was installed or removed
 	@mkdir -p $(@D)
 	@rm -f $(@D)/*-editor
 	@touch $@
@@ -152,7 +152,7 @@ $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o 
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
 
-# The library for C programs, twice. The archive has one object whose only names are those of runnel.h.
+# The library for C programs, shared and static. The archive has one object, which exports only the names of runnel.h.
 .PHONY: library
 library: $(BUILD)/$(LIBRARY) $(BUILD)/librunnel.a $(BUILD)/runnel.pc
 
@@ -172,12 +172,12 @@ $(BUILD)/runnel.pc: csrc/capi/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
 	  -e 's|@RPATH@|$(RPATH)|' $< > $@
-.FORCE: # its prefix may be another one than last time
+.FORCE: # PREFIX may differ from the last run
 
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
 
 .PHONY: env
-env: ## print what makes a plain lua5.4 find this tree: eval "$(make -s env)"
+env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
 	@echo "export LUA_PATH='$(LUA_PATH)'"
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
@@ -190,7 +190,7 @@ $(COMMANDS): %:
 	$(BUILDING)
 	$(THEN) run-$*
 
-demo: ## set up, build, and run three programs on real input: words, pipelines, processes
+demo: ## set up, build, and run three programs: words, pipelines, processes
 demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo
@@ -205,7 +205,7 @@ run-specs: programs
 	  $(if $(LONG),,--exclude-tags=long) $(BUSTED_FLAGS)
 
 .PHONY: debug
-debug: ## the same with the core's invariants asserted, in build/debug/
+debug: ## run the specs with the core's invariants asserted, in build/debug/
 	$(SETUP) test
 	$(THEN) run-specs BUILD=build/debug CFLAGS='$(DEBUG_CFLAGS)'
 
@@ -213,24 +213,25 @@ bench: ## set up, build and run the benchmark
 run-bench: programs
 	$(LUA) bench/bench.lua
 
-bench-peers: ## the same programs in runnel and its peers; PEERS='--quick go chan0' for less than all
+bench-peers: ## compare runnel with Go, core.async and others; PEERS='--quick go chan0' runs a part
 bench-peers: NEEDED = peers
 run-bench-peers: programs
 	$(LUA) bench/peers.lua $(PEERS)
 
 .PHONY: bench-flags
-bench-flags: ## what the compiler's options are worth, -O2 to PGO
+bench-flags: ## compare compiler options, from -O2 to PGO
 	$(SETUP) run
 	$(LUA) bench/flags.lua
 
-bench-io: ## input and output through channels, and without them; IO='--quick echo' for less than all
+bench-io: ## compare I/O through channels with I/O without them; IO='--quick echo' runs a part
 bench-io: NEEDED = demo
 run-bench-io: programs
 	$(LUA) bench/io.lua $(IO)
 
-docs: ## the reference, from the sources, into docs/reference/
+docs: ## write the reference from the sources into docs/reference/
 docs: NEEDED = docs
-# Debian's ldoc asks for an older Lua, which need not be here, and runs with this one. LuaRocks' is a shell script.
+# Debian's ldoc names an older Lua in its first line, which may not be installed, but also runs with LUA. LuaRocks' ldoc
+# is a shell script.
 run-docs: LDOC = $(if $(findstring lua,$(shell head -n 1 "$$(command -v ldoc)")),$(LUA) "$$(command -v ldoc)",ldoc)
 run-docs: programs
 	$(Q)rm -rf $(BUILD)/ldoc docs/reference
@@ -239,7 +240,7 @@ run-docs: programs
 	$(Q)$(LDOC) --quiet --fatalwarnings .
 	@echo 'written: docs/reference/index.html'
 
-bench-host: ## how fast the executable starts, and its prompt answers
+bench-host: ## measure how fast the executable starts, and how fast its prompt echoes keys
 run-bench-host: $(BUILD)/host $(BUILD)/bin/runnel
 	$(BUILD)/host $(LUA) $(BUILD)/bin/runnel
 
@@ -247,7 +248,7 @@ $(BUILD)/host: bench/host.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_XOPEN_SOURCE=700 $(WARNINGS) $(CFLAGS) -o $@ $<
 
-bench-port: ## messages a second from another thread through a port
+bench-port: ## measure messages per second from another thread through a port
 run-bench-port: $(BUILD)/port
 	$(BUILD)/port
 
@@ -259,7 +260,7 @@ include tests/checks.mk
 ## The sources
 
 .PHONY: lint lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell lint-annotations
-lint: ## everything that tools can say about the sources
+lint: ## check the sources with all tools
 	$(SETUP) lint
 	$(THEN) --keep-going --output-sync=target lint-lua lint-format lint-warnings lint-tidy lint-cppcheck lint-tree lint-shell \
 	  lint-annotations
@@ -267,8 +268,7 @@ lint: ## everything that tools can say about the sources
 C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
 LUA_TREES = $(wildcard lua spec examples bench scripts tests)
 
-# `make format` lays out the C files as .clang-format says. Each release of clang-format differs from the next in some
-# lines, so only one is asked.
+# Releases of clang-format differ in some lines, so only one release checks them.
 FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h tests/*.h examples/embed/*.c)
 CLANG_FORMAT = 14
 lint-format:
@@ -276,13 +276,13 @@ lint-format:
 	else echo 'lint-format: skipped, since clang-format is not of version $(CLANG_FORMAT)'; fi
 
 .PHONY: format
-format: ## lay out the C files with clang-format
+format: ## format the C files with clang-format
 	clang-format -i $(FORMATTED)
 
 lint-lua:
 	luacheck --quiet --no-color $(LUA_TREES)
 
-lint-warnings: # both compilers, with and without the assertions, on the optimizer's level that sees most
+lint-warnings: # both compilers, with and without assertions, at the optimization level that gives most warnings
 	$(THEN) all CC=gcc   BUILD=build/lint/gcc         CFLAGS='-O2 -Werror'
 	$(THEN) all CC=gcc   BUILD=build/lint/gcc-debug   CFLAGS='-O2 -Werror -DRUNNEL_DEBUG'
 	$(THEN) all CC=clang BUILD=build/lint/clang       CFLAGS='-O2 -Werror'
@@ -295,11 +295,11 @@ lint-cppcheck:
 	cppcheck --quiet --std=c11 --library=posix --enable=warning,performance,portability --inline-suppr \
 	  --suppress=missingIncludeSystem --error-exitcode=1 -Icsrc $(C_FILES)
 
-lint-tree: # the rockspec names every source; no include runs upward; no tab, but in Go, and no space at a line's end
+lint-tree: # the rockspec names every source; no include runs upward; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
 	@$(LUA) scripts/check_includes.lua
 	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
-	  '\t|\s$$' .; test $$? -eq 1 # 2 is an error of grep's own
+	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
@@ -347,7 +347,7 @@ install-library: library
 	$(Q)install -m 644 $(BUILD)/runnel.pc "$(ROOT)/lib/pkgconfig/runnel.pc"
 
 .PHONY: uninstall
-uninstall: ## remove what install put there
+uninstall: ## remove what `make install` has installed
 	$(Q)rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
@@ -355,9 +355,9 @@ uninstall: ## remove what install put there
 	@echo 'uninstalled from $(ROOT)'
 
 .PHONY: clean
-clean: ## remove all that was built
+clean: ## remove build/
 	rm -rf build
 
 .PHONY: help
-help: ## this list
+help: ## show this list
 	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile tests/checks.mk

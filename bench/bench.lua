@@ -1,16 +1,16 @@
--- What runnel costs, beside what stock Lua's coroutines cost in the same run.
+-- What runnel costs, compared with stock Lua's coroutines in the same run.
 --
 --     lua5.4 bench/bench.lua [--quick] [NAME...]        all by default, as `make bench`; --quick is less precise
 --
--- Every workload has a floor: what stock Lua needs for the least that has to be done. A message through an unbuffered
--- channel has to change from one coroutine to another and to call two C functions, put and take: its floor is a switch
--- and two calls. A switch, a resume and a yield, is measured as a loop that calls a function of coroutine.wrap, whose
--- coroutine yields in a loop. The same with coroutine.resume is shown, too; it is dearer, as it returns a boolean more,
--- and would be the kinder floor. Loops are part of floors and workloads alike.
+-- Every workload has a floor: what stock Lua needs for the minimum that any implementation must do. A message through
+-- an unbuffered channel needs a switch from one coroutine to another and two calls of C functions, put and take: its
+-- floor is a switch and two calls. A switch, which is a resume and a yield, is measured as a loop that calls a function
+-- of coroutine.wrap, whose coroutine yields in a loop. Switches with coroutine.resume are shown for comparison; they
+-- take longer, because resume also returns a boolean. Floors and workloads both include their loops.
 --
--- Times are CPU time (os.clock). All is measured in rounds, floors and workloads in turn, so that a slow moment of the
--- machine meets all alike; what is shown is the median and the least of the rounds. This is no test: a figure that is
--- not reached does not change the exit status.
+-- Times are CPU time (os.clock). Floors and workloads are measured in turn, in rounds, so that a slow phase of the
+-- machine affects all of them; the table shows the median and the minimum of the rounds. This is not a test: a missed
+-- target does not change the exit status.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -19,7 +19,7 @@ local quick = false
 
 -- ---- measuring ----
 
--- CPU seconds that f(...) takes, beginning with a clean heap.
+-- CPU seconds that f(...) takes, after a full collection.
 local function seconds(f, ...)
   collectgarbage()
   collectgarbage()
@@ -28,7 +28,7 @@ local function seconds(f, ...)
   return os.clock() - start
 end
 
--- The makers below return a function that measures once.
+-- Each function below returns a function that measures once.
 
 -- ns for each of the n operations of f(n).
 local function ns_each(n, f)
@@ -38,7 +38,7 @@ local function ns_each(n, f)
   end
 end
 
--- The same for an f that is run as a go block, and is done when it returns.
+-- The same for an f that runs as a go block, until it returns.
 local function ns_each_in_go(n, f)
   return ns_each(n, function(count) rn.run(f, count) end)
 end
@@ -46,7 +46,7 @@ end
 -- Bytes for each of n objects: make(n, keep) makes them and keeps them alive in the list `keep`, which has room for n.
 local function bytes_each(n, make)
   local function in_use()
-    for _ = 1, 4 do collectgarbage() end -- what has finalizers takes more than one cycle
+    for _ = 1, 4 do collectgarbage() end -- objects with finalizers take more than one cycle
     return collectgarbage "count" * 1024
   end
   return function()
@@ -55,7 +55,7 @@ local function bytes_each(n, make)
     local before = in_use()
     make(n, keep)
     local bytes = (in_use() - before) / n
-    return bytes, keep -- which was in use up to here
+    return bytes, keep -- keeps the objects alive until here
   end
 end
 
@@ -94,7 +94,7 @@ local FLOORS = {
   },
   {
     name = "coroutine",
-    what = "ns, to create a coroutine, run it and let it die",
+    what = "ns, to create a coroutine and run it to its end",
     measure = ns_each(500000, function(n)
       local create, resume = coroutine.create, coroutine.resume
       local function f() end
@@ -103,7 +103,7 @@ local FLOORS = {
   },
   {
     name = "tables",
-    what = "s, to make a million tables, keep them and let them go one by one",
+    what = "s, to make a million tables, keep them and drop them one by one",
     measure = function()
       return seconds(function()
         local keep = {}
@@ -178,7 +178,8 @@ local function ring(size)
   end
 end
 
--- n messages over `width` channels, taken by alts. One go block puts on all channels in turn, or each has its own.
+-- n messages over `width` channels, taken by alts. One go block puts on all channels in turn, or each channel has a
+-- putter of its own.
 local function alts_over(width, own_putters)
   return function(n)
     local ops = {}
@@ -222,7 +223,7 @@ local function sieve()
   for _ = 1, PRIMES do ch = sift(ch, ch:take()) end
 end
 
--- The messages of that sieve, but for the few numbers after the last prime: each number passes one channel more than
+-- How many messages the sieve sends, without the few after the last prime: each number passes one channel more than
 -- there are primes below its least factor.
 local function sieve_messages()
   local primes, total, i = {}, 0, 2
@@ -236,9 +237,9 @@ local function sieve_messages()
   return total
 end
 
--- A million timeouts, all pending before the first one fires, in no order, none near enough to another to be shared.
+-- A million timeouts, all pending before the first one fires, in no order, and too far apart to share a channel.
 local function million_timeouts()
-  local n, step = 1000000, 618033 -- which have no common divisor: every deadline comes once
+  local n, step = 1000000, 618033 -- coprime, so each deadline occurs once
   for i = 1, n do rn.timeout(10 * (1 + i * step % n)) end
   rn.sleep(10 * n + 20)
 end
@@ -246,7 +247,7 @@ end
 local function parked_blocks(n, keep)
   local function f(ch) ch:take() end
   for i = 1, n do
-    if i % 1000 == 1 then keep[i // 1000 + 1] = rn.chan() end -- no channel lets more than 1024 wait
+    if i % 1000 == 1 then keep[i // 1000 + 1] = rn.chan() end -- at most 1024 takes may wait on a channel
     rn.go(f, keep[(i - 1) // 1000 + 1])
   end
   rn.run() -- until all are parked
@@ -256,7 +257,7 @@ local function channels(n, keep)
   for i = 1, n do keep[i] = rn.chan() end
 end
 
--- `floor` and `reach` compute from the medians of the floors; what is to be reached of the issue's figures is `reach`.
+-- `floor` and `reach`, the target, are computed from the medians of the floors.
 local function message_floor(f) return f.switch + 2 * f.call end
 local function just_above_message(f) return 1.2 * message_floor(f) end
 
@@ -269,7 +270,7 @@ local WORKLOADS = {
   {
     name = "chan1", what = "buffer of 1, a message", unit = "ns",
     measure = ns_each_in_go(1000000, messages(1)),
-    floor = function(f) return 2 / 3 * f.switch + 2 * f.call end, -- three messages for each change to and fro
+    floor = function(f) return 2 / 3 * f.switch + 2 * f.call end, -- three messages for two switches
   },
   {
     name = "chan100", what = "buffer of 100, a message", unit = "ns",
@@ -364,7 +365,7 @@ for _, list in pairs(samples) do table.sort(list) end
 
 local function median(item) return samples[item][(#samples[item] + 1) // 2] end
 
--- Three digits or all before the point.
+-- Three digits, or more if the integer part has more.
 local function show(x) return ((x < 10 and "%.2f") or (x < 100 and "%.1f") or "%.0f"):format(x) end
 
 local floors = {}
@@ -376,7 +377,7 @@ end
 
 print()
 local row = "%-26s %-5s %7s %7s %7s %7s %9s %s"
-print((row):format("workload", "unit", "median", "min", "floor", "x floor", "to reach", ""))
+print((row):format("workload", "unit", "median", "min", "floor", "x floor", "target", ""))
 local reached, figures = 0, 0
 for _, workload in ipairs(chosen) do
   local value, floor = median(workload), workload.floor(floors)
@@ -390,4 +391,4 @@ for _, workload in ipairs(chosen) do
   print(((row):format(workload.what, workload.unit, show(value), show(samples[workload][1]), show(floor),
     ("%.2f"):format(value / floor), reach and "<= " .. show(reach) or "", verdict):gsub("%s+$", "")))
 end
-if figures > 0 then print(("\n%d of %d figures reached"):format(reached, figures)) end
+if figures > 0 then print(("\n%d of %d targets met"):format(reached, figures)) end

@@ -1,9 +1,9 @@
--- What the compiler's options are worth: builds the module with each, and runs the same workloads with all in turn.
+-- Compares sets of compiler options: builds the module with each set, and runs the same workloads with all in turn.
 --
 --     make bench-flags                                            from the repository's root; gcc only
 --     lua5.4 bench/flags.lua [--quick] [WORKLOAD...]              the workloads are those of bench/peers.lua
 --
--- Shows medians in ns, and in brackets the ratio to the first, the one that `make` uses.
+-- Shows medians in ns, and in brackets the ratio to the first set, which `make` uses.
 
 local LUA = os.getenv "LUA" or "lua5.4"
 local PROGRAM = "bench/peers/runnel/main.lua"
@@ -34,7 +34,7 @@ local function execute(format, ...)
   if not os.execute(command) then error("this failed: " .. command, 0) end
 end
 
--- Runs the program with the module in `build`; what it prints.
+-- Runs the program with the module in `build`, and returns what it prints.
 local function run(build, arguments)
   local command = ("LUA_CPATH='%s/?.so;;' %s %s %s"):format(build, LUA, PROGRAM, arguments)
   local pipe = assert(io.popen(command))

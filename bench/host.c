@@ -1,10 +1,10 @@
-/* host: how fast the executable starts, beside lua5.4, and how fast its prompt answers.
+/* host: how fast the executable starts, compared with lua5.4, and how fast its prompt echoes keys.
 
      host LUA RUNNEL
 
-   Starts both, in turn, with an empty chunk. Then types at the prompt, in a terminal of its own, while 1000 go blocks pass
-   messages, and waits for the echo of each key. Fails where a goal is missed: a start of at most 1.3 x lua5.4's, and echoes
-   within 10 ms. */
+   Starts both in turn with an empty chunk. Then types at the prompt, in a pseudo-terminal, while 1000 go blocks pass
+   messages, and waits for the echo of each key. Fails if a target is missed: starting in at most 1.3 times the time of
+   lua5.4, and echoing 9 of 10 keys within 10 ms. */
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Starts an interpreter that has nothing to do, and waits for its end. */
+/* Runs an interpreter with an empty chunk, and returns how many ms it takes. */
 static double time_start(const char *program) {
   double began = now_ms();
   pid_t pid = fork();
@@ -60,12 +60,12 @@ static bool starts_fast(const char *lua, const char *runnel) {
   qsort(of_lua, STARTS, sizeof(double), compare);
   qsort(of_runnel, STARTS, sizeof(double), compare);
   double ratio = of_runnel[STARTS / 2] / of_lua[STARTS / 2];
-  (void)printf("start       lua %.2f ms, runnel %.2f ms (medians): %.2f x, to reach <= 1.3: %s\n", of_lua[STARTS / 2],
+  (void)printf("start       lua %.2f ms, runnel %.2f ms (medians): %.2f x, target <= 1.3: %s\n", of_lua[STARTS / 2],
                of_runnel[STARTS / 2], ratio, ratio <= 1.3 ? "met" : "MISSED");
   return ratio <= 1.3;
 }
 
-/* Starts the prompt in a terminal of its own; what it is to read and what it writes go through the descriptor. */
+/* Starts the prompt in a pseudo-terminal, and returns the descriptor of the other end. */
 static int open_prompt(const char *runnel, pid_t *pid) {
   int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) give_up("posix_openpt");
@@ -84,7 +84,7 @@ static int open_prompt(const char *runnel, pid_t *pid) {
   return terminal;
 }
 
-/* Reads until the byte is seen. */
+/* Reads until the byte arrives. */
 static void read_until(int fd, char byte) {
   char buffer[4096];
   ssize_t n;
@@ -124,7 +124,7 @@ static bool answers_fast(const char *runnel) {
   (void)close(fd);
   qsort(took, KEYS, sizeof(double), compare);
   double most = took[KEYS * 9 / 10];
-  (void)printf("key's echo  %.2f ms (median), 9 of 10 within %.2f ms, to reach <= 10: %s\n", took[KEYS / 2], most,
+  (void)printf("key's echo  %.2f ms (median), 9 of 10 within %.2f ms, target <= 10: %s\n", took[KEYS / 2], most,
                most <= 10 ? "met" : "MISSED");
   return most <= 10;
 }

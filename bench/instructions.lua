@@ -1,16 +1,16 @@
--- Where the instructions go: counts those of each operation, by what Lua or runnel does with them.
+-- Where the instructions go: counts those of each operation, by the part of Lua or runnel that executes them.
 --
 --     lua5.4 bench/instructions.lua [LUA] [NAME...]        from the repository's root, after `make all`; NAMEs as below
 --
--- LUA is an interpreter with debugging information, which tells Lua's parts from each other (for example its sources,
--- compiled with -O2 -g and linked with -Wl,-E). Without it all of Lua is one sum. Needs valgrind.
+-- LUA is an interpreter with debugging information, by which Lua's parts can be distinguished, for example one that is
+-- compiled with -O2 -g and linked with -Wl,-E. Without it, all of Lua is one sum. Needs valgrind.
 --
--- Each workload runs under callgrind for n operations and for 2 n: the difference is that of n operations, without the
--- start and the end of the process. Instructions are not time, but they are the same on every run.
+-- Each workload runs under callgrind for n operations and for 2 n: the difference is the cost of n operations, without
+-- the start and the end of the process. Instructions are not time, but they are the same on every run.
 
 local RUNNEL, FLOOR = "bench/peers/runnel/main.lua", "bench/peers/floor/main.lua"
 
--- The program, its workload, n, and how many operations each of those n is.
+-- The program, its workload, n, and how many operations each of the n is.
 local WORKLOADS = {
   { name = "switch", what = "resume + yield (floor)", program = FLOOR, n = 20000 },
   { name = "call", what = "a C call (floor)", program = FLOOR, n = 100000 },
@@ -26,6 +26,7 @@ local WORKLOADS = {
   { name = "skynet", what = "skynet, a go block", n = 1, per = 111111 },
   { name = "pipeline", what = "pipeline of 8, a job", n = 5000 },
   { name = "pipeline_async", what = "the same with pipeline_async", n = 5000 },
+  { name = "pipeline_async_unordered", what = "the same with pipeline_async_unordered", n = 5000 },
   { name = "pmap", what = "the same with pmap", n = 5000 },
   { name = "workers", what = "the same unordered: 8 workers", n = 5000 },
   { name = "pmap_unordered", what = "the same with pmap_unordered", n = 5000 },
@@ -76,7 +77,7 @@ local function run(lua, workload, n)
       if name ~= "" then known[id] = name end
       if #key == 2 then now[kinds[key]] = known[id] or "" end
     elseif line:find "^calls=" then
-      of_call = true -- the next line has what the called function costs, which is counted there
+      of_call = true -- the next line has the cost of the called function, which is counted under its own name
     else
       local cost = line:match "^[+%-*%d]%d* (%d+)$"
       if cost and not of_call then

@@ -1,15 +1,14 @@
--- What input and output through channels costs, beside the same done without them in the same run.
+-- What input and output through channels costs, compared with the same work without them in the same run.
 --
 --     lua5.4 bench/io.lua [--quick] [NAME...]      all by default, as `make bench-io`; --quick does less of everything
 --
--- echo: the server of examples/echo.lua beside one of luv's callbacks alone (bench/io/echo_luv.lua), under the load of
--- bench/io/echo_client.lua, which fails for any byte that is not what was sent. lines: uv.lines beside io.lines on a
--- file of 1 GB. xargs: examples/xargs.lua beside xargs.
+-- echo: the server of examples/echo.lua against one written in luv's callbacks (bench/io/echo_luv.lua), under the load
+-- of bench/io/echo_client.lua, which fails if any byte differs from what was sent. lines: uv.lines against io.lines, on
+-- a file of 1 GB. xargs: examples/xargs.lua against xargs.
 --
--- All is measured in rounds, in which the two take turns; what is shown is the median of the rounds, and of their
--- ratios. Times are those of a clock, so the machine should have nothing else to do. Only a run of everything, without
--- --quick, writes its part of docs/performance.md. This is no test: a figure that is not reached does not change the
--- exit status.
+-- In each round the two take turns; the table shows the median of the rounds, and of their ratios. It measures elapsed
+-- time, so the machine should do nothing else. Only a run of everything, without --quick, writes its part of
+-- docs/performance.md. This is not a test: a missed target does not change the exit status.
 
 local rn = require "runnel"
 local uv = require "runnel.uv"
@@ -19,7 +18,7 @@ local PAGE = "docs/performance.md"
 
 local quick = false
 
--- Runs a command that must succeed; its output, and the seconds that it took.
+-- Runs a command that must succeed. Returns its output, and the seconds that it took.
 local function run(command)
   local start = rn.now()
   local process = uv.spawn(command)
@@ -30,11 +29,11 @@ local function run(command)
   return output, (rn.now() - start) / 1000
 end
 
--- ---- the measurements: each returns what is measured, once ----
+-- ---- the measurements: each measures once ----
 
 local CONNECTIONS = 1000
 
--- Requests in a second.
+-- Requests per second.
 local function echo(...)
   local server = uv.spawn { LUA, stderr = "lines", stdout = false, stdin = false, ... }
   local port = assert(server.stderr:take()):match "port (%d+)$"
@@ -55,7 +54,7 @@ local function large_file()
   return path
 end
 
--- MB in a second, and the most memory that it took, in MB. Both ways must have read the same.
+-- MB per second, and the peak memory in MB. Both ways must read the same.
 local file, expected
 local function lines(how)
   file = file or large_file()
@@ -66,7 +65,7 @@ local function lines(how)
   return tonumber(bytes) / 1e6 / tonumber(seconds), tonumber(kb) / 1024
 end
 
--- Commands in a second.
+-- Commands per second.
 local function xargs(command)
   local n = quick and 60 or 2000
   local _, seconds = run { "sh", "-c", ("seq %d | %s true"):format(n, command) }
@@ -116,7 +115,7 @@ local function row_of(workload)
     shown, reach, met and "met" or "not met" }
 end
 
--- In Markdown, padded so that it can be read as it is.
+-- A table in Markdown, padded so that the source is readable as well.
 local function markdown(rows)
   local widths, text = {}, {}
   for _, row in ipairs(rows) do
@@ -138,7 +137,7 @@ local function write_page(measured)
   local page_file <close> = assert(io.open(PAGE))
   local page = page_file:read "a"
   local before, after = page:match "^(.*<!%-%- I/O, measured %-%->\n).-(<!%-%- end of I/O %-%->.*)$"
-  if not before then error(PAGE .. ": where the measured part goes is not marked", 0) end
+  if not before then error(PAGE .. ": the marks around the measured part are missing", 0) end
   local out <close> = assert(io.open(PAGE, "w"))
   assert(out:write(before, "\n", measured, "\n", after))
   io.stderr:write("wrote ", PAGE, "\n")
@@ -162,7 +161,7 @@ for _, word in ipairs(arg) do
   end
 end
 
-local rows = { { "", "runnel", "without", "ratio", "to reach", "" } }
+local rows = { { "", "runnel", "without", "ratio", "target", "" } }
 local ok, err = pcall(function()
   for _, workload in ipairs(WORKLOADS) do
     if all or asked[workload.name] then rows[#rows + 1] = row_of(workload) end

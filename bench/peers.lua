@@ -1,14 +1,15 @@
--- The same programs in runnel and in its peers, side by side; bench/peers/ has them.
+-- Runs the same programs in runnel and in its peers, and compares them; the programs are in bench/peers/.
 --
 --     make bench-peers                                                         all, and docs/performance.* anew
 --     lua5.4 bench/peers.lua [--quick] [--rounds=N] [PEER...] [WORKLOAD...]    some, from the repository's root
 --
--- Each round asks for a workload in every peer, one after the other, then for the next one, so that a slow moment of
--- the machine meets all alike. What is shown is the median of the rounds; a ratio is the median of the rounds' ratios.
--- Each time starts a fresh process, but for the JVM, which stays and is warm.
+-- In each round, every workload runs in all peers, one after the other, so that a slow phase of the machine affects all
+-- of them. The tables show the median of the rounds; a ratio is the median of the rounds' ratios. Each run is a process
+-- of its own, except in the JVM, which keeps running so that it is warm.
 --
 -- Only a run of everything, without --quick, writes docs/performance.svg and the measured part of docs/performance.md.
--- A peer that is not installed (scripts/setup peers) is left out, and so is what a peer fails at; the page says so.
+-- A peer that is not installed (scripts/setup peers) is left out, and so is a workload at which a peer fails; the page
+-- says so.
 
 package.path = "bench/peers/?.lua;" .. package.path
 local chart = require "chart"
@@ -68,8 +69,8 @@ local PEERS = {
 
 -- ---- the workloads, in the page's order ----
 
--- Programs print ns and bytes; `per` of those are one of the unit. `reach` is runnel's figure, as a ratio to Go's.
--- A peer without a workload is compared by what it has `instead`.
+-- Programs print ns or bytes; `per` of them make one of `unit`. `reach` is the target for runnel, as a ratio to Go. A
+-- peer that lacks a workload is compared by the one named in `instead`.
 local WORKLOADS = {
   { name = "chan0", what = "chan(0), a message", unit = "ns", reach = 0.90 },
   { name = "chan1", what = "chan(1), a message", unit = "ns", reach = 1.1 },
@@ -137,7 +138,7 @@ local workloads = chosen(WORKLOADS)
 
 -- ---- running programs ----
 
--- What a command prints, on one line, or nil; and whether it succeeds.
+-- Returns what a command prints, on one line, or nil; and whether it succeeded.
 local function output(command)
   local pipe = assert(io.popen("{ " .. command .. "; } 2>/dev/null"))
   local text = pipe:read "a"
@@ -146,12 +147,12 @@ local function output(command)
   return ok and text ~= "" and text or nil, ok
 end
 
--- A process that stays: questions go to its standard input through a named pipe.
+-- Starts a peer that keeps running: it reads names of workloads from standard input, through a named pipe.
 local function start(peer)
   local name = os.tmpname()
   os.remove(name)
   assert(os.execute("mkfifo -m 600 " .. name))
-  -- Should it end early, cat takes what is still asked of it: else writing would be the end of this process.
+  -- If the peer ends early, cat reads what is still written to the pipe; otherwise SIGPIPE would end this process.
   local command = ("{ %s %s; exec cat >/dev/null; } <%s"):format(peer.run, quick and "--quick" or "", name)
   peer.answers = assert(io.popen(command))
   peer.questions = assert(io.open(name, "w"))
@@ -159,7 +160,7 @@ local function start(peer)
   os.remove(name)
 end
 
--- A workload in a peer: ns or bytes, or nil where the peer does not have it; and whether the peer has failed.
+-- Runs a workload in a peer. Returns ns or bytes, or nil if the peer lacks it; and whether the peer has failed.
 local function measure(peer, workload)
   local pattern = "^" .. workload.name .. " (%-?[%d.]+)$"
   if not peer.stays then
@@ -182,7 +183,7 @@ local peers, missing = {}, {}
 for _, peer in ipairs(chosen(PEERS)) do
   peer.found = not peer.version or output(peer.version)
   if peer.found and peer.build and not os.execute(peer.build) then
-    io.stderr:write(peer.title, " is there, but its program cannot be built\n")
+    io.stderr:write(peer.title, " is installed, but its program cannot be built\n")
     peer.found = nil
   end
   peer.failures = {}
@@ -220,7 +221,7 @@ end
 
 -- ---- statistics ----
 
--- Of the values in a table, nil of none.
+-- The median of the values in a table, or nil if there are none.
 local function median(list)
   local sorted = {}
   for _, value in pairs(list) do sorted[#sorted + 1] = value end
@@ -245,14 +246,14 @@ local function ratio_of(workload, peer_name, other_name)
   return median(ratios)
 end
 
--- Three digits or all before the point.
+-- Three digits, or more if the integer part has more.
 local function show(x)
   return ((x < 9.995 and "%.2f") or (x < 99.95 and "%.1f") or "%.0f"):format(x)
 end
 
 -- ---- the tables ----
 
--- A table in Markdown, padded so that it can be read as it is. The first column is left-aligned.
+-- A table in Markdown, padded so that the source is readable as well. The first column is left-aligned.
 local function markdown(rows)
   local widths = {}
   for _, row in ipairs(rows) do
@@ -299,7 +300,7 @@ local function verdict(ratio, reach, met)
 end
 
 local function targets()
-  local rows = { { "", "runnel / Go", "to reach", "Tarantool / runnel > 1", "core.async / runnel ≥ 4" } }
+  local rows = { { "", "runnel / Go", "target", "Tarantool / runnel > 1", "core.async / runnel ≥ 4" } }
   for _, workload in ipairs(workloads) do
     local to_go = ratio_of(workload, "runnel", "go")
     local tarantool = ratio_of(workload, "tarantool", "runnel")
@@ -312,7 +313,7 @@ local function targets()
       verdict(core_async, 4, core_async and core_async >= 4),
     }
   end
-  return markdown(rows) .. ("\n\n%d of %d figures are met."):format(reached, figures)
+  return markdown(rows) .. ("\n\n%d of %d targets are met."):format(reached, figures)
 end
 
 local function machine()

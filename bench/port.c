@@ -1,9 +1,9 @@
-/* port: messages a second from another thread through a port to a Lua go block.
+/* port: how many messages per second go from another thread through a port to a go block, and how long a message takes
+   to wake a sleeping scheduler.
 
      port [MESSAGES]
 
-   One poster that waits for room when there is none, one go block that takes. Then how long a message takes to wake a
-   scheduler that sleeps. */
+   There is one poster, which waits when the port is full, and one go block, which takes. */
 #include "capi/runnel.h"
 
 #include <lauxlib.h>
@@ -20,10 +20,10 @@ typedef enum Kind { INTEGERS, STRINGS, CALLS } Kind;
 typedef struct Run {
   const char *name;  /* for the table */
   Kind kind;         /* what is posted */
-  size_t buffer;     /* of the channel */
-  size_t limit;      /* of the port */
-  long messages;     /* how many are posted */
-  runnel_port *port; /* where to */
+  size_t buffer;     /* the size of the channel's buffer */
+  size_t limit;      /* the port's limit */
+  long messages;     /* how many to post */
+  runnel_port *port; /* the port to post to */
 } Run;
 
 static double now(void) {
@@ -67,7 +67,7 @@ static void *post_all(void *arg) {
   return NULL;
 }
 
-/* A state with the run's port, to the global channel. */
+/* Makes a state, and the run's port to its global channel. */
 static lua_State *open_run(Run *run) {
   lua_State *L = luaL_newstate();
   if (!L) exit(EXIT_FAILURE);
@@ -81,7 +81,7 @@ static lua_State *open_run(Run *run) {
   return L;
 }
 
-/* Runs Lua code as a go block, to its end. */
+/* Runs Lua code as a go block until it ends. */
 static void drain(lua_State *L, const char *code) {
   lua_getglobal(L, "require");
   lua_pushliteral(L, "runnel");
@@ -114,9 +114,9 @@ static void measure(Run run) {
   (void)fflush(stdout);
 }
 
-/* ---- a scheduler that sleeps ---- */
+/* ---- waking a sleeping scheduler ---- */
 
-static atomic_long taken; /* messages that have reached Lua */
+static atomic_long taken; /* how many messages the go block has taken */
 
 static int count_taken(lua_State *L) {
   (void)L;
@@ -124,12 +124,12 @@ static int count_taken(lua_State *L) {
   return 0;
 }
 
-/* Posts one message after the other, each when the one before has been taken. */
+/* Posts each message after the go block has taken the one before. */
 static void *post_slowly(void *arg) {
   const Run *run = (const Run *)arg;
   for (long i = 0; i < run->messages; i++) {
     int code;
-    while ((code = runnel_post_integer(run->port, i)) == RUNNEL_FULL) continue; /* taken, and not yet told of */
+    while ((code = runnel_post_integer(run->port, i)) == RUNNEL_FULL) continue; /* taken, but still counted */
     if (code != RUNNEL_OK) exit(EXIT_FAILURE);
     while (atomic_load(&taken) <= i) continue;
   }

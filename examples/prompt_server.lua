@@ -3,12 +3,12 @@
 --     lua5.4 examples/prompt_server.lua PATH          the prompt is on a Unix socket, for this user only
 --
 --     socat READLINE UNIX-CONNECT:PATH
---     > state.interval
+--     [1]> state.interval
 --     1000
---     > state.interval = 100
---     > news:take()
---     tick 17
---     > for _, block in ipairs(rn.ps()) do print(block.name, block.state) end
+--     [2]> state.interval = 100
+--     [3]> news:take()
+--     "tick 17"
+--     [4]> :ps
 --
 -- The program only counts. Ctrl-C ends it.
 

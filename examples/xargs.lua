@@ -1,7 +1,7 @@
 -- Runs a command for every line of standard input, N at a time, with the line as the last argument. Needs luv.
 --
 --     lua5.4 examples/xargs.lua [-P N] [-u] [-v] [--] COMMAND [ARGUMENT...] < LINES
---     ls -d "$PWD"/csrc/*.c | lua5.4 examples/xargs.lua -P 8 -v sha256sum
+--     ls -d "$PWD"/csrc/*/*.c | lua5.4 examples/xargs.lua -P 8 -v sha256sum
 --
 -- It does what `xargs -r -d '\n' -n 1 -P N` does, but does not mix the output of the commands: it prints the output of
 -- one command after the other, in the order of the lines, or with -u in the order in which the commands end. -v prints

@@ -42,7 +42,7 @@ function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
-  core.internal.report_unhandled()
+  core.internal.report_unhandled(true)
   if code == nil then code = core.internal.is_well() end
   os.exit(code, true)
 end

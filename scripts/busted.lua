@@ -1,9 +1,9 @@
--- busted.lua [OPTIONS] FILE...: runs busted in the interpreter that runs this file. The `busted` command would start
--- one of its own choice. scripts/specs.lua runs this for each spec file.
-local options = { "--ignore-lua", "--output=scripts/spec_report.lua" } -- whatever .busted says
+-- busted.lua [OPTIONS] FILE...: runs busted in the interpreter that runs this file. The `busted` command would choose
+-- an interpreter itself. scripts/specs.lua runs this for each spec file.
+local options = { "--ignore-lua", "--output=scripts/spec_report.lua" } -- override .busted
 table.move(arg, 1, #arg, #options + 1)
 table.move(options, 1, #options, 1, arg)
--- busted forgets what a spec has loaded. Without this, luv's loop would be collected then, and the next spec use it.
+-- busted unloads the modules that a spec file has loaded. Without this, luv's loop would be collected and used again.
 local has_luv, luv = pcall(require, "luv")
 if has_luv then debug.getregistry()["luv, kept for all specs"] = luv end
 package.loaded.luv = nil

@@ -11,7 +11,7 @@ local SAME = {
   ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
 }
 
--- Circles are not looked for here: the executable's parts know each other.
+-- The folder in which circles are allowed: the parts of the executable include each other.
 local CIRCLES_ALLOWED = "host"
 
 local root = arg[1] or "csrc"

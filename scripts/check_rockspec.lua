@@ -1,5 +1,5 @@
--- lua check_rockspec.lua ROCKSPEC FILE...: whether the rockspec's modules are made of exactly these files, and whether
--- each Lua module has the name that `require` finds its file by.
+-- lua check_rockspec.lua ROCKSPEC FILE...: checks that the rockspec's modules consist of exactly these files, and that
+-- each Lua module has the name by which `require` finds its file.
 local rockspec = {}
 assert(loadfile(arg[1], "t", rockspec))()
 

@@ -1,5 +1,6 @@
--- lua contract.lua PAGE...: prints a Lua module with what the tables in these pages say about each function, method and
--- command: a list of { calls = {...}, names = {...}, text = "..." }, for the prompt's :doc and :help.
+-- lua contract.lua PAGE...: collects the rows of the tables in these pages, each of which describes functions, methods
+-- or commands. Prints a Lua module for the prompt's :doc and :help: a list of { calls = {...}, names = {...},
+-- text = "..." }.
 local function plain(text)
   return (text:gsub("`([^`]*)`", "%1"):gsub("%[([^%]]*)%]%([^)]*%)", "%1"):gsub("\\|", "|"))
 end
@@ -11,7 +12,7 @@ local function print_entry(head, text)
     local name = call:match "^%a+[.:]([%a_]+)" or call:match "^:(%a+)"
     if name then names[#names + 1] = ("%q"):format(name) end
   end
-  -- Names in the text of a row, too: the methods of what it makes.
+  -- Includes names in the text of a row: the methods of the object that the function returns.
   for name in text:gmatch "`%a:([%a_]+)%(" do names[#names + 1] = ("%q"):format(name) end
   print(("  { calls = { %s }, names = { %s }, text = %q },"):format(table.concat(calls, ", "),
     table.concat(names, ", "), plain(text)))

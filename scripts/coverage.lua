@@ -1,13 +1,13 @@
--- coverage.lua: reads gcovr's report in Cobertura's XML and compares it with the reasons that stand in the code:
+-- coverage.lua: reads gcovr's report (Cobertura's XML) and compares it with the reasons in the code:
 --
---     /* uncovered: REASON */         the specs do not reach this line, and why
---     /* seldom covered: REASON */    they reach it or not, as it happens
+--     /* uncovered: REASON */         why the specs do not reach this line
+--     /* seldom covered: REASON */    why they reach it in some runs only
 --
--- at the end of a line, or on lines of its own before it. A reason is for the lines after it as well, up to the first
--- one that is reached. Fails where a line is not reached and has no reason, and where a reason says that a line is not
--- reached and it is.
+-- A reason stands at the end of a line, or on lines of its own before it. It also holds for the lines after it, up to
+-- the first one that is reached. Fails if a line is not reached and has no reason, or if a line with the reason
+-- "uncovered" is reached.
 
--- What the report says: path -> line number -> whether it was reached.
+-- The report: path -> line number -> whether it was reached.
 local reached = {}
 for path, lines in io.read("a"):gmatch '<class [^>]-filename="([^"]+)"(.-)</class>' do
   local file = reached[path] or {}
@@ -35,19 +35,19 @@ local function check(path)
     local kind = line:match "/%* (uncovered): %S" or line:match "/%* (seldom covered): %S"
     if kind then reason, from = kind, number end
     if file[number] ~= nil then
-      if file[number] and reason == "uncovered" then complain(path, from, "is reached, see the reason", lines[from]) end
+      if file[number] and reason == "uncovered" then complain(path, from, "is reached after all", lines[from]) end
       is_explained = not file[number] and (reason ~= nil or is_explained)
       if is_explained then explained = explained + 1
       elseif not file[number] then complain(path, number, "not reached, without a reason", line) end
       reason = nil
     end
   end
-  if reason then complain(path, from, "a reason for no line", lines[from]) end
+  if reason then complain(path, from, "no line follows this reason", lines[from]) end
 end
 
 local sources = io.popen "find csrc -name '*.[ch]' | LC_ALL=C sort"
 for path in sources:lines() do check(path) end
 sources:close()
-assert(next(reached), "there is nothing in the report")
+assert(next(reached), "the report is empty")
 print(("lines not reached: %d with a reason, %d complaints"):format(explained, complaints))
 os.exit(complaints == 0)

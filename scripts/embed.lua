@@ -3,7 +3,7 @@
 -- find there; one elsewhere is a module by its bare name.
 local name, header = arg[1], arg[2]
 
--- The bytes as a C array's elements: a string literal might not be longer than 4095.
+-- The bytes as elements of a C array, because C compilers need not accept string literals longer than 4095 bytes.
 local function elements(code)
   local lines = {}
   for i = 1, #code, 24 do lines[#lines + 1] = table.concat({ code:byte(i, i + 23) }, ",") .. "," end

@@ -1,9 +1,9 @@
--- lua ldoc_input.lua OUT FILE...: writes what LDoc makes the reference of into the folder OUT, from the files of
--- lua/runnel/.
+-- lua ldoc_input.lua OUT FILE...: writes the input for LDoc, which makes the reference, into the folder OUT, from the
+-- files of lua/runnel/.
 --
--- The sources have LuaCATS annotations, since editors understand them; LDoc does not. So this takes the documentation
--- comments (those that begin with three dashes) out of them and writes them anew with LDoc's tags, without any code. A
--- class or alias is documented if it has a description; one without is an implementation's own.
+-- The sources have LuaCATS annotations, which editors understand and LDoc does not. This script extracts the
+-- documentation comments (those that begin with three dashes), and writes them with LDoc's tags and without code. It
+-- leaves out classes and aliases without a description, which are internal.
 
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
@@ -14,7 +14,7 @@ local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "s
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "collect", "mult", "mix", "pub", "scope" }
-local HEADER_ONLY = { core_async = true } -- the names there are not Lua's, and what they do is told elsewhere
+local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and its functions are documented elsewhere
 local TITLES = { meta = "Channels, go blocks, time" }
 
 -- ---- reading ----
@@ -73,7 +73,7 @@ local function split_type(s)
     local stop = select(2, s:find("^fun%b()", at))
     if stop then
       local result = select(2, s:find("^:%s*", stop + 1))
-      while result do -- there may be several, and the last one `...: any`
+      while result do -- there may be several; the last one may be `...: any`
         local kind = split_type(s:sub(result + 1))
         stop = result + #kind
         result = select(2, s:find(kind == "..." and "^:%s*" or "^,%s*", stop + 1))
@@ -91,7 +91,7 @@ local function split_type(s)
   return s:sub(1, at - 1), s:match("^%s*(.-)$", at)
 end
 
--- A type as LDoc writes it, and its full form where that says less.
+-- A type in LDoc's form, and its full form if LDoc's says less.
 local function ldoc_type(kind)
   kind = kind:gsub("runnel%.Channel<any>", "runnel.Channel")
   local full = kind:find("[({<]") and kind or nil
@@ -147,7 +147,7 @@ end
 local Writer = {}
 Writer.__index = Writer
 
--- Writes a comment of the text and of ready-made tags.
+-- Writes a comment with the text and the tags.
 function Writer:comment(text, tags)
   local lines = html_lines(text)
   for _, tag in ipairs(tags) do lines[#lines + 1] = tag end
@@ -162,7 +162,7 @@ local function tags_of(item)
   local tags = {}
   for _, tag in ipairs(item.tags) do
     local kind, text = tag[1], tag[2]
-    -- Not for callers: a method's self, and what only the object's own file may use.
+    -- Leaves out what callers do not use: a method's self, and private fields.
     if kind == "param" and text:find "^self " or kind == "field" and text:find "^package " then kind = nil end
     if kind == "param" or kind == "field" then
       local name, optional, rest = text:match "^([%w_.]+)(%??)%s+(.*)$"
@@ -260,7 +260,7 @@ write("runnel", function(w)
   w:comment(header "lua/runnel.lua", { "@module runnel" })
   for _, name in ipairs(sections) do
     local text = TITLES[name] and { TITLES[name] .. "." } or header(path_of(name))
-    text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- of which LDoc makes the title
+    text[1] = text[1]:gsub(":.*", "."):gsub("^%l", string.upper) -- LDoc uses it as the title
     local items = setmetatable({ file = { text = {} } }, Writer)
     function items.file:write(...) table.move({ ... }, 1, select("#", ...), #self.text + 1, self.text) end
     local any = items:items(path_of(name), public_in(name))

@@ -1,5 +1,5 @@
 /* A Lua interpreter to link with a compiler's sanitizers: lua [-e code]... [script [arguments]]
-   It ends by closing the state, also after an error, so that a report of leaks tells of true ones. */
+   It closes the state at the end, also after an error, so that every leak reported is a real one. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -13,8 +13,8 @@ static int with_traceback(lua_State *L) {
   return 1;
 }
 
-/* Calls what is on top of the stack, a chunk and its n arguments, or reports the message that is there instead of a
-   chunk that could be loaded. */
+/* Calls the chunk below the n arguments on top of the stack. If the chunk could not be loaded, prints the message that
+   is there instead. */
 static int run(lua_State *L, int loaded, int n) {
   if (loaded == LUA_OK) {
     int handler = lua_gettop(L) - n;
@@ -33,8 +33,8 @@ int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return EXIT_FAILURE;
   luaL_openlibs(L);
-  /* A report of a sanitizer ends the process without flushing. By lines would not do: the C library then does not tell the
-     script that a line could not be written. */
+  /* A sanitizer's report ends the process without flushing. Line buffering is not enough: with it, the C library does
+     not return errors of writing to the script. */
   (void)setvbuf(stdout, NULL, _IONBF, 0);
 
   int status = EXIT_SUCCESS;

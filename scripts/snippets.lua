@@ -8,7 +8,7 @@ for i = 2, #arg do
   for _, snippet in ipairs(snippets.of(arg[i])) do
     local name = ("%s/%s-line-%d.lua"):format(dir, arg[i]:gsub("%.md$", ""):gsub("/", "-"), snippet.line)
     local file <close> = assert(io.open(name, "w"))
-    -- A snippet sees `rn`, as at the prompt.
+    -- Snippets use `rn` without requiring it.
     if not snippet.code:find "local rn =" then file:write 'local rn = require "runnel"\n' end
     file:write(snippet.code, "\n")
   end

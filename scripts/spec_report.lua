@@ -1,9 +1,9 @@
--- A busted output handler. It prints the specs that fail and those that are pending, and nothing about the others. Two
--- programs follow the run:
+-- A busted output handler. It prints the specs that fail and those that are pending, and nothing about the others. It
+-- reports progress to two programs:
 -- - scripts/specs.lua reads the file named by SPEC_RESULTS. Its lines are "begin NAME" when a spec begins, "count
 --   SUCCESSES FAILURES ERRORS PENDING" after each spec, and "end" when all of them have ended.
--- - scripts/watchdog ends a spec that takes more than SPEC_LIMIT seconds; 0 is no limit. It needs bash: without, a spec
---   that hangs hangs for ever.
+-- - scripts/watchdog ends a spec that takes more than SPEC_LIMIT seconds; 0 is no limit. It needs bash: without bash, a
+--   spec that hangs is never ended.
 local busted = require "busted"
 local pretty = require "pl.pretty"
 
@@ -23,13 +23,12 @@ end
 local function text(message)
   if message == nil then return "" end
   message = type(message) == "string" and message or pretty.write(message)
-  message = message:gsub("^scripts/busted.lua:%d+: ", ""):gsub("\n+$", ""):gsub("\n", "\n  ")
-  return "\n  " .. message
+  return "\n  " .. message:gsub("\n+$", ""):gsub("\n", "\n  ")
 end
 
 return function(options)
   local handler = require "busted.outputHandlers.base"()
-  local shown = { failures = 0, errors = 0, pendings = 0 }
+  local shown, shown_pending = { failures = 0, errors = 0 }, 0
 
   local function show(list, word)
     for i = shown[list] + 1, #handler[list] do
@@ -45,7 +44,12 @@ return function(options)
   local function update()
     show("failures", "Failure: ")
     show("errors", "Error: ")
-    show("pendings", "Pending: ")
+    for i = shown_pending + 1, #handler.pendings do -- each on one line, for scripts
+      local entry = handler.pendings[i]
+      local why = tostring(entry.message or ""):gsub("^%S+:%d+: ", ""):gsub("\n", " ")
+      io.write("Pending: ", place(entry.element.trace), entry.name, why ~= "" and ": " or "", why, "\n")
+    end
+    shown_pending = #handler.pendings
     io.flush()
     results:write(("count %d %d %d %d\n"):format(handler.successesCount, handler.failuresCount, handler.errorsCount,
       handler.pendingsCount))

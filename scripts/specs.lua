@@ -1,9 +1,9 @@
--- specs.lua PATH... [-- OPTIONS...]: runs spec files, each by busted in a process of its own, SPEC_JOBS at a time (by
--- default one for each processor). A path is a file, or a folder whose *_spec.lua are meant. The options are busted's.
--- UNDER is a command to run each process under, for example valgrind.
+-- specs.lua PATH... [-- OPTIONS...]: runs spec files with busted, each in a process of its own, SPEC_JOBS at a time (by
+-- default one for each processor). A path is a file, or a folder, which stands for all *_spec.lua in it. The options
+-- are busted's. UNDER is a command to run each process under, for example valgrind.
 --
--- Prints a line for each file, in order, with what busted said of specs that failed, and at the end the sum. A process
--- that ends before its last spec has ended, or with a bad status though all its specs have passed, counts as an error.
+-- Prints a line for each file, in order, with busted's messages about specs that failed, and at the end the sum. It is
+-- an error if a process ends before its last spec has ended, or fails although all its specs have passed.
 
 local SUM = "%d successes / %d failures / %d errors / %d pending : %.1f seconds"
 local TIMES = (os.getenv "BUILD" or "build") .. "/spec_times" -- how long each file took the last time
@@ -55,7 +55,7 @@ end
 local times = {}
 for path, seconds in contents(TIMES):gmatch "(%S+) (%S+)\n" do times[path] = tonumber(seconds) end
 
--- The numbers of the files, in the order in which they start: first those that take longest, as far as is known.
+-- The numbers of the files, in the order in which they start: those that took longest the last time come first.
 local order = {}
 for i = 1, #files do order[i] = i end
 table.sort(order, function(a, b)
@@ -78,7 +78,7 @@ SPEC_RESULTS=$work/$number.results %s %s scripts/busted.lua %s "$(cat "$work/$nu
 echo "$number $? $start $(date +%%s.%%N)" >&3
 ]]
 
--- What is known of a file whose process has ended.
+-- The result of a file whose process has ended.
 local function result_of(number, status, seconds)
   local result = { seconds = seconds, counts = { 0, 0, 0, 0 }, out = contents(("%s/%d.out"):format(work, number)) }
   local current, ended
@@ -103,8 +103,12 @@ local function result_of(number, status, seconds)
   return result
 end
 
+-- Whether only some specs of each file are asked for: then a file without any of them is not shown.
+local is_filtered = table.concat(options, " "):find "%-%-filter" or table.concat(options, " "):find "%-%-tags"
+
 local function show(number, result)
   local successes, failures, errors, pending = table.unpack(result.counts)
+  if is_filtered and successes + failures + errors + pending == 0 and result.out == "" then return end
   io.write(("%-4s %4d in %5.1f s  %s\n"):format(failures + errors > 0 and "FAIL" or "ok", successes + failures + errors,
     result.seconds, files[number] .. (pending > 0 and (" (%d pending)"):format(pending) or "")))
   io.write(result.out)
@@ -140,7 +144,7 @@ local function run()
   pipe:close()
   for number = 1, #files do
     if not results[number] then
-      local out = ("Error: %s: it was not run to its end\n"):format(files[number])
+      local out = ("Error: %s: it did not run to its end\n"):format(files[number])
       take(number, { seconds = 0, counts = { 0, 0, 1, 0 }, out = out })
     end
   end

@@ -48,7 +48,7 @@ describe("into", function()
     result = rn.into({}, rn.into({}, rn.go(error, "bad")))
     assert.same({ nil, "bad" }, { result:take() })
     assert.equal(0, #stage.heard())
-    -- A go block that failed is told of once, however far its error travels.
+    -- The error of a go block is reported once, however many channels it passes through.
     rn.into({}, rn.into({}, rn.go(error, "bad")))
     rn.sleep(1)
     assert.equal(1, #stage.heard())

@@ -1,4 +1,4 @@
--- What is written in Fennel, where Fennel's compiler is installed as the module `fennel`.
+-- The macros, and programs in Fennel; needs Fennel's compiler as the module `fennel`.
 
 local stage = require "spec.support.stage"
 

@@ -65,7 +65,7 @@ describe("meta.lua", function()
     end
   end)
 
-  it("is not alone: every annotation that has a channel says of what", function()
+  it("and all other annotations say what a channel carries", function()
     for _, path in ipairs(sources()) do
       local number = 0
       for line in io.lines(path) do

@@ -350,10 +350,10 @@ describe("mix", function()
       end)
       raises("^toggle: the state of chan: #%d+.* is a string; write { mute =", function() m:toggle { [a] = "mute" }
       end)
-      raises('^toggle: chan: #%d+.*: there is no state "loud"', function()
+      raises('^toggle: chan: #%d+.*: unknown state "loud"', function()
         m:toggle { [a] = { loud = true }, [b] = { loud = true } }
       end)
-      raises('^toggle: chan: #%d+.*: there is no state "1"', function() m:toggle { [a] = { "mute" } }
+      raises('^toggle: chan: #%d+.*: unknown state "1"', function() m:toggle { [a] = { "mute" } }
       end)
       raises("^toggle: chan: #%d+.*: mute: true or false expected, got", function() m:toggle { [a] = { mute = 1 } }
       end)

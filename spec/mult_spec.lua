@@ -3,7 +3,7 @@ local raises = require "spec.support.raises"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
--- Lets all go blocks run until nobody has anything to do.
+-- Runs go blocks until none is ready.
 local function settle() rn.sleep(1) end
 
 -- A channel that is taken from slowly: one value each `ms`. Returns it and the list of what has been taken, which has
@@ -186,7 +186,7 @@ describe("mult", function()
       assert.same({}, stage.others())
     end))
 
-    it("of a channel that was closed before is none of the mult's business", stage.sim(function()
+    it("does not add a channel that is already closed", stage.sim(function()
       local m = rn.mult(rn.chan())
       local closed = rn.chan()
       closed:close()

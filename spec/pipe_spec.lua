@@ -2,7 +2,7 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
--- A channel on which 1, 2, 3, ... wait, and a function that tells how many have been taken.
+-- A channel on which 1, 2, 3, ... wait, and a function that returns how many were taken.
 local function counting(n)
   local ch = rn.chan()
   local taken = 0

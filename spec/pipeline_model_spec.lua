@@ -95,7 +95,7 @@ local function outcome(case, i)
   return ms, result, err
 end
 
--- When each job starts and ends, where nothing fails and whoever takes the results is not slow.
+-- When each job starts and ends, if nothing fails and the taker is not slow.
 local function schedule(case, outcomes)
   local starts, ends = {}, {}
   local window = case.ordered and (case.window or case.n) or math.huge

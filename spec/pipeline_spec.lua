@@ -713,7 +713,7 @@ for variant, pipeline_async in pairs(variants) do
       assert.error_matches(function() pipeline_async(1, ch, af, ch, true, 42) end,
         name .. ": a table of options expected, got a number")
       assert.error_matches(function() pipeline_async(1, ch, af, ch, true, { widow = 3 }) end,
-        name .. ': there is no option "widow"')
+        name .. ': unknown option "widow"')
       assert.error_matches(function() pipeline_async(1, ch, af, ch, true, { ex_handler = 42 }) end,
         name .. ": ex_handler: a function or nil expected, got a number")
       local here = stage.here(1)
@@ -856,7 +856,7 @@ describe("pipeline_async with a window", function()
         "pipeline_async: window: an integer of at least 3 expected")
     end
     assert.error_matches(function() rn.pipeline_async_unordered(3, ch, af, ch, true, { window = 4 }) end,
-      'pipeline_async_unordered: there is no option "window"')
+      'pipeline_async_unordered: unknown option "window"')
   end)
 end)
 

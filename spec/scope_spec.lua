@@ -268,7 +268,7 @@ describe("scope", function()
         rn.sleep(FOREVER)
       end)
       assert.is_false(ok)
-      assert.matches("was left by coroutine.yield", err)
+      assert.matches("called coroutine.yield", err)
       assert_none_left()
     end))
 
@@ -394,7 +394,7 @@ describe("scope", function()
       assert.equal(30, rn.now())
     end))
 
-    it("of 0 lets begin what begins", stage.sim(function()
+    it("of 0 lets every go block begin", stage.sim(function()
       local begun = 0
       local ok = pcall(rn.scope, function(s)
         s:go(function()
@@ -593,7 +593,7 @@ describe("scope", function()
       assert.is_false(begun)
     end))
 
-    it("is not passed on by one that cannot tell of it any more", stage.sim(function()
+    it("cancels its go blocks when the go block that waits for it is killed", stage.sim(function()
       local log, co = {}, nil
       for _, meddle in ipairs { coroutine.close, coroutine.resume } do
         rn.go(function()
@@ -659,7 +659,7 @@ describe("scope", function()
       raises("^scope: a function expected, got nothing", function() rn.scope() end)
       raises("^scope: a function expected, got a table", function() rn.scope({}) end)
       raises("^scope: a table of options expected, got a number", function() rn.scope(print, 10) end)
-      raises('^scope: there is no option "time"', function() rn.scope(print, { time = 1 }) end)
+      raises('^scope: unknown option "time"', function() rn.scope(print, { time = 1 }) end)
       for _, bad in ipairs { -1, 0 / 0, math.huge, "10", true } do
         raises("^scope: timeout: a finite number of milliseconds", function() rn.scope(print, { timeout = bad }) end)
       end
@@ -725,7 +725,7 @@ describe("scope", function()
       assert.is_true(round(20000) < before + 200)
     end))
 
-    it("go together where nobody can reach what they wait for", stage.sim(function()
+    it("are freed when nothing can reach the channels of its go blocks", stage.sim(function()
       local alive = setmetatable({}, { __mode = "k" })
       for _ = 1, 50 do
         rn.go(rn.scope, function(s)

@@ -90,7 +90,7 @@ describe("sim", function()
 
     it("refuses what is no function and unknown options", function()
       assert.error_matches(function() sim.run(42) end, "sim.run: a function expected, got a number")
-      assert.error_matches(function() sim.run(print, { sed = 1 }) end, 'sim.run: there is no option "sed"')
+      assert.error_matches(function() sim.run(print, { sed = 1 }) end, 'sim.run: unknown option "sed"')
       assert.error_matches(function() sim.run(print, 42) end, "sim.run: a table of options expected")
       for _, bad in ipairs { 1.5, "x", {} } do
         assert.error_matches(function() sim.run(print, { seed = bad }) end, "sim.run: seed: an integer")
@@ -171,7 +171,7 @@ describe("sim", function()
       for seed = 1, 20 do assert.equal("1234", order { seed = seed }) end
     end)
 
-    it("with shuffle lets nobody starve", function()
+    it("with shuffle starve no go block", function()
       sim.run(function()
         local stop = false
         for _ = 1, 10 do rn.go(function() while not stop do rn.yield() end end) end
@@ -242,6 +242,23 @@ describe("sim", function()
   end)
 
   describe("isolation", function()
+    it("may end a go block that sleeps outside", function()
+      local done, inner = stage.sleeper(1000), nil
+      rn.step()
+      rn.go(rn.sleep, 1)
+      rn.step()
+      sim.run(function()
+        rn.go(rn.sleep, 10)
+        rn.yield()
+        done()
+        rn.sleep(100)
+        inner = rn.now()
+      end)
+      assert.equal(100, inner)
+      rn.run()
+      assert.same({}, stage.others())
+    end)
+
     it("blocks that are ready outside wait until it is over", function()
       local log = {}
       rn.go(function() log[#log + 1] = "outside" end)

@@ -30,17 +30,17 @@ describe("runnel.prompt", function()
     local conn = assert(uv.connect(...))
     conns[#conns + 1] = conn
     local chunks, held = conn:read(), ""
-    local client = { conn = conn }
-    -- Sends lines; returns what comes until the next prompt, without it.
+    local client = { conn = conn, chunks = chunks }
+    -- Sends lines; returns what comes until the next prompt, or what else matches `mark`, without it.
     function client.say(text, mark)
       if text then conn:write(text .. "\n") end
-      mark = mark or "> "
-      while held:sub(-#mark) ~= mark or held:sub(-#mark - 1, -#mark - 1):find "[^\n ]" do
+      mark = mark or "%[%d+%]> $"
+      while not held:find(mark) do
         local chunk = chunks:take()
         if not chunk then return held, "end" end
         held = held .. chunk
       end
-      local answer = held:sub(1, -#mark - 1)
+      local answer = held:sub(1, held:find(mark) - 1)
       held = ""
       return answer
     end
@@ -51,7 +51,7 @@ describe("runnel.prompt", function()
   it("prints values of expressions, and what is printed", function()
     local say = connect(path).say
     assert.equal("2\n", say "1 + 1")
-    assert.equal("1\tnil\tx\n", say '1, nil, "x"')
+    assert.equal('1\tnil\t"x"\n', say '1, nil, "x"')
     assert.equal("", say "local nothing = 1")
     assert.equal("a\tb\n", say 'print("a", "b")')
     assert.equal("42\n", say "answer")
@@ -64,17 +64,16 @@ describe("runnel.prompt", function()
     assert.equal("", say("print(i)", ">> "))
     assert.equal("1\n2\n", say "end")
     assert.equal("", say("x = {", ">> "))
-    assert.matches("prompt:2: unexpected symbol near <eof>", say "")
+    assert.equal("abandoned\n", say "")
     assert.equal("1\n", say "1")
   end)
 
   it("shows errors with a traceback of the chunk, and lives on", function()
     local say = connect(path).say
-    assert.equal("prompt:1: oh\nstack traceback:\n\t[C]: in function 'error'\n\tprompt:1: in main chunk\n",
-      say 'error "oh"')
-    assert.matches("^table: ", say "error {}")
-    assert.equal("nil\n", say "error(nil)")
-    assert.matches("^prompt:1: unexpected symbol near '1'\n$", say "1 +* 2")
+    assert.equal("[1]:1: oh\nstack traceback:\n\t[C]: in function 'error'\n\t[1]:1: in main chunk\n", say 'error "oh"')
+    assert.matches("^{ code = 1, list = { 1, 2 } }\nstack traceback:", say "error { code = 1, list = { 1, 2 } }")
+    assert.matches("^%(error object is a nil value%)\nstack", say "error(nil)")
+    assert.equal("[4]:1: unexpected symbol near '*'\n", say "1 +* 2")
     assert.equal("3\n", say "3")
   end)
 
@@ -91,13 +90,16 @@ describe("runnel.prompt", function()
     local first, second = connect(path), connect(path)
     first.conn:write "ch = rn.chan() return ch:take()\n"
     assert.equal("true\n", second.say 'ch:put "from the other one"')
-    assert.equal("from the other one\n", first.say())
+    assert.equal('"from the other one"\n', first.say())
     first.say "ch = nil"
   end)
 
   it("writes what is printed later, and drops it when nobody reads", function()
     local client = connect(path)
-    client.say "rn.go(function() for i = 1, 3 do rn.sleep(1) print(i) end end)"
+    client.say "prompt_spec_begin = rn.chan()"
+    client.say "rn.go(function() prompt_spec_begin:take() for i = 1, 3 do rn.sleep(1) print(i) end end)"
+    rawget(_G, "prompt_spec_begin"):put(true) -- not before the prompt has come, which say waits for
+    rawset(_G, "prompt_spec_begin", nil)
     local text = ""
     for chunk in client.conn:read() do
       text = text .. chunk
@@ -122,8 +124,60 @@ describe("runnel.prompt", function()
     conn:write "1\nrn.sleep(20)\n('x'):rep(500000)"
     conn:shutdown()
     local text = table.concat(rn.into({}, conn:read()):take())
-    assert.matches("> 1\n> > x+\n> $", text)
-    assert.is_true(#text > 500000)
+    assert.matches('%[1%]> 1\n%[2%]> %[3%]> "x+" … %(500000 bytes%)\n%[4%]> $', text)
+  end)
+
+  it("keeps locals, last values and numbers of each client", function()
+    local first, second = connect(path), connect(path)
+    first.say "local n = 1"
+    first.say "local function add() n = n + 1 return n end"
+    assert.equal("2\n", first.say "add()")
+    assert.equal("2\n", first.say "n")
+    assert.equal("4\n", first.say "_ + _1")
+    assert.equal("nil\tnil\n", second.say "n, _")
+    assert.matches("^%[2%]:1: oops\n", second.say "error 'oops'")
+  end)
+
+  it("closes variables when the client ends", function()
+    local client = connect(path)
+    client.say "socket_prompt_closed = false"
+    client.say "local c <close> = setmetatable({}, { __close = function() socket_prompt_closed = true end })"
+    assert.is_false(rawget(_G, "socket_prompt_closed"))
+    client.conn:write ":quit\n"
+    for _ in client.chunks do end
+    assert.is_true(rawget(_G, "socket_prompt_closed"))
+    rawset(_G, "socket_prompt_closed", nil)
+  end)
+
+  it("has the commands of the other prompt", function()
+    local say = connect(path).say
+    assert.matches("\n:ps +list the go blocks", say ":help")
+    assert.matches("\n:quit", say "help")
+    assert.equal("", say "jobs = rn.chan(2):name 'jobs' jobs:put(1)")
+    assert.matches("id  name .*\n *%d+  jobs +1/2 +fixed +0 +0 +1 +0\n", say ":chans")
+    say "c = rn.chan() g = rn.go(function() rn.rename 'worker' c:take() end) rn.yield()"
+    local id = say(":ps"):match "\n *(%d+)  worker +parked"
+    assert.matches("^#%d+ %(worker%), parked\nstack traceback:\n\t%[C%]: in method 'take'\n\t%[2%]:1: in function",
+      say(":bt " .. id))
+    assert.equal("", say(":kill " .. id))
+    assert.equal('nil\t"killed at the prompt"\n', say "g:take()")
+    assert.equal("there is no command :nope; :help lists them\n", say ":nope")
+    assert.matches("^string.rep%(s, n, %[sep%]%)\n", say ":doc string.rep")
+    assert.matches("^6\n%d+%.%d+ ms", say ":time 1 + 5")
+    say "g, c, jobs = nil"
+  end)
+
+  it("shows go blocks and channels until a line comes, and the values on a channel", function()
+    local client = connect(path)
+    client.say "jobs = rn.chan(1):name 'jobs'"
+    client.say "g = rn.go(function() while true do rn.sleep(5) jobs:offer(1) jobs:poll() end end)"
+    client.conn:write ":watch 10\n"
+    client.say(nil, "jobs")
+    client.say ""
+    client.conn:write ":trace jobs\n"
+    client.say(nil, "jobs <%- ")
+    assert.matches("%d+ put and %d+ taken meanwhile; values shown: %d+\n", client.say "")
+    client.say "rn.cancel(g) g, jobs = nil"
   end)
 
   it("is for this user only", function()
@@ -157,15 +211,9 @@ describe("runnel.prompt", function()
     assert.is_nil(luv.fs_stat(path))
   end)
 
-  it("listens on loopback when asked", function()
-    local there <close> = assert(prompt.listen(0))
-    local port = there.place:match "^127.0.0.1, port (%d+)$"
-    assert.equal("1\n", connect("127.0.0.1", tonumber(port)).say "1")
-  end)
-
-  it("reports what it expects, and where it cannot be", function()
-    raises("^listen: a path or a port expected, got nothing$", function() prompt.listen() end)
-    raises("^listen: a path or a port expected, got 70000$", function() prompt.listen(70000) end)
+  it("tells what it expects, and where it cannot be", function()
+    raises("^listen: the path of a socket expected, got nothing$", function() prompt.listen() end)
+    raises("^listen: the path of a socket expected, got 7000$", function() prompt.listen(7000) end)
     raises("^listen: env: a table expected, got a number$", function() prompt.listen(path, 1) end)
     local none, err = prompt.listen "/no/such/directory/socket"
     assert.is_nil(none)

@@ -5,7 +5,7 @@ local stage = require "spec.support.stage"
 
 local xf = rn.xf
 
--- A reducing function that makes a list, and a function that tells how often it was completed.
+-- A reducing function that makes a list, and a function that returns how often it was completed.
 local function to_list()
   local completed = 0
   return function(...)
@@ -164,7 +164,7 @@ describe("xf", function()
     assert.equal(2, n())
     assert.same({ { 1, 2 } }, through(xf.comp(xf.partition_all(2), xf.take(1)), { 1, 2, 3, 4 }))
     assert.same({ { 1 } }, through(xf.comp(xf.partition_by(id), xf.take(1)), { 1, 2, 3, 4 }))
-    -- What is held back comes out although the reduction has ended early, even into a stage that then has enough.
+    -- Values that a stage holds back come out although the reduction has ended early, even if they end a later stage.
     assert.same({ { 1, 2 } }, through(xf.comp(xf.take(2), xf.partition_all(5), xf.take(1)), { 1, 2, 3 }))
     assert.same({ 1 }, through(xf.comp(xf.take(1), xf.take(1)), { 1, 2 }))
   end)

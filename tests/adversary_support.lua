@@ -1,22 +1,22 @@
----What the programs in tests/adversary share: they play random programs that do what nobody should.
+---The common part of tests/adversary: runs random programs that misuse the library.
 ---
 ---    runner tests/adversary/NAME.lua ROUNDS [SEED]
----        plays ROUNDS * PROGRAMS_A_ROUND random programs, from SEED on, or from one that it makes up and prints
+---        runs ROUNDS * PROGRAMS_A_ROUND random programs, with seeds from SEED on, by default one that it prints
 ---    runner tests/adversary/NAME.lua seed SEED
----        plays the program of one seed
+---        runs the program of one seed
 ---    runner tests/adversary/NAME.lua program FILE
----        plays a program from a file: what a failure has printed
+---        runs a program that a failure has printed
 ---
----A program is a list of steps. A step is a table without cycles, of strings, numbers, booleans and tables; where one
----of its fields is a list of tables, that is taken for a list of steps, too. What fails, crashes or hangs is made
----smaller: steps are left out for as long as it still fails. Each attempt runs in a process of its own.
+---A program is a list of steps. A step is a table without cycles, of strings, numbers, booleans and tables; a field
+---that is a list of tables is a list of steps, too. A program that fails, crashes or hangs is reduced: steps are
+---removed as long as it still fails. Each attempt runs in a process of its own.
 ---
 ---A file in tests/adversary ends like this:
 ---
 ---    support.main({
 ---      name = "go",
 ---      generate = function() ... end, -- makes a program with math.random, which has been seeded
----      play = function(program) ... end, -- plays it; raises when what comes out is wrong
+---      play = function(program) ... end, -- runs it, and raises an error if the outcome is wrong
 ---    }, ...)
 
 local copy = require "spec.support.copy"
@@ -84,7 +84,7 @@ local function step_lists(program)
   return found
 end
 
--- Yields every program that is one cut smaller, the boldest cuts first.
+-- Yields every program that is smaller by one cut, the largest cuts first.
 local function each_smaller(program)
   return coroutine.wrap(function()
     for number, list in ipairs(step_lists(program)) do
@@ -133,8 +133,8 @@ local function play(test, program)
   t.invariants()
 end
 
--- Runs the script with these arguments in a process of its own. Returns whether it ended well, what it said, and the
--- last seed that it began with.
+-- Runs the script with these arguments in a process of its own. Returns whether it succeeded, its output, and the last
+-- seed with which it began a program.
 local function run_apart(...)
   local pipe = assert(io.popen(table.concat({ t.command, ... }, " ") .. " 2>&1"))
   local said, seed = {}, nil
@@ -148,7 +148,7 @@ local function run_apart(...)
   return ok or false, table.concat(said, "\n"), seed
 end
 
--- Tells of the program of a seed that has failed, and of a small one that fails, too, if it does so by itself.
+-- Prints the failure of a seed's program. If the program also fails on its own, prints a reduced one.
 local function tell(test, seed, said)
   print(("%s: seed %d fails (%s seed %d): %s"):format(test.name, seed, t.command, seed, said))
   local path = os.tmpname()
@@ -164,14 +164,14 @@ local function tell(test, seed, said)
   local program = make(test, seed)
   if fails(program) then
     program = support.shrink(program, fails)
-    print(("\nthis smaller program fails, too: %s\n\n%s"):format(why, support.text(program)))
+    print(("\nthis reduced program also fails: %s\n\n%s"):format(why, support.text(program)))
   else
-    print "its program does not fail by itself, but after those of the seeds before it"
+    print "its program does not fail on its own, only after those of the seeds before it"
   end
   os.remove(path)
 end
 
--- What the processes play: plays the programs of `count` seeds.
+-- Runs the programs of `count` seeds. The processes of play_rounds call this.
 local function play_seeds(test, from, count)
   for seed = from, from + count - 1 do
     print(("seed %d"):format(seed))
@@ -189,11 +189,11 @@ local function play_rounds(test, rounds, seed)
       os.exit(false)
     end
   end
-  print(("%s: %d programs, seeds %d to %d: all is well"):format(test.name, rounds * PROGRAMS_A_ROUND, first,
+  print(("%s: %d programs, seeds %d to %d: no failure"):format(test.name, rounds * PROGRAMS_A_ROUND, first,
     first + rounds * PROGRAMS_A_ROUND - 1))
 end
 
----Does what the arguments ask for; see above.
+---Runs the programs that the arguments name; see above.
 ---@param test AdversaryTest
 ---@param mode string
 ---@param argument? string

@@ -1,9 +1,9 @@
-/* api: what csrc/capi/runnel.h promises, in assertions.
+/* api: tests the C API.
 
      api [NAME...]
 
-   Runs the tests whose names begin so, or all. Those that begin with "threads" are worth running under a sanitizer
-   of threads. */
+   Runs the tests whose names begin with one of NAMES, or all. Those whose names begin with "threads" are for the thread
+   sanitizer. */
 #include "capi/runnel.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@
 
 /* ---- helpers ---- */
 
-/* A state with the libraries and runnel, and nowhere to find Lua modules but in the library. */
+/* Makes a state with the libraries and runnel, which finds Lua modules in the library only. */
 static lua_State *open_state(void) {
   lua_State *L = luaL_newstate();
   CHECK(L);
@@ -62,7 +62,7 @@ static void lua(lua_State *L, const char *code) {
   if (luaL_dostring(L, code) != LUA_OK) FAIL("%s", lua_tostring(L, -1));
 }
 
-/* A hold on the global channel. */
+/* Returns a handle to the channel in a global variable. */
 static runnel_chan *chan(lua_State *L, const char *name) {
   runnel_chan *ch = NULL;
   lua_getglobal(L, name);
@@ -149,7 +149,7 @@ static void open_refuses(void) {
   lua_pushinteger(L, 1);
   IS(RUNNEL_NOT_OPEN, runnel_offer(L, ch));
   CHECK(lua_gettop(L) == 0 && !runnel_message(L));
-  lua_newtable(L); /* what a copy of the core from elsewhere leaves */
+  lua_newtable(L); /* as another copy of the core would leave it */
   lua_setfield(L, LUA_REGISTRYINDEX, "runnel.core");
   IS(RUNNEL_FOREIGN, runnel_open(L));
   CHECK(lua_gettop(L) == 0);
@@ -168,8 +168,8 @@ static void codes_have_texts(void) {
       CHECK(strcmp(runnel_strerror(code), runnel_strerror(other)) != 0);
     }
   }
-  CHECK(strstr(runnel_strerror(RUNNEL_CLOSED + 1), "no code"));
-  CHECK(strstr(runnel_strerror(RUNNEL_FOREIGN - 1), "no code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_CLOSED + 1), "unknown code"));
+  CHECK(strstr(runnel_strerror(RUNNEL_FOREIGN - 1), "unknown code"));
 }
 
 /* ---- channels ---- */
@@ -259,7 +259,7 @@ static void chan_bad_input(void) {
   IS(RUNNEL_BAD_ARGUMENT, runnel_chan_release(L, NULL));
   IS(RUNNEL_BAD_ARGUMENT, runnel_chan_close(L, NULL, NULL));
   IS(RUNNEL_BAD_ARGUMENT, runnel_offer_integer(L, NULL, 1));
-  IS(RUNNEL_BAD_ARGUMENT, runnel_offer(L, NULL)); /* and there is nothing on the stack */
+  IS(RUNNEL_BAD_ARGUMENT, runnel_offer(L, NULL)); /* the stack is empty */
   lua_pushliteral(L, "a string");
   lua_newuserdatauv(L, 1, 0);
   lua_pushlightuserdata(L, L);
@@ -283,7 +283,7 @@ static void chan_bad_input(void) {
   IS(RUNNEL_BAD_ARGUMENT, runnel_offer_integer(L, ch, 1));
   OK(runnel_offer_integer(L, same, 1));
   CHECK(lua_gettop(L) == 1);
-  /* A value that a policy does not like. */
+  /* A buffer policy that raises an error for a value. */
   lua(L, "bad = rn.chan { full = function() error 'no idea' end, add = print, remove = print, count = function() "
          "return 0 end }");
   IS(RUNNEL_RAISED, runnel_offer_integer(L, chan(L, "bad"), 1));
@@ -304,7 +304,7 @@ static void chan_on_a_full_stack(void) {
   IS(RUNNEL_NO_MEMORY, runnel_chan_push(L, ch));
   IS(RUNNEL_NO_MEMORY, runnel_next(L, &next));
   CHECK(!runnel_message(L) && lua_gettop(L) == top);
-  IS(RUNNEL_NO_MEMORY, runnel_offer(L, ch)); /* which pops, as ever */
+  IS(RUNNEL_NO_MEMORY, runnel_offer(L, ch)); /* pops the value, as always */
   CHECK(lua_gettop(L) == top - 1);
   lua_settop(L, 0);
   IS(RUNNEL_EMPTY, runnel_poll(L, ch));
@@ -326,7 +326,7 @@ static void chan_is_held(void) {
 
 /* ---- running ---- */
 
-/* Returns what runnel_step says where it is called. */
+/* (): calls runnel_step and returns its code. */
 static int step_from_lua(lua_State *L) {
   lua_pushinteger(L, runnel_step(L, 1, NULL));
   return 1;
@@ -370,9 +370,9 @@ static void step_by_time(void) {
   int64_t took = now_us() - begun;
   CHECK(took >= 20000 && next == 0);
   CHECK(global(L, "n") > 100);
-  CHECK(global(L, "ticks") >= 1); /* what is busy starves no timer */
+  CHECK(global(L, "ticks") >= 1); /* a busy go block does not starve timers */
   lua_Integer n = global(L, "n");
-  OK(runnel_step_for(L, 0, NULL)); /* one, or nothing would ever be done */
+  OK(runnel_step_for(L, 0, NULL)); /* resumes one go block even so, to make progress */
   CHECK(global(L, "n") - n <= 1);
   OK(runnel_step(L, 2, NULL));
   CHECK(global(L, "n") > n);
@@ -543,7 +543,7 @@ static void port_is_bounded(void) {
   for (int i = 1; i <= 3; i++) OK(runnel_post_integer(port, i));
   IS(RUNNEL_FULL, runnel_post_integer(port, 99));
   IS(RUNNEL_FULL, runnel_post_bytes(port, "a string that is longer than a message", 38));
-  settle(L); /* two are in the buffer, one is being put */
+  settle(L); /* two are in the buffer, the put of the third waits */
   OK(runnel_post_integer(port, 4));
   OK(runnel_post_integer(port, 5));
   IS(RUNNEL_FULL, runnel_post_integer(port, 99));
@@ -555,7 +555,7 @@ static void port_is_bounded(void) {
   settle(L);
   lua(L, "assert(ch:poll() == nil and not ch:closed())");
   OK(runnel_port_wait(port));
-  OK(runnel_port_release(port)); /* the last hold: it closes */
+  OK(runnel_port_release(port)); /* the last reference: the port closes */
   settle(L);
   lua(L, "assert(not ch:closed()) assert(#rn.ps() == 0)");
   IS(RUNNEL_IDLE, runnel_step(L, 1, NULL));
@@ -573,19 +573,19 @@ static void port_closes_with_its_channel(void) {
   IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
-  /* while it waits to put, and has more */
+  /* The channel closes while a put waits and more messages follow. */
   lua(L, "ch = rn.chan()");
   OK(runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
   OK(runnel_post_integer(port, 1));
   OK(runnel_post_call(port, push_pair, count_drop, &drops));
   OK(runnel_step(L, 10, NULL));
   OK(runnel_post_call(port, push_pair, count_drop, &drops));
-  lua(L, "ch:close() assert(ch:take() == 1)"); /* what was pending is taken, as with any put */
+  lua(L, "ch:close() assert(ch:take() == 1)"); /* a put that waits can still be taken */
   IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
   CHECK(drops == 2);
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
-  /* a channel that is closed already */
+  /* The channel is already closed. */
   IS(RUNNEL_CLOSED, runnel_port_open(L, chan(L, "ch"), 3, RUNNEL_LEAVE_OPEN, &port));
   lua_close(L);
 }
@@ -597,7 +597,7 @@ static void port_outlives_the_state(void) {
   lua(L, "ch = rn.chan()");
   OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
   for (int i = 0; i < 3; i++) OK(runnel_post_call(port, push_pair, count_drop, &drops));
-  OK(runnel_step(L, 10, NULL)); /* the first has been made and is being put */
+  OK(runnel_step(L, 10, NULL)); /* the first value was made, and its put waits */
   OK(runnel_post_call(port, push_pair, count_drop, &drops));
   OK(runnel_post_bytes(port, "a string that is longer than a message", 38));
   OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &unstarted));
@@ -632,7 +632,7 @@ static void port_is_alive(void) {
   IS(RUNNEL_IDLE, runnel_step(L, 10, &next));
   OK(runnel_port_release(port));
   lua(L, "rn.run() local ok, err = pcall(ch.take, ch) assert(err:find 'deadlock')");
-  /* One whose channel nobody can reach goes on being held while it is open, and no longer. */
+  /* A port whose channel nothing can reach is kept alive while it is open. */
   lua(L, "ch = rn.chan()");
   runnel_chan *ch = chan(L, "ch");
   OK(runnel_port_open(L, ch, 10, RUNNEL_LEAVE_OPEN, &port));
@@ -650,7 +650,7 @@ static void port_is_alive(void) {
   lua_close(L);
 }
 
-/* What was posted before the port closed is delivered, even if the scheduler sees the port closed before the wakeup. */
+/* Messages posted before the port closed are delivered, even if the scheduler sees the close before the wakeup. */
 static void port_delivers_what_a_closed_port_has(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL;
@@ -678,7 +678,7 @@ static int fd_while_closing(lua_State *L) {
   return 0;
 }
 
-/* A finalizer that runs after that of the ports cannot make new ones, which nobody would free. */
+/* A finalizer that runs after that of the ports cannot open new ports, which nothing would free. */
 static void port_not_while_closing(void) {
   lua_State *L = open_state();
   int fd = -1;
@@ -705,7 +705,7 @@ static void port_wakes_once_a_burst(void) {
   OK(runnel_port_open(L, chan(L, "ch"), 1000, RUNNEL_LEAVE_OPEN, &port));
   OK(runnel_port_open(L, chan(L, "ch"), 1000, RUNNEL_LEAVE_OPEN, &other));
   OK(runnel_post_integer(port, 1));
-  CHECK(!readable(fd)); /* it is ready, and looks by itself */
+  CHECK(!readable(fd)); /* the pump is ready, and checks the inbox without a wakeup */
   settle(L);
   CHECK(global(L, "n") == 1);
   for (int i = 0; i < 500; i++) {
@@ -713,7 +713,7 @@ static void port_wakes_once_a_burst(void) {
     OK(runnel_post_integer(other, i));
   }
   CHECK(readable(fd));
-  settle(L); /* one byte was in the pipe, whatever was posted */
+  settle(L); /* the pipe had one byte, however many messages were posted */
   CHECK(!readable(fd) && global(L, "n") == 1001);
   OK(runnel_port_release(port));
   OK(runnel_port_release(other));
@@ -774,15 +774,14 @@ static void port_to_unlike_channels(void) {
   OK(runnel_port_open(L, chan(L, "bad"), 1000, RUNNEL_CLOSE_CHANNEL, &port));
   OK(runnel_post_integer(port, 1));
   settle(L);
-  /* an error of the channel's own ends the port */
+  /* An error of the channel's buffer policy ends the port. */
   lua(L, "require('runnel.core').internal.report_unhandled() assert(heard:find 'no idea')");
   IS(RUNNEL_CLOSED, runnel_post_integer(port, 1));
   OK(runnel_port_release(port));
   lua_close(L);
 }
 
-/* A channel that never makes it wait, and no end of messages: the others have their turn. */
-/* With a sanitizer of addresses so many ports would take minutes. */
+/* With the address sanitizer, so many ports would take minutes. */
 #if !defined(__has_feature)
 #define __has_feature(name) 0
 #endif
@@ -792,7 +791,7 @@ enum { PORTS = 1000 };
 enum { PORTS = 65537 };
 #endif
 
-/* More puts wait than 16 bits can count: every value goes through the transducer all the same. */
+/* More puts wait than 16 bits can count; still every value goes through the transducer. */
 static void port_after_port(void) {
   lua_State *L = open_state();
   lua(L, "ch = rn.chan(1, rn.xf.map(function(v) return 2 * v end))");
@@ -811,6 +810,7 @@ static void port_after_port(void) {
   lua_close(L);
 }
 
+/* A port whose channel never makes it wait lets other go blocks run. */
 static void port_starves_nobody(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL;
@@ -850,8 +850,7 @@ static void port_in_a_simulation(void) {
   OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN, &port));
   settle(L);
   OK(runnel_post_integer(port, 1));
-  /* Virtual time knows no other threads: there a port is not alive, and its messages wait until the simulation is
-     over. */
+  /* In a simulation, a port is not alive, and its messages wait until the simulation has ended. */
   lua(L, "local sim = require 'runnel.sim' sim.run(function() rn.sleep(10) assert(ch:poll() == nil) end)"
          "local ok, err = pcall(sim.run, function() return rn.chan():take() end)"
          "assert(not ok and err:find 'deadlock') assert(#ch == 0)");
@@ -860,7 +859,7 @@ static void port_in_a_simulation(void) {
   lua_close(L);
 }
 
-/* Its go block is one like any other: who cancels it closes the port, whatever it waits for. */
+/* The port's go block can be cancelled, whatever it waits for; that closes the port. */
 static void port_is_cancelled(void) {
   for (int posts = 0; posts <= 2; posts++) {
     lua_State *L = open_state();
@@ -881,8 +880,8 @@ static void port_is_cancelled(void) {
 
 /* ---- out of memory ---- */
 
-/* Allocations that may still be made: Lua's, by its allocator, and the library's own, which are linked to come by
-   the three functions below. Negative: any number. */
+/* How many allocations may still succeed: Lua's, and the library's own, for which the linker uses the three functions
+   below. Negative: any number. */
 typedef struct Left {
   long lua;
   long own;
@@ -890,7 +889,7 @@ typedef struct Left {
 
 static Left left = {-1, -1};
 
-/* Whether this one fails; then all after it do. */
+/* Whether this allocation fails; all after it fail, too. */
 static bool must_fail(long *n) {
   if (*n > 0) --*n;
   return *n == 0;
@@ -917,7 +916,7 @@ static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   return __real_realloc(block, new_size);
 }
 
-/* All that allocates in Lua, once; returns the first code that is not RUNNEL_OK. */
+/* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
 static int use_all(lua_State *L, runnel_port **port) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
   int fd, code;
@@ -940,7 +939,7 @@ static int use_all(lua_State *L, runnel_port **port) {
   return runnel_chan_close(L, ch, "a reason of its own");
 }
 
-/* Uses all with the n-th allocation failing, for each n: of Lua's, or of the library's own. */
+/* Calls all functions with the n-th allocation failing, for each n; either Lua's allocations or the library's own. */
 static void fail_each(long *count) {
   int code = RUNNEL_NO_MEMORY;
   for (long n = 1; code != RUNNEL_OK; n++) {
@@ -951,7 +950,7 @@ static void fail_each(long *count) {
     code = use_all(L, &port);
     *count = -1;
     if (lua_gettop(L) != 0) abort();
-    /* In the scheduler's hands it is a go block's death, and the port's. */
+    /* If it fails in the scheduler, the port's go block dies, and the port closes. */
     if (code != RUNNEL_OK && code != RUNNEL_NO_MEMORY && code != RUNNEL_EMPTY && code != RUNNEL_CLOSED) abort();
     if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) abort();
     lua_close(L);
@@ -962,7 +961,7 @@ static void fail_each(long *count) {
 
 static void memory_runs_out(void) {
   int real_stderr = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
-  CHECK(dup2(nowhere, STDERR_FILENO) >= 0); /* go blocks that die are told of there */
+  CHECK(dup2(nowhere, STDERR_FILENO) >= 0); /* discards the errors of go blocks */
   (void)close(nowhere);
   fail_each(&left.lua);
   fail_each(&left.own);
@@ -976,14 +975,14 @@ enum { POSTERS = 6, POSTS = 3000, ALL_POSTS = POSTERS * POSTS };
 
 typedef struct Poster {
   runnel_port *port;
-  int number;    /* of POSTERS */
-  int posts;     /* how many it makes */
-  int accepted;  /* how many were */
-  bool waits;    /* uses runnel_port_wait, else tries again */
-  bool releases; /* its hold, in the end */
+  int number;    /* 0 to POSTERS - 1 */
+  int posts;     /* how many messages it posts */
+  int accepted;  /* how many were accepted */
+  bool waits;    /* calls runnel_port_wait when the port is full, otherwise tries again */
+  bool releases; /* releases its reference at the end */
 } Poster;
 
-/* Posts number * POSTS + i, or what the codes say. */
+/* Thread: posts the values number * POSTS + i, as numbers or as strings. */
 static void *post_many(void *arg) {
   Poster *p = (Poster *)arg;
   for (int i = 0; i < p->posts; i++) {
@@ -1007,7 +1006,7 @@ static void *post_many(void *arg) {
   return NULL;
 }
 
-/* Many posters, each of which keeps its order; the script ends when the last one has let go. */
+/* The messages of each poster arrive in order; the script ends when the last poster has released its reference. */
 static void threads_post(void) {
   lua_State *L = open_state();
   runnel_port *port = NULL;
@@ -1020,7 +1019,7 @@ static void threads_post(void) {
     if (i > 0) OK(runnel_port_hold(port));
   }
   for (int i = 0; i < POSTERS; i++) threads[i] = start(post_many, &posters[i]);
-  /* Outside any go block: the scheduler sleeps in its own driver, and is woken. */
+  /* Outside any go block, messages wake the scheduler, which sleeps in its default driver. */
   lua(L, "for v in ch do local n = math.tointeger(v) or math.tointeger(v:match '%d+$')"
          "  local who, i = n // 3000, n % 3000 assert((last[who] or -1) + 1 == i) last[who] = i total = total + 1 end");
   for (int i = 0; i < POSTERS; i++) {
@@ -1031,7 +1030,7 @@ static void threads_post(void) {
   lua_close(L);
 }
 
-/* Closing while they post: what was accepted arrives. */
+/* The port closes while threads post: every accepted message arrives. */
 static void threads_close(void) {
   for (int round = 0; round < 10; round++) {
     lua_State *L = open_state();
@@ -1059,7 +1058,7 @@ static void threads_close(void) {
   }
 }
 
-/* A value with an owner, which is pushed or dropped, once. */
+/* Allocated data, which is pushed or dropped exactly once. */
 static atomic_int pushed, dropped;
 
 static int push_owned(lua_State *L, void *data) {
@@ -1086,7 +1085,7 @@ static void *post_owned(void *arg) {
   return NULL;
 }
 
-/* lua_close while they post, some of them waiting for room. */
+/* lua_close while threads post, and some wait for room. */
 static void threads_lose_the_state(void) {
   for (int round = 0; round < 10; round++) {
     lua_State *L = open_state();
@@ -1121,11 +1120,11 @@ static void *post_later(void *arg) {
   return NULL;
 }
 
-/* What waits in Lua is woken, at once, whatever the driver. */
+/* A message wakes the scheduler at once, with each kind of driver. */
 static void threads_wake(void) {
   static const char *const drivers[] = {
       "",
-      /* one that knows nothing of descriptors, and would sleep for ever */
+      /* one that ignores descriptors and would sleep for ever */
       "local n = 0; rn.driver { alive = function() return false end, wait = function(_, ms) slept = ms;"
       "  local t = rn.now() + (ms or 1e9) while rn.now() < t do end end }",
       /* one that waits for a descriptor of its own */
@@ -1150,7 +1149,7 @@ static void threads_wake(void) {
     OK(runnel_port_release(port));
     lua(L, "rn.run()");
     if (i == 1) CHECK(global(L, "slept") <= 10);
-    if (i == 2) CHECK(global(L, "waits") <= 3); /* the first is short, before it is known how this driver waits */
+    if (i == 2) CHECK(global(L, "waits") <= 3); /* the first wait is short, until the driver has called wait_readable */
     lua_close(L);
     (void)close(ends[0]);
     (void)close(ends[1]);

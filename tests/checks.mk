@@ -1,14 +1,14 @@
 ## Checks
 
-# What a release runs, and CI for each commit in part; see .ci/run. LONG=1 asks for the long form of a check.
+# A release runs all checks; CI runs a part of them for each commit (.ci/run). LONG=1 runs the long form of a check.
 
-# The programs in tests/ have the core linked in, with its assertions, and are built with sanitizers.
+# The programs in tests/ are linked with the core, and built with its assertions and with sanitizers.
 TEST_CFLAGS = -O1 -DRUNNEL_DEBUG -g -fno-omit-frame-pointer
 SANITIZED   = -fsanitize=address,undefined -fno-sanitize-recover=all
 CHECKED     = BUILD=build/checked CFLAGS='$(TEST_CFLAGS) $(SANITIZED)'
 
-# gcc's sanitizer of threads. Lua leaves functions by longjmp, and coroutines in the middle: the sanitizer's own record of
-# calls would overflow.
+# gcc's thread sanitizer. It must not record entries and exits of functions: Lua leaves functions by longjmp, so the
+# record would overflow.
 THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
@@ -25,19 +25,18 @@ $(CHECKS:%=check-%): check-%:
 
 # ---- the specs, in other ways ----
 
-# Specs tagged #slow (they wait) are left out where all runs many times slower, and under valgrind those tagged #heavy
-# (they compute), too.
+# Slow builds leave out the specs tagged #slow, which wait; valgrind also leaves out those tagged #heavy, which compute.
 FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 
-check-specs-long: ## the specs in their long form, which takes an hour
+check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
 run-specs-long: export SPEC_LIMIT = 3600
 run-specs-long: run-specs
 
-# gcc's run has the debug build's assertions, clang's is the release code. The interpreter has to be linked with the
-# sanitizers for the module to use them, hence a small one of our own; nodelete keeps the module's symbols for reports of
-# leaks, which are written after Lua has unloaded it.
+# gcc's run has the debug build's assertions, clang's is the release code. A module can use the sanitizers only if the
+# interpreter is linked with them, so there is a small interpreter for that. `nodelete` keeps the module's symbols for
+# reports of leaks, which are written after Lua has unloaded the module.
 .PHONY: check-san
 check-san: check-san-gcc check-san-clang ## the specs with address and undefined-behaviour sanitizers, gcc's and clang's
 check-san-gcc:   BUILT = CC=gcc BUILD=build/san-gcc CFLAGS='-O1 -DRUNNEL_DEBUG $(SPECS_SANITIZED)' $(FEWER_SPECS)
@@ -52,9 +51,9 @@ $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(WARNINGS) $(LUA_CFLAGS) $(CFLAGS) -o $@ $< $(LUA_LIBS)
 
-# Built from the source package of the Lua that is installed, since no package has a Lua with assertions. Where that cannot
-# be had the run counts as one pending spec.
-check-asserts: ## the specs on a Lua with its own assertions and the checks of its API, and with the core's
+# Builds Lua from the source package of the installed one, since no package has a Lua with assertions. If that source is
+# not available, the run counts as one pending spec.
+check-asserts: ## the specs with the assertions of the core, and of Lua and its API
 check-asserts: NEEDED = asserts
 check-asserts: BUILT  = BUILD=build/asserts CFLAGS='$(DEBUG_CFLAGS)' $(FEWER_SPECS)
 ASSERTING = $(CURDIR)/build/asserts/lua5.4
@@ -65,8 +64,8 @@ run-asserts:
 	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a' \
 	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm -ldl'
 
-# Under valgrind no time is too long: the watchdog lets each spec run to its end.
-check-valgrind: ## the specs under valgrind's memcheck, invariants asserted
+# The watchdog sets no limit under valgrind.
+check-valgrind: ## the specs under valgrind's memcheck, with the core's assertions
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
@@ -76,13 +75,13 @@ run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --er
 run-valgrind: run-specs
 
 .PHONY: coverage run-coverage
-# An executable that ends itself by a signal, as on Ctrl-C, is counted as well (tests/counts.c). What the other checks reach
-# is not counted.
-coverage: ## what of csrc/ the specs reach, without the assertions: all lines but those with a reason, 90 % of the branches
+# Counts the executable also when it ends itself by a signal, as on Ctrl-C (tests/counts.c). Does not count lines that
+# only other checks reach.
+coverage: ## check that the specs reach 90 % of the branches of csrc/, and all lines except those with a reason
 	$(SETUP) coverage
+	@rm -rf build/coverage # else it would count sources that no longer exist
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
 run-coverage: programs
-	find $(BUILD) -name '*.gcda' -delete
 	$(THEN) run-specs run-api run-host
 	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
@@ -90,7 +89,7 @@ GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
 
 # ---- programs of their own ----
 
-check-model: ## random programs on the core and on a model of it; SEED=n for one of them, which it prints
+check-model: ## random programs on the core and on a model of it; SEED=n runs and prints one of them
 run-model: $(BUILD)/runner
 	$(BUILD)/runner tests/model.lua check $(BUILD)/runner $(if $(LONG),10000000,300000) $(SEED)
 
@@ -99,7 +98,7 @@ OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
 run-oom: $(BUILD)/oom
 	printf '%s\n' $(OOM_SCENARIOS) | xargs -P $(JOBS) -n 1 $(BUILD)/oom $(if $(LONG),--long 10)
 
-check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: that one again
+check-fuzz: ## libFuzzer on the core, with assertions and invariants; LONG=1: for an hour; INPUT=file: repeats one input
 check-fuzz: NEEDED = fuzz
 check-fuzz: BUILT  = CC=clang BUILD=build/fuzz CFLAGS='$(TEST_CFLAGS) $(SANITIZED) -fsanitize=fuzzer-no-link'
 run-fuzz: $(BUILD)/fuzz
@@ -107,33 +106,33 @@ run-fuzz: $(BUILD)/fuzz
 	$(BUILD)/fuzz -artifact_prefix=$(BUILD)/ -timeout=30 -max_len=1024 -len_control=0 \
 	  $(or $(INPUT),$(if $(LONG),-max_total_time=3600 $(BUILD)/corpus,-runs=12000 -seed=1))
 
-check-gc: ## go blocks and the collector: what nobody can reach, finalizers, closing the state; flat memory
+check-gc: ## go blocks and the collector: unreachable go blocks, finalizers, closing the state; memory does not grow
 run-gc: $(BUILD)/runner
 	$(BUILD)/runner tests/gc.lua $(if $(LONG),10000000,300000)
 	$(if $(LONG),for seed in $$(seq 2 30); do $(BUILD)/runner tests/gc.lua 100000 $$seed || exit; done)
 
 # Each of these is a program of its own: runner FILE ROUNDS [SEED].
-check-adversary: ## tests/adversary/*.lua: programs that do what nobody should; SEED=n for one seed, which a failure prints
+check-adversary: ## tests/adversary/*.lua: random programs that misuse the library; SEED=n repeats a failure
 ADVERSARIES ?= $(sort $(wildcard tests/adversary/*.lua))
 run-adversary: $(BUILD)/runner
 	for file in $(ADVERSARIES); do $(BUILD)/runner $$file $(if $(LONG),1000,10) $(SEED) || exit; done
 
-check-soak: ## load on everything at once for 10 s, or for 10 minutes: values, invariants, stable memory
+check-soak: ## load on everything at once for 10 s (LONG=1: 10 minutes): no lost values, stable memory
 run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
 	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
 
-check-api: check-api-clang check-api-races ## the C API: tests/api.c with both compilers' sanitizers, and with gcc's of threads
+check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
 check-api-races: BUILT = $(RACES)
 run-api run-api-clang run-api-races: $(BUILD)/api
 	$(BUILD)/api
 
-check-host: ## parts of the executable that specs reach only in passing, with sanitizers: tests/host.c
+check-host: ## parts of the executable that specs reach only partly, with sanitizers: tests/host.c
 run-host: $(BUILD)/host_parts
 	$(BUILD)/host_parts
 
-check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the sanitizer of threads
+check-embed: ## the programs in examples/embed, built outside the tree: plain, under valgrind, with the thread sanitizer
 check-embed: NEEDED = embed
 check-embed: BUILT  = CC=gcc
 run-embed: export THREADS_SANITIZED := $(THREADS_SANITIZED)
@@ -143,7 +142,7 @@ run-embed:
 	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
 
-check-threads: ## states in threads of their own, under the thread sanitizer: they share nothing
+check-threads: ## Lua states in different threads share nothing, checked by the thread sanitizer
 check-threads: BUILT = BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
 run-threads: $(BUILD)/threads
 	$(BUILD)/threads tests/threads.lua $(if $(LONG),32,4)
@@ -179,7 +178,7 @@ $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 $(BUILD)/api: $(BUILD)/tests/api.o $(LIB_OBJECTS) # malloc and its like fail where the test wants them to
 	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $^ $(LIBS)
 
-HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output utf8)
+HOST_PARTS = $(patsubst %,$(BUILD)/obj/host/%.o,options output paste utf8)
 $(BUILD)/tests/host.o: CPPFLAGS += $(HOST_CPPFLAGS)
 $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
@@ -207,15 +206,15 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
               check-fuzz check-threads check-shared check-spin check-soak check-api check-host check-embed check-install
 .PHONY: check-long
-check-long: ## what takes long, of which CI runs a part for each commit; a release runs all of it
+check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)
 
 .PHONY: check-install
-check-install: ## install with make and with luarocks into build/, and use the module from outside the tree
+check-install: ## install with make and with luarocks below build/, and use the module from outside the tree
 	$(SETUP) rock
 	@scripts/check_install
 
-# What installed packages hide, only a machine that has none shows. SUITE names other releases of Debian: bookworm trixie.
+# Finds dependencies that the packages on this machine hide. SUITE names releases of Debian, such as bookworm trixie.
 .PHONY: check-fresh
 check-fresh: ## demo, tests and installation in a minimal Debian root, by chroot; as root
 	$(SETUP) fresh

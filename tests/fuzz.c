@@ -1,10 +1,10 @@
-/* fuzz: libFuzzer on the core. An input is a program in bytes, which tests/fuzz.lua carries out in a state of its own:
-   it begins operations of all kinds, inside go blocks and outside, and looks at what comes of them. What is wrong ends
-   the process: an assertion of the core's debug build, an invariant of the scheduler between two steps, a value taken
-   more often than it was put, a sanitizer's finding, or memory that closing the state has not freed.
+/* fuzz: libFuzzer on the core. An input is a program in bytes, which tests/fuzz.lua runs in a state of its own: it
+   performs operations of all kinds, inside go blocks and outside, and checks their outcome. Each of these ends the
+   process: a failed assertion of the core's debug build, a broken invariant of the scheduler between two steps, a value
+   taken more often than it was put, a sanitizer's report, and memory that closing the state has not freed.
 
-   Time is not real, so that an input does the same each time and nobody waits: what the core asks of the system goes to
-   the functions here whose names begin with __wrap_ (ld's --wrap). */
+   Time is virtual, so that an input always does the same and never waits: functions whose names begin with __wrap_
+   replace those of the system (ld's --wrap). */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -23,15 +23,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The memory of one state, and which allocation fails. */
 typedef struct Memory {
   size_t used;       /* bytes in use */
-  uint64_t left;     /* growing allocations until one fails; 0: none will */
-  bool repeating;    /* one has failed; Lua collects and asks again, if this is the same: */
-  const void *block; /* its block */
+  uint64_t left;     /* growing allocations until one fails; 0: none fails */
+  bool repeating;    /* one has failed; the next one is Lua's second attempt, after a collection, if it has the same */
+  const void *block; /* block */
   size_t size;       /* and size */
 } Memory;
 
-static int64_t time_ns; /* the time, of every input from 0 */
+static int64_t time_ns; /* the virtual time; begins at 0 for each input */
 
-/* ---- in the place of the system ---- */
+/* ---- instead of the system's functions ---- */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): ld's names */
 int __wrap_clock_gettime(clockid_t id, struct timespec *ts);
@@ -45,7 +45,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ts) {
   return 0;
 }
 
-/* Nothing comes but time. */
+/* Advances the time. No event ever comes. */
 static int sleep_for(const struct timespec *ts) {
   if (!ts) abort(); /* for ever */
   time_ns += (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
@@ -62,7 +62,7 @@ int __wrap_pselect(int n, void *r, void *w, void *e, const struct timespec *ts, 
   return sleep_for(ts);
 }
 
-/* What the core has to say of errors is not of interest. */
+/* Discards the core's error messages. */
 int __wrap_fprintf(FILE *file, const char *format, ...) {
   (void)file, (void)format;
   return 0;

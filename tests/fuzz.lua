@@ -1,6 +1,6 @@
--- What an input of tests/fuzz.c does, byte by byte. Each byte chooses the next operation or a detail of it; whoever
--- runs next reads on, so that an input tells what happens and in which order. When it is at its end all comes to rest,
--- and what is left is looked at.
+-- Runs an input of tests/fuzz.c. Each byte chooses the next operation or a detail of it; the go block that runs next
+-- reads the next byte, so the input determines all operations and their order. At the end of the input, the script lets
+-- everything end, and checks what is left.
 
 local t, input = ...
 local core = require "runnel.core"
@@ -11,7 +11,7 @@ local function below(n)
   at = at + 1
   return (input:byte(at) or 0) % n
 end
-if os.getenv "FUZZ_TRACE" then -- for a person who looks into one input
+if os.getenv "FUZZ_TRACE" then -- prints each choice, for studying one input
   local silent = below
   function below(n)
     local chosen, where = silent(n), {}
@@ -29,7 +29,7 @@ local function pick(list) return list[below(#list) + 1] end
 
 -- ---- values ----
 
--- Values are numbers. Each may be taken as often as the channel that it is meant for says.
+-- Values are numbers. The channel of a value determines how often it may be taken.
 local count, allowed = 0, {}
 
 local function value(ch, times)
@@ -171,7 +171,7 @@ local function spawn()
   if chance(2) then results[below(4) + 1] = ch end
 end
 
--- Those that never wait, and what else may be done anywhere.
+-- Operations that never wait and may be called anywhere.
 local calm = {
   function()
     local ch = any()
@@ -189,7 +189,7 @@ local calm = {
     ch:put_async(a_value(ch))
   end,
   spawn,
-  function() chans[below(NCHANS) + 1] = new_chan() end, -- drops one, with whoever waits on it
+  function() chans[below(NCHANS) + 1] = new_chan() end, -- drops a channel and the operations that wait on it
   function() results[below(4) + 1] = nil end,
   function()
     local ch = results[below(4) + 1]
@@ -217,12 +217,12 @@ local calm = {
   function() t.advance(below(20)) end,
 }
 
--- In finalizers, callbacks, transducers and policies: errors go where errors of these go.
+-- For finalizers, callbacks, transducers and policies. It may raise, as these may.
 function any_op()
   if not over() then pick(calm)() end
 end
 
--- Those that may wait.
+-- Operations that may wait.
 local waiting = {
   function()
     local ch = any()
@@ -246,7 +246,7 @@ local waiting = {
   end,
   function()
     local ch, mine, co = any(), any(), coroutine.running()
-    -- Not to be closed from without meanwhile: what __close allocates could free the channel that is waited on.
+    -- Must not be closed from outside: allocations in __close could free the channel on which this waits.
     unclosable[co] = true
     do
       local _ <close> = setmetatable({}, { __close = function()
@@ -281,7 +281,7 @@ function act(n)
   if chance(2) then return "result" end
 end
 
--- A driver, for a number of waits: things happen while one waits.
+-- A driver for a limited number of waits, in which operations are done.
 local function driver()
   local left = below(8)
   return {
@@ -295,7 +295,7 @@ local function driver()
   }
 end
 
--- ---- from the outside ----
+-- ---- outside go blocks ----
 
 local outside = {
   spawn, spawn, spawn,
@@ -323,7 +323,7 @@ local outside = {
   function() core.driver(chance(2) and driver() or nil) end,
 }
 
--- One of these, of which an allocation fails: the n-th from now, or a later one.
+-- Does one of these with a failing allocation: the n-th from now, or a later one.
 table.insert(outside, function()
   local n = below(256) + 1
   t.fail(chance(4) and 16 * n or n)
@@ -361,10 +361,10 @@ end
 pcall(core.run)
 t.invariants()
 
--- It still works.
+-- Checks that the core still works.
 local ch, heard = core.chan(), nil
 core.go(function() heard = ch:take() end)
 ch:put "still"
 core.run()
-if heard ~= "still" then t.broken "it does not work any more" end
+if heard ~= "still" then t.broken "the core does not work any more" end
 t.invariants()

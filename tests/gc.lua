@@ -1,5 +1,5 @@
--- Go blocks and the collector: what nobody can reach is collected, memory stays flat, finalizers may use channels,
--- every finalizer runs once, and the state can be closed with everything parked. Run by tests/runner.c.
+-- Go blocks and the collector: unreachable go blocks are collected, memory does not grow, finalizers may use channels,
+-- every finalizer runs once, and the state can be closed while go blocks are parked. Run by tests/runner.c.
 --
 --   runner tests/gc.lua BLOCKS SEED
 
@@ -17,7 +17,7 @@ end
 
 -- ---- abandoned go blocks ----
 
--- Each starts a block, or several, that nobody can reach once it is parked.
+-- Each is the function of a go block that nothing can reach once it is parked.
 local abandoned = {
   take = function() rn.chan():take() end,
   put = function() rn.chan():put { "a value" } end,
@@ -92,7 +92,7 @@ local kinds = {}
 for kind in pairs(abandoned) do kinds[#kinds + 1] = kind end
 table.sort(kinds)
 
--- Starts n of a kind, and says what memory it took at most after collections; the first tenth does not count.
+-- Starts n go blocks of a kind, and fails if memory grows; measures after collections, without the first tenth.
 local function abandon(kind, n)
   local body = abandoned[kind]
   local first, most = nil, 0
@@ -113,11 +113,11 @@ local function abandon(kind, n)
   rn.run()
   collect()
   t.invariants()
-  assert(#rn.ps() == 0, kind .. ": go blocks are left that nobody can reach")
-  assert(most <= first + 65536, ("%s: memory is not flat: %d bytes, later %d"):format(kind, first, most))
+  assert(#rn.ps() == 0, kind .. ": unreachable go blocks were not collected")
+  assert(most <= first + 65536, ("%s: memory has grown: %d bytes, later %d"):format(kind, first, most))
 end
 
--- The weight of some kinds is many times that of others.
+-- Some kinds need many times as much memory as others, so fewer of them are started.
 local weight = { many = 40, pipeline = 20, result = 2, callback = 3, transducer = 2, policy = 2, closed = 2, cycle = 2 }
 for _, kind in ipairs(kinds) do
   local start = os.clock()
@@ -126,7 +126,7 @@ for _, kind in ipairs(kinds) do
   print(("abandoned in %-10s %8d  %6.1f s"):format(kind, n, os.clock() - start))
 end
 
--- A whole heap of them at once, under one tracked value each, and all at the same time.
+-- Many of them at once, each with a tracked value.
 do
   local n = math.min(blocks // 20, 50000)
   for i = 1, n do
@@ -137,7 +137,7 @@ do
     end)
   end
   rn.run()
-  -- A collection hands an eighth of them over, and one that waits for another goes after that one.
+  -- A collection demotes an eighth of the parked go blocks, and a go block that waits for another is collected later.
   for _ = 1, 16 do collect() end
   assert(#rn.ps() == 0)
   t.invariants()
@@ -145,8 +145,8 @@ end
 
 -- ---- collections without memory ----
 
--- What is handed over takes memory, and where there is none a full collection comes first. One collection must not lead
--- to the next for ever.
+-- Demoting a parked go block allocates, and without memory an allocation causes a full collection, which demotes again.
+-- This must not go on for ever.
 for _, mode in ipairs { "generational", "incremental" } do
   for bytes = 0, 20000, 1000 do
     collectgarbage(mode)
@@ -164,19 +164,19 @@ for _, mode in ipairs { "generational", "incremental" } do
     collectgarbage()
     t.memory()
     t.limit(0)
-    rn.step() -- the scheduler sees to what a collection without memory has left
+    rn.step() -- finishes what a collection without memory could not do
     t.invariants()
     chs = nil -- luacheck: ignore 311
     collect()
-    assert(#rn.ps() == 0, "go blocks are left that nobody can reach")
+    assert(#rn.ps() == 0, "unreachable go blocks were not collected")
   end
 end
 collectgarbage "incremental"
 
 -- ---- finalizers that use channels ----
 
--- Values go through channels while the collector never rests and finalizers put, take, close, start blocks and more.
--- What has been put is taken once.
+-- Values go through channels while the collector never rests, and finalizers put, take, close, start go blocks and
+-- more. Each value that was put must be taken once.
 local function with_finalizers(rounds)
   collectgarbage("incremental", 1, 1000)
   local put, got, next_value = {}, {}, 0
@@ -200,7 +200,7 @@ local function with_finalizers(rounds)
 
   local function any() return chs[math.random(#chs)] end
 
-  -- What a finalizer does; nothing here may wait.
+  -- What finalizers do; none of it may wait.
   local deeds = {
     function()
       local v = value()
@@ -236,7 +236,7 @@ local function with_finalizers(rounds)
     function() any():stats() end,
     function() rn.ps() end,
     function()
-      -- Replaces a channel by a new one; what the old one holds is taken by whoever still waits on it, or counted here.
+      -- Replaces a channel by a new one, and takes the values that the old one holds.
       local i = math.random(#chs)
       local old = chs[i]
       chs[i] = rn.chan(math.random(0, 3))
@@ -269,7 +269,7 @@ local function with_finalizers(rounds)
   end
   collectgarbage("incremental", 200, 100)
 
-  -- What still waits comes to its end.
+  -- Lets everything that still waits complete.
   repeat
     rn.run()
     local before = next_value
@@ -303,9 +303,9 @@ do
   t.invariants()
 end
 
--- ---- closing the state with everything parked ----
+-- ---- closing the state while go blocks are parked ----
 
--- What is kept until the end, so that the state closes with it.
+-- Keeps objects alive until the state closes.
 local parked = {}
 _G.parked = parked
 local function park(f)
@@ -314,7 +314,7 @@ local function park(f)
   parked[#parked + 1] = rn.go(function()
     local value <close> = setmetatable({}, { __close = function() error("closed as if it had ended") end })
     parked[#parked + 1] = t.tracked(function()
-      -- While a state closes, finalizers run in it like everywhere else.
+      -- Finalizers may use channels while the state closes, too.
       ch:offer(value)
       ch:close()
       rn.go(function() rn.chan():take() end)
@@ -344,7 +344,7 @@ park(function(ch) rn.go(function() ch:take() end):take() end)
 for _ = 1, 40 do
   rn.step()
 end
-collect() -- hands them over to their channels
+collect() -- demotes them: only their channels keep them alive
 park(function(ch) ch:take() end)
 for i = 1, 2000 do
   park(function() abandoned[kinds[i % #kinds + 1]]() end)

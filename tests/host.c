@@ -1,6 +1,7 @@
-/* host: parts of the executable that specs reach only in passing: UTF-8, the command line, what is printed while a line
-   is edited. In assertions. */
+/* host: tests parts of the executable that specs reach only partly: pastes, UTF-8, the command line, and output while a
+   line is edited. */
 #include <fcntl.h>
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 
 #include "host/options.h"
 #include "host/output.h"
+#include "host/paste.h"
 #include "host/utf8.h"
 
 #define CHECK(condition)                                                                                               \
@@ -24,9 +26,51 @@
     }                                                                                                                  \
   } while (0)
 
+/* ---- pastes ---- */
+
+static int next_of_text(void *ud) {
+  const char **at = (const char **)ud;
+  return **at ? (unsigned char)*(*at)++ : -1;
+}
+
+static void is_pasted_as(const char *typed, const char *expected) {
+  char *text = paste_read(next_of_text, &typed);
+  if (expected) CHECK(text && strcmp(text, expected) == 0);
+  else CHECK(!text);
+  free(text);
+}
+
+static void a_paste_ends_with_its_mark(void) {
+  is_pasted_as("one\rtwo\r\nthree\nfour\r\r\n\033[201~rest", "one\ntwo\nthree\nfour\n\n");
+  is_pasted_as("\033[201~", "");
+  is_pasted_as("a ~ \033[201 \033[200~ \xE2\x82\033[201~", "a ~ \033[201 \033[200~ \xE2\x82");
+  is_pasted_as("it never ends \033[201", NULL);
+  char long_paste[3000];
+  memset(long_paste, 'x', sizeof long_paste);
+  (void)snprintf(long_paste + 2000, 1000, "\033[201~");
+  const char *at = long_paste;
+  char *text = paste_read(next_of_text, &at);
+  CHECK(text && strlen(text) == 2000);
+  free(text);
+}
+
+static void begins_with(const char *text, int columns, const char *expected) {
+  char *beginning = paste_beginning(text, columns);
+  CHECK(beginning && strcmp(beginning, expected) == 0);
+  free(beginning);
+}
+
+static void of_a_long_paste_the_beginning_is_shown(void) {
+  begins_with("one\ntwo\nthree\nfour", 80, "one\ntwo\n… 2 more lines");
+  begins_with("one\ntwo", 80, "one\ntwo");
+  begins_with("", 80, "");
+  begins_with("0123456789012345678901234567890\n", 10, "01234567890123456789…");
+  begins_with("0123456789012345678\xC3\xA4\xC3\xA4", 40, "0123456789012345678…");
+}
+
 /* ---- UTF-8 ---- */
 
-/* Checks that a text is these characters, and is made of them again. */
+/* Checks that a text is read as these characters, and that they are written as this text. */
 static void is_read_as(const char *text, const wchar_t *expected, size_t length) {
   wchar_t *wide = utf8_to_wide(text);
   CHECK(wide);
@@ -51,6 +95,19 @@ static void utf8_is_read_and_written(void) {
   READ_AS("\xC2\x80\xDF\xBF", 0x80, 0x7FF);
   READ_AS("\xE0\xA0\x80\xED\x9F\xBF\xEE\x80\x80\xEF\xBF\xBF", 0x800, 0xD7FF, 0xE000, 0xFFFF);
   READ_AS("\xF0\x90\x80\x80\xF4\x8F\xBF\xBF", 0x10000, 0x10FFFF);
+}
+
+static void what_combines_has_a_column_of_its_own(void) {
+  CHECK(setlocale(LC_CTYPE, "C.UTF-8"));
+  READ_AS("e\xCC\x81", 'e', 0xF0301);
+  READ_AS("\xE0\xB8\xB5", 0xF0E35);                            /* Thai */
+  READ_AS("\xF3\xB0\x8C\x81", 0xDCF3, 0xDCB0, 0xDC8C, 0xDC81); /* U+F0301 itself: nothing is taken for another */
+  READ_AS("\xF3\xB0\x80\x81", 0xF0001);
+  char drawn[8];
+  CHECK(utf8_drawn("\xF3\xB0\x8C\x81", 4, drawn) == 5 && memcmp(drawn, "\xE2\x97\x8C\xCC\x81", 5) == 0);
+  CHECK(utf8_drawn("\xF3\xB0\xB8\xB5", 4, drawn) == 6 && memcmp(drawn, "\xE2\x97\x8C\xE0\xB8\xB5", 6) == 0);
+  CHECK(utf8_drawn("\xF3\xB0\x80\x81", 4, drawn) == 0);
+  CHECK(utf8_drawn("\xF3\xB0", 2, drawn) == 0);
 }
 
 static void what_is_no_utf8_is_kept_byte_by_byte(void) {
@@ -314,8 +371,11 @@ static void a_terminal_that_cannot_be_written_to_is_an_error(void) {
 }
 
 int main(void) {
+  a_paste_ends_with_its_mark();
+  of_a_long_paste_the_beginning_is_shown();
   utf8_is_read_and_written();
   what_is_no_utf8_is_kept_byte_by_byte();
+  what_combines_has_a_column_of_its_own();
   a_reader_goes_on_after_an_end();
   characters_that_are_no_bytes_are_written();
 

@@ -5,7 +5,7 @@
 
 #include "core/chan.h"
 
-/* Leaves with what is broken unless the condition holds. */
+/* Returns what is broken unless the condition holds. */
 #define MUST(condition, what)                                                                                          \
   do {                                                                                                                 \
     if (!(condition)) return what;                                                                                     \
@@ -22,7 +22,7 @@ static bool is_strong(lua_State *L, int at, const Go *go) {
   return strong;
 }
 
-/* Nothing is under way, and nothing is left of what was. */
+/* No operation is under way, and none has left anything behind. */
 static const char *check_rest(const Sched *S) {
   MUST(!S->running, "the loop is marked as running");
   MUST(!S->current, "a go block is marked as running");
@@ -47,7 +47,7 @@ static const char *check_ready(lua_State *L, int at, const Sched *S) {
     MUST(alt->count == 0, "a ready go block has waiters");
     MUST(!(alt->flags & ALT_WEAK), "a ready go block is a weak root");
     MUST(alt->co, "a ready go block has no coroutine");
-    /* One whose coroutine somebody has closed, with a hook that kept us from noticing, ends in its turn. */
+    /* If somebody has closed its coroutine, and a hook kept the guard from running, it ends in its turn. */
     bool is_closed = !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD;
     MUST(is_closed || lua_gettop(alt->co) >= alt->nresults, "a ready go block lacks results");
     MUST(is_strong(L, at, sched_go(alt)), "a ready go block is not a strong root");
@@ -69,8 +69,9 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
     lua_settop(L, at);
   }
   for (uint32_t i = 0; i < heap->count; i++) {
-    Timer *timer = heap->entries[i].timer;
-    MUST(timer->place == i, "a timer does not know its place");
+    const Timer *timer = heap_timer(heap->entries[i]);
+    MUST((heap->entries[i].timer & 1) == timer->is_timeout, "an entry of the heap is not marked as its timer is");
+    MUST(timer->is_timeout || timer->place == i, "a timer does not know its place");
     MUST(timer->deadline == heap->entries[i].deadline, "a timer's deadline is not that of its entry");
     MUST(i == 0 || heap->entries[(i - 1) / 4].deadline <= timer->deadline, "the heap is not ordered");
     if (timer->is_timeout) continue;

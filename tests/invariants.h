@@ -11,11 +11,11 @@
 /* Pushes the scheduler of a state in which runnel.core has been loaded, or nil, and returns it, or NULL. */
 Sched *invariants_sched(lua_State *L);
 
-/* Checks everything that hangs from the scheduler of a state in which runnel.core has been loaded. Returns NULL, or
-   what is broken. Allocates next to nothing. To be called outside any go block. */
+/* Checks the whole scheduler of a state in which runnel.core has been loaded. Returns NULL, or what is broken.
+   Allocates hardly anything. To be called outside any go block. */
 const char *invariants_broken(lua_State *L);
 
-/* The same for Lua: raises what is broken. */
+/* The same for Lua: raises an error that says what is broken. */
 int invariants_check(lua_State *L);
 
 #endif

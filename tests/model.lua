@@ -1,23 +1,23 @@
 -- Random programs on the core and on the model of spec/support. Run by tests/runner.c:
 --
 --   runner tests/model.lua check RUNNER OPERATIONS [SEED]
---       programs of random seeds until so many operations are done, or that of one seed; they run in processes of
---       their own, so that a program that crashes or hangs is made smaller like one whose outcome is wrong
+--       runs programs of random seeds until they have done so many operations, or the program of one seed; they run in
+--       processes of their own, so that a program that crashes or hangs can be reduced, like one with a wrong outcome
 --   runner tests/model.lua seeds FROM COUNT
 --   runner tests/model.lua program FILE
---       what these processes run; for a person, too, with what a failure has printed
+--       what these processes run; use them to repeat what a failure has printed
 
 local t = t -- luacheck: globals t
 local agree = require "spec.support.agree"
 local program = require "spec.support.program"
 local shrink = require "spec.support.shrink"
 
-local AT_ONCE = 2        -- processes
-local SEEDS_EACH = 200   -- programs in one of them
-local SECONDS_EACH = 30  -- for one program
+local AT_ONCE = 2        -- processes at the same time
+local SEEDS_EACH = 200   -- programs per process
+local SECONDS_EACH = 30  -- limit for one program
 local FILE = os.tmpname()
 
--- Raises unless core and model agree, and the core is in order after it. Returns how many outcomes were compared.
+-- Raises an error unless core and model agree and the core's invariants hold. Returns how many outcomes were compared.
 local function check(made)
   t.limit(SECONDS_EACH)
   local difference, events = agree(made)
@@ -28,8 +28,8 @@ end
 
 -- ---- other processes ----
 
--- Starts one; returns a function that waits for its end: whether that was good, how many operations it did, the last
--- seed that was well, and what it said besides.
+-- Starts a process. Returns a function that waits for its end and returns whether it succeeded, how many operations it
+-- did, the last seed without a failure, and its other output.
 local function start(runner, ...)
   local pipe = assert(io.popen(table.concat({ runner, "tests/model.lua", ... }, " ") .. " 2>&1"))
   return function()
@@ -56,7 +56,7 @@ local function fails(runner, made)
   return not ok, said
 end
 
--- Tells of the program of a seed that has failed: a small one that fails, too, if it does so by itself.
+-- Prints the failure of a seed's program. If the program also fails on its own, prints a reduced one.
 local function tell(runner, seed, from, said)
   print(("seed %d fails (make check-model SEED=%d): %s"):format(seed, seed, said))
   local made = program.make(seed)
@@ -67,9 +67,9 @@ local function tell(runner, seed, from, said)
       return (fails(runner, smaller))
     end)
     local _, why = fails(runner, made)
-    print(("\nof %d smaller programs this is the last that fails: %s\n\n%s"):format(tries, why, program.text(made)))
+    print(("\nthis reduced program also fails (%d tries): %s\n\n%s"):format(tries, why, program.text(made)))
   else
-    print(("not by itself, but after others: %s tests/model.lua seeds %d %d"):format(runner, from, seed - from + 1))
+    print(("it fails only after others: %s tests/model.lua seeds %d %d"):format(runner, from, seed - from + 1))
   end
   os.remove(FILE)
   os.exit(false)

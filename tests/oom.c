@@ -1,22 +1,22 @@
-/* oom: every allocation of a scenario fails once.
+/* oom: runs scenarios in which each allocation fails in turn.
 
      oom [--long SEEDS] SCENARIO...
 
-   A scenario is a Lua file that gets the table `t` of tests/oom_support.lua, sets up, and returns two functions. The first,
-   the attempt, runs while allocations fail; the second, the check, looks at what has come of it when memory is there again.
-   A scenario that asks t.variant(a, b, ...) for a value runs once with each.
-   Each attempt has a state of its own. In it the k-th allocation of the attempt fails, for k = 1, 2, 3 and so on, until the
-   attempt ends untouched:
-     once   that allocation fails, with its repetition: Lua answers a failure with a full collection and asks once more;
-     all    so do all after it, until the attempt is over;
-   and in the long form, under that many seeds,
-     some   each allocation fails with a probability of one in k, for k up to how many the attempt makes.
-   All of this with collections as usual, with a collector that never rests, and with the generational one; the short form
-   leaves out "all" for the latter two, and takes not every k.
+   A scenario is a Lua file that gets the table `t` of tests/oom_support.lua, sets up, and returns two functions. The
+   first, the attempt, runs while allocations fail; the second, the check, examines the outcome when there is memory
+   again. A scenario that gets a value from t.variant(a, b, ...) runs once with each of them.
+   Each attempt has a state of its own. In it the k-th allocation of the attempt fails, for k = 1, 2, 3 and so on, until
+   the attempt ends without a failure. There are two modes:
+     once   only that allocation fails, in Lua's second attempt after a full collection, too;
+     all    that allocation fails, and all that follow until the end of the attempt;
+   and in the long form a third, with SEEDS different seeds:
+     some   each allocation fails with a probability of one in k, for k up to the number of allocations.
+   All of this is done with the usual collector, with a restless one, which never pauses, and with the generational one.
+   For the latter two, the short form leaves out the mode "all" and some values of k.
 
-   After each attempt the scenario's check, the invariants of the scheduler, a round of ordinary work in the same state, full
-   collections and the closing of the state, which has to free every byte. Growing memory always moves it, so that a
-   pointer to where it was is found out by the address sanitizer. */
+   After each attempt come the scenario's check, the invariants of the scheduler, some ordinary work in the same state,
+   full collections, and closing the state, which must free all memory. Blocks that grow always move, so that the
+   address sanitizer finds pointers to their old places. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -33,35 +33,35 @@
 
 int luaopen_runnel_core(lua_State *L);
 
-/* An attempt that allocates more often than this does not end. */
+/* An attempt with more allocations than this counts as endless. */
 enum { MAX_ALLOCATIONS = 200000, MAX_REPORT = 65536 };
 
 typedef enum Mode { ONCE, ALL, SOME } Mode;
 static const char *const MODES[] = {"once", "all", "some"};
 
-/* What the collector does meanwhile. */
+/* The collector's modes. */
 static const char *const COLLECTORS[] = {"usual", "restless", "generational"};
 enum { USUAL, RESTLESS, GENERATIONAL, NCOLLECTORS };
 
 /* The memory of one state, and when it fails. */
 typedef struct Memory {
   size_t used;               /* bytes in use */
-  bool armed;                /* the attempt is under way */
+  bool armed;                /* allocations fail: the attempt is running */
   Mode mode;                 /* which allocations fail */
-  uint32_t k;                /* the number that the mode is about */
-  uint64_t random;           /* for SOME */
-  uint32_t asked;            /* allocations so far, armed, repetitions left out */
-  uint32_t refused;          /* of these, failed */
-  bool repeating;            /* the last one failed; the next is its repetition if it is the same: */
-  const void *block;         /* its block */
+  uint32_t k;                /* the k of the mode */
+  uint64_t random;           /* state of the random numbers, for SOME */
+  uint32_t asked;            /* how many allocations the attempt has made, without Lua's second attempts */
+  uint32_t refused;          /* how many of these have failed */
+  bool repeating;            /* the last one failed; the next is Lua's second attempt if it has the same */
+  const void *block;         /* block */
   size_t old_size, new_size; /* and sizes */
 } Memory;
 
-/* What is being run, for reports, also from a handler of signals. */
+/* What is running now, for reports, also from a signal handler. */
 static struct {
   char text[512];
-  int real_stderr;       /* stderr itself is a file during an attempt */
-  int variant, variants; /* of the scenario: which one this is, from 0 on, and how many there are */
+  int real_stderr;       /* the real stderr, which is a file during an attempt */
+  int variant, variants; /* the number of the scenario's variant, from 0, and how many it has */
 } now = {"", -1, 0, 1};
 
 /* ---- the allocator ---- */
@@ -130,7 +130,7 @@ static void capture_stderr(void) {
   (void)lseek(STDERR_FILENO, 0, SEEK_SET);
 }
 
-/* What has been captured. */
+/* Returns what has been captured. */
 static const char *captured(void) {
   static char text[MAX_REPORT];
   (void)fflush(stderr);
@@ -144,7 +144,7 @@ static void release_stderr(void) {
   if (now.real_stderr >= 0) (void)dup2(now.real_stderr, STDERR_FILENO);
 }
 
-/* A crash: tells in which attempt it was, and what stderr had. */
+/* Signal handler: prints in which attempt the crash happened, and what was written to stderr. */
 static void on_crash(int number) {
   static char text[4096];
   (void)lseek(STDERR_FILENO, 0, SEEK_SET);
@@ -162,7 +162,7 @@ static void on_crash(int number) {
 void __asan_on_error(void);
 void __asan_on_error(void) {
   release_stderr();
-  (void)fprintf(stderr, "%s: a report of the address sanitizer\n", now.text);
+  (void)fprintf(stderr, "%s: the address sanitizer reports:\n", now.text);
 }
 #endif
 
@@ -180,7 +180,7 @@ static int t_refused(lua_State *L) {
   return 1;
 }
 
-/* Switches the failing of allocations off or on; returns what it was. */
+/* arm(on) -> whether it was on: makes allocations fail, or not */
 static int t_arm(lua_State *L) {
   Memory *m = memory_of(L);
   lua_pushboolean(L, m->armed);
@@ -194,7 +194,7 @@ static int t_captured(lua_State *L) {
   return 1;
 }
 
-/* The part of t_open that is called protected in the new state. */
+/* The part of t_open that runs protected in the new state. */
 static int open_core(lua_State *L) {
   luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
   return 0;
@@ -220,7 +220,7 @@ static int t_open(lua_State *L) {
 
 /* ---- one attempt ---- */
 
-/* Ends the program with what is wrong. */
+/* Prints what is wrong and ends the program. */
 static _Noreturn void fail(const char *format, ...) {
   static char message[MAX_REPORT];
   va_list args;
@@ -240,7 +240,7 @@ static int with_traceback(lua_State *L) {
   return 1;
 }
 
-/* Calls what is on the stack; it must not fail. */
+/* Calls the function on the stack, which must not fail. */
 static void must_call(lua_State *L, int nargs, int nresults) {
   int handler = lua_gettop(L) - nargs;
   lua_pushcfunction(L, with_traceback);
@@ -283,8 +283,8 @@ static void start_collector(lua_State *L, int collector) {
   lua_gc(L, LUA_GCRESTART);
 }
 
-/* Runs a scenario once. Returns how many allocations its attempt made, repetitions left out; *untouched says whether none
-   of them failed. */
+/* Runs a scenario once. Returns how many allocations its attempt has made, without Lua's second attempts; *untouched is
+   whether none of them failed. */
 static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, uint64_t seed, bool *untouched) {
   Memory m = {.mode = mode, .k = k, .random = seed};
   (void)snprintf(now.text, sizeof now.text, "%s, variant %d, collector %s, %s %u, seed %u", file, now.variant + 1,
@@ -305,7 +305,7 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
   *untouched = m.refused == 0;
   if (status == LUA_OK) lua_pushnil(L);
 
-  /* What the scenario says of it: checked(check, ok, err, reports). */
+  /* Calls checked(check, ok, err, reports). */
   lua_getfield(L, 1, "checked");
   lua_pushvalue(L, 3);
   lua_pushboolean(L, status == LUA_OK);
@@ -318,7 +318,7 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
   return asked;
 }
 
-/* Runs a variant of a scenario with every allocation failing in turn. Returns how many attempts that were. */
+/* Runs a variant of a scenario with each allocation failing in turn. Returns the number of attempts. */
 static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
   uint32_t attempts = 0;
   for (int collector = 0; collector < NCOLLECTORS; collector++) {
@@ -326,11 +326,11 @@ static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
     bool untouched;
     for (int mode = ONCE; mode <= ALL; mode++) {
       untouched = mode == ALL && collector != USUAL && !is_long;
-      /* Each in turn; in the short form, with the other collectors, ever fewer of the later ones. */
+      /* Every k; in the short form, with the other collectors, fewer and fewer of the large ones. */
       uint32_t far = collector == USUAL || is_long ? UINT32_MAX : 32;
       for (uint32_t k = 1; !untouched; k += 1 + k / far, attempts++) {
         uint32_t asked = attempt(file, collector, (Mode)mode, k, 0, &untouched);
-        if (k > MAX_ALLOCATIONS) fail("the attempt does not come to an end");
+        if (k > MAX_ALLOCATIONS) fail("the attempt does not end");
         if (asked > most) most = asked;
       }
     }
@@ -343,7 +343,7 @@ static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
   return attempts;
 }
 
-/* The same for all its variants. */
+/* Runs all variants of a scenario. */
 static uint32_t run(const char *file, bool is_long, uint32_t seeds) {
   uint32_t attempts = 0;
   now.variants = 1;

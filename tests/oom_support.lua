@@ -1,8 +1,7 @@
----What the scenarios of tests/oom.c share: the table `t`.
+---The common part of the scenarios of tests/oom.c: the table `t`.
 ---
----An attempt must be able to say what has happened to each value although any allocation of its own may fail as
----well. So
----whatever it notes goes into tables that have room already, and without a call between the operation and the note.
+---An attempt must record what has happened to each value, although its own allocations may fail as well. So it writes
+---into tables that already have room, without a call between the operation and the record.
 
 local t = ...
 local rn = require "runnel"
@@ -10,7 +9,7 @@ local core = require "runnel.core"
 
 local MOST = 256
 
--- ---- what the attempt notes ----
+-- ---- what the attempt records ----
 
 local blocks, nblocks = table.pack(), 0
 for i = 1, MOST do blocks[i] = false end
@@ -18,7 +17,7 @@ local reports = 0
 
 rn.on_error(function() reports = reports + 1 end)
 
----Starts a go block whose end is looked at afterwards.
+---Starts a go block whose outcome t.deaths checks.
 function t.go(f, ...)
   local block = rn.go(f, ...)
   nblocks = nblocks + 1
@@ -29,8 +28,8 @@ end
 ---States of a value in the first table of a ledger.
 t.UNTRIED, t.TRIED, t.PUT, t.REFUSED = 0, 1, 2, 3
 
----Two tables for n values 1 to n: `sent` says what became of putting each, `got` how often each was taken. To be
----noted so:
+---Makes two tables for the values 1 to n: `sent` has the outcome of each put, `got` how often each value was taken. To
+---be used like this:
 ---
 ---    sent[i] = t.TRIED
 ---    sent[i] = ch:put(i) and t.PUT or t.REFUSED
@@ -44,31 +43,30 @@ function t.ledger(n)
   return sent, got
 end
 
--- ---- what the check says ----
+-- ---- what the check uses ----
 
--- Errors that a lack of memory may lead to: Lua tells of a stack that cannot grow in words of its own, and who
--- waits for a go
--- block that has died may wait in vain.
+-- Errors that a lack of memory may cause. If a stack cannot grow, Lua reports a stack overflow; and if a go block dies,
+-- an operation that waits for it is a deadlock.
 local EXPECTED = { "not enough memory", "stack overflow", "too many arguments for a go block", "deadlock: " }
 
----Fails unless the error is one that a lack of memory leads to.
+---Fails unless a lack of memory may have caused the error.
 function t.expected(err)
   for _, text in ipairs(EXPECTED) do
     if type(err) == "string" and err:find(text, 1, true) then return end
   end
-  error("an error that a lack of memory does not explain: " .. tostring(err), 2)
+  error("an error that does not come from a lack of memory: " .. tostring(err), 2)
 end
 
----How many errors have been reported, to on_error or, where that was impossible, to stderr.
+---How many errors have been reported: to on_error or, if that was impossible, to stderr.
 function t.reports()
   local written = 0
   for _ in t.captured():gmatch("runnel: error in ") do written = written + 1 end
   return reports + written
 end
 
----How many of the blocks started with t.go have died, each with an error that is expected.
+---How many of the go blocks started with t.go have died. Fails unless a lack of memory may have caused their errors.
 function t.deaths()
-  core.internal.report_unhandled() -- before they are taken
+  core.internal.report_unhandled() -- counts the errors before this takes them
   local deaths = 0
   for i = 1, nblocks do
     local stats = blocks[i]:stats()
@@ -84,7 +82,7 @@ function t.deaths()
   return deaths
 end
 
----Runs what is ready and takes what the channels hold, until there is nothing more to do.
+---Runs go blocks and takes the values that the channels hold, until nothing is left.
 function t.settle(got, ...)
   local chs = table.pack(...)
   repeat
@@ -101,9 +99,9 @@ function t.settle(got, ...)
   until not progress
 end
 
----Fails unless every value that was put has been got once, and no other.
----@param callbacks? boolean some were for callbacks: one that cannot even be called is reported, and its value is
----lost with it
+---Fails unless every value that was put was taken once, and no other value was taken.
+---@param callbacks? boolean whether callbacks took some values: if a callback cannot be called, that is reported, and
+---its value is lost
 function t.account(sent, got, callbacks)
   local lost = 0
   for i = 1, #sent do
@@ -114,10 +112,10 @@ function t.account(sent, got, callbacks)
       error(("value %d: put in state %d, taken %d times"):format(i, sent[i], got[i]), 2)
     end
   end
-  assert(lost <= t.reports(), "a value was lost without a word")
+  assert(lost <= t.reports(), "a value was lost without a report")
 end
 
--- A round of ordinary work, to show that the state can be used.
+-- Does some ordinary work, to check that the state is still usable.
 local function usable()
   local result = rn.run(function()
     local a, b, done = rn.chan(), rn.chan(3), rn.chan(1)
@@ -132,7 +130,7 @@ local function usable()
     local sum = 0
     while true do
       local v, port = rn.alts { b, rn.timeout(10000) }
-      assert(port == b, "a timeout has fired before its time")
+      assert(port == b, "a timeout has fired too early")
       if v == nil then break end
       sum = sum + v
       rn.sleep(0)
@@ -141,11 +139,11 @@ local function usable()
     b:take_async(function(v) done:put_async(v == nil) end, false)
     return done:take() and sum
   end)
-  assert(result == 55, "ordinary work has a wrong result afterwards")
+  assert(result == 55, "ordinary work gives a wrong result afterwards")
 end
 
--- What the program calls after an attempt: check(ok, err) is the scenario's, which may raise errors of its own
--- (`raises`).
+-- tests/oom.c calls this after an attempt. `check` is the scenario's; `raises` is whether the scenario reports errors
+-- even if no allocation fails.
 function t.checked(check, ok, err, raises)
   if not ok then t.expected(err) end
   if t.refused() == 0 then assert(ok, err) end

@@ -1,17 +1,18 @@
-/* runner: runs a Lua script over the core and looks at what is left of it.
+/* runner: runs a Lua script with the core, and then checks that nothing is left behind.
 
      runner SCRIPT [ARGUMENT...]
 
    The script's global `t` has
-     invariants()    raises what is broken in the scheduler;
-     bytes()         what the state holds now;
-     tracked(f)      a value whose finalizer calls f, if it is given;
-     limit(s)        ends the process unless it is called again within so many seconds;
-     memory(n)       refuses the state more than n bytes beyond what it holds now, or without n lifts that limit;
-     fail(k, seed)   makes one allocation in k fail, at random, or without k none;
-     command         the shell command that runs the script without arguments.
-   When the script has ended, the state is closed with whatever is still parked in it; then every tracked value must have
-   been finalized, once, and no byte be left. */
+     invariants()    raises an error if an invariant of the scheduler is broken;
+     bytes()         returns how many bytes the state has allocated, in all and in blocks of less than 4 KB (which no
+                     table that doubles is in);
+     tracked(f)      returns a value whose finalizer calls f, if f is given;
+     limit(s)        ends the process unless it is called again within s seconds;
+     memory(n)       limits the state to n bytes more than now; without n, lifts the limit;
+     fail(k, seed)   makes one allocation in k fail, at random; without k, none;
+     command         is the shell command that runs the script without arguments.
+   When the script has ended, the state is closed with everything that is still parked; then every tracked value must
+   have been finalized once, and all memory freed. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -26,15 +27,18 @@
 
 int luaopen_runnel_core(lua_State *L);
 
-/* What has become of the state's memory, and of the tracked values, by number. */
+enum { LARGE = 4096 };
+
+/* The state's memory, and the tracked values by number. */
 typedef struct Track {
   size_t used;        /* bytes in use */
-  size_t limit;       /* most bytes in use, or 0 for any number */
-  uint32_t odds;      /* one allocation in so many fails, or 0 for none */
-  bool again;         /* the last one failed by chance: so does its repetition, after a collection */
+  size_t small;       /* of them, in blocks of less than LARGE bytes */
+  size_t limit;       /* most bytes in use, or 0 for no limit */
+  uint32_t odds;      /* one allocation in so many fails; 0: none */
+  bool again;         /* the last one failed at random: Lua's second attempt, after a collection, fails as well */
   uint64_t random;    /* state of the random numbers for `odds` */
   unsigned char *ran; /* how often each finalizer ran, at most 255 times */
-  size_t count;       /* tracked values so far */
+  size_t count;       /* how many values are tracked */
   size_t capacity;    /* of `ran` */
 } Track;
 
@@ -53,17 +57,24 @@ static bool is_refused(Track *track, size_t more) {
   return track->again;
 }
 
+/* A block has become one of another size; 0: there is none. */
+static void count(Track *track, size_t old_size, size_t new_size) {
+  track->used += new_size - old_size;
+  if (old_size < LARGE) track->small -= old_size;
+  if (new_size < LARGE) track->small += new_size;
+}
+
 static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   Track *track = (Track *)ud;
   if (!block) old_size = 0; /* it is the type of the object then */
   if (new_size == 0) {
     free(block);
-    track->used -= old_size;
+    count(track, old_size, 0);
     return NULL;
   }
   if (new_size > old_size && is_refused(track, new_size - old_size)) return NULL;
   void *moved = realloc(block, new_size);
-  if (moved) track->used += new_size - old_size;
+  if (moved) count(track, old_size, new_size);
   return moved;
 }
 
@@ -73,10 +84,11 @@ static Track *track_of(lua_State *L) {
   return (Track *)ud;
 }
 
-/* bytes() -> bytes in use */
+/* bytes() -> bytes in use, and of them in blocks of less than LARGE bytes */
 static int t_bytes(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)track_of(L)->used);
-  return 1;
+  lua_pushinteger(L, (lua_Integer)track_of(L)->small);
+  return 2;
 }
 
 /* limit(seconds) */

@@ -1,5 +1,5 @@
--- Load on everything at once, for some time: pipelines, timers, many go blocks, opening and abandoning, errors and
--- simulations. Every value is accounted for, the invariants hold, and memory stays as it is. Run by tests/runner.c.
+-- Load on everything at once, for some time: pipelines, timers, many go blocks, abandoned channels, errors and
+-- simulations. No value may be lost, the invariants must hold, and memory must not grow. Run by tests/runner.c.
 --
 --   runner tests/soak.lua SECONDS SEED
 
@@ -32,7 +32,7 @@ end
 
 local function sum_of(n) return n * (n + 1) // 2 end
 
--- Takes all of a channel.
+-- Takes all values of a channel.
 local function drain(ch)
   local sum, n = 0, 0
   for v in ch do
@@ -82,10 +82,10 @@ function work.failing()
   end, rn.to_chan(numbers(50)))
   local _, count = drain(to)
   expected = expected + 5
-  assert(count == 45, "a job that raised has taken others with it")
+  assert(count == 45, "a job that raised has affected others")
 end
 
--- A pipeline whose end is closed half way leaves nothing behind.
+-- A pipeline whose target closes half way leaves nothing behind.
 function work.abandoned_pipeline()
   local to = rn.pipeline_async(4, rn.chan(), job, rn.to_chan(numbers(1000)))
   for _ = 1, 5 do assert(to:take()) end
@@ -185,7 +185,7 @@ function work.abandoning()
 end
 
 function work.errors()
-  for i = 1, 20 do -- they are taken, and so not reported
+  for i = 1, 20 do -- these errors are taken, so they are not reported
     local ch = rn.chan()
     local block = rn.go(function()
       ch:take()
@@ -287,6 +287,6 @@ local first, most = load.go_on(seconds, function()
     rounds = rounds + 1
   end
   sim.run(function() for _ = 1, 2 do round() end end, { seed = rounds, shuffle = true })
-end, measure, 524288) -- the tables of slots, and the list of what go blocks wait on, may double once more
+end, measure, 524288, 16384) -- the tables of slots, and the list of what go blocks wait on, may double once more
 assert(reports == expected, ("%d errors were reported, %d were raised"):format(reports, expected))
 print(("%d rounds, %d bytes after a fifth of the time, at most %d"):format(rounds, first, most))

@@ -1,13 +1,13 @@
--- Load on runnel.uv, for some time: an echo server and its clients, of whom some reset, fall silent or never read;
--- processes that end by themselves, are killed, do not exist or write too much; files. Every byte is accounted for, no
--- descriptor and no process is left, and memory stays as it is. Run by tests/runner.c.
+-- Load on runnel.uv, for some time: an echo server and its clients, some of which reset, fall silent or never read;
+-- processes that end by themselves, are killed, do not exist or write too much; files. No byte may be lost, no
+-- descriptor and no process may be left, and memory must not grow. Run by tests/runner.c.
 --
 --   runner tests/soak_io.lua SECONDS SEED
 
 local t = t -- luacheck: globals t
 local has_luv, luv = pcall(require, "luv")
 if not has_luv then
-  print "luv is not installed: nothing was done"
+  print "skipped: luv is not installed"
   return
 end
 local rn = require "runnel"
@@ -40,7 +40,7 @@ local work = {}
 
 -- ---- sockets ----
 
--- A server for some clients, as long as f runs with its port.
+-- Runs a server while f(port) runs.
 local function with_server(f)
   local conns, port, err = uv.listen("127.0.0.1", 0)
   assert(port, err)
@@ -101,7 +101,7 @@ function clients.rude(port)
   local handle = conn.handle
   conn.handle = nil
   handle:close_reset()
-  rn.sleep(1) -- so that the loop has its turn before anything else can end
+  rn.sleep(1) -- lets the loop run before anything else can end
 end
 
 function clients.forgotten(port) assert(uv.connect("127.0.0.1", port)):write "x" end
@@ -175,7 +175,7 @@ end
 
 local open -- descriptors after the first round
 
--- What was abandoned is collected; then nothing is alive.
+-- Collects what was abandoned; then nothing may be alive.
 local function measure()
   for _ = 1, 6 do
     collectgarbage()
@@ -198,5 +198,5 @@ local round, rounds = load.round(work, 8), 0
 local first = load.go_on(seconds, function()
   rn.run(round)
   rounds = rounds + 1
-end, measure, 262144)
+end, measure, 262144, 32768)
 print(("%d rounds, %d bytes after a fifth of the time, %d descriptors"):format(rounds, first, open))

@@ -1,9 +1,9 @@
-/* threads: States in threads of their own do not meet: runs a Lua script in some at once.
+/* threads: checks that Lua states in different threads share nothing, by running a Lua script in many at once.
 
      threads SCRIPT N
 
-   Each of N threads opens a state, runs the script in it, a few times over, and closes it. The script returns an integer,
-   which has to be the same as that of a run before, alone. Built with the thread sanitizer, it finds what they share. */
+   Each of N threads opens a state, runs the script in it and closes it, a few times. The script returns an integer,
+   which must be the same as in a run alone. The thread sanitizer reports data that the threads share. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -21,8 +21,8 @@ enum { MAX_THREADS = 64, TIMES = 3 };
 typedef struct Run {
   pthread_t thread;   /* the thread */
   const char *script; /* the script's file name */
-  lua_Integer result; /* what it has returned */
-  bool ok;            /* whether it has returned an integer, the same each time */
+  lua_Integer result; /* what the script has returned */
+  bool ok;            /* whether it has returned the same integer each time */
 } Run;
 
 /* Runs the script in a state of its own. */
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   for (long i = 0; i < n; i++) {
     (void)pthread_join(runs[i].thread, NULL);
     if (runs[i].ok && runs[i].result == alone.result) continue;
-    (void)fprintf(stderr, "thread %ld had another result than a run alone\n", i + 1);
+    (void)fprintf(stderr, "the result of thread %ld differs from that of a run alone\n", i + 1);
     status = EXIT_FAILURE;
   }
   (void)printf("%ld threads, %d states in each: %lld every time\n", n, TIMES, (long long)alone.result);

@@ -1,5 +1,5 @@
--- A bit of everything, with a result that depends on every value and on the order in which they came. Run by
--- tests/threads.c in many states at once.
+-- Uses a bit of everything. The result depends on every value and on their order. tests/threads.c runs this in many
+-- states at once.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -10,7 +10,7 @@ local function count(v) sum = (sum * 31 + v) % 1000000007 end
 -- Errors are counted instead of printed.
 rn.on_error(function(err) count(#tostring(err)) end)
 
--- In real time: what does not depend on it.
+-- In real time: work whose result does not depend on time.
 rn.run(function()
   for size = 0, 3 do
     local ch, alone = rn.chan(size), rn.chan(rn.priority_buffer(4))
@@ -43,7 +43,7 @@ rn.run(function()
 end)
 collectgarbage()
 
--- In simulations, where chance is reproducible.
+-- In simulations: work whose result depends on time and random choices, which are reproducible there.
 sim.each_seed(20, function(seed)
   local chs, stop = {}, rn.chan()
   for i = 1, 5 do

@@ -1,5 +1,5 @@
--- Loads an echo server: so many connections at once, each of which sends 100 bytes, waits for all of them to come back,
--- and sends again. With luv's callbacks alone, to be faster than any server. Prints how many came back in a second.
+-- Loads an echo server: opens CONNECTIONS connections, each of which sends 100 bytes, waits until all of them have come
+-- back, and sends again. Uses luv's callbacks, so that it is faster than the server. Prints the requests per second.
 --
 --     lua5.4 bench/io/echo_client.lua PORT CONNECTIONS ROUNDS
 
@@ -42,7 +42,7 @@ local function on_chunk(client, err, chunk)
   send(client)
 end
 
--- All begin when all are connected.
+-- All connections begin to send when the last one is connected.
 local function begin()
   began = uv.hrtime()
   for _, client in ipairs(clients) do

@@ -1,4 +1,4 @@
--- The echo server of examples/echo.lua with luv's callbacks alone, as the benchmark's floor. Says which port it got.
+-- The echo server of examples/echo.lua in luv's callbacks, as the benchmark's floor. Prints its port.
 --
 --     lua5.4 bench/io/echo_luv.lua
 

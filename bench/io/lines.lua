@@ -1,5 +1,5 @@
--- Reads a file by lines, with io.lines or uv.lines. Prints seconds, lines, bytes, and the most memory that the process
--- has had, in KB.
+-- Reads a file by lines, with io.lines or uv.lines. Prints seconds, lines, bytes, and the peak memory of the process in
+-- KB.
 --
 --     lua5.4 bench/io/lines.lua io | uv FILE
 

@@ -2,8 +2,8 @@
 --
 --     require "chart"(title, rows, series) --> the text of the file
 --
--- A row is { label =, target = a ratio or nil, [series' name] = a ratio or nil }, a series { name =, title =, colour =,
--- shape = }. The series' axis is the ratio to Go, which is 1.
+-- A row is { label =, target = a ratio or nil, [series' name] = a ratio or nil }; a series is { name =, title =,
+-- colour =, shape = }. The axis shows the ratio to Go, which is 1.
 
 local LEFT, RIGHT, TOP, BOTTOM, ROW = 190, 30, 84, 46, 27
 local WIDTH = 860
@@ -49,7 +49,7 @@ return function(title, rows, series)
     x = x + 42 + 7.2 * #s.title
   end
   add('<path d="M%.1f 43v14" stroke="#222" stroke-width="2"/>', x)
-  add('<text x="%.1f" y="54.5" fill="#222">to reach</text>', x + 9)
+  add('<text x="%.1f" y="54.5" fill="#222">target</text>', x + 9)
 
   for exponent = math.floor(low), math.ceil(high) do
     for _, digit in ipairs { 1, 2, 5 } do

@@ -2,21 +2,21 @@
 --
 --     lua5.4 bench/peers/runnel/main.lua [--quick] [--times=N] NAME...
 --
--- Each program prints `name value` for every workload that it is asked for and has: ns of CPU time for an operation, or
--- bytes. What it does not have it passes over in silence.
+-- Each program prints `name value` for each named workload that it has: ns of CPU time per operation, or bytes. It
+-- ignores names of workloads that it lacks.
 
 local measure = {}
 
 local quick, times = false, nil
 
--- Operations for a start, and the CPU seconds that are enough.
+-- How many operations the first run does, and how many CPU seconds a run must take to count.
 local function sizes(start)
   if quick then return math.max(1, math.floor(start / 10)), 0.04 end
   return start, 0.2
 end
 
--- ns for each operation of f(n), which does n * per of them; n grows from `start` until a run takes long enough. (With
--- `fixed` it stays. With --times it is what that says, which is for counting instructions.)
+-- ns for each operation of f(n), which does n * per of them; n grows from `start` until a run takes long enough. With
+-- `fixed` n stays the same. --times sets n, for counting instructions.
 function measure.ns(f, start, per, fixed)
   return function()
     local n, enough = sizes(start)
@@ -33,13 +33,13 @@ function measure.ns(f, start, per, fixed)
   end
 end
 
--- Bytes that Lua has allocated, garbage apart.
+-- Bytes that Lua has allocated, without garbage.
 function measure.lua_bytes()
-  for _ = 1, 4 do collectgarbage() end -- what has finalizers takes more than one cycle
+  for _ = 1, 4 do collectgarbage() end -- objects with finalizers take more than one cycle
   return collectgarbage "count" * 1024
 end
 
--- Bytes of memory that the process has in use, for what Lua does not allocate. Linux only, else nil.
+-- Bytes of memory that the process uses, for objects that Lua does not allocate. Linux only; nil elsewhere.
 function measure.resident_bytes()
   measure.lua_bytes()
   local file = io.open "/proc/self/smaps_rollup"
@@ -49,7 +49,7 @@ function measure.resident_bytes()
   return 1024 * kilobytes
 end
 
--- Bytes for each of n objects, as in_use() tells: make(n, keep) makes them and keeps them alive in `keep`.
+-- Bytes for each of n objects, by in_use(): make(n, keep) makes them and keeps them alive in `keep`.
 function measure.bytes(in_use, n, make)
   return function()
     local keep = {}

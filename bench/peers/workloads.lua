@@ -1,8 +1,8 @@
--- The workloads that need no more than go blocks and channels, for every peer in Lua 5.4: runnel, and those whose
--- channels bench/peers/NAME/main.lua makes. Each is a function of the number of operations, to be called in a go block.
+-- The workloads that need only go blocks and channels, for every peer in Lua 5.4: runnel, and the peers whose channels
+-- are written in bench/peers/NAME/main.lua. Each is a function of the number of operations, to be called in a go block.
 --
--- The peer has go(f, ...), which starts a go block, and chan(n), whose channels have put, take, close and can be called
--- in a `for`, which takes until they are closed.
+-- The peer has go(f, ...), which starts a go block, and chan(n), whose channels have put, take and close, and can be
+-- used in a `for` loop, which takes until they are closed.
 
 return function(go, chan)
   local workloads = {}
@@ -69,7 +69,7 @@ return function(go, chan)
 
   -- n jobs, 8 at a time, their results in order.
   function workloads.pipeline(n)
-    local from, to, jobs = chan(0), chan(0), chan(8 - 1) -- the eighth is the one that is being waited for
+    local from, to, jobs = chan(0), chan(0), chan(8 - 1) -- the consumer waits for the eighth
     go(function()
       for i = 1, n do from:put(i) end
       from:close()
@@ -112,8 +112,8 @@ return function(go, chan)
     for _ = 1, 4 do done:take() end
   end
 
-  -- Sums the numbers of a tree's leaves: go blocks of ten children each, `size` leaves. One tree of 100 thousand after
-  -- the other, n in all.
+  -- Sums the numbers of a tree's leaves: each go block has ten children, and there are `size` leaves. n trees of
+  -- 100,000 leaves, one after the other.
   local function node(parent, number, size)
     if size == 1 then
       parent:put(number)

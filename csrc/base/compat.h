@@ -6,9 +6,11 @@
 #if defined(__GNUC__)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PREFETCH(ptr) __builtin_prefetch(ptr)
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
+#define PREFETCH(ptr) ((void)(ptr))
 #endif
 
 /* Whether this is Lua 5.4.0 to 5.4.3, which all have the same release number. Needs lua.h where it is used. */

@@ -7,13 +7,13 @@
 /* Whether a is due before b. */
 static bool earlier(HeapEntry a, HeapEntry b) {
   if (a.deadline != b.deadline) return a.deadline < b.deadline;
-  return a.timer->seq < b.timer->seq;
+  return heap_timer(a)->seq < heap_timer(b)->seq;
 }
 
 /* Stores an entry at a place. */
 static void settle(Heap *heap, uint32_t place, HeapEntry entry) {
   heap->entries[place] = entry;
-  entry.timer->place = place;
+  if (!(entry.timer & 1)) heap_timer(entry)->place = place;
 }
 
 /* Stores an entry at a place or above it, where it belongs. */
@@ -54,7 +54,15 @@ HeapEntry *heap_move(Heap *heap, HeapEntry *storage, uint32_t capacity) {
 
 void heap_insert(Heap *heap, Timer *timer) {
   timer->seq = heap->next_seq++;
-  sift_up(heap, heap->count++, (HeapEntry){timer->deadline, timer});
+  sift_up(heap, heap->count++, (HeapEntry){timer->deadline, (uintptr_t)timer | timer->is_timeout});
+}
+
+Timer *heap_pop(Heap *heap) {
+  Timer *timer = heap_timer(heap->entries[0]);
+  if (!timer->is_timeout) timer->place = HEAP_NOWHERE;
+  HeapEntry last = heap->entries[--heap->count];
+  if (heap->count) sift_down(heap, 0, last);
+  return timer;
 }
 
 void heap_remove(Heap *heap, Timer *timer) {
@@ -62,7 +70,7 @@ void heap_remove(Heap *heap, Timer *timer) {
   if (place == HEAP_NOWHERE) return;
   timer->place = HEAP_NOWHERE;
   HeapEntry last = heap->entries[--heap->count];
-  if (last.timer == timer) return;
+  if (heap_timer(last) == timer) return;
   /* The last entry takes the place, or goes above or below it, where it belongs. */
   if (place > 0 && earlier(last, heap->entries[(place - 1) / 4])) sift_up(heap, place, last);
   else sift_down(heap, place, last);

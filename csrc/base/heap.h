@@ -1,5 +1,6 @@
-/* heap.h: the timer heap, 4-ary. A timer knows its place in it, so that removing one is O(log n). Timers with the same
-   deadline come out in the order in which they were inserted. */
+/* heap.h: the timer heap, 4-ary. The timer of a sleeper knows its place in it, so that removing one is O(log n); to that of
+   a timeout nothing is written while it is in the heap. Timers with the same deadline come out in the order in which
+   they were inserted. */
 #ifndef RUNNEL_HEAP_H
 #define RUNNEL_HEAP_H
 
@@ -18,7 +19,7 @@ typedef struct Timer {
 
 typedef struct HeapEntry {
   int64_t deadline; /* the timer's, copied here so that comparing touches one cache line */
-  Timer *timer;     /* the timer */
+  uintptr_t timer;  /* the timer, whose lowest bit is 1 for a timeout: the timer may not be in the cache */
 } HeapEntry;
 
 typedef struct Heap {
@@ -28,16 +29,22 @@ typedef struct Heap {
   uint64_t next_seq;  /* for the next timer */
 } Heap;
 
+/* The timer of an entry. */
+static inline Timer *heap_timer(HeapEntry entry) { return (Timer *)(entry.timer & ~(uintptr_t)1); }
+
 /* Moves the heap to larger storage and returns the old one (NULL at first). */
 HeapEntry *heap_move(Heap *heap, HeapEntry *storage, uint32_t capacity);
 
 /* Adds a timer with its deadline set. There must be room: count < capacity. */
 void heap_insert(Heap *heap, Timer *timer);
 
-/* Removes a timer; does nothing if it is in no heap. */
+/* Takes the first timer out. There must be one. */
+Timer *heap_pop(Heap *heap);
+
+/* Removes the timer of a sleeper; does nothing if it is in no heap. */
 void heap_remove(Heap *heap, Timer *timer);
 
 /* The timer that is due first, or NULL. */
-static inline Timer *heap_first(const Heap *heap) { return heap->count ? heap->entries[0].timer : (Timer *)0; }
+static inline Timer *heap_first(const Heap *heap) { return heap->count ? heap_timer(heap->entries[0]) : (Timer *)0; }
 
 #endif

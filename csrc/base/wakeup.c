@@ -16,7 +16,7 @@ struct Wakeup {
   int write_end;          /* where the byte is written */
 };
 
-/* Closes a pipe; errno stays as it is. */
+/* Closes a pipe without changing errno. */
 static void close_both(const int ends[2]) {
   int error = errno;
   (void)close(ends[0]);
@@ -29,7 +29,7 @@ Wakeup *wakeup_new(void) {
   if (pipe(ends) != 0) return NULL;
   for (int i = 0; i < 2; i++) {
     if (fcntl(ends[i], F_SETFD, FD_CLOEXEC) == 0 && fcntl(ends[i], F_SETFL, O_NONBLOCK) == 0) continue;
-    close_both(ends);
+    close_both(ends); /* uncovered: the system has made a pipe, and then refuses to set its flags */
     return NULL;
   }
   Wakeup *wakeup = (Wakeup *)malloc(sizeof *wakeup);
@@ -78,8 +78,6 @@ bool wakeup_consume(Wakeup *wakeup) {
   return true;
 }
 
-bool wakeup_is_pending(const Wakeup *wakeup) {
-  return atomic_load_explicit(&wakeup->pending, memory_order_relaxed);
-}
+bool wakeup_is_pending(const Wakeup *wakeup) { return atomic_load_explicit(&wakeup->pending, memory_order_relaxed); }
 
 int wakeup_fd(const Wakeup *wakeup) { return wakeup->read_end; }

@@ -20,7 +20,7 @@ void wakeup_release(Wakeup *wakeup);
 /* Wakes the scheduler. Any thread, but no signal handler. */
 void wakeup_signal(Wakeup *wakeup);
 
-/* Whether it has been signalled since the last call. The scheduler's thread only. */
+/* Whether there was a signal since the last call. The scheduler's thread only. */
 bool wakeup_consume(Wakeup *wakeup);
 
 /* Whether wakeup_consume would return true. */

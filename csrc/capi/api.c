@@ -62,18 +62,18 @@ const char *runnel_strerror(int code) {
   enum { LOWEST = RUNNEL_FOREIGN, HIGHEST = RUNNEL_CLOSED };
   static const char *const texts[] = {
       [RUNNEL_OK - LOWEST] = "ok",
-      [RUNNEL_IDLE - LOWEST] = "nothing is ready, timed or alive",
-      [RUNNEL_EMPTY - LOWEST] = "nothing to take now",
+      [RUNNEL_IDLE - LOWEST] = "no go block is ready, no timer is pending, no event can come",
+      [RUNNEL_EMPTY - LOWEST] = "no value to take now",
       [RUNNEL_FULL - LOWEST] = "no room now",
       [RUNNEL_CLOSED - LOWEST] = "closed",
-      [RUNNEL_BAD_ARGUMENT - LOWEST] = "an argument is not what is expected",
+      [RUNNEL_BAD_ARGUMENT - LOWEST] = "invalid argument",
       [RUNNEL_NO_MEMORY - LOWEST] = "out of memory",
-      [RUNNEL_RAISED - LOWEST] = "an error was raised (runnel_message tells which)",
-      [RUNNEL_RUNNING - LOWEST] = "the scheduler is running already",
-      [RUNNEL_NOT_OPEN - LOWEST] = "runnel is not open in this lua_State (runnel_open)",
-      [RUNNEL_FOREIGN - LOWEST] = "another copy of runnel is open in this lua_State; runnel_open comes first",
+      [RUNNEL_RAISED - LOWEST] = "Lua code or the system failed (see runnel_message)",
+      [RUNNEL_RUNNING - LOWEST] = "called from within the scheduler or a callback",
+      [RUNNEL_NOT_OPEN - LOWEST] = "runnel is not open in this lua_State (call runnel_open)",
+      [RUNNEL_FOREIGN - LOWEST] = "another copy of runnel is open in this lua_State (call runnel_open before require)",
   };
-  return code >= LOWEST && code <= HIGHEST ? texts[code - LOWEST] : "no code of runnel's";
+  return code >= LOWEST && code <= HIGHEST ? texts[code - LOWEST] : "unknown code";
 }
 
 const char *runnel_version(void) { return RUNNEL_VERSION; }

@@ -11,9 +11,9 @@
 
 typedef struct Call Call;
 
-/* Does the work of an API function. May raise. Sets `code`, unless it is RUNNEL_OK, and returns how many results it has
-   pushed, or API_MESSAGE if it has pushed a message for runnel_message. The values that were given to api_call are on
-   the stack from API_VALUES on, with nothing above them. */
+/* Does the work of an API function. May raise. Sets `code` unless it is RUNNEL_OK. Returns how many results it has
+   pushed, or API_MESSAGE if it has pushed a message for runnel_message. The values passed to api_call are on the stack
+   from API_VALUES on, with nothing above them. */
 typedef int (*Body)(lua_State *L, Sched *S, Call *call);
 
 enum { API_VALUES = 2, API_MESSAGE = -1 };
@@ -26,12 +26,12 @@ struct Call {
   Message value;      /* a value to put that is not on the stack */
   int64_t resumes;    /* most go blocks that a step resumes */
   int64_t ns;         /* for how long it resumes them */
-  int64_t *next_us; /* where the time of the next step goes, or NULL */
-  size_t size;      /* size of a buffer, or limit of a port */
-  int option;       /* kind of a buffer, how a port ends, or number of arguments */
-  const char *text; /* why a channel is closed, or NULL */
-  int *fd;          /* where the descriptor goes */
-  Port **port;      /* where the port goes */
+  int64_t *next_us;   /* where the time of the next step goes, or NULL */
+  size_t size;        /* size of a buffer, or limit of a port */
+  int option;         /* kind of a buffer, how a port ends, or number of arguments */
+  const char *text;   /* why a channel is closed, or NULL */
+  int *fd;            /* where the descriptor goes */
+  Port **port;        /* where the port goes */
 };
 
 /* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if
@@ -47,11 +47,11 @@ static inline int api_code(Call *call, int code) {
 /* For bodies: pushes the channel of a hold and returns it, or returns NULL if there is no such hold. */
 Chan *api_push_chan(lua_State *L, const runnel_chan *hold);
 
-/* For bodies: makes a hold on the channel on top of the stack, which is popped. With nil instead, api_set_hold must set
-   the channel later. */
+/* For bodies: makes a hold on the channel on top of the stack, and pops the channel. If nil is on top instead,
+   api_set_hold must set the channel later. */
 runnel_chan *api_hold(lua_State *L);
 
-/* For bodies: makes the hold refer to the channel on top of the stack, which is popped. Does not raise. */
+/* For bodies: makes the hold refer to the channel on top of the stack, and pops the channel. Does not raise. */
 void api_set_hold(lua_State *L, const runnel_chan *hold);
 
 #endif

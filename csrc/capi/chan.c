@@ -6,8 +6,8 @@
 #include "core/chan.h"
 #include "port/pump.h"
 
-/* A hold: a userdata whose user value is the channel. The registry has it by its address. A hold is always looked up
-   there first, so that one that has been released is noticed. */
+/* A handle, called a hold in this folder: a userdata whose user value is the channel. The registry has it by its
+   address. Every function looks it up there first, so that using a released one is an error and not a crash. */
 struct runnel_chan {
   char nothing; /* a struct must have a member */
 };
@@ -136,7 +136,7 @@ int runnel_offer_number(lua_State *L, runnel_chan *ch, lua_Number n) {
 
 int runnel_offer_bytes(lua_State *L, runnel_chan *ch, const void *bytes, size_t size) {
   if (!bytes && size) return RUNNEL_BAD_ARGUMENT;
-  /* It is only read, and never dropped: message_drop would free it. */
+  /* Never passed to message_drop, which would free the caller's bytes. */
   Message value = {.kind = MESSAGE_BYTES, .as.bytes = {.start = (char *)(uintptr_t)bytes, .size = size}};
   return api_call(L, 0, &(Call){.body = offer, .chan = ch, .value = value});
 }

@@ -38,12 +38,12 @@ extern "C" { /* as is the Lua that the library is linked with */
 enum {
   RUNNEL_OK = 0,
   /* ordinary results: positive */
-  RUNNEL_IDLE = 1,   /* nothing is ready, timed or alive: nothing will happen by itself */
-  RUNNEL_EMPTY = 2,  /* nothing to take now */
-  RUNNEL_FULL = 3,   /* no room now */
+  RUNNEL_IDLE = 1,   /* no go block is ready, no timer is pending, no event can come */
+  RUNNEL_EMPTY = 2,  /* there is no value to take now */
+  RUNNEL_FULL = 3,   /* there is no room now */
   RUNNEL_CLOSED = 4, /* the channel or port is closed, or its lua_State is */
   /* errors: negative */
-  RUNNEL_BAD_ARGUMENT = -1, /* an argument is not one of those allowed */
+  RUNNEL_BAD_ARGUMENT = -1, /* an argument is invalid */
   RUNNEL_NO_MEMORY = -2,    /* out of memory; nothing has changed */
   RUNNEL_RAISED = -3,       /* Lua code raised an error, or the system failed: see runnel_message */
   RUNNEL_RUNNING = -4,      /* called from within the scheduler, or from a callback */
@@ -63,13 +63,13 @@ RUNNEL_API const char *runnel_message(lua_State *L);
 
 /* ---- opening and running ---- */
 
-/* Makes `require "runnel"` work in the state, and so do "runnel.core", "runnel.sim" and the other modules. Lua code
+/* Makes `require "runnel"` work in the state, and likewise "runnel.core", "runnel.sim" and the other modules. Lua code
    that requires them needs Lua's own libraries. Calling it again does nothing. lua_close frees everything. Lua
    thread. */
 RUNNEL_API int runnel_open(lua_State *L);
 
 /* Starts a go block of the function and its `nargs` arguments on top of the stack, which are popped. It runs when the
-   scheduler does. Unless `result` is NULL, *result is a hold on its result channel. Lua thread. */
+   scheduler does. Unless `result` is NULL, *result is a handle to its result channel. Lua thread. */
 typedef struct runnel_chan runnel_chan;
 RUNNEL_API int runnel_go(lua_State *L, int nargs, runnel_chan **result);
 
@@ -78,13 +78,13 @@ RUNNEL_API int runnel_go(lua_State *L, int nargs, runnel_chan **result);
    unless `next_us` is NULL, as runnel_next does. Lua thread. */
 RUNNEL_API int runnel_step(lua_State *L, int64_t resumes, int64_t *next_us);
 
-/* The same until `us` microseconds have passed: after that it resumes no go block. It does not interrupt a go block
-   that computes for longer without waiting. Lua thread. */
+/* Like runnel_step, but resumes go blocks until `us` microseconds have passed. It does not interrupt a go block that
+   computes for longer without waiting. Lua thread. */
 RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
 
 /* When to step again: *next_us is 0 if a go block is ready, else the microseconds to the next deadline, or -1 if there
    is none. Returns RUNNEL_OK; or RUNNEL_IDLE if there is no timer, no open port, and no event of a driver to come. Then
-   *next_us is -1, or the microseconds until a step is to report an error that nobody has taken. Lua thread. */
+   *next_us is -1, or the microseconds until a step will report an error that nobody has taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
 /* Sets *fd to a descriptor for the program's own poll: it is readable when messages have arrived at a port, and it is
@@ -93,8 +93,8 @@ RUNNEL_API int runnel_fd(lua_State *L, int *fd);
 
 /* ---- channels ----
 
-   A runnel_chan is a hold on a channel: the collector does not free the channel. A hold ends with runnel_chan_release,
-   after which using it is RUNNEL_BAD_ARGUMENT, or with its lua_State, after which it must not be used. */
+   A runnel_chan is a handle that keeps a channel from being collected. After runnel_chan_release, using the handle is
+   RUNNEL_BAD_ARGUMENT. After lua_close, it must not be used. */
 
 /* Kinds of buffers, for runnel_chan_new. */
 enum {
@@ -106,17 +106,17 @@ enum {
 /* Makes a channel. Lua thread. */
 RUNNEL_API int runnel_chan_new(lua_State *L, int kind, size_t size, runnel_chan **ch);
 
-/* A hold on the channel at the index. Lua thread. */
+/* Makes a handle to the channel at the stack index. Lua thread. */
 RUNNEL_API int runnel_chan_get(lua_State *L, int index, runnel_chan **ch);
 
 /* Pushes the channel. Lua thread. */
 RUNNEL_API int runnel_chan_push(lua_State *L, runnel_chan *ch);
 
-/* Ends a hold. Lua thread. */
+/* Releases a handle. Lua thread. */
 RUNNEL_API int runnel_chan_release(lua_State *L, runnel_chan *ch);
 
-/* Closes the channel; again does nothing. Unless `reason` is NULL, takes of the drained channel give nil and that
-   string. Lua thread. */
+/* Closes the channel; closing again does nothing. Unless `reason` is NULL, a take from the drained channel gives nil
+   and that string. Lua thread. */
 RUNNEL_API int runnel_chan_close(lua_State *L, runnel_chan *ch, const char *reason);
 
 /* Puts a value if that can be done at once: RUNNEL_OK, RUNNEL_FULL or RUNNEL_CLOSED. runnel_offer puts the value on
@@ -147,23 +147,24 @@ enum {
 
 enum { RUNNEL_PORT_MAX = 0x7fffffff }; /* the highest limit */
 
-/* Opens a port to the channel for at most `limit` messages, 1 or more. The caller gets one hold on it. It closes with
-   runnel_port_close, with its channel, with its last hold, or with its lua_State. Lua thread. */
+/* Opens a port to the channel for at most `limit` messages, 1 or more. The caller gets one reference to it. The port
+   closes on runnel_port_close, when its channel closes, when its last reference is released, or on lua_close. Lua
+   thread. */
 RUNNEL_API int runnel_port_open(lua_State *L, runnel_chan *ch, size_t limit, int end, runnel_port **port);
 
-/* Adds a hold, for a thread that may use the port for longer than the thread that gave it the port. Any thread that has
-   a hold. */
+/* Adds a reference, for a thread that may use the port for longer than the thread that passed it on. Any thread that
+   has a reference. */
 RUNNEL_API int runnel_port_hold(runnel_port *port);
 
-/* Ends a hold. The last one closes the port. The lua_State may be closed already. Any thread. */
+/* Releases a reference. The last release closes the port. The lua_State may be closed already. Any thread. */
 RUNNEL_API int runnel_port_release(runnel_port *port);
 
 /* Closes the port to further posts; what has been posted is still delivered. Ends every runnel_port_wait. Closing it
    again does nothing. Any thread. */
 RUNNEL_API int runnel_port_close(runnel_port *port);
 
-/* Posts a message: RUNNEL_OK, RUNNEL_FULL, RUNNEL_CLOSED or RUNNEL_NO_MEMORY. Bytes are copied. A post waits no longer
-   than another thread takes to post. Any thread, including the Lua thread. */
+/* Posts a message: RUNNEL_OK, RUNNEL_FULL, RUNNEL_CLOSED or RUNNEL_NO_MEMORY. Bytes are copied. A post never waits for
+   room; it takes a mutex for a short time. Any thread, including the Lua thread. */
 RUNNEL_API int runnel_post_boolean(runnel_port *port, int b);
 RUNNEL_API int runnel_post_integer(runnel_port *port, lua_Integer n);
 RUNNEL_API int runnel_post_number(runnel_port *port, lua_Number n);

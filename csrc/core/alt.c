@@ -1,11 +1,11 @@
 /* alt.c: see alt.h. */
 #include "core/alt.h"
 
-/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it is of another world. */
+/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it belongs to another world. */
 static bool leave_world(World *w, Alt *alt) {
   if (alt->state == ALT_SLEEPING) {
     Timer *timer = &alt->own.timer;
-    if (timer->place >= w->heap.count || w->heap.entries[timer->place].timer != timer) return false;
+    if (timer->place >= w->heap.count || heap_timer(w->heap.entries[timer->place]) != timer) return false;
     heap_remove(&w->heap, timer);
     return true;
   }
@@ -37,7 +37,7 @@ void alt_drop_first(Chan *ch, bool is_put) {
   Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
   Alt *alt = w->alt;
   if (alt->flags & ALT_WEAK) {
-    alt_dequeue(w);
+    alt_dequeue(w); /* seldom covered: somebody has closed the coroutine of a block that its channels keep */
     return;
   }
   alt_stop_waiting(ch->sched, alt);

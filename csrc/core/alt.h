@@ -15,14 +15,14 @@
 
 /* ---- enqueue and withdraw ---- */
 
-/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. There must be room in the queue; or the
-   caller sets w->is_free. */
-static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put) {
+/* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. `flags` are
+   of WaiterFlag: without WAITER_FREE there must be room in the queue. */
+static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put, uint8_t flags) {
   w->chan = ch;
   w->alt = alt;
   w->at = at;
   w->is_put = is_put;
-  w->is_free = false;
+  w->flags = flags;
   if (is_put) {
     list_append(&ch->puts, &w->link);
     ch->nputs++;
@@ -33,11 +33,11 @@ static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_pu
 }
 
 /* Enqueues the only waiter of `alt`, which is parked from here on. */
-static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, bool is_put) {
+static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, bool is_put, uint8_t flags) {
   alt->state = ALT_PARKED;
   alt->waiters = &alt->own.waiter;
   alt->count = 1;
-  alt_enqueue(ch, &alt->own.waiter, alt, at, is_put);
+  alt_enqueue(ch, &alt->own.waiter, alt, at, is_put, flags);
 }
 
 /* Takes a waiter out of its queue. */

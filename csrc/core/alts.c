@@ -125,13 +125,13 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
   while ((chosen = choose(L, S, a)) >= 0) {
     AltsOp *op = &a->ops[chosen];
     int results = do_at_once(L, *op, alts_at(chosen), a->op->flags);
-    if (a->op->is_free) S->world.moves++;
+    if (a->op->waiter & WAITER_FREE) S->world.moves++;
     if (LIKELY(results)) return results;
     op->passed = op->ch->buf.kind == BUFFER_POLICY;
   }
   if (UNLIKELY(chosen == MIXED)) {
     int results = try_mixed(L, S, a);
-    if (a->op->is_free) S->world.moves++;
+    if (a->op->waiter & WAITER_FREE) S->world.moves++;
     if (results) return results;
   }
   if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
@@ -210,7 +210,7 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
 static int wait_mixed(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
-    if (a->op->is_free || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
+    if (a->op->waiter & WAITER_FREE || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
     chan_no_room(L, op->ch, alts_at(i), op->is_put);
   }
   return do_shared(L, S, a, NULL, a->n, alt);
@@ -221,7 +221,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
-  const bool is_free = what->is_free, has_room = is_free || a->mixed;
+  const bool has_room = what->waiter & WAITER_FREE || a->mixed;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->waiters = waiters;
@@ -233,8 +233,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
       alt->flags &= (uint8_t)~what->flags;
       chan_no_room(L, ops[i].ch, alts_at(i), ops[i].is_put);
     }
-    alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put);
-    waiters[i].is_free = is_free;
+    alt_enqueue(ops[i].ch, &waiters[i], alt, alts_at(i), ops[i].is_put, what->waiter);
     alt->count++;
   }
 }
@@ -263,7 +262,7 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
     }
   }
   enqueue_all(L, alt, waiters, a);
-  if (a->op->is_free) S->world.moves = 0;
+  if (a->op->waiter & WAITER_FREE) S->world.moves = 0;
   int results = park_wait(L, S, alt, a->op, resumed);
   release_block(L, S, a->n); /* it gets here outside any go block only */
   return results;

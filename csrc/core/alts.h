@@ -1,14 +1,14 @@
 /* alts.h: alts: many operations, of which exactly one happens.
 
-   1. alts_try looks which operations can complete at once and does one of them: each is equally likely, or the first
-   with `priority`. Nothing is enqueued yet, so an alts cannot meet itself. 2. If none can, alts_wait enqueues a waiter
-   for each, parks, and returns the results of the one that completes.
+   1. alts_try finds the operations that can complete at once and does one of them: each is equally likely, or with
+   `priority` the first. Nothing is enqueued yet, so two operations of one alts cannot complete each other. 2. If none
+   can complete, alts_wait enqueues a waiter for each, parks, and returns the results of the one that completes.
 
    Operations on shared channels are tried and enqueued together, under the locks of all their channels; see try_mixed
    in alts.c.
 
-   Between the two no user code may run, or all are tried again: a buffer policy that is asked, and a finalizer when
-   something is allocated, may use the channels that were looked at before.
+   If user code runs between the two, all operations are tried again: a buffer policy that is asked, or a finalizer that
+   an allocation runs, may have used channels that were tried before.
 
    The stack of the caller (ALT_BLOCK, ALT_FIRST_OP) has nil at ALT_BLOCK, the place of the block of waiters, and from
    ALT_FIRST_OP on two slots for each operation: the channel, and the value of a put or nil. */
@@ -21,7 +21,7 @@
 typedef struct AltsOp {
   Chan *ch;    /* its channel, which is on the stack at alts_at */
   bool is_put; /* a put, its value one slot further, or a take */
-  bool passed; /* its policy said that it could be done, and then that it could not: not to be chosen again */
+  bool passed; /* its policy had room or a value when asked, but not when used: not to be chosen again */
 } AltsOp;
 
 typedef struct Alts {

@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/go.h"
 
-/* Callbacks that may run within one another. A callback that takes again may be called on the caller so many times
-   over; then the scheduler calls it, or the C stack would overflow. */
+/* How deep callbacks may nest: a callback that takes again may be called at once, within the first. Beyond this depth
+   the scheduler calls it, so that the C stack does not overflow. */
 enum { MAX_NESTED = 8 };
 
 /* The stack of a go block that will run a callback: its guard, the channel, the value of a put, the callback. */
@@ -30,7 +30,7 @@ static const Operation TAKE = {.name = "take_async"}, PUT = {.name = "put_async"
 static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (UNLIKELY(chan_is_shared(ch))) {
     SharedStats stats = chan_shared_stats(L, ch);
-    if ((is_put ? stats.nputs : stats.ntakes) < CHAN_MAX_PENDING) return;
+    if (!(is_put ? stats.puts_full : stats.takes_full)) return;
   } else if (LIKELY(chan_has_room(ch, is_put))) {
     return;
   }
@@ -51,7 +51,7 @@ static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
       return;
     }
   }
-  alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put);
+  alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put, 0);
   chan_check(ch);
 }
 

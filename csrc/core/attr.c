@@ -8,7 +8,7 @@ bool attr_push_table(lua_State *L, int at) {
     lua_pushnil(L);
     return false;
   }
-  if (!(ch->flags & CHAN_GO)) {
+  if (!(ch->flags & (CHAN_GO | CHAN_BARE))) {
     lua_getiuservalue(L, at, CHAN_ATTRS);
   } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
@@ -30,7 +30,7 @@ void attr_table(lua_State *L, int at) {
   lua_pop(L, 1);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   lua_pushvalue(L, -1);
-  if (!(ch->flags & CHAN_GO)) {
+  if (!(ch->flags & (CHAN_GO | CHAN_BARE))) {
     lua_setiuservalue(L, at, CHAN_ATTRS);
   } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);

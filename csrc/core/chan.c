@@ -30,7 +30,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
 
 void chan_push_done(lua_State *L, Chan *ch, int at) {
   if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
-    lua_pushvalue(L, at); /* it only ever closes, so it is its own; and a chain of done()s would close by recursion */
+    lua_pushvalue(L, at); /* its own done(): it only ever closes, and closing a chain of them would recurse */
     return;
   }
   attr_push(L, at, ATTR_DONE);
@@ -78,7 +78,7 @@ bool chan_few_count(const Chan *ch, const List *queue) {
   uint32_t n = 0;
   const Link *link = queue->first;
   do {
-    if (!CONTAINER_OF(link, const Waiter, link)->is_free && ++n == CHAN_MAX_PENDING) return false;
+    if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_FREE) && ++n == CHAN_MAX_PENDING) return false;
     link = link->next;
   } while (link != queue->first);
   return true;
@@ -89,12 +89,12 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
   const char *name = lua_tostring(L, -1);
   if (is_put) {
     lua_pushfstring(L,
-                    "%s: %d puts wait already, no more may; give the channel a buffer, and a windowed one "
-                    "(sliding_buffer, dropping_buffer) where the puts come from a callback",
+                    "%s: %d puts wait, which is the limit; give the channel a buffer; if the puts come from a "
+                    "callback, a windowed one (sliding_buffer, dropping_buffer)",
                     name, CHAN_MAX_PENDING);
   } else {
     lua_pushfstring(L,
-                    "%s: %d takes wait already, no more may; give each taker a channel of its own (mult), or let "
+                    "%s: %d takes wait, which is the limit; give each taker a channel of its own (mult), or let "
                     "fewer go blocks take",
                     name, CHAN_MAX_PENDING);
   }
@@ -152,7 +152,7 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
     uint32_t size = buffer_grown(b);
     lua_createtable(L, (int)size, 0);
     if (b->size >= size || ch->flags & CHAN_REASON_HERE) { /* a finalizer has grown it meanwhile, or closed it */
-      lua_pop(L, 1);
+      lua_pop(L, 1);                                       /* seldom covered: a finalizer ran at this very allocation */
       continue;
     }
     for (uint32_t i = 0; i < b->count; i++) {
@@ -314,7 +314,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   const Buffer *b = &ch->buf;
   bool unused = b->base > CHAN_VALUES || (b->size <= 1 && b->count == 0);
-  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT))) {
+  if (unused && b->kind < BUFFER_PROMISE && !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_BARE))) {
     /* The slot will not be used again, so that closing with a reason allocates nothing if nothing is buffered. (A put
        waits only while the buffer is full, and so none is going to use the slot.) */
     lua_pushvalue(L, reason);
@@ -353,6 +353,16 @@ void chan_call_on_close(lua_State *L, int at) {
   error_call(L, 0, "a function that is called on closing", at);
 }
 
+/* Completes the waiting puts that give up when the channel closes, which it has. */
+static void give_up_puts(lua_State *L, Chan *ch) {
+  Link *link = ch->puts.first;
+  for (uint32_t n = ch->nputs; n > 0; n--) {
+    Waiter *w = CONTAINER_OF(link, Waiter, link);
+    link = link->next;
+    if ((w->flags & WAITER_GIVES_UP) && alt_is_active(w->alt)) chan_complete_put(L, w, false);
+  }
+}
+
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
   if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind >= BUFFER_POLICY)) {
@@ -371,6 +381,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   ch->flags |= CHAN_CLOSED;
+  if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
   if (!ch->nputs) chan_custom_finish(L, ch, at);
   Waiter *w = chan_first_taker(ch);
   if (w) {

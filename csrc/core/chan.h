@@ -62,7 +62,7 @@ int chan_take(lua_State *L, Chan *ch, int at);
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);
 
-/* Calls the function that wants to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
+/* Calls the function that is set to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
    raise. */
 void chan_call_on_close(lua_State *L, int at);
 
@@ -140,7 +140,7 @@ static inline bool chan_has_room(const Chan *ch, bool is_put) {
   return chan_few_count(ch, &ch->takes);
 }
 
-/* Raises that one more put, or take, is too many for the channel. */
+/* Raises the error for a put, or take, beyond the limit of the channel. */
 int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put);
 
 /* ---- the values of the buffer ---- */

@@ -52,7 +52,7 @@ static void report(lua_State *L, int at) {
   error_report(L);
 }
 
-/* Raises that a policy is wrong, at the line that uses the channel: level 1 is the channel's function. */
+/* Raises an error about a policy, at the line that uses the channel: level 1 is the channel's function. */
 static int bad_policy(lua_State *L, const char *message) {
   luaL_where(L, 2);
   lua_pushstring(L, message);
@@ -118,7 +118,7 @@ bool chan_custom_full(lua_State *L, Chan *ch, int at) {
   return full;
 }
 
-/* chan_custom_full, negated, if no operation asks: the error of a policy that fails is reported, and it has no room. */
+/* Whether the policy has room, if no operation asks: an error in the policy is reported, and counts as no room. */
 static bool has_room(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return !buffer_full(&ch->buf);
   if (!ask(L, ch, at, FULL, 0, LEAVE)) {
@@ -393,7 +393,7 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   if (ch->flags & CHAN_RESULT) {
-    luaL_error(L, "put: this is the result channel of a go block, which alone puts on it; "
+    luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
                   "make a channel for more values");
   }
   chan_custom_check_busy(L, ch, at);

@@ -4,7 +4,7 @@
    While such code runs the channel is busy: other operations on it raise, closing it is put off until the code returns,
    and nothing may wait. The code is always called protected, so that an error in it leaves the channel as it was. An
    error in a transducer goes to the exception handler, or to on_error. An error in a policy is raised by the operation
-   that asked it; if it was asked for somebody else's put or take, that operation raises it; if for nobody's, it goes to
+   for which the policy was called, which may be a waiting put or take; if it was called for none, the error goes to
    on_error. */
 #ifndef RUNNEL_CHAN_CUSTOM_H
 #define RUNNEL_CHAN_CUSTOM_H

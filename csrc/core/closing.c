@@ -72,7 +72,7 @@ static int nest(lua_State *L) {
 /* Makes a new coroutine allocate now what its first calls need: once it has the variables, it must be able to mark
    them as to be closed. False when there is no memory for that. */
 static bool prepare(lua_State *co) {
-  enum { LEVELS = 4 }; /* closer, reopen, a __close, and one more */
+  enum { LEVELS = 4 };         /* closer, reopen, a __close, and one more */
   lua_sethook(co, NULL, 0, 0); /* a new coroutine inherits the hook */
   lua_pushcfunction(co, nest);
   lua_pushinteger(co, LEVELS - 1);

@@ -1,6 +1,6 @@
 /* driver.c: see driver.h. */
 #if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how ppoll is asked for */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares ppoll */
 #endif
 #include "core/driver.h"
 

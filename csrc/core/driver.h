@@ -1,8 +1,8 @@
 /* driver.h: how the scheduler waits when nothing is ready.
 
    A driver is an object of the user's with two methods. wait(self, ms or nil) returns after at most that long, or
-   sooner if its own events have run their callbacks. alive(self) tells whether events may still come. The built-in
-   driver sleeps and has no events. In virtual time nobody waits.
+   sooner if its own events have run their callbacks. alive(self) returns whether events may still come. The built-in
+   driver sleeps and has no events. In virtual time the driver is not used.
 
    Other threads may have news for the scheduler: a message that was posted through a port (csrc/port), or an operation
    on a shared channel that they have completed (chan_shared.h). They signal the scheduler's wakeup. That ends the wait
@@ -13,7 +13,7 @@
 
 #include "core/state.h"
 
-/* What the scheduler must know of messages from other threads. Its functions are called in the scheduler's thread. */
+/* The scheduler's view of messages from other threads. The functions are called in the scheduler's thread. */
 typedef struct PortHook {
   void (*poll)(lua_State *L, Sched *S); /* makes the go blocks ready that deliver messages; must not raise */
   bool (*alive)(const Sched *S);        /* whether a port is open, or has messages that nobody delivers yet */

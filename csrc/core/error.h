@@ -1,5 +1,5 @@
-/* error.h: errors: their text, their tracebacks, and whom they are reported to. Code of the user's that may raise is
-   called protected here, and what it raises goes to the error handler (on_error), or to stderr if there is none. */
+/* error.h: errors: their text, their tracebacks, and how they are reported. The functions here call code of the user's
+   protected; its errors go to the error handler (on_error), or to stderr if there is none. */
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 
@@ -27,9 +27,9 @@ void error_report(lua_State *L);
    channel at index `at`. */
 void error_call(lua_State *L, int nargs, const char *inside, int at);
 
-/* Pushes the traceback and the name of a go block that has raised and whose stack is still as it was; nil for what
-   there is no memory for. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long,
-   and an error raised while its variables are being closed comes from elsewhere. */
+/* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
+   instead of either. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long, and an
+   error raised while its variables are being closed comes from elsewhere. */
 void error_describe_death(lua_State *L, int at, bool is_cancelled);
 
 /* Sets up the functions that are called protected, so that reporting does not allocate them (SCHED_MSGH and

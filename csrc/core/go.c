@@ -9,6 +9,7 @@
 #include "core/chan_shared.h"
 #include "core/closing.h"
 #include "core/error.h"
+#include "core/lead.h"
 #include "core/root.h"
 #include "core/unhandled.h"
 
@@ -33,7 +34,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   go->origin = S->current ? S->current->origin : 0;
   lua_setiuservalue(L, at, CHAN_VALUES);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
-    luaL_error(L, "too many arguments for a go block");
+    luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */
   }
   closing_guard(L, co);
   root_add(L, S, go, at); /* the last call that may raise */
@@ -167,13 +168,14 @@ static int dies(lua_State *L, Sched *S, Go *go) {
 
 /* Protected: if there is no memory for the message, the go block dies of that error. */
 static int raise_yielded(lua_State *L) {
-  return luaL_error(L, "a go block was left by coroutine.yield, and nobody would resume it: use rn.yield to let others "
+  return luaL_error(L, "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others "
                        "run, or call the code that yields in a coroutine of its own");
 }
 
 /* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
 static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
+  lead_withdraw(S);
   lua_pop(go->alt.co, n);
   go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {
@@ -190,7 +192,7 @@ static int yielded(lua_State *L, Sched *S, Go *go, int n) {
 void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
     /* It could not be resumed, since it is running: somebody else has resumed it. */
-    lua_pop(go->alt.co, 1);
+    lua_pop(go->alt.co, 1); /* seldom covered: specs resume it at random moments */
     go_bury_unfit(L, S, go);
     return;
   }

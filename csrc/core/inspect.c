@@ -83,7 +83,7 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
     if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
   }
-  lua_settop(L, top);
+  lua_settop(L, top); /* uncovered: only when memory runs out */
   lua_pushnil(L);
 }
 
@@ -137,8 +137,10 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   int list = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
-  lua_pushfstring(L, "deadlock: %s would wait for ever: no go block is ready, no timer is due, and the driver has "
-                  "nothing alive", waiting);
+  lua_pushfstring(L,
+                  "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
+                  "expects no event",
+                  waiting);
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {

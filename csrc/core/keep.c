@@ -75,9 +75,7 @@ void keep_trim_cycle(lua_State *L, Sched *S) {
   keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }
 
-void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) {
-  keep_trim(L, S, TRIM_TO_GROW * (waiters + 1));
-}
+void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) { keep_trim(L, S, TRIM_TO_GROW * (waiters + 1)); }
 
 void keep_add(lua_State *L, Sched *S, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);

@@ -1,4 +1,4 @@
-/* name.h: what go blocks and the places where they wait are called in lists and in messages. */
+/* name.h: the names of go blocks, and of the places where they wait, in lists and in messages. */
 #ifndef RUNNEL_NAME_H
 #define RUNNEL_NAME_H
 

@@ -11,6 +11,7 @@
 #include "core/go.h"
 #include "core/inspect.h"
 #include "core/keep.h"
+#include "core/lead.h"
 #include "core/root.h"
 #include "core/sched.h"
 
@@ -18,7 +19,7 @@
 #include <assert.h>
 #endif
 
-/* Raises that the operation cannot wait where it was called. */
+/* Raises an error: the operation cannot wait where it was called. */
 static int cannot_wait(lua_State *L, const Operation *op, const char *where) {
   lua_pushfstring(L,
                   "%s would have to wait, which is impossible %s: use offer or poll, or put_async or take_async, or "
@@ -109,7 +110,8 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
+/* park_wait, inline in park_on: it saves a message a call. */
+static inline int wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
@@ -117,6 +119,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
+  if (UNLIKELY(S->lead.leader == alt)) lead_pass(L, S);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
 }
 
@@ -125,30 +128,34 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
 static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   keep_channel(L, ch, at);
-  SharedWait *wait = chan_shared_begin(L, S, 1);
-  chan_shared_add(L, wait, at, at, op->is_put, op);
-  int n = chan_shared_do(L, S, wait, alt, 0);
+  SharedWait *shared = chan_shared_begin(L, S, 1);
+  chan_shared_add(L, shared, at, at, op->is_put, op);
+  int n = chan_shared_do(L, S, shared, alt, 0);
   if (n && (!k || alt == &S->outside)) return n;
   if (n) {
     alt->nresults = (uint16_t)n;
     alt_make_ready(S, alt); /* so that `k` is called */
   } else {
-    alt_enqueue_single(ch, alt, at, op->is_put);
-    alt->own.waiter.is_free = op->is_free;
+    alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
     alt->flags |= op->flags;
   }
   return park_wait(L, S, alt, op, k);
 }
 
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) { return wait(L, S, alt, op, k); }
+
 int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
-  Alt *alt = park_begin(L, ch->sched, op);
+  Sched *S = ch->sched;
+  Alt *alt = park_begin(L, S, op);
   if (UNLIKELY(chan_is_shared(ch))) return park_on_shared(L, alt, ch, at, op, k);
-  if (UNLIKELY(!op->is_free && !chan_has_room(ch, op->is_put))) return chan_no_room(L, ch, at, op->is_put);
+  if (UNLIKELY(!(op->waiter & WAITER_FREE) && !chan_has_room(ch, op->is_put))) {
+    return chan_no_room(L, ch, at, op->is_put);
+  }
   keep_channel(L, ch, at);
-  alt_enqueue_single(ch, alt, at, op->is_put);
-  alt->own.waiter.is_free = op->is_free;
+  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
+  if (UNLIKELY(op->waiter & WAITER_GIVES_UP)) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;
-  return park_wait(L, ch->sched, alt, op, k);
+  return wait(L, S, alt, op, k);
 }
 
 int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {

@@ -24,9 +24,9 @@ static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
    does. `k` is called in the go block when it resumes; NULL: the results are returned. */
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k);
 
-/* For `k`: checks that it was the scheduler that resumed, raises what is to be raised, and returns the number of
-   results. A cancelled go block that resumes with no result raises; with results it keeps them, so that no value is
-   lost, and raises at its next wait. */
+/* For `k`: checks that the scheduler has resumed the go block, raises its error if there is one, and otherwise returns
+   the number of results. A cancelled go block that resumes without results raises; with results it keeps them, so that
+   no value is lost, and raises at its next wait. */
 int park_resumed(lua_State *L, Alt *alt);
 
 /* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. */

@@ -19,18 +19,22 @@
 
 enum {
   CHUNK = 512,          /* slots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
-  CHUNK_EVERY = 128,    /* such a sweep each time that so many more go blocks are idle */
+  CHUNK_EVERY = 64,     /* such a sweep each time that so many more go blocks are idle: see below */
   IDLE_AT_LEAST = 1024, /* with fewer idle go blocks only the collector's cycle sweeps */
   CYCLE_SHARE = 8,      /* a cycle of the collector visits one slot in so many */
   CYCLE_LEAST = 16384   /* and at least so many: with fewer slots, what is abandoned is collected in the next cycle */
 };
+
+/* CHUNK / CHUNK_EVERY slots are visited for each go block that becomes idle, so a lap takes size / 8 of these. What is
+   abandoned within a lap survives the collector's next cycle, and makes the cycle after that come later. With size / 4
+   memory grew without limit in programs whose other data is large, 50 MB for example. */
 
 /* How many strong roots may be parked: those in the run queue are not. */
 static uint32_t idle(const Sched *S) {
   return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
 }
 
-/* What a slot holds that becomes the first of the free list. */
+/* The content of a slot that becomes the first of the free list. */
 static lua_Integer link_to_free(const Roots *a) { return (lua_Integer)a->free << 1 | a->lap; }
 
 /* Puts a go block, whose userdata is at index `at`, into a free slot. May raise. */
@@ -194,7 +198,7 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated: a finalizer may have woken the go block, which may even have run and parked elsewhere. */
   if (!may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size) {
-    lua_settop(L, at);
+    lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
   if (size_of_waits(alt)) fill_waits(L, alt);

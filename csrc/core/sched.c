@@ -232,7 +232,7 @@ void sched_check_outside(lua_State *L, Sched *S, const char *what) {
   if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
   if (!S->current && !S->running) return;
   const char *where = S->current && !(S->current->alt.flags & ALT_CALLBACK) ? "a go block" : "a callback";
-  luaL_error(L, "%s: cannot be called inside %s, where the scheduler is running already", what, where);
+  luaL_error(L, "%s: cannot be called inside %s, where the scheduler is already running", what, where);
 }
 
 /* ---- set-up ---- */

@@ -5,23 +5,23 @@
 
 #include "core/state.h"
 
-/* Runs until nothing is ready, timed or alive. Raises what the driver raises. */
+/* Runs until no go block is ready, no timer is pending and the driver expects no event. Raises what the driver
+   raises. */
 void sched_run(lua_State *L, Sched *S);
 
 /* Runs the function with `nargs` arguments on top of L as a go block until it has ended. Pushes its results and returns
    how many they are; or raises its error, or a deadlock that names `what`. */
 int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what);
 
-/* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none any more once `ns` have
-   passed. Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return
-   then. */
+/* Fires due timers, polls the driver and runs ready go blocks: at most `max` of them, and none after `ns` have passed.
+   Timers and the driver get their turn meanwhile, as in sched_run. Returns what sched_next would return then. */
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns);
 
 /* Runs the loop, protected, until S->stop is set or nothing is left to wait for. Pushes whether it was stopped, or an
    error, and returns the status. */
 int sched_call_loop(lua_State *L, Sched *S);
 
-/* ns to the next deadline, 0 when something is ready, -1 when idle, INT64_MAX when only the driver has something alive.
+/* ns to the next deadline; 0 if a go block is ready, -1 if idle, INT64_MAX if only the driver may have events to come.
    May raise what the driver raises. */
 int64_t sched_next(lua_State *L, Sched *S);
 

@@ -9,7 +9,7 @@
 #include "core/timer.h"
 #include "core/unhandled.h"
 
-/* A go block was ready or asleep when its world ended: it goes on in the outer world if it is of that, else it is
+/* A go block was ready or asleep when its world ended. If it belongs to the outer world it goes on there, else it is
    dropped. */
 static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   Go *go = sched_go(alt);
@@ -21,7 +21,7 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   } else {
     alt->state = ALT_IDLE;
     alt->nresults = 0; /* in case somebody resumes its coroutine */
-    alt->flags &= (uint8_t)~(ALT_RAISE | ALT_CANCEL);
+    alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
     root_remove(L, S, go);
     lua_pop(L, 1);
   }
@@ -37,9 +37,8 @@ static void end_world(lua_State *L, Sched *S) {
     world->nready--;
     leave_behind(L, S, world, CONTAINER_OF(link, Alt, own.waiter.link));
   }
-  Timer *timer;
-  while ((timer = heap_first(&world->heap)) != NULL) {
-    heap_remove(&world->heap, timer);
+  while (world->heap.count) {
+    Timer *timer = heap_pop(&world->heap);
     if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
@@ -60,7 +59,7 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
   enum { OUTER = 3, NEW = 2, BELOW = OUTER + NEW }; /* what is put below the function: outer values, and new ones */
   int nargs = lua_gettop(L) - at;
   lua_newtable(L);
-  lua_newtable(L);
+  unhandled_push_list(L);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, run, 1);
   lua_rotate(L, at, NEW + 1);
@@ -68,8 +67,13 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
   for (int i = 0; i < OUTER; i++) lua_getiuservalue(L, SCHED_SELF, OF_WORLD[i]);
   lua_rotate(L, at, OUTER); /* heap, timeouts, unhandled, new timeouts, new unhandled, run, f, ... */
   World outer = S->world;
-  S->world = (World){.outer = &outer, .first_id = S->next_id, .clock = {.is_virtual = true}, .stride = 1, .left = 1,
-                     .shuffle = shuffle, .unhandled_first = 1};
+  S->world = (World){.outer = &outer,
+                     .first_id = S->next_id,
+                     .clock = {.is_virtual = true},
+                     .stride = 1,
+                     .left = 1,
+                     .shuffle = shuffle,
+                     .unhandled_first = 1};
   random_seed(&S->world.random, seed);
   for (int i = 1; i < OUTER; i++) {
     lua_pushvalue(L, at + OUTER - 1 + i);

@@ -21,6 +21,7 @@
 #include "base/compat.h"
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/windows.h"
 
 typedef struct Alt Alt;
 typedef struct Chan Chan;
@@ -28,16 +29,21 @@ typedef struct Sched Sched;
 
 /* ---- waiting ---- */
 
+typedef enum WaiterFlag {
+  WAITER_FREE = 1,    /* of the library's own: does not count against the limit of pending operations */
+  WAITER_GIVES_UP = 2 /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+} WaiterFlag;
+
 /* A put or take that has not completed, in one queue of one channel. */
 typedef struct Waiter {
-  Link link;    /* in the queue; in no list once it is withdrawn */
-  Chan *chan;   /* the channel */
-  Alt *alt;     /* the alt that it belongs to */
-  int at;       /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;  /* in the queue of puts, else in that of takes */
-  bool is_kept; /* first waiter of a block: the block is in the scheduler's list (keep.h) */
-  bool is_weak; /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
-  bool is_free; /* an operation of the library's own, which does not count against the limit of pending operations */
+  Link link;     /* in the queue; in no list once it is withdrawn */
+  Chan *chan;    /* the channel */
+  Alt *alt;      /* the alt that it belongs to */
+  int at;        /* index in alt->co of the channel; the value of a put is at the next one */
+  bool is_put;   /* in the queue of puts, else in that of takes */
+  bool is_kept;  /* first waiter of a block: the block is in the scheduler's list (keep.h) */
+  bool is_weak;  /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
+  uint8_t flags; /* of WaiterFlag */
 } Waiter;
 
 typedef enum AltState {
@@ -85,8 +91,8 @@ enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
-  bool is_free;     /* of the library's own: its waiters do not count against the limit of pending operations */
   bool is_quiet;    /* on a shared channel: does not count as something that may still happen (driver_alive) */
+  uint8_t waiter;   /* of WaiterFlag, for its waiters; WAITER_GIVES_UP only on a single channel */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;
 
@@ -117,25 +123,27 @@ enum { GO_GIVE_UP = CHAN_ATTRS + 1, GO_FED };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,        /* accepts no more puts */
-  CHAN_XFORM = 2,         /* values go through a transducer */
-  CHAN_FINISHED = 4,      /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,          /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,  /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,       /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,  /* see CHAN_REASON */
-  CHAN_RESULT = 128,      /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256,     /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,        /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,  /* it has a table of attributes */
-  CHAN_GO = 2048,         /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,  /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,      /* of a go block that has died, and whose variables are being closed (closing.h) */
-  CHAN_KILLED = 16384,    /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FEEDS = 65536,     /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_CLOSED = 1,           /* accepts no more puts */
+  CHAN_XFORM = 2,            /* values go through a transducer */
+  CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_VALUES (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
+  CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,           /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
+  CHAN_GO = 2048,            /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (closing.h) */
+  CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_DONE_SHARED = 262144  /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
+  CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_DONE_SHARED = 1048576 /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
 } ChanFlag;
 
 struct Chan {
@@ -147,7 +155,8 @@ struct Chan {
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
   Buffer buf;          /* the buffer's state */
-  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended */
+  uint32_t slot;       /* of a go block's result channel: its slot among the roots (root.h), 0 once it has ended;
+                          of a timeout: its slot of SCHED_TIMEOUTS */
   uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
   uint64_t put_total;  /* puts accepted so far */
   uint64_t take_total; /* values taken so far */
@@ -181,9 +190,9 @@ static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
 
 /* User values of the scheduler. */
 enum {
-  SCHED_STRONG = 1,  /* table: slot -> what the slot of a go block holds (root.h) */
-  SCHED_WEAK,        /* weak table: slot -> go block that only its channels keep alive */
-  SCHED_SWEEP,       /* C function: sweeps slots; the next one makes the sentinel (root.c) */
+  SCHED_STRONG = 1, /* table: slot -> what the slot of a go block holds (root.h) */
+  SCHED_WEAK,       /* weak table: slot -> go block that only its channels keep alive */
+  SCHED_SWEEP,      /* C function: sweeps slots; the next one makes the sentinel (root.c) */
   SCHED_SENTINEL,
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
@@ -197,45 +206,54 @@ enum {
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
-  SCHED_ATTRS,       /* weak table: go block -> its attributes as a channel */
-  SCHED_LOOP,        /* C functions: the protected parts of sched_run and of sched_step */
+  SCHED_ATTRS, /* weak table: go block -> its attributes as a channel */
+  SCHED_LOOP,  /* C functions: the protected parts of sched_run and of sched_step */
   SCHED_STEP,
-  SCHED_TELL,        /* C function: passes an error to on_error or writes it */
-  SCHED_DESCRIBE,    /* C function: describes a go block that has raised */
-  SCHED_BURIED,      /* the error of a go block whose coroutine was closed or resumed by somebody else */
-  SCHED_WAKEUP,      /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
-  SCHED_PORTS,       /* userdata that holds port_hook, or nil without a port */
-  SCHED_THREADS,     /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
-  SCHED_SHARING,     /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
-  SCHED_GUARD,       /* the bottom of the stack of a go block's coroutine (closing.h) */
-  SCHED_CLOSER,      /* function of a coroutine that closes the variables of a dead go block; and */
-  SCHED_MAKE_CLOSER, /* the function that makes that coroutine (closing.c) */
-  SCHED_KEPT,        /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHANDLED,     /* table: errors that nobody has taken yet; and */
-  SCHED_KEEP_UNHANDLED, /* the function that adds to it (unhandled.h) */
+  SCHED_TELL,             /* C function: passes an error to on_error or writes it */
+  SCHED_DESCRIBE,         /* C function: describes a go block that has raised */
+  SCHED_BURIED,           /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_WAKEUP,           /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
+  SCHED_THREADS,          /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
+  SCHED_SHARING,          /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
+  SCHED_PORTS,            /* userdata that holds port_hook, or nil without a port */
+  SCHED_GUARD,            /* the bottom of the stack of a go block's coroutine (closing.h) */
+  SCHED_CLOSER,           /* function of a coroutine that closes the variables of a dead go block; and */
+  SCHED_MAKE_CLOSER,      /* the function that makes that coroutine (closing.c) */
+  SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
+  SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
+  SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
-  SCHED_ORIGINS,     /* table: where the program has called the library (origin.h) */
+  SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
   SCHED_NUSER = SCHED_ORIGINS
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
 enum { SCHED_POOLS = 2, SCHED_POOL_BLOCKS = 64 };
 
+/* Pending timeouts (timer.c). */
+typedef struct Pending {
+  Windows windows; /* which of them serves a request */
+  uint32_t count;  /* how many there are */
+  uint32_t size;   /* slots of SCHED_TIMEOUTS in use or free */
+  uint32_t free;   /* the first free one, which names the next; 0: none */
+} Pending;
+
 /* What a simulation replaces as a whole. */
 typedef struct World {
-  struct World *outer;    /* the world that goes on when this one is over, or NULL */
-  uint64_t first_id;      /* go blocks of this world have ids from here on */
-  Clock clock;            /* the time */
-  Heap heap;              /* sleepers and timeouts */
-  List ready;             /* the run queue: Alt.own.waiter.link of ready go blocks */
-  uint32_t nready;        /* its length */
-  bool shuffle;           /* run ready go blocks in random order */
-  uint32_t stride;        /* resumes between two looks at the clock: adapted to how long go blocks run */
-  uint32_t left;          /* of them, until the next look */
-  uint32_t moves;         /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
-  int64_t looked;         /* when the loop last looked at the clock, in ns */
-  int64_t polled;         /* when it last polled the driver, in ns */
-  uint64_t random;        /* state of the random numbers: never 0 */
+  struct World *outer;      /* the world that goes on when this one is over, or NULL */
+  uint64_t first_id;        /* go blocks of this world have ids from here on */
+  Clock clock;              /* the time */
+  Heap heap;                /* sleepers and timeouts */
+  Pending pending;          /* the timeouts among them */
+  List ready;               /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;          /* its length */
+  bool shuffle;             /* run ready go blocks in random order */
+  uint32_t stride;          /* resumes between two looks at the clock: adapted to how long go blocks run */
+  uint32_t left;            /* of them, until the next look */
+  uint32_t moves;           /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
+  int64_t looked;           /* when the loop last looked at the clock, in ns */
+  int64_t polled;           /* when it last polled the driver, in ns */
+  uint64_t random;          /* state of the random numbers: never 0 */
   uint32_t unhandled;       /* errors that nobody has taken yet */
   uint32_t unhandled_first; /* number of the first of them in SCHED_UNHANDLED */
   int64_t unhandled_due;    /* when that one is to be reported */
@@ -268,29 +286,36 @@ typedef struct LastOrigin {
   uint32_t number;         /* the origin */
 } LastOrigin;
 
+/* A lead that is offered (lead.h). */
+typedef struct Lead {
+  const Alt *leader; /* who leads, and runs; NULL: there is no offer */
+  Chan *turn;        /* the channel on which the followers wait */
+} Lead;
+
 struct Sched {
-  World world;           /* time and the run queue */
-  Go *current;           /* the go block that is running, or NULL */
-  Go *awaited;           /* the go block whose end the loop waits for, or NULL */
-  Alt outside;           /* the operation that waits outside any go block; its results go to the mailbox */
-  bool running;          /* the loop is running, further down on the C stack */
-  bool stop;             /* what the loop waits for has come */
-  Kept kept;             /* bookkeeping of SCHED_KEPT */
-  lua_State *closer;     /* coroutine to which variables are moved while that of a go block is closed, or NULL */
-  int nested;            /* callbacks that are being called within one another (take_async, put_async) */
-  const char *inside;    /* the kind of user code that is being called where waiting is impossible, or NULL */
+  World world;                 /* time and the run queue */
+  Go *current;                 /* the go block that is running, or NULL */
+  Lead lead;                   /* its lead, which passes on if it parks */
+  Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
+  Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
+  bool running;                /* the loop is running, further down on the C stack */
+  bool stop;                   /* what the loop waits for has come */
+  Kept kept;                   /* bookkeeping of SCHED_KEPT */
+  lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
+  int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
+  const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  const void *checked;   /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
-  Roots roots;           /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup; /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
-  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
+  const void *checked; /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
+  Roots roots;         /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;      /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched;     /* the driver's waits end when the wakeup is signalled */
+  struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
-  struct Sharing *sharing; /* what shared channels need (shared_wait.h), or NULL without one */
-  uint64_t next_id;      /* for the next channel or go block */
-  int64_t grace;         /* how long an error may wait to be taken, in ns */
-  uint64_t printed;      /* errors that were written to stderr, since there was no handler */
-  LastOrigin last_origin; /* of origin.c */
-  bool errors_pass;      /* errors that were printed do not change the exit status (rn.exit) */
+  uint64_t next_id;           /* for the next channel or go block */
+  int64_t grace;              /* how long an error may wait to be taken, in ns */
+  uint64_t printed;           /* errors that were written to stderr, since there was no handler */
+  LastOrigin last_origin;     /* of origin.c */
+  bool errors_pass;           /* errors that were printed do not change the exit status (rn.exit) */
 };
 
 /* The scheduler of the C function that is running. */

@@ -1,9 +1,7 @@
 /* timer.c: see timer.h.
 
-   Deadlines are sorted into windows of 10 ms. A pending timeout that serves a request for t is in the window of t or in
-   the next one: of the first it is enough to know the latest, of the next the earliest. SCHED_TIMEOUTS has the latest
-   timeout of window w at 2w, and the earliest at 2w + 1 if that is another one. Within a window a new timeout is always
-   the latest (else the latest would have served the request); it keeps its predecessor alive by a user value. */
+   A pending timeout is kept alive by a slot of SCHED_TIMEOUTS, whose number it is known by in the windows. A free slot
+   holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
 #include "core/timer.h"
 
 #include "core/alt.h"
@@ -22,7 +20,7 @@ void timer_reserve(lua_State *L, Sched *S) {
       heap_move(heap, storage, capacity);
       lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
     } else {
-      lua_pop(L, 1);
+      lua_pop(L, 1); /* seldom covered: a finalizer ran at this very allocation */
     }
   }
 }
@@ -35,66 +33,100 @@ void timer_sleep(Sched *S, Alt *alt, int64_t deadline) {
 
 /* ---- timeouts ---- */
 
-/* User value of a timeout. */
-enum { PREDECESSOR = CHAN_ATTRS + 1 };
+enum {
+  STORAGE = 0,        /* the slot of the windows' storage */
+  FIRST_WINDOWS = 16, /* entries of the first one */
+  MANY = 4096         /* slots from which on they are all given back when no timeout is pending */
+};
 
-static const int64_t WINDOW = 10 * CLOCK_MS;
-
-static lua_Integer window_of(int64_t deadline) { return (lua_Integer)(deadline / WINDOW); }
-
-/* Pushes the timeout at a key of the table, or nil. */
-static Timeout *look_up(lua_State *L, int table, lua_Integer key) {
-  lua_rawgeti(L, table, key);
-  return (Timeout *)lua_touserdata(L, -1);
-}
-
-/* Pushes a pending timeout that serves the deadline and returns true, or pushes nothing. */
-static bool push_shared(lua_State *L, int table, int64_t deadline) {
-  lua_Integer key = 2 * window_of(deadline);
-  Timeout *latest = look_up(L, table, key);
-  if (latest && latest->timer.deadline >= deadline) return true;
-  lua_pop(L, 1);
-  Timeout *earliest = look_up(L, table, key + 3);
-  if (!earliest) {
+/* Moves the windows to larger storage, unless a finalizer has done so. May raise. */
+static void grow_windows(lua_State *L, Windows *windows, int table) {
+  uint32_t capacity = windows->capacity ? windows->capacity * 2 : FIRST_WINDOWS;
+  Window *storage = (Window *)lua_newuserdatauv(L, capacity * sizeof(Window), 0);
+  if (windows->capacity < capacity) {
+    lua_rawseti(L, table, STORAGE);
+    windows_move(windows, storage, capacity);
+  } else {
     lua_pop(L, 1);
-    earliest = look_up(L, table, key + 2);
   }
-  if (earliest && earliest->timer.deadline - deadline < WINDOW) return true;
-  lua_pop(L, 1);
-  return false;
 }
 
-/* Adds the timeout on top of the stack, which becomes the latest of its window, to the table. May raise. */
-static void enter(lua_State *L, int table, lua_Integer key) {
-  int at = lua_gettop(L);
-  if (look_up(L, table, key)) {
-    lua_pushvalue(L, -1);
-    lua_setiuservalue(L, at, PREDECESSOR);
-    /* The first of the window is its earliest: it gets the other key once there is a second one. */
-    if (!look_up(L, table, key + 1)) {
-      lua_pushvalue(L, at + 1);
-      lua_rawseti(L, table, key + 1);
-    }
+/* Gives back the memory of all slots and windows. May raise. */
+static void forget_slots(lua_State *L, Pending *pending, int table) {
+  lua_newtable(L);
+  if (pending->count == 0) {
+    lua_copy(L, -1, table);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+    *pending = (Pending){.count = 0};
+  } else { /* a finalizer has asked for one */
+    lua_pop(L, 1);
   }
-  lua_pushvalue(L, at);
-  lua_rawseti(L, table, key);
-  lua_settop(L, at);
+}
+
+/* Holds the timeout on top of L in a slot. May raise, and then nothing has changed. */
+static void hold(lua_State *L, Pending *pending, Timeout *t, int table) {
+  uint32_t slot = pending->free, next_free = 0;
+  if (slot) {
+    lua_rawgeti(L, table, slot);
+    next_free = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  } else {
+    slot = pending->size + 1;
+  }
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, table, slot);
+  pending->free = next_free;
+  if (slot > pending->size) pending->size = slot;
+  pending->count++;
+  t->chan.slot = slot;
+}
+
+/* Makes room for one timeout more where there is none. Returns whether it had to, and so may have run finalizers. May
+   raise. */
+static bool make_room(lua_State *L, Sched *S, int table) {
+  Pending *pending = &S->world.pending;
+  if (UNLIKELY(pending->count == 0 && pending->size >= MANY)) forget_slots(L, pending, table);
+  else if (UNLIKELY(windows_full(&pending->windows))) grow_windows(L, &pending->windows, table);
+  else if (UNLIKELY(S->world.heap.count == S->world.heap.capacity)) timer_reserve(L, S);
+  else return false;
+  return true;
+}
+
+/* Pushes a new timeout that is not pending yet. May raise. */
+static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
+  Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), 0);
+  t->chan.flags = CHAN_BARE;
+  t->timer = (Timer){.deadline = deadline, .is_timeout = true};
+  return t;
+}
+
+/* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
+static void enter(lua_State *L, Sched *S, Timeout *t, int table) {
+  hold(L, &S->world.pending, t, table);
+  t->chan.flags |= CHAN_TIMEOUT;
+  windows_add(&S->world.pending.windows, t->timer.deadline, t->chan.slot);
+  heap_insert(&S->world.heap, &t->timer);
 }
 
 void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
+  Timeout *t = NULL;
   int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
   int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
-  if (!push_shared(L, table, deadline)) {
-    Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), PREDECESSOR);
-    t->timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE, .is_timeout = true};
-    timer_reserve(L, S);
-    if (!push_shared(L, table, deadline)) { /* else a finalizer has made one meanwhile */
-      enter(L, table, 2 * window_of(deadline));
-      t->chan.flags |= CHAN_TIMEOUT;
-      heap_insert(&S->world.heap, &t->timer);
+  /* Whatever allocates may run finalizers, which may use timers, too: then it is looked again. */
+  for (;;) {
+    uint32_t shared = windows_find(&S->world.pending.windows, deadline);
+    if (shared) {
+      lua_rawgeti(L, table, shared);
+      break;
     }
+    if (UNLIKELY(make_room(L, S, table))) continue;
+    uint64_t seq = S->world.heap.next_seq;
+    if (!t) t = push_new(L, S, deadline);
+    if (UNLIKELY(S->world.heap.next_seq != seq)) continue;
+    enter(L, S, t, table);
+    break;
   }
   lua_replace(L, table);
   lua_settop(L, table);
@@ -103,18 +135,17 @@ void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
 /* Closes the timeout whose timer is due and has left the heap. */
 static void fire_timeout(lua_State *L, Timer *timer) {
   Timeout *t = CONTAINER_OF(timer, Timeout, timer);
-  lua_Integer key = 2 * window_of(timer->deadline);
+  Pending *pending = &t->chan.sched->world.pending;
+  uint32_t slot = t->chan.slot;
+  windows_remove(&pending->windows, timer->deadline, slot);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
   int table = lua_gettop(L);
-  /* The table may be all that keeps the channel alive: it stays on the stack until it is closed. */
-  for (int i = 0; i < 2; i++) {
-    lua_rawgeti(L, table, key + i);
-    if (lua_touserdata(L, -1) == t) {
-      lua_pushnil(L);
-      lua_rawseti(L, table, key + i);
-    }
-  }
-  chan_close(L, &t->chan, 0, 0);
+  lua_rawgeti(L, table, slot); /* the slot may be all that keeps it alive */
+  lua_pushinteger(L, pending->free);
+  lua_rawseti(L, table, slot);
+  pending->free = slot;
+  pending->count--;
+  chan_close(L, &t->chan, table + 1, 0);
   t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
   lua_settop(L, table - 1);
 }
@@ -123,9 +154,9 @@ static void fire_timeout(lua_State *L, Timer *timer) {
 
 void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
   Heap *heap = &S->world.heap;
-  Timer *timer;
-  while ((timer = heap_first(heap)) != NULL && timer->deadline <= now) {
-    heap_remove(heap, timer);
+  while (heap->count && heap->entries[0].deadline <= now) {
+    Timer *timer = heap_pop(heap);
+    PREFETCH(heap_first(heap)); /* while this one fires */
     if (timer->is_timeout) fire_timeout(L, timer);
     else alt_wake(S, CONTAINER_OF(timer, Alt, own.timer), 0);
   }

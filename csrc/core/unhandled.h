@@ -22,8 +22,16 @@
 void unhandled_add(lua_State *L, Sched *S, int at);
 
 /* Drops the errors that were taken, and reports those that are due at `now`; with INT64_MAX, all of them. Does not
-   raise, but it calls the error handler, which may run any code. */
+   raise, but it calls the error handler, which may run any code. L must have 8 free slots, as any C function has that
+   has pushed little: if this could fail for want of stack, the loop would wait for an error that it cannot report. */
 void unhandled_report(lua_State *L, Sched *S, int64_t now);
+
+/* Reports all errors at the end of the program: within a simulation, those of the outer world as well. Otherwise as
+   unhandled_report. */
+void unhandled_report_all(lua_State *L, Sched *S);
+
+/* Pushes the list of errors of a simulation that is about to begin, for SCHED_UNHANDLED. May raise. */
+void unhandled_push_list(lua_State *L);
 
 /* When the next error is to be reported; INT64_MAX if there is none. */
 static inline int64_t unhandled_deadline(const Sched *S) {

@@ -49,7 +49,7 @@ void core_push_function(lua_State *L, lua_CFunction f) {
 
 /* Protected. */
 static int report_unhandled(lua_State *L) {
-  unhandled_report(L, sched, INT64_MAX);
+  unhandled_report_all(L, sched);
   return 0;
 }
 
@@ -66,7 +66,8 @@ static int open_core(lua_State *L) {
   lua_getupvalue(L, -1, 1);
   sched = (Sched *)lua_touserdata(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, SCHED_KEY);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER) random_seed(&sched->world.random, (uint64_t)lua_tointeger(L, -1));
+  if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER)
+    random_seed(&sched->world.random, (uint64_t)lua_tointeger(L, -1));
   lua_pop(L, 2);
   if (inspected) inspect_replace(L);
   sched->errors_pass = errors_pass;

@@ -26,7 +26,7 @@ Sched *core_sched(void);
 /* Errors of go blocks that nobody took will not change the exit status. Before the core is loaded. */
 void core_let_errors_pass(void);
 
-/* Reports the errors of go blocks that nobody has taken. */
+/* Reports the errors of go blocks that nobody has taken; within a simulation, those of the outer world as well. */
 void core_report_unhandled(lua_State *L);
 
 #endif

@@ -15,16 +15,29 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "base/clock.h"
 #include "host/interrupt.h"
 #include "host/output.h"
+#include "host/paste.h"
+#include "host/screen.h"
 #include "host/utf8.h"
 #include "host/wait.h"
 
-enum { HISTORY = 1000, LONGEST_PROMPT = 64 };
+enum { HISTORY = 1000, LONGEST_PROMPT = 64, COLOUR = 16 };
+
+/* A paste that is larger than this, or higher than the screen, is not put into the line but is the whole chunk. */
+enum { LONGEST_PASTE = 4096 };
+
+/* Where so many bytes are there already, a terminal has pasted them as if they were typed; nobody types so far ahead. */
+enum { PASTED = 16 };
+
+/* How long the size of the screen must have been the same before the line is drawn again. A terminal that is being resized
+   by hand wraps the line anew many times a second, and tmux gives programs the new size up to 250 ms later. */
+static const int64_t SETTLE_NS = 300 * CLOCK_MS;
 
 /* A line that is hidden by output is drawn again after this time even while more comes. */
 static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
@@ -34,16 +47,21 @@ static const int64_t HIDDEN_NS = 30 * CLOCK_MS;
 
 /* There is one terminal; a signal and libedit's callbacks must find it. */
 static struct {
-  EditLine *el;                   /* libedit's editor, or NULL */
-  HistoryW *history;              /* what was entered before */
-  FILE *screen;                   /* where it draws: no stream that would hide the line */
-  lua_State *L;                   /* the main thread */
-  wchar_t prompt[LONGEST_PROMPT]; /* what stands before the line */
-  bool shown;                     /* the line is on the screen */
-  int64_t hidden_at;              /* since when it is not */
-  bool interrupted;               /* Ctrl-C ended the line */
-  struct termios before;          /* how the terminal was */
-  Utf8Reader reader;              /* makes characters of bytes */
+  EditLine *el;                              /* libedit's editor, or NULL */
+  HistoryW *history;                         /* what was entered before */
+  FILE *screen;                              /* where it draws: no stream that would hide the line */
+  lua_State *L;                              /* the main thread */
+  wchar_t prompt[LONGEST_PROMPT];            /* what stands before the line */
+  wchar_t coloured[LONGEST_PROMPT + COLOUR]; /* the same in colour */
+  bool colours;                              /* the terminal shows them, and they are wanted */
+  bool shown;                                /* the line is on the screen */
+  int64_t hidden_at;                         /* since when it is not */
+  bool interrupted;                          /* Ctrl-C ended the line */
+  bool settling;                             /* the size of the screen has changed, and the line was not drawn since */
+  int64_t resized_at;                        /* when it did */
+  char *block;           /* a paste that is a chunk of its own, with what stood around it in the line; or NULL */
+  struct termios before; /* how the terminal was */
+  Utf8Reader reader;     /* makes characters of bytes */
 } ed;
 
 static volatile sig_atomic_t resized, continued;
@@ -57,9 +75,9 @@ static void advance(wchar_t c, int columns, int *row, int *column) {
   int width = 1;
   if (c == L'\t') width = 8 - *column % 8;
   else if (c == L'\n') width = columns - *column;
-  else if (c < 32 || c == 127) width = 2; /* ^A */
+  else if (c < 32 || c == 127) width = 2;                        /* ^A */
   else if ((width = wcwidth(c)) < 0) width = c > 0xFFFF ? 9 : 8; /* \U+12345 */
-  if (width <= columns && *column + width > columns) { /* a wide one does not fit */
+  if (width <= columns && *column + width > columns) {           /* a wide one does not fit */
     ++*row;
     *column = 0;
   }
@@ -109,15 +127,25 @@ static void show(void) {
   output_before(hide);
 }
 
+/* Draws the line for the size that the screen has now. */
+static void settle(void) {
+  if (!ed.settling) return;
+  ed.settling = false;
+  hide();
+  el_resize(ed.el);
+}
+
 /* What wait_input calls. */
 static void redraw(void *ud, bool busy) {
   (void)ud;
   (void)fflush(stdout);
   if (resized) {
     resized = 0;
-    hide();
-    el_resize(ed.el);
+    ed.settling = true;
+    ed.resized_at = now();
   }
+  if (ed.settling && now() - ed.resized_at < SETTLE_NS) return;
+  settle();
   if (continued) {
     continued = 0;
     ed.shown = false;
@@ -129,7 +157,7 @@ static void redraw(void *ud, bool busy) {
 
 static wchar_t *get_prompt(EditLine *el) {
   (void)el;
-  return ed.prompt;
+  return ed.coloured;
 }
 
 /* ---- keys ---- */
@@ -138,8 +166,8 @@ static wchar_t *get_prompt(EditLine *el) {
 static int next_byte(void *ud) {
   (void)ud;
   Waited waited;
-  do waited = wait_input(ed.L, -1, redraw, NULL);
-  while (waited == WAITED_SIGNAL);
+  do waited = wait_input(ed.L, ed.settling || resized ? SETTLE_NS : -1, redraw, NULL);
+  while (waited == WAITED_SIGNAL || waited == WAITED_TIME);
   if (waited == WAITED_INTERRUPT || interrupt_pending()) {
     ed.interrupted = true;
     return -1;
@@ -147,16 +175,28 @@ static int next_byte(void *ud) {
   return wait_read_byte();
 }
 
+/* Lets go blocks run until the screen has settled: what is drawn before that, for a size that is no longer the
+   terminal's, could not be taken away again. */
+static void wait_to_settle(void) {
+  static const struct timespec pause = {.tv_nsec = 5 * CLOCK_MS};
+  while (ed.settling || resized) {
+    (void)nanosleep(&pause, NULL);
+    wait_run_first();
+    (void)wait_input(ed.L, 0, redraw, NULL);
+  }
+}
+
 static int read_key(EditLine *el, wchar_t *key) {
   (void)el;
   int32_t c = utf8_read(&ed.reader, next_byte, NULL);
   if (c == UTF8_END) return ed.interrupted ? -1 : 0;
+  wait_to_settle();
   show();
   *key = (wchar_t)c;
   return 1;
 }
 
-/* ---- completion ---- */
+/* ---- changing the line ---- */
 
 /* Inserts text at the cursor. */
 static void insert(const char *text) {
@@ -164,6 +204,108 @@ static void insert(const char *text) {
   if (wide && *wide) (void)el_winsertstr(ed.el, wide);
   free(wide);
 }
+
+/* How many rows the screen has for the prompt and a text. */
+static int rows_of(const char *text) {
+  int rows, columns, row = 0, column = 0;
+  screen_size(&rows, &columns);
+  wchar_t *wide = utf8_to_wide(text);
+  for (const wchar_t *c = wide; c && *c; c++) advance(*c, columns, &row, &column);
+  free(wide);
+  return row + 1;
+}
+
+/* Moves the cursor, as the arrow keys do in a chunk of several lines: to the same column of the line above (-1) or
+   below (1). False where there is none. */
+static bool move_line(EditLine *el, int direction) {
+  const LineInfoW *line = el_wline(el);
+  const wchar_t *begin = line->cursor, *to;
+  while (begin > line->buffer && begin[-1] != L'\n') begin--;
+  if (direction < 0) {
+    if (begin == line->buffer) return false;
+    const wchar_t *end = begin - 1;
+    for (to = end; to > line->buffer && to[-1] != L'\n';) to--;
+    for (ptrdiff_t n = line->cursor - begin; n > 0 && to < end; n--) to++;
+  } else {
+    for (to = line->cursor; to < line->lastchar && *to != L'\n';) to++;
+    if (to == line->lastchar) return false;
+    to++;
+    for (ptrdiff_t n = line->cursor - begin; n > 0 && to < line->lastchar && *to != L'\n'; n--) to++;
+  }
+  (void)el_cursor(el, (int)(to - line->cursor));
+  return true;
+}
+
+/* The arrows up and down: lines of what is edited, and older and newer chunks. At the end of what is edited, where the
+   cursor is after a chunk was fetched, they go on to the next chunk. */
+
+static unsigned char up(EditLine *el, int c) {
+  (void)c;
+  const LineInfoW *line = el_wline(el);
+  if (line->cursor < line->lastchar && move_line(el, -1)) return CC_CURSOR;
+  el_wpush(el, L"\020"); /* Ctrl-P */
+  return CC_NORM;
+}
+
+static unsigned char down(EditLine *el, int c) {
+  (void)c;
+  const LineInfoW *line = el_wline(el);
+  if (line->cursor < line->lastchar && move_line(el, 1)) return CC_CURSOR;
+  el_wpush(el, L"\016"); /* Ctrl-N */
+  return CC_NORM;
+}
+
+/* ---- pasting ---- */
+
+/* Puts the beginning of the block into the line, to be seen. */
+static void show_beginning(const char *text) {
+  int rows, columns;
+  screen_size(&rows, &columns);
+  char *beginning = paste_beginning(text, columns);
+  if (beginning) insert(beginning);
+  free(beginning);
+}
+
+/* What begins a paste. One that ends with a line's end is entered as if the Enter key had followed. One that is too
+   large to be edited is entered in any case, and only its beginning is shown. */
+static unsigned char paste(EditLine *el, int c) {
+  (void)c;
+  char *text = paste_read(next_byte, NULL);
+  if (!text) return ed.interrupted ? CC_EOF : CC_ERROR;
+  size_t size = strlen(text), kept = size;
+  while (kept > 0 && text[kept - 1] == '\n') kept--;
+  text[kept] = '\0';
+  bool enter = kept < size;
+  int rows, columns;
+  screen_size(&rows, &columns);
+  if (kept > LONGEST_PASTE || rows_of(text) > rows - 2) {
+    const LineInfoW *line = el_wline(el);
+    char *before = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
+    char *after = utf8_from_wide(line->cursor, (size_t)(line->lastchar - line->cursor));
+    size_t room = before && after ? strlen(before) + kept + strlen(after) + 1 : 0;
+    free(ed.block);
+    ed.block = room > 0 ? (char *)malloc(room) : NULL;
+    if (ed.block) (void)snprintf(ed.block, room, "%s%s%s", before, text, after);
+    free(before);
+    free(after);
+    show_beginning(text);
+    enter = true;
+  } else {
+    insert(text);
+  }
+  free(text);
+  if (enter && el_wline(el)->lastchar > el_wline(el)->buffer) el_wpush(el, L"\n");
+  return CC_REFRESH;
+}
+
+/* What would end a paste, where none has begun. */
+static unsigned char nothing(EditLine *el, int c) {
+  (void)el;
+  (void)c;
+  return CC_NORM;
+}
+
+/* ---- completion ---- */
 
 /* Prints the candidates, a list on top of L, in columns. */
 static void print_candidates(lua_State *L) {
@@ -193,6 +335,14 @@ static unsigned char complete(EditLine *el, int c) {
   lua_State *L = ed.L;
   int top = lua_gettop(L);
   const LineInfoW *line = el_wline(el);
+  const wchar_t *before = line->cursor;
+  while (before > line->buffer && (before[-1] == L' ' || before[-1] == L'\t')) before--;
+  bool blank = before == line->buffer || before[-1] == L'\n';
+  int pending = wait_pending();
+  if (blank || pending >= PASTED) { /* the tab of a text that a terminal pastes as if it were typed, too */
+    insert(pending > 0 ? "\t" : "  ");
+    return CC_REFRESH;
+  }
   lua_getfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
   char *text = utf8_from_wide(line->buffer, (size_t)(line->cursor - line->buffer));
   if (!text) return CC_ERROR;
@@ -228,6 +378,7 @@ static void note_continue(int signal_number) {
 /* A signal that ends the process: the terminal must not stay as it is while a line is edited. */
 static void restore_and_die(int signal_number) {
   (void)tcsetattr(STDIN_FILENO, TCSANOW, &ed.before);
+  if (write(STDOUT_FILENO, PASTE_ASK_NO_MORE, strlen(PASTE_ASK_NO_MORE)) < 0) (void)0;
   (void)signal(signal_number, SIG_DFL);
   (void)raise(signal_number);
 }
@@ -242,27 +393,38 @@ static void catch_signal(int signal_number, void (*handler)(int)) {
 
 /* ---- opening and closing ---- */
 
-bool editor_open(lua_State *L, const char *program, int complete_function) {
+bool editor_open(lua_State *L, const char *program, int complete_function, bool colours) {
   const char *term = getenv("TERM");
   if (!term || !*term || strcmp(term, "dumb") == 0) return false;
   if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) (void)setlocale(LC_CTYPE, "C.UTF-8");
   if (tcgetattr(STDIN_FILENO, &ed.before) != 0) return false;
-  ed.screen = fdopen(dup(STDOUT_FILENO), "w");
+  ed.screen = screen_open();
   if (!ed.screen) return false;
   ed.L = L;
-  ed.el = el_init(program, stdin, ed.screen, ed.screen);
+  ed.colours = colours;
+  ed.el = el_init_fd(program, stdin, ed.screen, ed.screen, STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO);
   ed.history = history_winit();
   if (!ed.el || !ed.history) return false;
   HistEventW event;
   (void)history_w(ed.history, &event, H_SETSIZE, HISTORY);
   (void)history_w(ed.history, &event, H_SETUNIQUE, 1);
   (void)el_wset(ed.el, EL_HIST, history_w, ed.history);
-  (void)el_wset(ed.el, EL_PROMPT, get_prompt);
+  (void)el_wset(ed.el, EL_PROMPT_ESC, get_prompt, L'\1');
   (void)el_wset(ed.el, EL_EDITOR, L"emacs");
   (void)el_wset(ed.el, EL_GETCFN, read_key);
   (void)el_wset(ed.el, EL_ADDFN, L"runnel-complete", L"Complete a name", complete);
   (void)el_wset(ed.el, EL_BIND, L"^I", L"runnel-complete", NULL);
   (void)el_wset(ed.el, EL_BIND, L"^R", L"em-inc-search-prev", NULL);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-paste", L"Insert what is pasted", paste);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-nothing", L"Do nothing", nothing);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-up", L"Line above, or older chunk", up);
+  (void)el_wset(ed.el, EL_ADDFN, L"runnel-down", L"Line below, or newer chunk", down);
+  (void)el_wset(ed.el, EL_BIND, PASTE_BEGINS, L"runnel-paste", NULL);
+  (void)el_wset(ed.el, EL_BIND, PASTE_ENDS_KEY, L"runnel-nothing", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033[A", L"runnel-up", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033OA", L"runnel-up", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033[B", L"runnel-down", NULL);
+  (void)el_wset(ed.el, EL_BIND, L"\033OB", L"runnel-down", NULL);
   (void)el_source(ed.el, NULL);
   lua_pushvalue(L, complete_function);
   lua_setfield(L, LUA_REGISTRYINDEX, COMPLETE_KEY);
@@ -289,16 +451,36 @@ void editor_remember(const char *line) {
   free(wide);
 }
 
+/* Makes sure that the cursor is at the beginning of a row, which it is not after the echo of what was typed ahead, or the
+   output of another process: so many blanks reach the next row from anywhere else. */
+static void begin_row(void) {
+  int rows, columns;
+  screen_size(&rows, &columns);
+  (void)fprintf(ed.screen, "%*s\r\033[K", columns - 1, "");
+}
+
 LineEnd editor_read(lua_State *L, const char *prompt) {
   (void)mbstowcs(ed.prompt, prompt, LONGEST_PROMPT - 1);
+  /* libedit shows what is between two \1 together with the character behind it. */
+  size_t length = wcslen(ed.prompt);
+  (void)swprintf(ed.coloured, LONGEST_PROMPT + COLOUR, ed.colours ? L"\1\033[1;32m\1%.*ls\1\033[0m\1%ls" : L"%.*ls%ls",
+                 (int)length - 1, ed.prompt, ed.prompt + length - 1);
   ed.L = L;
+  free(ed.block);
+  ed.block = NULL;
   ed.interrupted = false;
-  ed.shown = true; /* libedit draws it itself */
+  ed.shown = true;
+  /* libedit draws it itself */
   output_fresh_line();
+  (void)el_wset(ed.el, EL_PREP_TERM, 1); /* before the prompt is there: what is typed then must not be echoed */
+  begin_row();
+  (void)fputs(PASTE_ASK, ed.screen);
   output_before(hide);
   int n;
   const wchar_t *line = el_wgets(ed.el, &n);
   output_before(NULL);
+  (void)fputs(PASTE_ASK_NO_MORE, ed.screen);
+  (void)fflush(ed.screen);
   if (ed.interrupted) {
     const LineInfoW *dropped = el_wline(ed.el);
     hide();
@@ -316,7 +498,9 @@ LineEnd editor_read(lua_State *L, const char *prompt) {
     return LINE_NONE;
   }
   if (line[n - 1] == L'\n') n--;
-  char *text = utf8_from_wide(line, (size_t)n);
+  char *text = ed.block ? ed.block : utf8_from_wide(line, (size_t)n);
+  ed.block = NULL;
+
   lua_pushstring(L, text ? text : "");
   free(text);
   return LINE_COMPLETE;

@@ -30,24 +30,25 @@ static int made(lua_State *L, int which) {
   return n;
 }
 
-/* Tells of the value at index 2, if the channel at index 1 is traced and open. */
-static void tell(lua_State *L) {
+/* Tells of the value at index 2, if the channel at index 1 is traced and open; `ahead`: it has yet to be put. */
+static void tell(lua_State *L, bool ahead) {
   const Chan *ch = (const Chan *)lua_touserdata(L, 1);
   if (!ch || ch != traced || lua_isnoneornil(L, 2) || ch->flags & CHAN_CLOSED) return;
   lua_getfield(L, LUA_REGISTRYINDEX, TRACE_KEY);
   lua_pushvalue(L, 2);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
+  lua_pushboolean(L, ahead);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
 /* These two may park, and then do not come back: so the value is told of first. */
 static int put(lua_State *L, int which) {
-  tell(L);
+  tell(L, true);
   return original[which](L);
 }
 
 static int offer(lua_State *L) {
   int n = original[OFFER](L);
-  if (lua_toboolean(L, -1)) tell(L);
+  if (lua_toboolean(L, -1)) tell(L, false);
   return n;
 }
 
@@ -91,7 +92,7 @@ static int inspect_chans(lua_State *L) {
   return 1;
 }
 
-/* trace(ch or nil, f): from here on f(v) hears of each value that is to be put on the channel. */
+/* trace(ch or nil, f): from here on f(v, ahead) hears of each value on the channel: ahead of the put, or after it. */
 static int inspect_trace(lua_State *L) {
   traced = NULL;
   lua_settop(L, 2);
@@ -103,15 +104,6 @@ static int inspect_trace(lua_State *L) {
 /* Protected, with the scheduler: () -> whether the driver has anything alive. */
 static int inspect_alive(lua_State *L) {
   lua_pushboolean(L, driver_alive(L));
-  return 1;
-}
-
-/* traceback(result channel) -> the traceback of its go block | nil, when that has ended */
-static int inspect_traceback(lua_State *L) {
-  const Chan *ch = check_chan(L, 1, "traceback", "traceback(result channel)");
-  if (!(ch->flags & CHAN_RESULT)) return 0;
-  const Go *go = (const Go *)ch;
-  luaL_traceback(L, go->alt.co, NULL, 0);
   return 1;
 }
 
@@ -152,7 +144,7 @@ static int inspect_world(lua_State *L) {
 int inspect_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"chans", inspect_chans},
                                        {"trace", inspect_trace},
-                                       {"traceback", inspect_traceback},
+
                                        {"world", inspect_world},
                                        {NULL, NULL}};
   luaL_newlib(L, functions);

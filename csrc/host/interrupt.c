@@ -94,10 +94,10 @@ static void handle_quit(int signal_number) {
 
 static void handle(int signal_number) {
   if (pending && main_thread) {
-    /* uncovered: the process ends before it has counted these lines */
+    /* seldom covered: the process may end before it has counted these lines */
     (void)signal(signal_number, SIG_DFL); /* it is blocked until this returns */
     (void)raise(signal_number);
-    return;
+    return; /* uncovered: there the process ends */
   }
   pending = 1;
   came = 1;

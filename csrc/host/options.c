@@ -35,7 +35,8 @@ static bool read_deadlock(Options *o, const char *value) {
 
 static bool read_errors(Options *o, const char *value) {
   o->errors_pass = value && strcmp(value, "warn") == 0;
-  return o->errors_pass || (value && strcmp(value, "error") == 0) || complain(o, "--errors", "needs one of error and warn");
+  return o->errors_pass || (value && strcmp(value, "error") == 0) ||
+         complain(o, "--errors", "needs one of error and warn");
 }
 
 static bool read_seed(Options *o, const char *value) {
@@ -68,11 +69,16 @@ static bool read_short(Options *o, char **argv, int *i) {
   }
   if (word[1] && word[2]) return complain(o, word, NULL);
   switch (word[1]) {
-  case 'h': return o->help = true;
-  case 'v': return o->version = true;
-  case 'i': return o->interactive = o->version = true;
-  case 'E': return o->no_environment = true;
-  default: return complain(o, word, NULL);
+  case 'h':
+    return o->help = true;
+  case 'v':
+    return o->version = true;
+  case 'i':
+    return o->interactive = o->version = true;
+  case 'E':
+    return o->no_environment = true;
+  default:
+    return complain(o, word, NULL);
   }
 }
 
@@ -108,31 +114,32 @@ Options options_read(int argc, char **argv) {
 }
 
 void options_usage(FILE *to, const char *program) {
-  (void)fprintf(to,
-                "usage: %s [options] [script [args]]\n"
-                "       %s [options] test FILE...\n"
-                "Without a script: the prompt, or on a pipe, the script that comes through it.\n"
-                "As in lua5.4:\n"
-                "  -e stat          execute string 'stat'\n"
-                "  -i               the prompt after executing 'script'\n"
-                "  -l mod           require library 'mod' into global 'mod'\n"
-                "  -l g=mod         require library 'mod' into global 'g'\n"
-                "  -v               show version information\n"
-                "  -E               ignore environment variables\n"
-                "  -W               turn warnings on\n"
-                "  --               stop handling options\n"
-                "  -                stop handling options and execute stdin\n"
-                "The host's own:\n"
-                "  -h, --help       show this list and exit\n"
-                "  --version        show the version and exit\n"
-                "  --no-drain       exit when the script ends; do not wait for its go blocks\n"
-                "  --deadlock=MODE  if the script ends and leaves go blocks parked for ever: warn (the default), error or\n"
-                "                   ignore\n"
-                "  --errors=MODE    after an error of a go block that nobody took: error (exit with status 1, the\n"
-                "                   default) or warn (do not change the exit status)\n"
-                "  --sim            run in virtual time, which jumps from one deadline to the next\n"
-                "  --seed N         seed everything that is random with N\n"
-                "  --time           print at the end how long it took\n"
-                "  test FILE...     run specs with busted\n",
-                program, program);
+  (void)fprintf(
+      to,
+      "usage: %s [options] [script [args]]\n"
+      "       %s [options] test FILE...\n"
+      "Without a script: the prompt, or on a pipe, the script that comes through it.\n"
+      "As in lua5.4:\n"
+      "  -e stat          execute string 'stat'\n"
+      "  -i               the prompt after executing 'script'\n"
+      "  -l mod           require library 'mod' into global 'mod'\n"
+      "  -l g=mod         require library 'mod' into global 'g'\n"
+      "  -v               show version information\n"
+      "  -E               ignore environment variables\n"
+      "  -W               turn warnings on\n"
+      "  --               stop handling options\n"
+      "  -                stop handling options and execute stdin\n"
+      "The host's own:\n"
+      "  -h, --help       show this list and exit\n"
+      "  --version        show the version and exit\n"
+      "  --no-drain       exit when the script ends; do not wait for its go blocks\n"
+      "  --deadlock=MODE  if the script ends and leaves go blocks parked for ever: warn (the default), error or\n"
+      "                   ignore\n"
+      "  --errors=MODE    after an error of a go block that nobody took: error (exit with status 1, the\n"
+      "                   default) or warn (do not change the exit status)\n"
+      "  --sim            run in virtual time, which jumps from one deadline to the next\n"
+      "  --seed N         seed everything that is random with N\n"
+      "  --time           print at the end how long it took\n"
+      "  test FILE...     run specs with busted\n",
+      program, program);
 }

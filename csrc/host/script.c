@@ -24,13 +24,22 @@ static int list_blocks(lua_State *L) {
   return 1;
 }
 
+/* Pushes what the prompt says of the table at index 1; false where there is no prompt. */
+static bool describe_table(lua_State *L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
+  lua_pushvalue(L, 1);
+  if (!lua_isnil(L, -2) && lua_pcall(L, 1, 1, 0) == LUA_OK && lua_isstring(L, -1)) return true;
+  lua_settop(L, 1);
+  return false;
+}
+
 /* The message handler: (error) -> a text with the traceback, and after Ctrl-C with the go blocks. */
 static int describe(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (!message) {
     if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
     bool is_plain = lua_istable(L, 1) && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL;
-    if (!is_plain || !error_push_text(L, 1)) /* what is in it; lua5.4 does not say */
+    if (!is_plain || (!describe_table(L) && !error_push_text(L, 1))) /* what is in it; lua5.4 does not say */
       lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
     message = lua_tostring(L, -1);
   }
@@ -123,10 +132,17 @@ bool script_options(lua_State *L, const Options *o, char **argv) {
     const char *argument;
     int status = LUA_OK;
     switch (options_next(argv, &i, &argument)) {
-    case 'e': status = run_text(L, o, argument, "=(command line)"); break;
-    case 'l': status = require_option(L, argument); break;
-    case 'W': lua_warning(L, "@on", 0); break;
-    default: break;
+    case 'e':
+      status = run_text(L, o, argument, "=(command line)");
+      break;
+    case 'l':
+      status = require_option(L, argument);
+      break;
+    case 'W':
+      lua_warning(L, "@on", 0);
+      break;
+    default:
+      break;
     }
     if (!succeeded(L, o, status)) return false;
   }

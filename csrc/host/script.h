@@ -7,6 +7,9 @@
 
 #include "host/options.h"
 
+/* Where the registry has a function that turns an error, which is a table, into text; or nil. */
+#define SCRIPT_DESCRIBE_KEY "runnel.host.describe"
+
 /* Calls the function under `nargs` arguments on top of L, which Ctrl-C may interrupt. Where it raises, the message with
    its traceback is left in place of its results. */
 int script_call(lua_State *L, int nargs, int nresults);

@@ -1,10 +1,14 @@
 /* terminal.c: see terminal.h. */
 #include "host/terminal.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -17,11 +21,23 @@
 /* Where the registry has whether lines are edited. */
 #define EDITS_KEY "runnel.host.edits"
 
+/* Whether the terminal shows colours, and the user wants them (https://no-color.org). */
+static bool shows_colours(void) {
+  const char *term = getenv("TERM"), *unwanted = getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0 && (!unwanted || !*unwanted);
+}
+
+/* colours() -> boolean */
+static int term_colours(lua_State *L) {
+  lua_pushboolean(L, shows_colours());
+  return 1;
+}
+
 /* edit(program, complete) -> whether lines can be edited from here on */
 static int term_edit(lua_State *L) {
   const char *program = luaL_checkstring(L, 1);
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && editor_open(L, program, 2));
+  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && editor_open(L, program, 2, shows_colours()));
   lua_pushvalue(L, -1);
   lua_setfield(L, LUA_REGISTRYINDEX, EDITS_KEY);
   return 1;
@@ -41,7 +57,7 @@ static int term_read(lua_State *L) {
   return 1;
 }
 
-/* remember(line) */
+/* remember(chunk) */
 static int term_remember(lua_State *L) {
   editor_remember(luaL_checkstring(L, 1));
   return 0;
@@ -95,6 +111,13 @@ static int term_run(lua_State *L) {
   return lua_gettop(L);
 }
 
+/* describe(f): from here on f(err) is the text of an error that is a table */
+static int term_describe(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_setfield(L, LUA_REGISTRYINDEX, SCRIPT_DESCRIBE_KEY);
+  return 0;
+}
+
 /* append(path, text) -> whether it was written, to a file that nobody else may read where it is new */
 static int term_append(lua_State *L) {
   size_t size;
@@ -104,6 +127,32 @@ static int term_append(lua_State *L) {
   if (fd >= 0) (void)close(fd);
   lua_pushboolean(L, written);
   return 1;
+}
+
+/* Protected: (directory) -> list of the names in it. */
+static int list_files(lua_State *L) {
+  DIR *dir = (DIR *)lua_touserdata(L, 1);
+  const struct dirent *entry;
+  lua_newtable(L);
+  for (lua_Integer n = 1; (entry = readdir(dir)) != NULL;) { // cppcheck-suppress readdirCalled
+    struct stat status;
+    if (entry->d_name[0] == '.') continue;
+    bool is_dir = fstatat(dirfd(dir), entry->d_name, &status, 0) == 0 && S_ISDIR(status.st_mode);
+    lua_pushfstring(L, is_dir ? "%s/" : "%s", entry->d_name);
+    lua_rawseti(L, -2, n++);
+  }
+  return 1;
+}
+
+/* files(directory) -> list of the names in it, those of directories with / at the end; nil where it cannot be read */
+static int term_files(lua_State *L) {
+  DIR *dir = opendir(luaL_checkstring(L, 1));
+  if (!dir) return 0;
+  lua_pushcfunction(L, list_files);
+  lua_pushlightuserdata(L, dir);
+  int status = lua_pcall(L, 1, 1, 0);
+  (void)closedir(dir);
+  return status == LUA_OK ? 1 : lua_error(L);
 }
 
 /* How many rows have been painted; output that comes next takes them off the screen. */
@@ -145,9 +194,19 @@ static int term_size(lua_State *L) {
 
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"edit", term_edit}, {"read", term_read}, {"remember", term_remember}, {"key", term_key},
-      {"more", term_more}, {"run", term_run},   {"size", term_size},
-      {"paint", term_paint}, {"append", term_append}, {NULL, NULL},
+      {"colours", term_colours},
+      {"edit", term_edit},
+      {"read", term_read},
+      {"remember", term_remember},
+      {"key", term_key},
+      {"more", term_more},
+      {"run", term_run},
+      {"size", term_size},
+      {"paint", term_paint},
+      {"append", term_append},
+      {"files", term_files},
+      {"describe", term_describe},
+      {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

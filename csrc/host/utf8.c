@@ -1,11 +1,14 @@
 /* utf8.c: see utf8.h. */
 #include "host/utf8.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Bytes in the character that begins with this one; 1 for what cannot begin one. */
-static int length_of(int lead) { return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1; }
+static int length_of(int lead) {
+  return lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 ? lead < 0xF0 ? 3 : 1 : lead >= 0xC2 ? 2 : 1;
+}
 
 /* The character that `n` bytes are, or -1: they may be an overlong form, a surrogate, or too large. */
 static int32_t decode(const unsigned char *bytes, int n) {
@@ -15,6 +18,11 @@ static int32_t decode(const unsigned char *bytes, int n) {
   for (int i = 1; i < n; i++) c = c << 6 | (bytes[i] & 0x3F);
   return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? -1 : c;
 }
+
+/* Where the private characters are that stand for combining ones. */
+enum { PRIVATE = 0xF0000, FIRST_COMBINING = 0x300, LAST_COMBINING = 0xFFFF };
+
+static bool combines(int32_t c) { return c >= FIRST_COMBINING && c <= LAST_COMBINING && wcwidth((wchar_t)c) == 0; }
 
 static int32_t stray(unsigned char byte) { return byte < 0x80 ? byte : 0xDC00 + byte; }
 
@@ -35,11 +43,26 @@ int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud) {
     have++;
   }
   int32_t c = have == length ? decode(reader->held, length) : -1;
+  if (c > PRIVATE && combines(c - PRIVATE)) c = -1; /* one that was typed itself: its bytes, one by one */
   int used = c < 0 ? 1 : length;
   if (c < 0) c = stray(reader->held[0]);
+  else if (combines(c)) c += PRIVATE;
   reader->count -= used;
   memmove(reader->held, reader->held + used, (size_t)reader->count);
   return c;
+}
+
+size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]) {
+  if (count != 4) return 0;
+  int32_t c = decode((const unsigned char *)bytes, 4) - PRIVATE;
+  if (!combines(c)) return 0;
+  static const char circle[] = {'\xE2', '\x97', '\x8C'};
+  size_t n = sizeof circle;
+  memcpy(drawn, circle, n);
+  if (c >= 0x800) drawn[n++] = (char)(0xE0 | c >> 12);
+  drawn[n++] = (char)(c >= 0x800 ? 0x80 | (c >> 6 & 0x3F) : 0xC0 | c >> 6);
+  drawn[n++] = (char)(0x80 | (c & 0x3F));
+  return n;
 }
 
 typedef struct Text {
@@ -68,6 +91,7 @@ char *utf8_from_wide(const wchar_t *wide, size_t length) {
   if (!text) return NULL;
   for (size_t i = 0; i < length; i++) {
     uint32_t c = (uint32_t)wide[i];
+    if (c > PRIVATE && combines((int32_t)c - PRIVATE)) c -= PRIVATE;
     if (c >= 0xDC80 && c <= 0xDCFF) {
       *out++ = (char)(c - 0xDC00);
     } else if (c < 0x80) {

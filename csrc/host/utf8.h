@@ -1,5 +1,6 @@
-/* utf8.h: UTF-8 and wide characters, without loss: a byte that is no UTF-8 becomes the character U+DC80 + (byte - 0x80), of
-   which the byte is made again. */
+/* utf8.h: UTF-8 and wide characters, without loss: a byte that is no UTF-8 becomes the character U+DC80 + (byte -
+   0x80), of which the byte is made again. A character that combines with the one before it becomes a private one, which has a
+   column of its own. */
 #ifndef RUNNEL_HOST_UTF8_H
 #define RUNNEL_HOST_UTF8_H
 
@@ -17,6 +18,10 @@ typedef struct Utf8Reader {
 
 /* The next character, or UTF8_END when `next` returns a negative number. */
 int32_t utf8_read(Utf8Reader *reader, int (*next)(void *), void *ud);
+
+/* How a private character that stands for a combining one is drawn: on a dotted circle. The bytes of the character ->
+   those to draw, at most 8, and how many; 0 for any other character. */
+size_t utf8_drawn(const char *bytes, size_t count, char drawn[8]);
 
 /* A text as wide characters, and wide characters as a text; to be freed. NULL where memory runs out. */
 wchar_t *utf8_to_wide(const char *text);

@@ -135,10 +135,15 @@ Waited wait_input(lua_State *L, int64_t ns, IdleFunction idle, void *ud) {
 
 void wait_run_first(void) { ran = 0; }
 
+int wait_pending(void) {
+  if (available <= 0 && ioctl(STDIN_FILENO, FIONREAD, &available) != 0) available = 0;
+  return available;
+}
+
 int wait_read_byte(void) {
   unsigned char byte;
   ssize_t n;
-  if (available <= 0 && ioctl(STDIN_FILENO, FIONREAD, &available) != 0) available = 0;
+  (void)wait_pending();
   do n = read(STDIN_FILENO, &byte, 1);
   while (n < 0 && errno == EINTR && !interrupt_pending());
   available--;

@@ -26,7 +26,10 @@ void wait_run_first(void);
 /* A byte of standard input that wait_input has announced; -1 at its end. */
 int wait_read_byte(void);
 
-/* Whether more input is there already, as when text is pasted. */
+/* How many bytes of input are there already. */
+int wait_pending(void);
+
+/* Whether more input is there already, or the end of it. */
 bool wait_more_input(void);
 
 #endif

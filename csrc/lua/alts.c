@@ -30,12 +30,12 @@ static int raise(lua_State *L, const Operation *op) {
   return error_raise(L);
 }
 
-/* Raises that element `i` of the list is not an operation. */
+/* Raises an error: element `i` of the list is not an operation. */
 _Noreturn static void bad_op(lua_State *L, lua_Integer i, const char *why, const Operation *what) {
   lua_pushfstring(L, "operation %I %s; write a channel to take from it, or {channel, value} to put", (LUAI_UACINT)i,
                   why);
   raise(L, what);
-  abort(); /* not reached: raising does not return */
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Replaces the element on top of the stack, number i of the list, by its channel and its value or nil. */
@@ -67,13 +67,15 @@ static int count_ops(lua_State *L, bool *plain) {
   return (int)n;
 }
 
-/* Raises that the list has a field besides the operations, whose key is on top of the stack. */
+/* Raises an error: the list has a field besides the operations; its key is on top of the stack. */
 _Noreturn static void bad_field(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "the list of operations has a field '%s'; options go into a table of their own: "
-                  "rn.alts({ ... }, { priority = true, default = value })", key);
+  lua_pushfstring(L,
+                  "the list of operations has a field '%s'; options go into a table of their own: "
+                  "rn.alts({ ... }, { priority = true, default = value })",
+                  key);
   raise(L, what);
-  abort(); /* not reached: raising does not return */
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever. Called only
@@ -91,12 +93,12 @@ static void check_fields(lua_State *L, Sched *S, int n, const Operation *what) {
   S->checked = ops;
 }
 
-/* Raises that there is no option by the name of the key on top of the stack. */
+/* Raises an error: the key on top of the stack is not an option. */
 _Noreturn static void bad_option(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "there is no option '%s'; there are priority, default and nowait", key);
+  lua_pushfstring(L, "unknown option '%s'; the options are priority, default and nowait", key);
   raise(L, what);
-  abort();
+  abort(); /* uncovered: raise does not return */
 }
 
 /* Reads the options of a table with a metatable, whose fields may come from __index. */
@@ -115,7 +117,7 @@ static Options get_options(lua_State *L, Options o) {
 static Options read_options(lua_State *L, const Operation *what) {
   Options o = {false, false, 0};
   if (lua_isnil(L, OPTS)) return o;
-  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: options are a table, got %s", luaL_typename(L, OPTS));
+  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: a table of options expected, got %s", luaL_typename(L, OPTS));
   lua_pushnil(L);
   o.default_at = lua_gettop(L);
   if (UNLIKELY(lua_getmetatable(L, OPTS))) {
@@ -185,7 +187,7 @@ static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
 static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
 
 /* The library's own (lua/moving.c). */
-static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .is_free = true};
+static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_FREE};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }

@@ -122,10 +122,11 @@ static int chan_lua_put_async(lua_State *L) {
 static int chan_lua_close(lua_State *L) {
   Chan *ch = check_chan(L, 1, "close", "ch:close(err)");
   if (UNLIKELY(ch->flags & CHAN_TIMEOUT)) {
-    return luaL_error(L, "close: a timeout closes by itself, and others who asked for about the same time share it");
+    return luaL_error(L,
+                      "close: a timeout closes by itself; other go blocks may share it, so a program cannot close it");
   }
   if (UNLIKELY((ch->flags & (CHAN_DONE | CHAN_CLOSED)) == CHAN_DONE)) {
-    return luaL_error(L, "close: a channel of done() closes with the channel that it was asked from; close that one");
+    return luaL_error(L, "close: a channel that done() returns closes when its channel closes; close that channel");
   }
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);
   return 0;

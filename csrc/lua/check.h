@@ -1,11 +1,11 @@
-/* lua/check.h: arguments: each function returns an argument as C wants it, or raises what is wrong with it. `what` is
-   the name of the function that was called. */
+/* lua/check.h: arguments: each function returns an argument as a C value, or raises an error that says what is wrong.
+   `what` is the name of the function that was called. */
 #ifndef RUNNEL_LUA_CHECK_H
 #define RUNNEL_LUA_CHECK_H
 
 #include "core/state.h"
 
-/* Raises that argument `i` of `what` is not a channel; `usage` says how to call it. */
+/* Raises an error: argument `i` of `what` is not a channel; `usage` says how to call it. */
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage);
 
 /* The channel at index `i`. */

@@ -1,7 +1,7 @@
-/* lua/go.c: starting and cancelling go blocks, what they call themselves (yield, sleep, now, rename), ps and
+/* lua/go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
    on_error. */
-#include "core/attr.h"
 #include "core/go.h"
+#include "core/attr.h"
 #include "core/inspect.h"
 #include "core/park.h"
 #include "core/root.h"
@@ -22,7 +22,7 @@ static int core_cancel(lua_State *L) {
   Chan *ch = check_chan(L, 1, "cancel", "rn.cancel(result, reason), with the result channel of a go block");
   if (!(ch->flags & CHAN_GO)) {
     attr_push_name(L, ch, 1);
-    return luaL_error(L, "cancel: %s is not the result channel of a go block: to tell those who wait on it, close it",
+    return luaL_error(L, "cancel: %s is not the result channel of a go block; to end the operations on it, close it",
                       lua_tostring(L, -1));
   }
   lua_settop(L, 2);
@@ -66,7 +66,7 @@ static int core_now(lua_State *L) {
 static int core_rename(lua_State *L) {
   Sched *S = sched_self(L);
   if (lua_type(L, 1) != LUA_TSTRING) return luaL_error(L, "rename: a string expected, got %s", luaL_typename(L, 1));
-  if (!S->current) return luaL_error(L, "rename: names the go block that calls it; it was called outside any");
+  if (!S->current) return luaL_error(L, "rename: it was called outside any go block, so there is nothing to name");
   root_push(L, S->current);
   lua_pushvalue(L, 1);
   attr_set(L, lua_gettop(L) - 1, ATTR_GO);
@@ -113,17 +113,9 @@ static int core_is_reduced(lua_State *L) {
 
 void lua_go_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", core_go},
-      {"cancel", core_cancel},
-      {"yield", core_yield},
-      {"sleep", core_sleep},
-      {"now", core_now},
-      {"rename", core_rename},
-      {"ps", core_ps},
-      {"on_error", core_on_error},
-      {"reduced", core_reduced},
-      {"is_reduced", core_is_reduced},
-      {NULL, NULL},
+      {"go", core_go},           {"cancel", core_cancel},         {"yield", core_yield}, {"sleep", core_sleep},
+      {"now", core_now},         {"rename", core_rename},         {"ps", core_ps},       {"on_error", core_on_error},
+      {"reduced", core_reduced}, {"is_reduced", core_is_reduced}, {NULL, NULL},
   };
   module_register(L, functions);
   lua_createtable(L, 0, 1);

@@ -1,5 +1,5 @@
-/* lua/internal.c: core.internal, a table of what only the library's own Lua modules call. None of it is part of the
-   contract: programs must not use it, and it may change at any time. What moves values is in lua/moving.c. */
+/* lua/internal.c: core.internal, a table of functions that only the library's own Lua modules call. Programs must not
+   use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
 #include "core/attr.h"
@@ -119,7 +119,7 @@ static int internal_self(lua_State *L) {
 static int internal_join(lua_State *L) {
   Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  static const Operation join = {.name = "a scope", .is_free = true};
+  static const Operation join = {.name = "a scope", .waiter = WAITER_FREE};
   return park_on(L, ch, 1, &join, NULL);
 }
 
@@ -199,9 +199,10 @@ static int internal_unhandled(lua_State *L) {
   return 0;
 }
 
-/* report_unhandled(): reports all unhandled errors. */
+/* report_unhandled(is_end): reports all unhandled errors; where the program ends, also those of the outer world. */
 static int internal_report_unhandled(lua_State *L) {
-  unhandled_report(L, sched_self(L), INT64_MAX);
+  if (lua_toboolean(L, 1)) unhandled_report_all(L, sched_self(L));
+  else unhandled_report(L, sched_self(L), INT64_MAX);
   return 0;
 }
 
@@ -286,5 +287,6 @@ void lua_internal_open(lua_State *L) {
   module_register(L, functions);
   lua_moving_open(L);
   lua_thread_open(L);
+  lua_job_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -7,42 +7,25 @@
    After MOVES values without a wait they let the other go blocks run. Otherwise a pipe between two large buffers would
    delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
    so that a simulation is reproducible. */
+#include "lua/moving.h"
 #include "core/alt.h"
 #include "core/chan_shared.h"
 #include "core/go.h"
-#include "core/park.h"
 #include "core/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
-/* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
-enum { MOVES = 128 };
-
-/* Whether other go blocks must run before the next operation. Never outside a go block. */
-static inline bool is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
-
-/* Lets the other ready go blocks run; then `k` does the operation. */
-static int let_others_run(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
-  S->world.moves = 0;
-  return park_yield(L, S, op, k);
-}
-
-/* Parks in one operation on the channel at index 1. */
-static int park(lua_State *L, Chan *ch, const Operation *op) {
-  ch->sched->world.moves = 0;
-  return park_on(L, ch, 1, op, NULL);
-}
-
-static const Operation TAKE = {.name = "take", .is_free = true};
-static const Operation POLL = {.name = "poll", .is_free = true};
-static const Operation PUT = {.name = "put", .is_free = true, .is_put = true};
+static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
+static const Operation POLL = {.name = "poll", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE};
+static const Operation PUT_WHILE_OPEN = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
 static const Operation YIELD = {.name = "yield"};
 
 /* ---- take ---- */
 
 static inline int take(lua_State *L, Chan *ch) {
   int n = chan_take(L, ch, 1);
-  if (n == TAKE_WAIT) return park(L, ch, &TAKE);
+  if (n == TAKE_WAIT) return moving_park(L, ch, 1, &TAKE, NULL);
   ch->sched->world.moves++;
   return n;
 }
@@ -56,7 +39,7 @@ static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
+  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
 }
 
 /* ---- poll ---- */
@@ -82,14 +65,14 @@ static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
 static int moving_poll(lua_State *L) {
   Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
   const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
+  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
 }
 
 /* ---- put ---- */
 
-static inline int put(lua_State *L, Chan *ch) {
+static inline int put(lua_State *L, Chan *ch, const Operation *op) {
   PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) return park(L, ch, &PUT);
+  if (result == PUT_WAIT) return moving_park(L, ch, 1, op, NULL);
   ch->sched->world.moves++;
   lua_pushboolean(L, result == PUT_DONE);
   return 1;
@@ -98,14 +81,28 @@ static inline int put(lua_State *L, Chan *ch) {
 static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   park_resumed(L, (Alt *)alt);
-  return put(L, (Chan *)lua_touserdata(L, 1));
+  return put(L, (Chan *)lua_touserdata(L, 1), &PUT);
 }
 
 /* put(ch, v) -> true | false */
 static int moving_put(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  return is_turn_over(ch->sched) ? let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch);
+  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch, &PUT);
+}
+
+static int put_while_open_in_turn(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  return put(L, (Chan *)lua_touserdata(L, 1), &PUT_WHILE_OPEN);
+}
+
+/* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
+static int moving_put_while_open(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "put", "put_while_open(ch, v)");
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  if (moving_is_turn_over(ch->sched)) return moving_let_others_run(L, ch->sched, &PUT, put_while_open_in_turn);
+  return put(L, ch, &PUT_WHILE_OPEN);
 }
 
 /* ---- turns ---- */
@@ -120,7 +117,7 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
    alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);
-  return is_turn_over(S) ? let_others_run(L, S, &YIELD, in_turn) : 0;
+  return moving_is_turn_over(S) ? moving_let_others_run(L, S, &YIELD, in_turn) : 0;
 }
 
 /* ---- starting ---- */
@@ -150,6 +147,7 @@ void lua_moving_open(lua_State *L) {
       {"take", moving_take},
       {"poll", moving_poll},
       {"put", moving_put},
+      {"put_while_open", moving_put_while_open},
       {"turn", moving_turn},
       {"alts", module_moving_alts},
       {"is_cancelled", moving_is_cancelled},

@@ -8,7 +8,7 @@
 #include "lua/check.h"
 #include "lua/module.h"
 
-/* run(f, ...) -> f's results; run(): until nothing is ready, timed or alive */
+/* run(f, ...) -> f's results; run(): runs until no go block is ready, no timer is pending and no event can come */
 static int core_run(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "run");
@@ -97,10 +97,7 @@ int module_simulate(lua_State *L) {
 
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"run", core_run},
-      {"step", core_step},
-      {"driver", core_driver},
-      {"wait_readable", core_wait_readable},
+      {"run", core_run}, {"step", core_step}, {"driver", core_driver}, {"wait_readable", core_wait_readable},
       {NULL, NULL},
   };
   module_register(L, functions);

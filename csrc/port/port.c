@@ -23,7 +23,7 @@ struct runnel_port {
   pthread_cond_t room;  /* there is room again, or the port has closed */
   unsigned posters;     /* posters' holds */
   bool closed;          /* nobody may post */
-  bool will_look;       /* the scheduler has been signalled, or is at work: it will look at the inbox by itself */
+  bool will_look;       /* the scheduler was signalled, or is delivering messages: it will check the inbox */
   Messages inbox;       /* what has been posted and not taken */
 
   Messages outbox; /* what the scheduler's thread has taken from the inbox; this and `first` are used there only */
@@ -44,7 +44,7 @@ Port *port_new(Wakeup *wakeup, size_t limit) {
   port->wakeup = wakeup_hold(wakeup);
   port->limit = limit;
   port->posters = 1;
-  port->will_look = true; /* its pump looks at it first of all */
+  port->will_look = true; /* the pump begins by checking the inbox */
   (void)pthread_mutex_init(&port->lock, NULL);
   (void)pthread_cond_init(&port->room, NULL);
   return port;
@@ -125,7 +125,7 @@ bool port_wait(Port *port) {
 
 void port_close(Port *port) {
   (void)pthread_mutex_lock(&port->lock);
-  bool signal = !port->closed; /* even if the scheduler will look: its table lets go of the port then (pump_poll) */
+  bool signal = !port->closed; /* even if will_look: after this signal the scheduler stops keeping the pump alive */
   port->closed = port->will_look = true;
   (void)pthread_cond_broadcast(&port->room);
   (void)pthread_mutex_unlock(&port->lock);

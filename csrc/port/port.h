@@ -2,8 +2,8 @@
    messages into a channel.
 
    Posters append messages to the inbox under the port's lock. The scheduler's thread takes the whole inbox at once and
-   then works through it without the lock. A post signals the wakeup only if the scheduler has found the inbox empty
-   before: while it is still at work, it will look again by itself.
+   then works through it without the lock. A post signals the wakeup only if the scheduler last found the inbox empty.
+   Otherwise the scheduler is still delivering messages, and checks the inbox again when it has delivered them.
 
    A message counts against the limit from its post until its delivery. */
 #ifndef RUNNEL_PORT_H
@@ -56,7 +56,7 @@ typedef struct runnel_port Port; /* the C API's name for it */
 
 typedef enum PostResult { POST_DONE, POST_FULL, POST_CLOSED, POST_NO_MEMORY } PostResult;
 
-/* A port for `limit` messages (1 or more), which signals the wakeup. It has one poster's hold and one of the
+/* Makes a port for `limit` messages (1 or more), which signals the wakeup. It begins with two holds, a poster's and the
    scheduler's. NULL if there is no memory. */
 Port *port_new(Wakeup *wakeup, size_t limit);
 
@@ -81,8 +81,8 @@ bool port_is_closed(Port *port);
 
 /* ---- for the scheduler's thread ---- */
 
-/* The oldest message, or NULL if there is none. After NULL the next post, or closing the port, signals the wakeup;
-   `closed` then tells whether the port is closed, so that none will come. */
+/* The oldest message, or NULL if there is none. After NULL the next post, or closing the port, signals the wakeup, and
+   *closed is whether the port is already closed, so that no message will come. */
 Message *port_first(Port *port, bool *closed);
 
 /* Removes the oldest message, which must be MESSAGE_NONE by now, and counts it as delivered. */

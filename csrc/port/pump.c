@@ -43,7 +43,7 @@ enum { PORTS_HELD = 1 };
 
 static Ports *ports_of(const Sched *S) { return S->port_hook ? CONTAINER_OF(S->port_hook, Ports, hook) : NULL; }
 
-/* Lets the collector have a pump once nobody can reach its channel. */
+/* Stops keeping a pump alive: it is collected once nothing can reach its channel. */
 static void let_go(lua_State *L, const Pump *pump) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_PORTS);
   lua_getiuservalue(L, -1, PORTS_HELD);
@@ -54,7 +54,7 @@ static void let_go(lua_State *L, const Pump *pump) {
   lua_pop(L, 3);
 }
 
-/* Whether the pump waits, and something has happened at its port. */
+/* Whether the pump waits for a message, and its port has one or has closed. */
 static bool has_news(const Pump *pump) {
   return pump->idle && pump->go->alt.state == ALT_PARKED && port_has_news(pump->port);
 }
@@ -116,7 +116,7 @@ static Ports *get_ports(lua_State *L, Sched *S) {
 
 int message_push(lua_State *L, Message *message) {
   switch ((MessageKind)message->kind) {
-  case MESSAGE_NONE:
+  case MESSAGE_NONE: /* uncovered: no message has this kind */
     return 0;
   case MESSAGE_BOOLEAN:
     lua_pushboolean(L, message->as.boolean);
@@ -169,7 +169,7 @@ static int deliver(lua_State *L);
 
 static Pump *self(lua_State *L) { return (Pump *)lua_touserdata(L, AT_PUMP); }
 
-/* Resumed: the channel has closed, or there is news of the port. */
+/* Resumed: the port has a message or has closed, or the channel has closed. */
 static int on_news(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   self(L)->idle = false;
@@ -192,9 +192,9 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
   return deliver(L);
 }
 
-/* Their waiters do not count against the channel's limit: each port has a limit of its own. */
-static const Operation TAKE = {.name = "a port", .is_free = true};
-static const Operation PUT = {.name = "a port", .is_free = true, .is_put = true};
+/* A pump's waiters do not count against the channel's limit, because each port has a limit of its own. */
+static const Operation TAKE = {.name = "a port", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "a port", .is_put = true, .waiter = WAITER_FREE};
 
 /* Delivers messages until it has to wait. */
 static int deliver(lua_State *L) {

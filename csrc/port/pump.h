@@ -2,7 +2,7 @@
    port and puts them on the channel. While the channel has no room it waits like any put, and the port fills up; while
    the port is empty it waits for the channel to close.
 
-   While posters can post, the scheduler keeps the pump alive and counts it as something that may still happen. */
+   While the port is open, the scheduler keeps the pump alive, and no wait is a deadlock. */
 #ifndef RUNNEL_PUMP_H
 #define RUNNEL_PUMP_H
 

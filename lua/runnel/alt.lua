@@ -37,7 +37,7 @@ function select_alt.alt(clauses)
   end
   for key in next, clauses, #clauses > 0 and #clauses or nil do
     if key ~= "priority" and key ~= "default" and not math.tointeger(key) then
-      error(("alt: there is no option %q; there are priority and default"):format(tostring(key)), 2)
+      error(("alt: unknown option %q; the options are priority and default"):format(tostring(key)), 2)
     end
   end
   local default = clauses.default

@@ -402,7 +402,8 @@ function core.internal.unhandled(err, traceback, where, ch) end
 function core.internal.library() end
 
 ---Reports all errors of go blocks that nobody has taken.
-function core.internal.report_unhandled() end
+---@param is_end? boolean the program ends: within a simulation, those of the outer world are reported as well
+function core.internal.report_unhandled(is_end) end
 
 ---Sets how long an error of a go block waits to be taken before it is reported.
 ---@param ms number
@@ -477,6 +478,12 @@ function core.internal.moving.poll(ch, to) end
 ---@return boolean done
 function core.internal.moving.put(ch, v) end
 
+---Puts a value; waits until it is accepted, or the channel closes.
+---@param ch runnel.Channel<any>
+---@param v any
+---@return boolean done
+function core.internal.moving.put_while_open(ch, v) end
+
 ---Lets the other go blocks run if 128 values have been moved since the last wait.
 function core.internal.moving.turn() end
 
@@ -492,5 +499,45 @@ function core.internal.moving.alts(ops, opts) end
 ---@param err any
 ---@return boolean
 function core.internal.moving.is_cancelled(err) end
+
+---What pipelines need to take a value, start its job and deliver the results. For the library only; next and deliver
+---let the other go blocks run as those of runnel.moving do.
+---@class runnel.job
+core.internal.job = {}
+
+---Takes a value; waits until there is one, or `to` closes: then nothing is taken.
+---@param from runnel.Channel<any>
+---@param to runnel.Channel<any> what the value is meant for
+---@return any v
+---@return any _
+---@return any err
+function core.internal.job.next(from, to) end
+
+---Calls f(value, result). If that parks, the lead passes to the first go block that waits on `turn`.
+---@param turn runnel.Channel<any>|false false: nobody gets the lead
+---@param handler function the message handler
+---@param f function
+---@param value any
+---@param result runnel.Channel<any>
+---@return boolean? passed whether the lead has passed on
+---@return any failure what the handler has returned for an error
+function core.internal.job.start(turn, handler, f, value, result) end
+
+---Moves values until `result` is closed. Drops them once `to` is closed.
+---@param result runnel.Channel<any>
+---@param to runnel.Channel<any>
+---@return nil
+---@return any err with which `result` was closed
+function core.internal.job.deliver(result, to) end
+
+---How often the lead has passed on.
+---@param turn runnel.Channel<any>
+---@return integer
+function core.internal.job.turns(turn) end
+
+---Whether no code of the user's runs in operations on the channel.
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.job.is_plain(ch) end
 
 return core

@@ -96,7 +96,7 @@ local function mix_inputs(self)
         remove(self, ops[i])
         ends.close(nil, err)
       elseif through[i] then
-        put(value)
+        put(self.out, value)
       end
     end
   end
@@ -168,7 +168,7 @@ local function check_states(self, states)
     end
     for key, value in pairs(state) do
       if not ATTRIBUTES[key] then
-        error(("toggle: %s: there is no state %q; there are mute, pause and solo"):format(ch, tostring(key)), 3)
+        error(("toggle: %s: unknown state %q; the states are mute, pause and solo"):format(ch, tostring(key)), 3)
       end
       if type(value) ~= "boolean" then
         error(("toggle: %s: %s: true or false expected, got a %s"):format(ch, key, type(value)), 3)

@@ -16,12 +16,12 @@ local pipe = {}
 local function forward(from, to, close)
   local take, put = ends.source(from, to), ends.sink(to, "a pipe")
   while true do
-    local value, err = take()
+    local value, _, err = take(from, to)
     if value == nil then
       ends.close(close ~= false and to, err)
       return
     end
-    if not put(value) then return end
+    if not put(to, value) then return end
   end
 end
 

@@ -2,6 +2,15 @@
 ---
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
+---
+---The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. Should af
+---park, although it ought to return at once, a follower becomes the leader: another go block that has led before, or a
+---new one. Deliverers put the results on `to`: one of them in the order of the values, or without an order one for each
+---job.
+---
+---Before the leader takes a value it gets a place: the result channel of the value's job. For results in order it puts
+---a new place on a queue, and the deliverer takes one after the other. Without an order each deliverer makes its own
+---place, puts itself on the queue, and waits for results. Both ways the queue alone keeps to n jobs.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -9,8 +18,8 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local chan, take = core.chan, internal.moving.take
-local source, sink = ends.source, ends.sink
+local chan, take, put_place, start = core.chan, internal.moving.take, internal.moving.put, internal.job.start
+local put_while_open, handler = internal.moving.put_while_open, guard.handler
 
 ---@class runnel.pipeline
 local pipeline = {}
@@ -46,25 +55,9 @@ local function instead_of(err, ex_handler)
   internal.report(err, nil, A_JOB)
 end
 
--- Delivers all results of a job; once `to` is closed, drops them, so that the job can finish.
-local function deliver(result, put, ex_handler)
-  local open = true
-  while true do
-    local value, err = take(result)
-    if value == nil then
-      if err == nil then return end
-      value = instead_of(err, ex_handler)
-      if value ~= nil and open then put(value) end
-      return
-    end
-    if open then open = put(value) end
-  end
-end
-
--- Calls af. If it raises, the job ends with that error; the go block that delivers its results calls ex_handler.
-local function start(af, value, result, ex_handler)
-  local ok, err, trace = guard.try(af, value, result)
-  if ok then return end
+-- af has raised. The go block that delivers the job's results calls ex_handler.
+local function job_failed(failure, result, ex_handler)
+  local err, trace = guard.caught(failure)
   if err == nil then err = NO_ERROR end
   if not ex_handler then
     internal.report(err, trace, A_JOB)
@@ -87,204 +80,234 @@ local function job_died(result, reason, block, is_reported, ex_handler)
   result:close()
 end
 
--- ---- ordered ----
+-- ---- leader, followers and deliverers ----
 
--- At most so many go blocks that have started a job wait to lead again; a go block more ends instead.
-local IDLE = 100
+-- At most so many followers wait for the lead; a go block more ends instead.
+local MOST_FOLLOWERS = 100
+
+-- More would not fit into memory.
+local MOST_PLACES = 1 << 30
 
 ---A go block that leads or has led.
----@class runnel.Lead
+---@class runnel.Leader
 ---@field block runnel.Channel<any> its result channel
 ---@field to runnel.Channel<any> where the results go, for its name
----@field result? runnel.Channel<any> that of its job; nil while it leads or is idle
----@field idle boolean
----@field turn? runnel.Channel<any> a channel on which it gets the lead
+---@field result? runnel.Channel<any> that of the job whose af it calls
+---@field follows boolean it waits for the lead
 
--- One go block at a time leads: it takes a value and starts its job. Another one delivers the results in the order of
--- the values. The window alone keeps to n jobs where it is n; where it is wider, who has started a job stays with it.
-local function ordered(what, n, to, af, from, close, window, ex_handler)
-  local queue = chan(window) -- result channels of the jobs whose results are not delivered, in order
-  local undelivered, wide = chan(window), window > n -- one value for each such job
+---A go block that delivers results.
+---@class runnel.Deliverer
+---@field to runnel.Channel<any> where the results go, for its name
+---@field result? runnel.Channel<any> its place: the result channel of the job that it has or will get
+---@field has_job boolean without an order: false while it is on the queue
+
+-- Makes what internal.job.deliver does, for a `to` whose puts may call code of the user's.
+local function deliver_by(put)
+  return function(result, to)
+    local value, err = take(result)
+    while value ~= nil do
+      put(to, value)
+      value, err = take(result)
+    end
+    return nil, err
+  end
+end
+
+-- Runs a pipeline; `window` is nil for one without an order. A window of n needs no count of the jobs that run, since
+-- the queue has no more places. If it is wider, the go block that has called af stays with the job.
+local function run(what, n, to, af, from, close, window, ex_handler)
+  local is_ordered, is_wide = window ~= nil, window ~= nil and window > n
+  -- The places of undelivered jobs, besides that which the deliverer has; or the deliverers without a job.
+  local queue = chan(math.min(window and window - 1 or n, MOST_PLACES))
+  local turn, turns_taken = chan(), 0 -- on which a follower gets the lead, and how often one has taken it
+  local leader, followers = nil, 0 -- which go block leads, if any; how many wait for the lead
+  local deliverers = 0
+  local place -- that of the value for which the leader waits
   local running = 0 -- jobs, counted where the window is wider
-  local leader, over = nil, false -- the go block that leads, if any; whether no further value is taken
-  local idle, nidle = {}, 0 -- go blocks that wait for the lead
-  local next_value = source(from, to)
-  local lead, lead_died
+  local over, reason = false, nil -- no further value is taken; the error with which `to` is to close
+  local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
+  local deliver_results = put == put_while_open and internal.job.deliver or deliver_by(put)
+  local lead, lead_died, deliver, deliverer_died
+
+  -- ---- ending ----
+
+  local function close_to()
+    if close ~= false then guard.close(to, reason) end
+  end
 
   -- No further job is started: `from` has closed, with that error if there is one, or something has died of it.
   local function finish(err)
-    over = true
-    for i = 1, nidle do idle[i].turn:close() end
-    ends.close(queue, err)
+    if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
+    if over then return end
+    over, reason = true, err
+    if place then place:close() end
+    turn:close()
+    queue:close()
+    if not is_ordered then
+      for deliverer in queue.poll, queue do deliverer.result:close() end
+    end
+    if deliverers == 0 then close_to() end
   end
 
-  local function new_lead()
-    local self = { block = nil, to = to, result = nil, idle = false, turn = nil }
+  -- ---- leading ----
+
+  local function new_leader()
+    local self = { block = nil, to = to, result = nil, follows = false }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
     return self.block
   end
 
-  -- Somebody else goes on before af is called, which may park although it ought to return at once.
+  local function new_deliverer()
+    local self = { to = to, result = not is_ordered and chan(1) or nil, has_job = false }
+    local block = guard.go(deliverer_died, self, deliver, self)
+    deliverers = deliverers + 1
+    return self, block
+  end
+
+  -- Without an order: waits for a deliverer without a job, which from now on has one.
+  local function free_place()
+    local deliverer = queue:poll() or deliverers < n and new_deliverer() or take(queue)
+    deliverer.has_job = true
+    return deliverer.result
+  end
+
+  -- Gives the lead away.
   local function pass_on()
-    if wide and running == n then
+    if is_wide and running == n then
       leader = nil
-    elseif nidle > 0 then
-      leader = idle[nidle]
-      idle[nidle], nidle = nil, nidle - 1
-      leader.idle = false
-      leader.turn:offer(true)
-    else
-      new_lead()
+    elseif followers == 0 or not turn:offer(true) then
+      new_leader()
     end
   end
 
-  local function wait_for_lead(self)
+  -- Waits for the lead. Returns false where the go block is not needed any more.
+  local function follow(self)
     if over then return false end
     if not leader then
       leader = self
       return true
     end
-    if nidle == IDLE then return false end
-    self.turn = self.turn or chan()
-    idle[nidle + 1] = self -- what may fail for want of memory comes first
-    nidle, self.idle = nidle + 1, true
-    return self.turn:take()
+    if followers == MOST_FOLLOWERS then return false end
+    followers, self.follows = followers + 1, true
+    local has_lead = take(turn)
+    followers, self.follows = followers - 1, false
+    if not has_lead then return false end
+    turns_taken, leader = turns_taken + 1, self
+    return not over
+  end
+
+  -- Calls af where no follower can take the lead, or the caller stays with its job.
+  local function start_alone(value, result)
+    running = running + 1
+    pass_on()
+    local _, failure = start(false, handler, af, value, result)
+    if failure then job_failed(failure, result, ex_handler) end
+    if is_wide and not result:closed() then take(result:done()) end
+    running = running - 1
   end
 
   function lead(self)
+    local passed, failure
     repeat
-      undelivered:put(true)
-      local value, err = next_value()
+      local result
+      if is_ordered then
+        result = chan(1)
+        place = result
+        put_place(queue, result)
+      else
+        result = free_place()
+        place = result
+      end
+      local value, _, err = next_value(from, to)
       if value == nil or over then return finish(err) end
-      local result = chan(1)
-      queue:put(result)
-      running = running + 1
-      self.result = result
-      pass_on()
-      start(af, value, result, ex_handler)
-      if wide then
-        if not result:closed() then take(result:done()) end
-        running = running - 1
+      place, self.result = nil, result
+      if is_wide or followers == 0 then
+        start_alone(value, result)
+        passed = true
+      else
+        passed, failure = start(turn, handler, af, value, result)
+        if failure then job_failed(failure, result, ex_handler) end
       end
       self.result = nil
-    until not wait_for_lead(self)
+    until passed and not follow(self)
   end
 
-  function lead_died(self, reason, block, is_reported)
+  function lead_died(self, why, block, is_reported)
     if self.result then
-      job_died(self.result, reason, block, is_reported, ex_handler)
+      job_died(self.result, why, block, is_reported, ex_handler)
       running = running - 1
-      if leader == self then leader = nil end -- it could not pass the lead on, for want of memory
-      if not leader and not over then new_lead() end
-    elseif self.idle then
-      local i = 1
-      while idle[i] ~= self do i = i + 1 end
-      table.remove(idle, i)
-      nidle = nidle - 1
+      -- For want of memory it may not have passed the lead on.
+      if leader == self and internal.job.turns(turn) == turns_taken then leader = nil end
+      if not leader and not over then new_leader() end
+    elseif self.follows then
+      followers = followers - 1
     elseif leader == self then
-      finish(reason)
+      finish(why)
     end
   end
 
-  local delivering -- the result channel of a job
+  -- ---- delivering ----
 
-  local function deliver_all()
-    local put = sink(to, "a pipeline")
-    while true do
-      local result, err = take(queue)
-      if result == nil then
-        ends.close(close ~= false and to, err)
-        return
+  function deliver(self)
+    local result = self.result or take(queue)
+    while result do
+      self.result = result
+      local _, err = deliver_results(result, to)
+      if err ~= nil then
+        local value = instead_of(err, ex_handler)
+        if value ~= nil then put(to, value) end
       end
-      delivering = result
-      deliver(result, put, ex_handler)
-      undelivered:poll()
-    end
-  end
-
-  -- Nothing can be delivered any more: no further job starts, and those that run find their channels closed.
-  local function deliverer_died(_, reason)
-    finish(reason)
-    if close ~= false then guard.close(to, reason) end
-    for result in function() return delivering or queue:poll() end do
-      delivering = nil
-      guard.close(result, reason)
-    end
-    if leader then core.cancel(leader.block, reason) end
-  end
-
-  guard.started(new_lead(), what)
-  guard.started(guard.go(deliverer_died, to, deliver_all), what)
-  return to
-end
-
--- ---- unordered ----
-
----A go block that leads, or delivers the results of a job.
----@class runnel.Worker
----@field result? runnel.Channel<any> that of its job; nil while it leads
----@field starter? runnel.Channel<any> the go block that calls af for it
-
--- At most n go blocks, each with a job; besides, one of them, or one more, leads: it waits for the next value. Who gets
--- it passes the lead on, to a new go block as long as fewer than n have jobs; who has finished a job takes the lead if
--- nobody has it. So only one at a time waits for `from`, and none is idle.
-local function unordered(what, n, to, af, from, close, ex_handler)
-  local next_value, put = source(from, to), sink(to, "a pipeline")
-  local running, led, over, reason = 0, false, false, nil
-  local work, worker_died
-
-  local function new_worker()
-    local self = { to = to, result = nil, starter = nil }
-    local block = guard.go(worker_died, self, work, self)
-    led = true
-    return block
-  end
-
-  local function finish_if_last()
-    if running == 0 and close ~= false then guard.close(to, reason) end
-  end
-
-  local function starter_died(self, why, block, is_reported)
-    if self.starter == block then job_died(self.result, why, block, is_reported, ex_handler) end
-  end
-
-  function work(self)
-    while true do
-      local value, err = next_value()
-      led = false
-      if value == nil then
-        over, reason = true, err
-        if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
+      if is_ordered then
+        result = take(queue)
+      elseif over then
+        break
       else
-        running = running + 1
-        local result = chan(1)
+        result = chan(1)
         self.result = result
-        if running < n then new_worker() end
-        self.starter = guard.go(starter_died, self, start, af, value, result, ex_handler)
-        deliver(result, put, ex_handler)
-        self.result = nil
-        running = running - 1
+        put_place(queue, self) -- there is room for all
+        self.has_job = false
       end
-      if over then return finish_if_last() end
-      if led then return end
-      led = true
     end
+    deliverers = deliverers - 1
+    if deliverers == 0 then close_to() end
   end
 
-  function worker_died(self, why, _, is_reported)
-    if self.result then
-      guard.close(self.result, why) -- its job finds the channel closed
+  -- Nothing can be delivered in order any more: no further job starts, and those that run find their channels closed.
+  local function give_up(why)
+    finish(why)
+    if reason == nil then reason = why end -- `from` had closed
+    for result in queue.poll, queue do guard.close(result, why) end
+    if leader and not leader.result then core.cancel(leader.block, why) end
+  end
+
+  function deliverer_died(self, why, _, is_reported)
+    if is_ordered then
+      deliverers = 0
+      if self.result then guard.close(self.result, why) end -- its job finds the channel closed
+      give_up(why)
+      return close_to()
+    end
+    if self.has_job then
+      guard.close(self.result, why)
       if not is_reported then internal.report(why, nil, A_JOB) end
-      running = running - 1
-      if not led and not over then new_worker() end
-    else
-      led, over, reason = false, true, why
     end
-    if over then finish_if_last() end
+    if over then
+      deliverers = deliverers - 1
+      if deliverers == 0 then close_to() end
+      return
+    end
+    if self.has_job then
+      self.result, self.has_job = chan(1), false
+      queue:offer(self)
+    end
+    guard.go(deliverer_died, self, deliver, self) -- another one goes on
   end
 
-  guard.started(new_worker(), what)
+  guard.started(new_leader(), what) -- the go blocks that it starts get the same name
+  local first, block = new_deliverer()
+  guard.started(block, what)
+  if not is_ordered then queue:offer(first) end
   return to
 end
 
@@ -315,7 +338,7 @@ function pipeline.pipeline_async(n, to, af, from, close, opts)
   local window = opts and opts.window or n
   check.integer(window, n, "pipeline_async: window")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async: ex_handler")
-  return ordered("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
+  return run("pipeline_async", n, to, af, from, close, window, opts and opts.ex_handler)
 end
 
 ---Like pipeline_async, but puts each result as soon as it is there, so that a slow job does not delay the others.
@@ -336,7 +359,7 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   check.close(close, "pipeline_async_unordered")
   check.options(opts, { ex_handler = true }, "pipeline_async_unordered")
   check.callable_or_nil(opts and opts.ex_handler, "pipeline_async_unordered: ex_handler")
-  return unordered("pipeline_async_unordered", n, to, af, from, close, opts and opts.ex_handler)
+  return run("pipeline_async_unordered", n, to, af, from, close, nil, opts and opts.ex_handler)
 end
 
 ---Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
@@ -364,7 +387,7 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return ordered("pipeline", n, to, job, from, close, n, ex_handler)
+  return run("pipeline", n, to, job, from, close, n, ex_handler)
 end
 
 ---The same as pipeline, until there are threads.

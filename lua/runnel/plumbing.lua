@@ -37,7 +37,9 @@ local function divide(pred, ch, yes, no)
       return
     else
       local ok, is_yes = guard.call("the predicate of a split", pred, value)
-      if ok then (is_yes and put_yes or put_no)(value) end
+      if ok then
+        if is_yes then put_yes(yes, value) else put_no(no, value) end
+      end
     end
   end
 end
@@ -104,7 +106,7 @@ local function map_values(f, chs, out)
     local complete, err = take_each(chs, values, out, ops, places)
     if not complete then return ends.close(out, err) end
     local ok, result = guard.call("the function of a map", apply, f, chs, values)
-    if ok then put(result) end
+    if ok then put(out, result) end
   end
   out:close()
 end
@@ -129,9 +131,9 @@ end
 local function take_values(n, ch, out)
   local take, put = ends.source(ch, out), ends.sink(out, "a take")
   for _ = 1, n do
-    local value, err = take()
+    local value, _, err = take(ch, out)
     if value == nil then return ends.close(out, err) end
-    put(value)
+    put(out, value)
   end
   out:close()
 end

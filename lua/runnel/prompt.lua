@@ -3,11 +3,16 @@
 ---    require("runnel.prompt").listen "/run/user/1000/app.sock"
 ---    -- and from a shell: socat READLINE UNIX-CONNECT:/run/user/1000/app.sock
 ---
----A line is evaluated when it is complete; values are printed, and `print` prints here. Each chunk runs in a go block,
----so that `ch:take()` waits while all else goes on. What is global is the program's.
+---A chunk is evaluated when it is complete; values are printed, and `print` prints here. It runs in a go block, so that
+---`ch:take()` waits while all else goes on. What is global is the program's; locals last as long as the client. There
+---are the same commands as at the prompt of `runnel`: `:help` lists them.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local commands = require "runnel.internal.prompt.commands"
+local pretty = require "runnel.internal.prompt.pretty"
+local reach = require "runnel.internal.prompt.reach"
+local session = require "runnel.internal.prompt.session"
 local uv = require "runnel.uv"
 local fs = require "luv"
 
@@ -18,7 +23,7 @@ local LONGEST_PATH = 107 -- of a socket
 -- What may wait for a client that does not read; then its output is lost.
 local PATIENCE = 1024 * 1024
 
-local BANNER = "runnel on " .. _VERSION .. "; an empty line abandons what is incomplete, end of file ends\n"
+local BANNER = "runnel on " .. _VERSION .. "; :help lists the commands, :quit ends\n"
 
 -- ---- output ----
 
@@ -55,25 +60,82 @@ end
 
 -- ---- evaluation ----
 
--- Compiles an expression or statements. Returns a function, or nil, an error, and whether more lines may mend it.
-local function compile(text, env)
-  local f = load("return " .. text, "=prompt", "t", env)
-  if f then return f end
-  local err
-  f, err = load(text, "=prompt", "t", env)
-  return f, err, err and err:find "<eof>$" ~= nil
-end
-
--- Values and errors, as they are printed.
-local function shown(ok, ...)
-  if ok and select("#", ...) == 0 then return "" end
-  return joined(...)
-end
+local COLUMNS, ROWS = 100, 30 -- of a screen that we know nothing of
 
 local function traceback(err)
-  if type(err) ~= "string" and not (getmetatable(err) or {}).__tostring then return err end
+  if type(err) ~= "string" and not (debug.getmetatable(err) or {}).__tostring then
+    local is_table = type(err) == "table"
+    err = is_table and pretty.value(err, pretty.style(COLUMNS)) or ("(error object is a %s value)"):format(type(err))
+  end
   -- What is below the chunk is ours.
-  return (debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", ""))
+  local text = debug.traceback(tostring(err), 2):gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
+  return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
+end
+
+-- Lets f(v, is_ahead) hear of values put on a channel, until the function that it returns is called. Nothing else in
+-- the program may do so meanwhile.
+local function trace(ch, f)
+  local methods, original = core.methods, {}
+  local function replace(name, is_ahead)
+    local method = methods[name]
+    original[name] = method
+    methods[name] = function(self, v, ...)
+      if self ~= ch or v == nil or ch:closed() then return method(self, v, ...) end
+      if is_ahead then
+        f(v, true)
+        return method(self, v, ...)
+      end
+      local ok = method(self, v, ...)
+      if ok then f(v, false) end
+      return ok
+    end
+  end
+  replace("put", true)
+  replace("put_async", true)
+  replace("offer", false)
+  return function()
+    for name, method in pairs(original) do methods[name] = method end
+  end
+end
+
+-- What the commands ask of a client.
+local function interface(own, write, lines)
+  local stop
+  local function say(text) write(text .. "\n") end
+  return {
+    session = own, style = pretty.style(COLUMNS), print = say, complain = say,
+    keys = "An empty line abandons what is incomplete.",
+    call = function(f) return xpcall(f, traceback) end,
+    size = function() return ROWS, COLUMNS end,
+    paint = function(rows) say(rows and table.concat(rows, "\n") .. "\n" or "") end,
+    key = function(ms)
+      local line, port = core.alts { lines, core.timeout(ms) }
+      return port == lines and (line or false) or nil
+    end,
+    channels = reach,
+    trace = function(ch, f)
+      if stop then stop() end
+      stop = f and trace(ch, f)
+    end,
+  }
+end
+
+-- Runs the chunks of a text.
+local function run_all(ui, texts)
+  local own = ui.session
+  for _, text in ipairs(texts) do
+    local chunk, err = own:compile(text)
+    if not chunk then return ui.print(err) end
+    local entry = own:note(chunk)
+    local results = table.pack(xpcall(chunk.run, traceback))
+    if not results[1] then
+      entry.failed = true
+      ui.print(results[2])
+    elseif results.n > 1 then
+      ui.print(pretty.values(ui.style, table.unpack(results, 2, results.n)))
+      if chunk.expression then own:keep(results[2]) end
+    end
+  end
 end
 
 ---Serves one client, until it ends its side. For other kinds of connections than `listen` makes.
@@ -81,32 +143,45 @@ end
 ---@param env? table what chunks find besides the globals
 function prompt.serve(conn, env)
   local write, finish = writer(conn)
-  local own = { print = function(...) write(joined(...)) end }
-  local scope = setmetatable(own, {
-    __index = function(_, key)
-      local value = env and env[key]
-      if value == nil then value = _G[key] end
-      return value
-    end,
-    __newindex = _G,
-  })
-  local held = "" -- lines that are not complete yet
-  write(BANNER)
-  write "> "
-  for received in conn:lines() do
-    local line = received:gsub("\r$", "")
-    local text = held == "" and line or held .. "\n" .. line
-    local f, err, incomplete = compile(text, scope)
-    held = ""
-    if incomplete and line ~= "" then
-      held = text
-    elseif f then
-      write(shown(xpcall(f, traceback)))
-    else
-      write(err .. "\n")
-    end
-    write(held == "" and "> " or ">> ", true)
+  local globals = { print = function(...) write(joined(...)) end }
+  local function lookup(key) -- without metamethods, which may raise
+    local value = rawget(globals, key)
+    if value == nil and env then value = rawget(env, key) end
+    if value == nil then value = rawget(_G, key) end
+    return value
   end
+  local function index(_, key)
+    local value = env and env[key]
+    if value == nil then value = _G[key] end
+    return value
+  end
+  setmetatable(globals, { __index = index, __newindex = _G })
+  local lines = conn:lines()
+  local own = session.new(globals, globals, lookup)
+  local ui = interface(own, write, lines)
+  local typed = commands.new(ui)
+  local _ <close> = setmetatable({}, { __close = function() ui.trace(nil) end })
+  local read
+  write(BANNER)
+  write(own:name() .. "> ")
+  for received in lines do
+    local line = received:gsub("\r$", "")
+    local is_command, ends, texts, err
+    if not read then is_command, ends = typed:run(line) end
+    if ends then break end
+    if not is_command and (read or line ~= "") then
+      local held = read
+      read = read or own:reader()
+      texts, err = read(line)
+      if held and line == "" and err == "incomplete" then err = "abandoned" end
+      if err ~= "incomplete" then
+        read = nil
+        if texts then run_all(ui, texts) else ui.print(err) end
+      end
+    end
+    write(read and ">> " or own:name() .. "> ", true)
+  end
+  own.locals:close(ui.print)
   finish()
   conn:close()
 end
@@ -140,26 +215,17 @@ end
 ---@field close fun(self: runnel.Prompt) ends it, and all clients; the socket's file is removed
 
 ---Listens for clients, and serves each, any number at a time.
----@param place string|integer the path of a unix socket, which only this user can open; or, if it must be, a port on
----127.0.0.1, where everybody on this machine is let in
+---@param path string the path of a unix socket, which only this user can open
 ---@param env? table what chunks find besides the globals
 ---@return runnel.Prompt? prompt closes with `<close>`, too
 ---@return string? err
-function prompt.listen(place, env)
-  local is_port = math.type(place) == "integer" and place >= 0 and place < 65536
-  if not is_port and type(place) ~= "string" then
-    local got = place == nil and "nothing" or type(place) == "number" and tostring(place) or "a " .. type(place)
-    error("listen: a path or a port expected, got " .. got, 2)
+function prompt.listen(path, env)
+  if type(path) ~= "string" then
+    local got = path == nil and "nothing" or type(path) == "number" and tostring(path) or "a " .. type(path)
+    error("listen: the path of a socket expected, got " .. got, 2)
   end
   if env ~= nil then check.table(env, "listen: env") end
-  local clients, where, err
-  if is_port then
-    ---@cast place integer
-    clients, where, err = uv.listen("127.0.0.1", place)
-  else
-    ---@cast place string
-    clients, where, err = listen_private(place)
-  end
+  local clients, where, err = listen_private(path)
   if not where then return nil, err end
   ---@cast clients -?
   local open = {}
@@ -172,7 +238,7 @@ function prompt.listen(place, env)
       end)
     end
   end)
-  local self = { place = is_port and "127.0.0.1, port " .. where or place }
+  local self = { place = path }
   function self.close()
     clients:close()
     for conn in pairs(open) do conn:close() end

@@ -33,7 +33,7 @@ Pub.__name = "runnel.pub"
 ---@class runnel.Topic
 ---@field number integer numbers topics in the order in which they were made
 ---@field ch runnel.Channel<any> its channel
----@field put fun(value: any): boolean puts on that channel
+---@field put fun(ch: runnel.Channel<any>, value: any): boolean puts on that channel
 ---@field mult runnel.Mult the mult of that channel, whose taps are the subscribers
 
 -- Makes a topic. It removes itself when it has lost its last subscriber.
@@ -68,7 +68,7 @@ local function publish(self)
     if value == nil then return err end
     local ok, name = guard.call("the topic function of a pub", topic_of, self, value)
     local topic = ok and self.topics[name]
-    if topic then topic.put(value) end -- dropped if the topic loses its last subscriber while this waits
+    if topic then topic.put(topic.ch, value) end -- dropped if the topic loses its last subscriber while this waits
   end
 end
 

@@ -377,7 +377,7 @@ describe("alts", function()
   end)
 
   describe("that does not wait", function()
-    it("gives its default and the word", within(function()
+    it("returns its default and the string 'default'", within(function()
       local ch = rn.chan()
       for _, default in ipairs { 1, "text", false, {}, ch } do
         assert.same({ default, "default", n = 2 }, table.pack(rn.alts({ ch, { ch, 1 } }, { default = default })))
@@ -580,7 +580,7 @@ describe("alts", function()
       stage.assert_no_waiters(table.unpack(list))
     end)
 
-    it("is refused for more than anybody needs", within(function()
+    it("raises for more than 100,000 operations", within(function()
       local ch = rn.chan()
       for _, n in ipairs { 100001, math.maxinteger, -1, -4294967295, math.mininteger } do
         local ops = setmetatable({}, { __len = function() return n end, __index = function() return ch end })
@@ -657,7 +657,7 @@ describe("alts", function()
       assert.is_true(late:closed())
     end))
 
-    it("that calls alts while it is read is served", within(function()
+    it("may call alts while it is read", within(function()
       local inner, outer = full "inner", full "outer"
       local ops = setmetatable({}, {
         __len = function() return 1 end,
@@ -716,7 +716,7 @@ describe("alts", function()
       for place = 1, 21 do
         local list = table.move(ops, 1, 20, 1, {})
         table.insert(list, place, crowded)
-        raises("^chan: inbox: 1024 takes wait already, no more may", function() rn.alts(list) end)
+        raises("^chan: inbox: 1024 takes wait, which is the limit", function() rn.alts(list) end)
         stage.assert_no_waiters(table.unpack(others))
         assert.equal(MAX, crowded:stats().takes)
       end
@@ -735,7 +735,7 @@ describe("alts", function()
     it("puts raises too, outside any go block as well", function()
       local crowded, other = rn.chan():name "inbox", rn.chan()
       for i = 1, MAX do crowded:put_async(i) end
-      raises("^chan: inbox: 1024 puts wait already", function()
+      raises("^chan: inbox: 1024 puts wait", function()
         rn.alts { other, { other, 1 }, { crowded, "more" } }
       end)
       stage.assert_no_waiters(other)
@@ -754,7 +754,7 @@ describe("alts", function()
       ch:put "value"
       assert.equal("value", (parked:take()))
       ops[MAX + 1] = ch
-      raises("^chan: inbox: 1024 takes wait already", function() rn.alts(ops) end)
+      raises("^chan: inbox: 1024 takes wait", function() rn.alts(ops) end)
       stage.assert_no_waiters(ch)
     end))
   end)
@@ -939,7 +939,7 @@ describe("alt", function()
     stage.assert_no_waiters(ch)
   end))
 
-  it("takes a channel's value that is the word default for what it is", within(function()
+  it("calls the operation's function for a value that is the string 'default'", within(function()
     assert.equal("value: default", (rn.alt {
       { full "default", function(value) return "value: " .. value end },
       default = error,
@@ -989,5 +989,54 @@ describe("alt", function()
     assert.equal("as it was", (b:take()))
     assert.same({ true, true }, (parked:take()))
     stage.assert_no_waiters(a, b)
+  end))
+end)
+
+describe("alts with buffer policies", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- A policy that has room when asked by alts, and then has none; or the like for its values.
+  local function fickle(answers)
+    local asked = 0
+    return {
+      full = function()
+        asked = asked + 1
+        return answers[(asked - 1) % #answers + 1]
+      end,
+      add = function() end,
+      remove = function() end,
+      count = function() return 0 end,
+    }
+  end
+
+  it("does something else when a policy takes back that it has room", stage.sim(function()
+    local ch, other = rn.chan(fickle { false, true }), rn.chan(1)
+    local ok, port = rn.alts({ { ch, 1 }, { other, 2 } }, { priority = true })
+    assert.same({ true, true }, { ok, port == other })
+    assert.equal(0, ch:stats().put_total)
+    -- And waits where there is nothing else.
+    local ends, always_full = rn.timeout(10), rn.chan(fickle { true })
+    local ops = { { rn.chan(fickle { false, true }), 1 }, { always_full, 2 }, ends }
+    assert.equal(ends, select(2, rn.alts(ops, { priority = true })))
+    assert.equal(10, sim.elapsed())
+  end))
+
+  it("looks again when asking a policy has changed another channel", stage.sim(function()
+    local other = rn.chan(1)
+    local policy = fickle { true }
+    policy.full = function()
+      other:offer "put meanwhile"
+      return true
+    end
+    local v, port = rn.alts({ other, { rn.chan(policy), 1 } }, { priority = true })
+    assert.same({ "put meanwhile", true }, { v, port == other })
+    local closing = rn.chan()
+    policy.full = function()
+      closing:close()
+      return true
+    end
+    v, port = rn.alts({ closing, { rn.chan(policy), 1 } }, { priority = true })
+    assert.same({ nil, true }, { v, port == closing })
   end))
 end)

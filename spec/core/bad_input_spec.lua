@@ -171,14 +171,14 @@ describe("bad input", function()
     "^alts: operation 3 does not begin with a channel", function() rn.alts { ch, ch, { 42, ch } } end,
     "^alts: operation 1 does not begin with a channel", function() rn.alts { {} } end,
     "^alts: operation 2 is nil", function() rn.alts { ch, nil, ch } end,
-    "^alts: options are a table, got boolean$", function() rn.alts({ ch }, true) end,
+    "^alts: a table of options expected, got boolean$", function() rn.alts({ ch }, true) end,
     "^alts: the list of operations has a field 'default'; options go into a table of their own: rn%.alts%(",
     function() rn.alts { ch, default = 1 } end,
     "^alts: the list of operations has a field 'priority'", function() rn.alts { priority = true } end,
     "^alts: the list of operations has a field 'true'", function() rn.alts { ch, [true] = 1 } end,
-    "^alts: there is no option 'prio'; there are priority, default and nowait$",
+    "^alts: unknown option 'prio'; the options are priority, default and nowait$",
     function() rn.alts({ ch }, { prio = true, default = 1 }) end,
-    "^alts: there is no option '1'", function() rn.alts({ ch }, { 1 }) end,
+    "^alts: unknown option '1'", function() rn.alts({ ch }, { 1 }) end,
     "^alts: from 1 to 100000 operations expected, got %-1$",
     function() rn.alts(setmetatable({}, { __len = function() return -1 end })) end,
   })
@@ -196,9 +196,9 @@ describe("bad input", function()
     "^alt: operation 1 is not a channel; write", function() rn.alt { { 42, print } } end,
     "^alt: operation 2 has no value to put", function() rn.alt { { ch, print }, { { ch }, print } } end,
     "^alt: operation 1 does not begin with a channel", function() rn.alt { { {}, print } } end,
-    "^alt: there is no option \"defualt\"; there are priority and default$",
+    "^alt: unknown option \"defualt\"; the options are priority and default$",
     function() rn.alt { { ch, print }, defualt = print } end,
-    "^alt: there is no option", function() rn.alt { nowait = true } end,
+    "^alt: unknown option", function() rn.alt { nowait = true } end,
     "^alt: default: a function or nil expected, got a boolean$",
     function() rn.alt { { ch, print }, default = false } end,
   })
@@ -224,7 +224,7 @@ describe("bad input", function()
     "^go: a function expected, got nothing$", function() rn.go() end,
     "^on_error: a function expected, got string$", function() rn.on_error "x" end,
     "^rename: a string expected, got no value$", function() rn.rename() end,
-    "^run: cannot be called inside a go block, where the scheduler is running already$", function() rn.run() end,
+    "^run: cannot be called inside a go block, where the scheduler is already running$", function() rn.run() end,
     "^run: cannot be called inside a go block", function() rn.run(print) end,
     "^step: cannot be called inside a go block", function() rn.step() end,
     "^sim.run: cannot be called inside a go block", function() sim.run(print) end,
@@ -236,7 +236,7 @@ describe("bad input", function()
     raises("^step: a number of go blocks expected, got x$", function() rn.step "x" end)
     raises("^driver: an object with the methods wait and alive expected, got number$", function() rn.driver(42) end)
     raises("^driver: it has no method alive$", function() rn.driver { wait = print } end)
-    raises("^rename: names the go block that calls it; it was called outside any$", function() rn.rename "x" end)
+    raises("^rename: it was called outside any go block, so there is nothing to name$", function() rn.rename "x" end)
   end)
 
   it("to times", each_raises {
@@ -262,7 +262,7 @@ describe("bad input", function()
     "^pipeline_async: to: a channel expected, got a number$", function() rn.pipeline_async(1, 42, print, ch) end,
     "^pipeline_async: af: a function expected, got nothing$", function() rn.pipeline_async(1, ch, nil, ch) end,
     "^pipeline_async: from: a channel expected, got nothing$", function() rn.pipeline_async(1, ch, print) end,
-    "^pipeline_async: there is no option \"windows\"$",
+    "^pipeline_async: unknown option \"windows\"$",
     function() rn.pipeline_async(1, ch, print, ch, true, { windows = 2 }) end,
     "^pipeline_async: window: an integer of at least 3 expected, got 2$",
     function() rn.pipeline_async(3, ch, print, ch, true, { window = 2 }) end,
@@ -278,8 +278,8 @@ describe("bad input", function()
 
   it("one put, or take, too many", within(function()
     for i = 1, 1024 do ch:put_async(i) end
-    local puts = "^chan: jobs: 1024 puts wait already, no more may; give the channel a buffer, and a windowed one "
-      .. "%(sliding_buffer, dropping_buffer%) where the puts come from a callback$"
+    local puts = "^chan: jobs: 1024 puts wait, which is the limit; give the channel a buffer; if the puts come from a "
+      .. "callback, a windowed one %(sliding_buffer, dropping_buffer%)$"
     raises(puts, function() ch:put(1025) end)
     raises(puts, function() ch:put_async(1025) end)
     raises(puts, function() ch:put_async(1025, print, false) end)
@@ -288,7 +288,7 @@ describe("bad input", function()
     for i = 1, 1024 do assert.equal(i, (ch:take())) end
 
     for _ = 1, 1024 do ch:take_async(function() end) end
-    local takes = "^chan: jobs: 1024 takes wait already, no more may; give each taker a channel of its own %(mult%), "
+    local takes = "^chan: jobs: 1024 takes wait, which is the limit; give each taker a channel of its own %(mult%), "
       .. "or let fewer go blocks take$"
     raises(takes, function() ch:take() end)
     raises(takes, function() ch:take_async(print) end)
@@ -299,7 +299,7 @@ describe("bad input", function()
 
   it("a put on the result channel of a go block", within(function()
     local result = rn.go(rn.sleep, 5)
-    local pattern = "^put: this is the result channel of a go block, which alone puts on it; make a channel for more "
+    local pattern = "^put: this is the result channel of a go block, and only the go block puts on it; "
     raises(pattern, function() result:put(1) end)
     raises(pattern, function() result:offer(1) end)
     raises(pattern, function() result:put_async(1) end)

@@ -289,7 +289,7 @@ describe("cancel", function()
       end
     end))
 
-    it("raises at once in a sleep whose time has come: nothing was to be had", stage.sim(function()
+    it("raises in a sleep that is due, which has no value to lose", stage.sim(function()
       local log = {}
       local result = rn.go(function()
         rn.sleep(10)
@@ -383,7 +383,7 @@ describe("cancel", function()
       assert.is_false(rn.cancel(result))
     end))
 
-    it("waits with the error where one cannot wait", stage.sim(function()
+    it("keeps the error while the go block is where it cannot wait", stage.sim(function()
       local ch, log, result = rn.chan(), {}, nil
       local function take() return ch:take() end
       result = rn.go(function()
@@ -403,7 +403,7 @@ describe("cancel", function()
   end)
 
   describe("twice", function()
-    it("before the go block knows is once, with the first reason", stage.sim(function()
+    it("before the go block has run counts once, with the first reason", stage.sim(function()
       each_park(function(name, park)
         local ch = rn.chan()
         local result = rn.go(function()
@@ -425,7 +425,7 @@ describe("cancel", function()
       assert.equal("first", result:take())
     end))
 
-    it("raises again when it knew", stage.sim(function()
+    it("after the go block has got the first error raises again", stage.sim(function()
       local log = {}
       local result = rn.go(function()
         for i = 1, 3 do
@@ -522,7 +522,7 @@ describe("cancel", function()
   end)
 
   describe("and errors", function()
-    it("are not reported, since it was asked for", stage.sim(function()
+    it("are not reported, because the cancel was intended", stage.sim(function()
       local result = rn.go(rn.sleep, FOREVER)
       rn.yield()
       rn.cancel(result, "enough")

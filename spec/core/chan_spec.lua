@@ -385,7 +385,7 @@ describe("a channel", function()
     it("cannot be closed by anybody else", within(function()
       local ch = rn.chan()
       local done = ch:done()
-      raises("^close: a channel of done%(%) closes with the channel", function() done:close() end)
+      raises("^close: a channel that done%(%) returns closes when its channel", function() done:close() end)
       assert.is_false(done:closed())
       ch:close()
       done:close()
@@ -471,7 +471,7 @@ describe("a channel", function()
       assert.equal(500500, sum)
     end))
 
-    it("gives the reason of a close as a second value nowhere, but ends", within(function()
+    it("ends without the reason of the close", within(function()
       local ch = rn.chan()
       ch:close "why"
       for _ in ch do error "must not be reached" end
@@ -526,7 +526,7 @@ describe("a channel", function()
       local reports = stage.reports(function()
         stage.run(function()
           kept = rn.chan()
-          -- stage.run would fail for the error; this one is looked at.
+          -- stage.run would fail because of the reported error, which this test expects.
           local heard = stage.reports(function()
             rn.go(function()
               local ch <close> = kept
@@ -605,6 +605,13 @@ describe("a channel", function()
   end)
 
   describe("as text", function()
+    it("without a name is shown by its number", function()
+      local ch = rn.chan()
+      assert.equal("chan: #" .. ch:stats().id, tostring(ch))
+      ch:close()
+      assert.equal("chan: #" .. ch:stats().id .. " (closed)", tostring(ch))
+    end)
+
     it("is its name or number, and what it holds", within(function()
       local ch = rn.chan()
       local unnamed = "chan: #" .. ch:stats().id
@@ -703,7 +710,7 @@ describe("a channel", function()
         end
         settle()
         assert.equal(MAX, ch:stats().puts)
-        raises("^chan: inbox: 1024 puts wait already, no more may; .*sliding_buffer", function() ch:put "more" end)
+        raises("^chan: inbox: 1024 puts wait, which is the limit; .*sliding_buffer", function() ch:put "more" end)
         raises("^chan: inbox: 1024 puts wait", function() ch:put_async("more", print) end)
         raises("^chan: inbox: 1024 puts wait", function() ch:put_async("more", print, false) end)
         raises("^chan: inbox: 1024 puts wait", function() rn.alts { { ch, "more" } } end)
@@ -721,7 +728,7 @@ describe("a channel", function()
       local ch, got = rn.chan(2):name "inbox", {}
       for i = 1, MAX do rn.go(function() got[i] = ch:take() end) end
       settle()
-      raises("^chan: inbox: 1024 takes wait already, no more may; .*mult", function() ch:take() end)
+      raises("^chan: inbox: 1024 takes wait, which is the limit; .*mult", function() ch:take() end)
       raises("^chan: inbox: 1024 takes wait", function() ch:take_async(print) end)
       raises("^chan: inbox: 1024 takes wait", function() ch:take_async(print, false) end)
       raises("^chan: inbox: 1024 takes wait", function() rn.alts { ch } end)
@@ -766,7 +773,7 @@ describe("a channel", function()
       assert.equal(MAX, ended)
     end))
 
-    it("takes goes on for a time to come, but not with puts", within(function()
+    it("takes accepts more on a timeout, but no more puts", within(function()
       local timeout, ended = rn.timeout(50), 0
       for _ = 1, 3 * MAX do
         rn.go(function()

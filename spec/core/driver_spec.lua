@@ -125,7 +125,7 @@ describe("driver", function()
     assert.equal(5, polls)
   end)
 
-  it("is polled by a busy run queue after a simulation that took ages", function()
+  it("is polled by a busy run queue after a simulation with much virtual time", function()
     sim.run(function()
       rn.sleep(1e12)
       for _ = 1, 5000 do rn.yield() end
@@ -264,17 +264,17 @@ describe("driver", function()
     assert.error_matches(function() rn.step() end, "failed")
     assert.equal(0, ran)
     rn.driver(nil)
-    rn.step()
+    rn.step(10) -- without a number it would end after 1 ms
     assert.equal(3, ran)
   end)
 
-  it("is looked at by step, before the blocks run", function()
+  it("is polled by step, before the blocks run", function()
     local log = {}
     local driver = fake { function() rn.go(function() log[#log + 1] = "event" end) end }
     driver.eager = true
     rn.driver(driver)
     rn.go(function() log[#log + 1] = "ready" end)
-    assert.is_nil(rn.step())
+    assert.is_nil(rn.step(10))
     assert.same({ "ready", "event" }, log)
     assert.same({ 0 }, driver.waits)
   end)
@@ -300,5 +300,22 @@ describe("driver", function()
     rn.driver(nil)
     collectgarbage()
     assert.is_nil(weak[1])
+  end)
+
+  it("may be a userdata", function()
+    local object = rn.chan() -- one whose methods can be replaced for a while
+    local methods = getmetatable(object).__index
+    local calls = 0
+    methods.wait = function() calls = calls + 1 end
+    methods.alive = function() return calls < 3 end
+    local ok, err = pcall(function()
+      rn.driver(object)
+      rn.run()
+    end)
+    methods.wait, methods.alive = nil, nil
+    rn.driver(nil)
+    assert.is_true(ok, err)
+    assert.equal(3, calls)
+    assert.error_matches(function() rn.driver(io.stdout) end, "it has no method wait")
   end)
 end)

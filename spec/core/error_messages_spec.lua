@@ -98,7 +98,7 @@ end
 for v in rn.merge { rn.go(fetch, 1), rn.go(fetch, 2) } do print(v) end]], line = 3, says = "refused" },
   { "yields as if in a coroutine of its own", [[
 rn.go(function() coroutine.yield() end)
-rn.run()]], line = 2, says = "left by coroutine.yield.*use rn.yield" },
+rn.run()]], line = 2, says = "called coroutine.yield.*use rn.yield" },
   { "has a topic function that fails", [[
 local p = rn.pub(rn.to_chan { {} }, function(v) return v.kind.name end)
 p:sub("news", rn.chan())
@@ -126,7 +126,7 @@ local v = rn.alts { ch, default = "nothing" }]],
     line = 3, says = "field 'default'; options go into a table of their own" },
   { "misspells an option", [[
 local ch = rn.chan()
-rn.alts({ ch }, { prio = true })]], line = 3, says = "there is no option 'prio'; there are priority" },
+rn.alts({ ch }, { prio = true })]], line = 3, says = "unknown option 'prio'; the options are priority" },
   { "gives options of a pipeline in the place of close", [[
 rn.pipeline_async(2, rn.chan(), print, rn.chan(), { window = 4 })]], line = 2,
     says = "close: true, false or nil expected, got a table" },

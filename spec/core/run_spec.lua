@@ -107,6 +107,17 @@ describe("run", function()
   end)
 
   describe("a deadlock", function()
+    it("reports callbacks that wait, which have no line", function()
+      local ch = rn.chan():name "lonely"
+      local line = stage.here(1)
+      ch:take_async(function() end)
+      local ok, err = pcall(function() rn.chan():take() end)
+      assert.is_false(ok)
+      assert.matches("(" .. line .. "): take on chan: lonely\n", err .. "\n", 1, true)
+      ch:close()
+      rn.run()
+    end)
+
     it("of run names run and where every block waits", function()
       local here, line = stage.here():match "^(.*):(%d+)$"
       local jobs, other = rn.chan():name "jobs", rn.chan()
@@ -282,13 +293,48 @@ describe("run", function()
       rn.go(error, "bad")
       local ran
       rn.go(function() ran = true end)
-      rn.step()
+      rn.step(10) -- without a number it would end after 1 ms
       assert.is_true(ran)
       assert.equal("bad", stage.heard()[1].err)
     end)
   end)
 
   describe("outside any go block", function()
+    it("a put that waited raises what the buffer policy says of its value", function()
+      local ch = rn.chan(stage.picky(function(v) return v ~= "bad" end))
+      for i = 1, 100 do ch:put(i) end
+      rn.go(function()
+        rn.yield()
+        ch:take()
+      end)
+      local ok, err = pcall(ch.put, ch, "bad")
+      assert.same({ false, "no bad here" }, { ok, err })
+      assert.equal(99, #ch)
+      local port
+      rn.go(function()
+        rn.yield()
+        ch:take()
+        ch:take()
+      end)
+      ch:put "fills it"
+      ok, err = pcall(function()
+        local _
+        _, port = rn.alts { { ch, "bad" } }
+      end)
+      assert.same({ false, "no bad here" }, { ok, err })
+      assert.is_nil(port)
+      assert.equal(98, #ch)
+    end)
+
+    it("a debug hook that raises nothing lets waiting go on", function()
+      local calls = 0
+      debug.sethook(function() calls = calls + 1 end, "c")
+      local ok, err = pcall(rn.sleep, 2)
+      debug.sethook()
+      assert.is_true(ok, err)
+      assert.is_true(calls > 0)
+    end)
+
     it("put, take and alts run the others until they complete", function()
       local ch, results = rn.chan(), rn.chan(10)
       rn.go(function()
@@ -395,6 +441,24 @@ describe("run", function()
   end)
 
   describe("where parking is impossible", function()
+    it("yield is refused where nothing can wait", function()
+      local heard
+      rn.chan(1):put_async(1, function() heard = { pcall(rn.yield) } end)
+      assert.is_false(heard[1])
+      assert.matches("yield would have to wait, which is impossible inside a callback", heard[2], 1, true)
+      local calls = 0
+      rn.driver {
+        wait = function()
+          calls = calls + 1
+          if calls == 1 then heard = { pcall(rn.yield) } end
+        end,
+        alive = function() return calls == 0 end,
+      }
+      rn.run()
+      assert.is_false(heard[1])
+      assert.matches("yield would have to wait", heard[2], 1, true)
+    end)
+
     local waits = {
       take = function() rn.chan():take() end,
       put = function() rn.chan():put(1) end,
@@ -568,7 +632,7 @@ describe("run", function()
       rn.run()
       for _, name in ipairs { "run", "step" } do
         assert.equal(
-          name .. ": cannot be called inside a go block, where the scheduler is running already", errors[name])
+          name .. ": cannot be called inside a go block, where the scheduler is already running", errors[name])
       end
       assert.matches("run: cannot be called inside a go block", errors.f)
       assert.matches("run: cannot be called inside a go block", errors.co)
@@ -601,7 +665,7 @@ describe("run", function()
       end)
       for _, name in ipairs { "run", "step" } do
         assert.equal(
-          name .. ": cannot be called inside a callback, where the scheduler is running already", errors[name])
+          name .. ": cannot be called inside a callback, where the scheduler is already running", errors[name])
       end
     end)
 

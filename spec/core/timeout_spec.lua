@@ -151,7 +151,7 @@ describe("timeout", function()
       assert.equal(2000, n)
     end))
 
-    it("wakes equal deadlines in the order in which they were asked for", stage.sim(function()
+    it("wakes equal deadlines in the order in which they were set", stage.sim(function()
       local log = {}
       for i = 1, 200 do
         rn.go(function()
@@ -354,7 +354,7 @@ describe("timeout", function()
       assert.equal(0, late)
     end))
 
-    it("do not come before their time at the end of all time", function()
+    it("never end early, even beyond what the clock can count", function()
       for _, wait in ipairs { rn.sleep, function(ms) rn.timeout(ms):take() end } do
         sim.run(function()
           wait(4.5e12)

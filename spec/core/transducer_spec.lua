@@ -39,7 +39,7 @@ describe("a channel with a transducer", function()
     for _, i in ipairs { 1, 3, 5, 7 } do assert.is_true(ch:put(i)) end
     assert.equal(0, #ch)
     assert.is_true(ch:put(2))
-    assert.is_nil(ch:offer(3)) -- full: not even what would be dropped is looked at
+    assert.is_nil(ch:offer(3)) -- full, so the transducer does not run, although it would drop the value
     assert.equal(2, (ch:take()))
     assert.equal(5, ch:stats().put_total)
     assert.equal(1, ch:stats().take_total)

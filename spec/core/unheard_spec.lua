@@ -3,7 +3,7 @@ local core = require "runnel.core"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
--- What a program sees: the errors that the handler has heard of, without those that are still to come.
+-- Runs f in a simulation and returns the errors that were reported.
 local function collecting(f)
   local heard = {}
   local previous = rn.on_error(function(err, _, name) heard[#heard + 1] = { err = err, name = name, at = rn.now() } end)
@@ -221,6 +221,49 @@ describe("an error of a go block", function()
       assert.matches(": { code = 8, final = true }\n", output)
       assert.matches(": table: 0x%x+\n", output)
       assert.matches(": its text\n", output)
+    end)
+
+    for _, exit in ipairs { "os.exit(true, true)", "rn.exit()" } do
+      it("is reported once where " .. exit .. " ends the program in a simulation", function()
+        local output, status = stage.script(([[
+          local rn = require "runnel"
+          rn.go(error, "taken"):take()
+          rn.go(error, "outer")
+          rn.yield()
+          require("runnel.sim").run(function()
+            rn.go(error, "inner")
+            rn.yield()
+            %s
+          end)
+        ]]):format(exit))
+        assert.equal(exit == "rn.exit()" and 1 or 0, status)
+        local told = {}
+        for message in output:gmatch "runnel: error in [^\n]*: (%l+)\n" do told[#told + 1] = message end
+        table.sort(told)
+        assert.same({ "inner", "outer" }, told)
+      end)
+    end
+
+    it("is reported and fails where the script ends by rn.exit in a simulation without errors of its own", function()
+      local output, status = stage.script [[
+        local rn = require "runnel"
+        rn.go(error, "outer")
+        rn.yield()
+        require("runnel.sim").run(function() rn.exit() end)
+      ]]
+      assert.equal(1, status)
+      assert.matches("^runnel: error in [^\n]*: outer\n", output)
+    end)
+
+    it("is not reported by a simulation that goes on", function()
+      local output = stage.script [[
+        local rn = require "runnel"
+        local result = rn.go(error, "taken")
+        rn.yield()
+        require("runnel.sim").run(function() rn.sleep(60000) end)
+        print(result:take())
+      ]]
+      assert.equal("nil\ttaken\n", output)
     end)
 
     it("is reported and fails where the script ends by rn.exit", function()

@@ -1,4 +1,4 @@
--- What the drivers say where their library is missing.
+-- The drivers' messages if their library is missing.
 
 local stage = require "spec.support.stage"
 

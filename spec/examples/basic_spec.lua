@@ -52,7 +52,7 @@ local function with_file(text, f)
   if not ok then error(err, 0) end
 end
 
--- Tells what a script says to arguments that it does not take.
+-- Asserts that a script rejects these arguments with its usage.
 local function assert_usage(script, ...)
   local output, errors, status = run(script, ...)
   assert.equal("", output)
@@ -304,7 +304,7 @@ describe("bench/bench.lua", function()
     local output = output_of("bench/bench.lua", "--quick", "chan0", "channel")
     assert.matches("unbuffered, a message +ns +[%d.]+ +[%d.]+ +[%d.]+ +[%d.]+ +<= [%d.]+ %u", output:gsub("met", "MET"))
     assert.matches("an unbuffered channel +bytes", output)
-    assert.matches("\n[012] of 2 figures reached\n$", output)
+    assert.matches("\n[012] of 2 targets met\n$", output)
     assert.not_matches("spawn", output)
   end)
 

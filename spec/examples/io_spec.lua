@@ -7,7 +7,7 @@ if not pcall(require, "luv") then
   return
 end
 
--- Tells what a command says to arguments that it does not take.
+-- Asserts that a command rejects its arguments with its usage.
 local function assert_usage(command)
   local output, errors, status = shell.run(command)
   assert.equal("", output)

@@ -228,6 +228,9 @@ describe("runnel, the executable", function()
         local result = script(text .. how)
         assert.equal(3, result.status)
         assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
+        result = script(("%s require('runnel.sim').run(function() %s end)"):format(text, how))
+        assert.equal(3, result.status)
+        assert.matches("^runnel: error in [^\n]*: lost\n", result.err)
       end
     end)
 

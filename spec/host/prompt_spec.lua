@@ -39,13 +39,17 @@ describe("the prompt #slow", function()
     it("expressions, and prints their values", function()
       open()
       term:enter "1 + 1, nil, 'a\\nb'"
-      term:expect '\n2 +nil +"a\\nb"\n>$'
+      term:expect '\n2 +nil +"a\\nb"\n%[%d+%]>$'
     end)
 
     it("statements, over several lines", function()
       open()
-      term:enter("for i = 1, 2 do"):enter("print('turn', i)"):enter "end"
-      term:expect "> for i = 1, 2 do\n>> print%('turn', i%)\n>> end\nturn +1\nturn +2\n>$"
+      term:enter "for i = 1, 2 do"
+      term:expect ">>$"
+      term:enter "print('turn', i)"
+      term:expect "i%)\n *>>$"
+      term:enter "end"
+      term:expect "> for i = 1, 2 do\n *>> print%('turn', i%)\n *>> end\nturn +1\nturn +2\n%[%d+%]>$"
     end)
 
     it("tables, as deep as can be read", function()
@@ -60,13 +64,14 @@ describe("the prompt #slow", function()
     it("what does not compile, or raises, and says so", function()
       open()
       term:enter "x = = 1"
-      term:expect "\nstdin:1: unexpected symbol near '='\n>$"
+      term:expect "\n%[%d+%]:1: unexpected symbol near '='\n%[%d+%]>$"
       term:enter "error 'oops'"
-      term:expect "\nstdin:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n +stdin:1: in main chunk\n>$"
+      term:expect("\n%[1%]:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n +%[1%]:1: in main chunk\n"
+        .. "%[2%]>$")
       term:enter "error()"
       term:expect "%(error object is a nil value%)"
       term:enter "error {}"
-      term:expect "%(error object is a table value%).*>$"
+      term:expect "\n{}\nstack.*>$"
     end)
 
     it("until Ctrl-D", function()
@@ -92,19 +97,19 @@ describe("the prompt #slow", function()
     it("invalid UTF-8, and loses nothing of it", function()
       open()
       term:type("('a"):bytes("\xff\xc3("):enter "'):byte(1, -1)"
-      term:expect "\n97 +255 +195 +40\n>$"
+      term:expect "\n97 +255 +195 +40\n%[%d+%]>$"
       term:enter "#'äöü', 'äöü'"
-      term:expect '\n6 +"äöü"\n>$'
+      term:expect '\n6 +"äöü"\n%[%d+%]>$'
     end)
 
     it("what is pasted, a megabyte in the long form", function()
       open()
-      local n, lines = long.times(400, 20000), {} -- what has more than 16 KB is not compiled line by line
+      local n, lines = long.times(400, 20000), {}
       for i = 1, n do lines[i] = ("  %q,"):format("line number " .. i .. " of a paste that is rather long") end
       term:paste("t = {\n" .. table.concat(lines, "\n") .. "\n}\n")
-      term:expect("\n>> }\n>$", 60)
+      term:expect("… " .. n .. " more lines\n%[2%]>$", 60)
       term:enter "#t, #table.concat(t)"
-      term:expect("\n" .. n .. " +%d+\n>$")
+      term:expect("\n" .. n .. " +%d+\n%[%d+%]>$")
     end)
   end)
 
@@ -116,7 +121,7 @@ describe("the prompt #slow", function()
         term:type(word)
         os.execute "sleep 0.04"
       end
-      local screen = term:expect "\ntick +30\n> some text that is typed slowly$"
+      local screen = term:expect "\ntick +30\n%[%d+%]> some text that is typed slowly$"
       for i = 1, 30 do
         if i > 12 then assert.matches(("\ntick +%d\n"):format(i), screen) end
       end
@@ -131,27 +136,27 @@ describe("the prompt #slow", function()
       open()
       term:enter "rn.go(function() for i = 1, 10 do rn.sleep(20) io.write('.') end io.write 'done\\n' end)"
       term:type "typing"
-      term:expect "\n%.%.%.%.%.%.%.%.%.%.done\n> typing$"
+      term:expect "\n%.%.%.%.%.%.%.%.%.%.done\n%[%d+%]> typing$"
     end)
 
     it("while lines longer than the screen is wide are typed", function()
       open(nil, { columns = 40 })
       term:enter "rn.go(function() for i = 1, 5 do rn.sleep(60) print('tick', i) end end)"
       term:type("x = '" .. ("abcdefghi "):rep(10))
-      local screen = term:expect "tick +5\n> x = 'abc"
-      assert.matches("\n> x = 'abcdefghi abcdefghi abcdefghi abc\ndefghi ", last(10, screen))
+      local screen = term:expect "tick +5\n%[%d+%]> x = 'abc"
+      assert.matches("\n%[%d+%]> x = 'abcdefghi abcdefghi abcdefghi\nabcdefghi ", last(10, screen))
       local _, n = screen:gsub("x = 'abc", "")
       assert.equal(1, n)
     end)
 
     it("while characters are typed that are wide", function()
-      open(nil, { columns = 20 }) -- one of the characters would begin in the last column
+      open(nil, { columns = 21 }) -- one of the characters would begin in the last column
       term:enter "rn.go(function() for i = 1, 4 do rn.sleep(50) print('tick', i) end end)"
       term:type "x = '日本語日本語日本語日本語😀ä"
-      term:expect "tick +4\n> x = '日"
+      term:expect "tick +4\n%[%d+%]> x = '日"
       term:enter "'"
       term:enter "#x"
-      term:expect "\n42\n>$"
+      term:expect "\n42\n%[%d+%]>$"
     end)
 
     it("and survives 10 MB that one of them prints", function()
@@ -159,16 +164,16 @@ describe("the prompt #slow", function()
       term:enter "line = ('y'):rep(99) .. '\\n'"
       term:enter "rn.go(function() for i = 1, 100000 do io.write(line) end print 'all of it' end)"
       term:type "still here"
-      term:expect("yyy\nall of it\n> still here$", 30)
+      term:expect("yyy\nall of it\n%[%d+%]> still here$", 30)
     end)
 
     it("and shows their errors with the traceback", function()
       open()
       term:enter "rn.go(function() local function f() error 'oops' end f() end)"
-      term:expect("runnel: error in stdin:1: stdin:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n"
-        .. " +stdin:1: in %a+ 'f'\n.*\n>$")
+      term:expect("runnel: error in %[%d+%]:1: %[%d+%]:1: oops\nstack traceback:\n +%[C%]: in function 'error'\n"
+        .. " +%[%d+%]:1: in %a+ 'f'\n.*\n%[%d+%]>$")
       term:enter "'alive'"
-      term:expect '\n"alive"\n>$'
+      term:expect '\n"alive"\n%[%d+%]>$'
     end)
 
     it("also with luv's events", function()
@@ -176,7 +181,7 @@ describe("the prompt #slow", function()
       if not package.searchpath("luv", package.cpath) then return pending "luv is missing" end
       term:enter "uv = require 'luv' t = uv.new_timer() t:start(50, 50, function() print 'from luv' end)"
       term:type "typed"
-      term:expect "from luv\nfrom luv\nfrom luv\n> typed$"
+      term:expect "from luv\nfrom luv\nfrom luv\n%[%d+%]> typed$"
       term:press("C-c"):enter "t:close()"
       term:enter "rn.rename"
       term:expect "\nfunction: .*>$"
@@ -203,7 +208,7 @@ describe("the prompt #slow", function()
       term:enter "ch = rn.chan()"
       term:enter("function f() rn.sleep(50) for i = 1, 3 do rn.yield() print('before', i) end ch:put 'value' end")
       term:enter "rn.go(f) return ch:take()"
-      term:expect '\nbefore +1\nbefore +2\nbefore +3\n"value"\n>$'
+      term:expect '\nbefore +1\nbefore +2\nbefore +3\n"value"\n%[%d+%]>$'
     end)
 
     it("until Ctrl-C, which withdraws it and loses nothing", function()
@@ -213,11 +218,11 @@ describe("the prompt #slow", function()
       term:enter "ch:take()"
       term:expect "\nit waits$"
       term:press "C-c"
-      term:expect "interrupted!\nstack traceback:\n +%[C%]: in method 'take'\n +stdin:1: in main chunk\n>$"
+      term:expect "interrupted!\nstack traceback:\n +%[C%]: in method 'take'\n +%[%d+%]:1: in main chunk\n%[%d+%]>$"
       term:enter "takes()"
-      term:expect "\n0\n>$"
+      term:expect "\n0\n%[%d+%]>$"
       term:enter "rn.go(ch.put, ch, 'value') return ch:take()"
-      term:expect '\n"value"\n>$'
+      term:expect '\n"value"\n%[%d+%]>$'
     end)
 
     it("and says so where that would be for ever", function()
@@ -233,7 +238,7 @@ describe("the prompt #slow", function()
       term:enter "print 'begun' while true do end"
       term:expect "\nbegun$"
       term:press "C-c"
-      term:expect "\ninterrupted!\nstack traceback:\n +stdin:1: in main chunk\n>$"
+      term:expect "\ninterrupted!\nstack traceback:\n +%[%d+%]:1: in main chunk\n%[%d+%]>$"
     end)
 
     it("in a line, which it drops", function()
@@ -241,12 +246,12 @@ describe("the prompt #slow", function()
       term:type("this is dropped"):press("Left", "Left")
       term:expect "> this is dropped$"
       term:press "C-c"
-      term:expect "> this is dropped%^C\n>$"
+      term:expect "> this is dropped%^C\n%[%d+%]>$"
       term:enter "for i = 1, 2 do"
       term:expect ">>$"
       term:press "C-c"
       term:enter "'next'"
-      term:expect '\n"next"\n>$'
+      term:expect '\n"next"\n%[%d+%]>$'
     end)
 
     it("between two lines, too, where it ends nothing", function()
@@ -254,11 +259,11 @@ describe("the prompt #slow", function()
       term:enter ":time rn.sleep(500)"
       os.execute "sleep 0.2"
       term:press "C-c"
-      term:expect "interrupted!.*of the processor.*\n>$"
+      term:expect "interrupted!.*of the processor.*\n%[%d+%]>$"
       term:enter "t = {} for i = 1, 90 do t[i] = { ('x'):rep(90) } end"
       term:enter("t"):press "C-c"
       term:enter "'alive'"
-      term:expect '\n"alive"\n>$'
+      term:expect '\n"alive"\n%[%d+%]>$'
     end)
 
     it("in a go block that never parks, while a line is typed", function()
@@ -266,10 +271,10 @@ describe("the prompt #slow", function()
       term:enter "rn.go(function() print 'begun' while true do end end)"
       term:expect "\nbegun"
       term:press "C-c"
-      term:expect "error in stdin:1: interrupted!"
+      term:expect "error in %[%d+%]:1: interrupted!"
       term:press "C-c"
       term:enter "'alive'"
-      term:expect '\n"alive"\n>$'
+      term:expect '\n"alive"\n%[%d+%]>$'
     end)
   end)
 
@@ -294,7 +299,7 @@ describe("the prompt #slow", function()
       term:type("rn.pipel"):press "Tab"
       term:expect "> rn.pipeline$"
       term:press "Tab"
-      term:expect "pipeline +pipeline_async_unordered\npipeline_async +pipeline_blocking\n> rn.pipeline$"
+      term:expect "pipeline +pipeline_async_unordered\npipeline_async +pipeline_blocking\n%[%d+%]> rn.pipeline$"
     end)
 
     it("without running code of the user's", function()
@@ -312,10 +317,11 @@ describe("the prompt #slow", function()
       open()
       term:enter "a = 1"
       term:enter "b = a + 1"
+      term:expect "%[3%]>$"
       term:press("Up", "Up")
       term:expect "> a = 1$"
       term:press "C-c"
-      term:expect "> a = 1%^C\n>$"
+      term:expect "> a = 1%^C\n%[%d+%]>$"
       term:press "C-d"
       term:expect "%[ended 0%]"
       assert.equal("a = 1\nb = a + 1\n", dir:read "runnel_history")
@@ -327,7 +333,7 @@ describe("the prompt #slow", function()
     it("that nobody else can read", function()
       open()
       term:enter "a = 1"
-      term:expect "> a = 1\n>$" -- what is pressed while the terminal changes hands is lost
+      term:expect "> a = 1\n%[%d+%]>$" -- what is pressed while the terminal changes hands is lost
       term:press "C-d"
       term:expect "%[ended 0%]"
       assert.matches("^%-rw%-%-%-%-%-%-%-", process.run(dir.path, "ls -l runnel_history").out)
@@ -350,7 +356,7 @@ describe("the prompt #slow", function()
       term = terminal.open(("cd / && XDG_STATE_HOME=/nowhere %s"):format(runnel))
       term:expect "> *$"
       term:enter "1 + 1"
-      term:expect "\n2\n>$"
+      term:expect "\n2\n%[%d+%]>$"
     end)
   end)
 
@@ -360,15 +366,15 @@ describe("the prompt #slow", function()
       term:enter "c = rn.chan():name 'jobs'"
       term:enter "g = rn.go(function() rn.rename 'worker' c:take() end) rn.go(function() rn.sleep(1e6) end)"
       term:enter ":ps"
-      local screen = term:expect "sleeping.*\n>$"
+      local screen = term:expect "sleeping.*\n%[%d+%]>$"
       assert.matches("\nid +name +state +for +waits +where\n", screen)
-      assert.matches("\n *%d+ +worker +parked +%d+ ms +take on jobs +stdin:1\n", screen)
-      assert.matches("\n *%d+ +stdin:1 +sleeping +%d+ ms +stdin:1\n", screen)
+      assert.matches("\n *%d+ +worker +parked +%d+ ms +take on jobs +%[%d+%]:1\n", screen)
+      assert.matches("\n *%d+ +%[%d+%]:1 +sleeping +%d+ ms +%[%d+%]:1\n", screen)
       term:enter(":bt " .. screen:match "\n *(%d+) +worker")
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
-        .. " +stdin:1: in function <stdin:1>\n>$")
+        .. " +%[%d+%]:1: in function <%[%d+%]:1>\n%[%d+%]>$")
       term:enter ":bt 99"
-      term:expect "\nthere is no go block #99; :ps shows those that there are\n>$"
+      term:expect "\nthere is no go block #99; :ps shows those that there are\n%[%d+%]>$"
     end)
 
     it(":kill", function()
@@ -378,19 +384,19 @@ describe("the prompt #slow", function()
       local id = term:expect("worker +sleeping"):match "\n *(%d+) +worker"
       term:enter(":kill " .. id)
       term:enter "g:take()"
-      term:expect "killed at the prompt.*\n>$"
+      term:expect "killed at the prompt.*\n%[%d+%]>$"
       term:enter ":ps"
-      term:expect "\nthere are no go blocks\n>$"
+      term:expect "\nthere are no go blocks\n%[%d+%]>$"
     end)
 
     it(":chans", function()
       open()
       term:enter ":chans"
-      term:expect "\nthere are no channels\n>$"
+      term:expect "\nthere are no channels\n%[%d+%]>$"
       term:enter "a = rn.chan(3):name 'jobs' a:put(1) a:put(2) a:take() a:close()"
       term:enter "b = rn.promise_chan() rn.chan() rn.timeout(1e6)"
       term:enter ":chans"
-      local screen = term:expect "promise.*\n>$"
+      local screen = term:expect "promise.*\n%[%d+%]>$"
       assert.matches("\nid +name +fill +buffer +puts +takes +put +taken\n", screen)
       assert.matches("\n *1 +jobs +1/3 +fixed +0 +0 +2 +1 +closed\n *2 +", screen)
       local _, lines = screen:match("\nid +name(.*)$"):gsub("\n", "")
@@ -413,14 +419,14 @@ describe("the prompt #slow", function()
       local _, n = screen:gsub("go blocks: 1", "")
       assert.equal(1, n)
       term:press "q"
-      term:expect "> :watch 50\n>$"
+      term:expect "> :watch 50\n%[%d+%]>$"
       term:enter ":watch 50"
       term:expect "go blocks: 1"
       term:press "C-c"
-      term:expect ":watch 50\n> :watch 50\n>$"
-      term:enter("'still'"):expect '"still"\n>$'
+      term:expect ":watch 50\n%[3%]> :watch 50\n%[3%]>$"
+      term:enter("'still'"):expect '"still"\n%[%d+%]>$'
       term:enter ":watch x"
-      term:expect "\n:watch needs a number of ms, from 10\n>$"
+      term:expect "\n:watch needs a number of ms, from 10\n%[%d+%]>$"
     end)
 
     it(":trace", function()
@@ -430,15 +436,23 @@ describe("the prompt #slow", function()
       term:enter ":trace c"
       term:expect "\nticks <%- { n = %d+ }\nticks <%- { n = %d+ }\n"
       term:press "q"
-      term:expect "\n%d+ put and 0 taken meanwhile, %d+ of them shown\n>$"
+      term:expect "\n%d+ put and 0 taken meanwhile; values shown: %d+\n%[%d+%]>$"
       term:enter "d = rn.chan(1):name 'full' d:put 'first'"
       term:enter "rn.go(function() rn.sleep(600) d:offer 'refused' d:poll() d:offer 'accepted' end)"
       term:enter ":trace d"
       assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
       term:press "q"
-      term:expect "\n1 put and 1 taken meanwhile, 1 of them shown\n>$"
+      term:expect "\n1 put and 1 taken meanwhile; values shown: 1\n%[%d+%]>$"
+      term:enter "e = rn.chan():name 'slow' rn.go(function() rn.sleep(100) e:put 'late' end)"
+      term:enter ":trace e"
+      term:expect '\nslow <%- "late"  %(waits%)$'
+      term:press "q"
+      term:expect "\n0 put and 0 taken meanwhile; values shown: 1\n%[%d+%]>$"
+      term:enter ":trace slow"
+      term:expect "any key ends this$"
+      term:press "q"
       term:enter ":trace 42"
-      term:expect "\n:trace needs a channel, got 42\n>$"
+      term:expect "\n:trace needs a channel, got 42\n%[%d+%]>$"
       term:enter ":trace rn.chan("
       term:expect "\n:trace needs an expression: "
     end)
@@ -446,31 +460,31 @@ describe("the prompt #slow", function()
     it(":time, :load, :doc and :help", function()
       open(nil, { columns = 120, rows = 40 })
       term:enter ":time rn.sleep(30)"
-      local shown = term:expect "\n%d+%.%d%d%d ms, of the processor %d+%.%d%d%d ms\n>$"
+      local shown = term:expect "\n%d+%.%d%d%d ms, of the processor %d+%.%d%d%d ms\n%[%d+%]>$"
       assert.is_true(tonumber(shown:match "\n(%S+) ms, of the processor") >= 30)
       dir:write("file.lua", "print 'loaded' y = 5")
       term:enter ":load file.lua"
-      term:expect "\nloaded\n>$"
+      term:expect "\nloaded\n%[%d+%]>$"
       term:enter ":load nope.lua"
       term:expect "\ncannot open nope.lua"
       term:enter ":doc ch:offer"
-      term:expect "\nch:offer%(v%)\n    What put returns, or nil if it would have to wait\n>$"
+      term:expect "\nch:offer%(v%)\n    What put returns, or nil if it would have to wait\n%[%d+%]>$"
       term:enter ":doc rn.alt"
-      term:expect "\nrn.alt {.*\n>$"
+      term:expect "\nrn.alt {.*\n%[%d+%]>$"
       term:enter ":doc take"
       term:expect("\nch:take%(%)\n    [^\n]+\nrn.take%(n, ch, %[buf%]%)\n    [^\n]+\n"
-        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n>$")
+        .. "xf.take%(n%)  xf.take_while%(p%)\n    [^\n]+\n%[%d+%]>$")
       term:enter ":doc tap"
-      term:expect "\nrn.mult%(ch%)\n    [^>]+\n>$"
+      term:expect "\nrn.mult%(ch%)\n    [^>]+\n%[%d+%]>$"
       term:enter ":doc nonsense"
-      term:expect "\nthere is nothing by the name of nonsense\n>$"
+      term:expect "\nthere is nothing by the name of nonsense\n%[%d+%]>$"
       term:enter ":help"
-      local screen = term:expect "Ctrl%-D ends the session.\n>$"
+      local screen = term:expect "Ctrl%-D%s+ends%s+the%s+session.\n%[%d+%]>$"
       for _, name in ipairs { "ps", "chans", "watch", "trace", "bt", "kill", "time", "load", "doc", "help" } do
         assert.matches("\n:" .. name .. " ", screen)
       end
       term:enter ":nope"
-      term:expect "\nthere is no command :nope; :help lists them\n>$"
+      term:expect "\nthere is no command :nope; :help lists them\n%[%d+%]>$"
     end)
   end)
 
@@ -482,14 +496,14 @@ describe("the prompt #slow", function()
     local function plain(text) return (text:gsub("%d+%.?%d* m?s%f[%A]", "TIME"):gsub(" +", " ")) end
     local expected = {}
     for line in (session .. "\n"):gmatch "    (.-)\n" do
-      local input = line:match "^> (.*)$"
+      local prompt, input = line:match "^(%[%d+%]> )(.*)$"
       if input then
         term:enter(input)
-        term:expect("\n> " .. input:gsub("%W", "%%%0") .. "\n.*>$")
+        term:expect("\n" .. prompt:gsub("%W", "%%%0") .. input:gsub("%W", "%%%0") .. "\n.*>$")
       end
       expected[#expected + 1] = plain(line)
     end
-    local screen = plain(term:screen():gsub("^[^\n]*\n", ""):gsub("\n>$", "")) .. "\n"
+    local screen = plain(term:screen():gsub("^.-\n%[1%]", "[1]"):gsub("\n%[%d+%]>$", "")) .. "\n"
     assert.equal(table.concat(expected, "\n") .. "\n", screen)
     assert.is_true(#expected > 10)
   end)
@@ -525,20 +539,20 @@ describe("the prompt #slow", function()
     term:expect "stopped"
     term:type("ne"):press "C-c"
     term:enter "'alive'"
-    term:expect '"alive"\n>$'
+    term:expect '"alive"\n%[%d+%]>$'
   end)
 
   it("is plain where the terminal can do nothing", function()
     term = terminal.open(("cd %s; TERM=dumb XDG_STATE_HOME=. %s"):format(dir.path, runnel))
     term:expect "> *$"
     term:enter "rn.go(function() rn.sleep(50) print 'late' end)"
-    term:expect "\n> late$"
+    term:expect "\n%[%d+%]> late$"
     term:enter("for i = 1, 2 do"):enter "end"
     term:enter "'alive'"
-    term:expect '"alive"\n>$'
+    term:expect '"alive"\n%[%d+%]>$'
     term:press "C-c"
     term:enter "2 + 2"
-    term:expect "\n4\n>$"
+    term:expect "\n4\n%[%d+%]>$"
     term:press "C-d"
     term:expect "%[ended 0%]"
   end)
@@ -554,16 +568,16 @@ describe("a prompt that reads a pipe (-i)", function()
   it("runs line by line, with go blocks", function()
     local result = prompt("x = 1\nx + 1\nrn.go(function() rn.sleep(10) print 'late' end) rn.sleep(30)\n"
       .. "for i = 1, 2 do\nprint(i)\nend\n")
-    assert.matches("> > 2\n> late\n> >> >> 1\n2\n>", result.out)
+    assert.matches("%[1%]> %[2%]> 2\n%[3%]> late\n%[4%]>   >>   >> 1\n2\n%[5%]>", result.out)
     assert.equal("", result.err)
     assert.equal(0, result.status)
   end)
 
   it("goes on after errors, and says where the input has ended too early", function()
     local result = prompt "x = = 1\nerror 'oops'\n1\nfor"
-    assert.matches("^stdin:1: unexpected symbol near '='\nstdin:1: oops\nstack traceback:", result.err)
+    assert.matches("^%[%d+%]:1: unexpected symbol near '='\n%[%d+%]:1: oops\nstack traceback:", result.err)
     assert.matches("\nthe input has ended in the middle of a statement\n$", result.err)
-    assert.matches("> 1\n", result.out)
+    assert.matches("> 1\n%[", result.out)
   end)
 
   it("has commands, too", function()
@@ -578,7 +592,7 @@ describe("a prompt that reads a pipe (-i)", function()
       .. "if self.n == 1 then error 'no luck' end\nif self.n == 2 then error {} end\nend\n"
       .. "function d:alive() return false end\nrn.driver(d)\nrn.go(function() rn.sleep(30) print 'late' end)\n"
       .. "'on'\nrn.sleep(50)\n")
-    assert.equal("runnel: error in the scheduler: stdin:3: no luck\n"
+    assert.equal("runnel: error in the scheduler: [2]:3: no luck\n"
       .. "runnel: error in the scheduler: not a string\n", result.err)
     assert.matches('> "on"\n.*late\n', result.out)
     assert.equal(0, result.status)

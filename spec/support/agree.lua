@@ -1,4 +1,4 @@
----Whether the core does with a program what the model predicts.
+---Checks that the core does with a program what the model predicts.
 
 local model = require "spec.support.model"
 local perform = require "spec.support.perform"

@@ -1,12 +1,12 @@
----Makes finalizers run as often as can be. They run wherever Lua allocates, so also half way in an operation on the
----very channel that they use.
+---Makes finalizers run as often as possible. They run wherever Lua allocates, so also in the middle of an operation on
+---the channel that they use.
 
 local finalizers = {}
 
--- So many objects wait to be finalized. The collector takes about ten at a time.
+-- How many objects wait to be finalized. The collector finalizes about ten at a time.
 local OBJECTS = 20000
 
----Calls a function while another one runs in finalizers, some at every allocation (until there are none any more).
+---Calls a function while another one runs in finalizers, a few at every allocation, until all have run.
 ---@param finalizer function
 ---@param body function
 function finalizers.among(finalizer, body)

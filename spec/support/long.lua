@@ -1,9 +1,9 @@
 ---Specs have a short form, for every change, and a long form, for a release: `make test LONG=1`, which is
 ---`make check-specs-long`.
 ---
----What differs is how often something is repeated, by `times`. A spec that only the long form runs has the tag #long.
----The other tags are #slow, for specs that wait for real time, and #heavy, for those that compute much: runs with
----sanitizers leave out the former, valgrind's leaves out both.
+---They differ in how often something is repeated: see `times`. A spec that only the long form runs has the tag #long.
+---The other tags are #slow, for specs that wait in real time, and #heavy, for those that compute much. Runs with
+---sanitizers leave out #slow; the run under valgrind leaves out both.
 
 local long = {}
 

@@ -1,9 +1,8 @@
----A reference model of channels and go blocks, written from the design, to check the core against: plain lists, no
----coroutines, nothing fast. A go block is a script, a list of operations (spec/support/program.lua makes them).
+---A reference model of channels and go blocks, written from the design, to check the core against. It uses plain lists
+---and no coroutines, and is not fast. A go block is a script: a list of operations, made by spec/support/program.lua.
 ---
----The run order of the core is first come, first served, so that the model predicts every outcome, in order. Only which
----of several operations a fair alts does cannot be told: the model is given the core's choice, and refuses one that was
----not possible.
+---The core runs go blocks first come, first served, so the model predicts every outcome, in order. It cannot predict
+---which of several operations a fair alts does: it gets the core's choice, and rejects one that was not possible.
 
 local transforms = require "spec.support.transforms"
 
@@ -38,7 +37,7 @@ local function is_full(ch)
   return ch.kind == "none" or CAN_BE_FULL[ch.kind] and #ch.buffer >= ch.limit
 end
 
--- Adds a value to the buffer: over its limit, too, where a transducer makes many of one.
+-- Adds a value to the buffer; also over its limit, if a transducer makes several values of one.
 local function store(ch, value)
   local place = #ch.buffer + 1
   if ch.kind == "promise" and #ch.buffer == 1 then return end
@@ -71,7 +70,7 @@ end
 
 function Machine:report(who, err) self:log(who, "reported " .. transforms.show_error(err)) end
 
--- Makes the block of a committed alt ready, with what it resumes with: results, or an error to raise.
+-- Makes the go block of a committed alt ready, with the results or the error with which it resumes.
 function Machine:wake(waiter, results)
   table.insert(self.ready, { block = waiter.alt.block, results = results, index = waiter.index, ch = waiter.ch })
 end
@@ -88,7 +87,7 @@ local function can_take(ch) return #ch.buffer > 0 or first(ch.puts) ~= nil or ch
 
 -- ---- transducers ----
 
--- What a transducer's end returns; and what tells that it has had enough.
+-- The accumulator, and the one that stands for reduced.
 local ACC = {}
 local REDUCED = {}
 
@@ -109,7 +108,7 @@ function Machine:handle(ch, err)
   if not ok then self:report(who, instead) end
 end
 
--- A value on its way into the buffer. Without a transducer it raises what the buffer raises.
+-- Sends a value through the transducer into the buffer. Without a transducer it raises what the buffer raises.
 function Machine:add(ch, value)
   if not ch.xf then return store(ch, value) end
   local ok, result = pcall(ch.step, ACC, value)
@@ -125,12 +124,12 @@ function Machine:add(ch, value)
   end
 end
 
--- Takes that wait get what the buffer has.
+-- Waiting takes get the values of the buffer.
 function Machine:serve(ch)
   while first(ch.takes) and #ch.buffer > 0 do self:complete(first(ch.takes), { n = 1, fetch(ch) }) end
 end
 
--- Once a channel is closed and no put waits, its transducer may add a last time.
+-- Completes the transducer once the channel is closed and no put waits; it may add values.
 function Machine:finish_channel(ch)
   if ch.finished or first(ch.puts) then return end
   ch.finished = true
@@ -207,7 +206,7 @@ function Machine:close(ch, reason)
   if ch.done then self:close(ch.done) end
 end
 
--- A channel by name; what tells of its closing by the name and ":done".
+-- A channel by its name. NAME:done is the done() channel of NAME.
 function Machine:channel(name)
   local of = name:match "^(.*):done$"
   if not of then return self.channels[name] end
@@ -221,7 +220,7 @@ end
 
 -- ---- time ----
 
--- Deadlines in order, equal ones in the order in which they were asked for. Returns the timer.
+-- Adds a timer: they are sorted by deadline, and equal deadlines by the order in which they were set. Returns it.
 function Machine:at(deadline, action)
   local i = #self.timers
   while i > 0 and self.timers[i].deadline > deadline do i = i - 1 end
@@ -236,7 +235,7 @@ function Machine:withdraw(timer)
   end
 end
 
--- The timeout channel for a deadline. Programs ask for multiples of 10 ms: only equal ones share.
+-- The timeout channel for a deadline. Programs use multiples of 10 ms, so only equal deadlines share a channel.
 function Machine:timeout(ms)
   local deadline = self.now + ms
   local ch = self.timeouts[deadline]
@@ -259,7 +258,7 @@ local function show(results)
   return table.concat(list, ",")
 end
 
--- Before a block waits: where it has been cancelled it gets the error instead.
+-- Called before a go block waits: if it was cancelled, it gets the error instead.
 local function about_to_wait(block)
   local reason = block.cancel
   block.cancel = nil
@@ -279,7 +278,7 @@ local function alts_results(op, index, results)
   return { n = 2, results[1], port }
 end
 
--- Each returns the results; or nil when the block waits. Some raise.
+-- Each returns the results, or nil if the go block waits. Some raise.
 local operations = {}
 
 function operations.put(m, block, op)
@@ -351,8 +350,8 @@ operations["yield"] = function(m, block)
   table.insert(m.ready, { block = block, results = { n = 0 } })
 end
 
--- What waits is withdrawn and resumes with nothing, and so with the error. What runs, has not begun, or has something
--- to resume with, gets it when it is about to wait.
+-- Cancels a go block. If it waits, its operation is withdrawn, and it resumes with the error. If it runs, has not
+-- begun, or has results to resume with, it gets the error at its next wait.
 function Machine:cancel(block, reason)
   if block.dead then return false end
   if not block.cancel then
@@ -436,7 +435,7 @@ local function join(s)
   s.caller.alt = { block = s.caller }
 end
 
--- The caller is resumed: its scope is over, or it has been cancelled.
+-- The caller resumes: its scope has ended, or it was cancelled.
 local function resumed_in_scope(m, s, results)
   local reason = s.caller.cancel
   if results.n > 0 or not reason then return outcome(s) end
@@ -491,7 +490,7 @@ function operations.go(m, _, op)
   return { n = 0 }
 end
 
--- A callback runs at once, or as a block of its own: when the operation had to wait, or where that is asked for.
+-- A callback runs at once; or in a go block of its own, if the operation had to wait or on_caller is false.
 local function call_back(m, block, op, results)
   local ch, callback = m:channel(op.ch), { name = block.name .. "/callback", callback = op, pc = 0 }
   if not results then
@@ -523,14 +522,14 @@ function Machine:spawn(name, script)
   return self.blocks[name]
 end
 
--- Does an operation: its results, nil when the block waits, or an error.
+-- Does an operation. Returns its results, nil if the go block waits, or an error.
 function Machine:perform(block, op)
   local ok, results = pcall(operations[op.kind], self, block, op)
   if ok then return results end
   return { raise = results }
 end
 
--- Calls a callback; `who` is where its errors are said to be.
+-- Calls a callback; reports name `who` as the place of its errors.
 function Machine:run_callback(callback, results, who)
   local op = callback.callback
   self:log(callback.name, op.kind .. " " .. show(results))
@@ -600,7 +599,7 @@ end
 
 -- ---- what is left ----
 
--- The operations that wait, as "take", "put" or "alts" -> how many. Who waits for a scope takes.
+-- The waiting operations, as "take", "put" or "alts" -> how many. Waiting for a scope counts as a take.
 local function count_waiting(channels, blocks)
   local counts, seen = {}, {}
   local function count(queue, what)
@@ -650,7 +649,7 @@ function model.run(program, choices)
     while m.timers[1] and m.timers[1].deadline <= m.now do table.remove(m.timers, 1).action() end
   end
   m.now = 1e9
-  for _, it in ipairs(m.unheard) do -- errors that nobody has taken, reported in the end
+  for _, it in ipairs(m.unheard) do -- unhandled errors, reported at the end
     if not it.result.heard then m:report(it.block.name, it.err) end
   end
   m.waiting = count_waiting(m.channels, m.blocks)

@@ -37,7 +37,7 @@ local function show(...)
   return table.concat(list, ",")
 end
 
--- What the collector does meanwhile: returns what is called with every event.
+-- The collector's modes. Each returns a function that is called with every event.
 local collectors = {
   usual = function() collectgarbage("incremental", 200, 100, 13) end,
   restless = function() collectgarbage("incremental", 100, 400, 3) end,
@@ -48,7 +48,7 @@ local collectors = {
   end,
 }
 
--- Go blocks that were made since a mark and wait, as "operation" -> how many.
+-- The waiting go blocks that were started after a mark, as "operation" -> how many.
 local function waiting(mark)
   local counts = {}
   for _, entry in ipairs(rn.ps()) do
@@ -181,7 +181,7 @@ local function execute(made, run, on_event)
   end
 
   rn.on_error(function(err, _, where)
-    -- A callback that ran as a block of its own is called by where it was made.
+    -- A callback that ran in a go block of its own is named after the place where it was made.
     local who = channels[where:match "^chan: (.*)" or where] and where or "a callback"
     log(who, "reported " .. transforms.show_error(err))
   end)

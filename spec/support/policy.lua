@@ -2,7 +2,7 @@
 
 local policy = {}
 
----A queue that is full with n values; `count_calls` tells how often each method was called.
+---A queue that is full with n values; `count_calls` returns how often each method was called.
 ---@param n integer
 ---@param overrides? table<string, function> methods that replace those of the queue
 ---@return table

@@ -44,7 +44,7 @@ function process.run(path, command, input)
     file:write(input)
     file:close()
   end
-  -- A script of its own, so that its words need no quotes.
+  -- Writes the command to a script, so that it needs no quoting.
   local script = path .. "/.command"
   local file = assert(io.open(script, "w"))
   file:write("cd '", path, "'\n", command, "\n")

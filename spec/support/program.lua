@@ -1,10 +1,10 @@
 ---Random programs of go blocks, made from a seed. The model (model.lua) predicts what they do; the core does it
 ---(perform.lua).
 ---
----A program is plain data, so that it can be printed, run again and made smaller (shrink.lua): channels (name -> kind,
----limit, transducer, handler) and blocks, each with a script: a list of operations, what the block returns or raises at
----its end, and whether it goes on with the next operation when it is cancelled (`catches`). A block's result channel
----goes by the block's name, and what tells of a channel's closing by that of the channel and ":done".
+---A program is plain data, so that it can be printed, run again and reduced (shrink.lua). It has channels (name ->
+---kind, limit, transducer, handler) and go blocks. Each go block has a script: a list of operations, what the go block
+---returns or raises at its end, and whether it goes on with the next operation when it is cancelled (`catches`). The
+---result channel of a go block has the go block's name, and NAME:done is the done() channel of NAME.
 
 local program = {}
 
@@ -23,7 +23,7 @@ local TRANSDUCERS = { "map", "filter", "twice", "first", "pairs", "late", "late"
 local HANDLERS = { "value", "nothing", "raising" }
 local COLLECTORS = { "usual", "usual", "restless", "generational", "steps" }
 
--- How often each operation comes.
+-- The relative frequency of each operation.
 local function weighted(weights)
   local list = {}
   for kind, weight in pairs(weights) do
@@ -63,7 +63,7 @@ function program.make(seed)
     if random(12) == 1 then return false end
     return "v" .. count
   end
-  -- A channel to take from: sometimes the result of a block that is there from the beginning.
+  -- A channel to take from: sometimes the result channel of a go block that the program starts at the beginning.
   local function any_channel()
     if random(16) == 1 then return names[random(#names)] .. ":done" end
     if random(8) == 1 then return "b" .. random(nblocks) end
@@ -125,7 +125,7 @@ function program.make(seed)
       twice = twice or seen[one.ch]
       seen[one.ch] = true
     end
-    -- With a channel twice the port does not tell which of the two happened.
+    -- If a channel occurs twice, the port does not say which of the two operations happened.
     if twice then op.by_index = true end
     return op
   end

@@ -11,8 +11,8 @@ function shell.contents(path)
   return file:read "a"
 end
 
----Runs a shell command in which `lua` stands for the interpreter, which is killed after a minute; $LUA is its name, for
----where its process must be the command itself.
+---Runs a shell command. In it, `lua` runs the interpreter and kills it after a minute; $LUA is the interpreter itself,
+---for commands that need its process.
 ---@param command string
 ---@return string output
 ---@return string errors what it wrote to stderr

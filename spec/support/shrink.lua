@@ -1,4 +1,4 @@
----Makes a program that fails smaller: leaves out whatever it still fails without, until nothing more can go.
+---Reduces a program that fails: removes parts as long as it still fails, until nothing more can be removed.
 
 local copy = require "spec.support.copy"
 
@@ -28,7 +28,7 @@ local function keep(list, wanted)
   end
 end
 
--- Takes out what refers to a channel or block that has been left out.
+-- Removes operations that refer to a channel or go block that was removed.
 local function tidy(made)
   local known = { timeout = true }
   for name in pairs(made.channels) do known[name] = true end
@@ -46,15 +46,15 @@ local function tidy(made)
   return made
 end
 
--- The fields that can be simplified, and to what; the first that applies and is different.
+-- The fields that can be simplified, and the simpler values; the first value that applies and differs is used.
 local SIMPLER = {
   default = {}, nowait = {}, priority = { true }, queued = {}, raises = {}, reason = {}, ms = { 10 },
 }
 
--- Yields every program that is one step smaller, the boldest steps first.
+-- Yields every program that is smaller by one step, the largest steps first.
 local function each_smaller(made)
   return coroutine.wrap(function()
-    -- An edit is made on a copy, and finds its way there by numbers.
+    -- Each edit is made on a copy, in which the numbers of scripts and operations lead to the place.
     local function try(edit)
       local smaller = copy(made)
       edit(smaller)

@@ -1,8 +1,8 @@
----Runs the Lua code in Markdown files, so that documentation cannot rot.
+---Runs the Lua code in Markdown files, so that the documentation stays correct.
 ---
----A snippet is what stands between ```lua and ```. It must run without an error, and print, line by line, what the
----comments in it that begin with an arrow (`-->`) say; or what a block ```text says that follows at once. Snippets see
----`rn`, and nothing of each other. Where print writes a tab, there stands a blank.
+---A snippet is the text between ```lua and ```. It must run without an error and print, line by line, the text of its
+---comments that begin with an arrow (`-->`), or of a block ```text that follows at once. Snippets may use `rn`, and
+---share nothing else. A blank in the expected text stands for a tab that print writes.
 
 local rn = require "runnel"
 
@@ -52,7 +52,7 @@ function snippets.run(snippet)
     for line in (table.concat(words, " ") .. "\n"):gmatch "(.-)\n" do lines[#lines + 1] = line end
   end
   local env = setmetatable({ rn = rn, print = print_line }, { __index = _G })
-  -- Lines before the code make those of an error the lines of the file.
+  -- Blank lines before the code, so that errors have the line numbers of the file.
   local chunk = assert(load(("\n"):rep(snippet.line) .. snippet.code, "@" .. snippet.path, "t", env))
   local handler, driver = rn.on_error(nil), rn.driver(nil) -- which asks for them
   rn.on_error(handler)

@@ -9,8 +9,8 @@ local sim = require "runnel.sim"
 
 local stage = {}
 
--- Whether an error of a `__close` replaces the one for which it is called, `__close` may wait, and coroutine.close
--- tells of the error that the coroutine has died of: from Lua 5.4.3 on.
+-- Whether an error in a `__close` replaces the one for which it is called, `__close` may wait, and coroutine.close
+-- returns the error of which the coroutine has died: from Lua 5.4.3 on.
 local died = coroutine.create(error)
 coroutine.resume(died)
 stage.is_5_4_3 = not coroutine.close(died)
@@ -18,8 +18,8 @@ stage.is_5_4_3 = not coroutine.close(died)
 local heard = {}
 local previous_handler, previous_driver
 
--- The number of the newest channel or go block when the test began: go blocks are told apart by it, since those that
--- earlier tests have abandoned stay until the next collection.
+-- The id of the newest channel or go block when the test began. Go blocks with lower ids belong to earlier tests:
+-- abandoned ones stay until the next collection.
 local mark = 0
 
 ---From now on `others` leaves out the go blocks that there are now.
@@ -43,7 +43,7 @@ function stage.close()
   if #left > 0 then error("an error that the test did not expect: " .. tostring(left[1].err), 0) end
 end
 
----The errors that on_error has heard of since the last call. Those that nobody has taken by now are reported first.
+---The errors that were reported to on_error since the last call. First reports those that nobody has taken yet.
 ---@return { err: any, trace: string?, name: string? }[]
 function stage.heard()
   core.internal.report_unhandled()
@@ -165,7 +165,7 @@ end
 ---Calls a function while on_error collects, and restores the handler. Errors of go blocks that nobody has taken by the
 ---end of f are reported then.
 ---@param f function
----@return { err: any, trace: string?, where: any }[] reports what on_error heard
+---@return { err: any, trace: string?, where: any }[] reports the arguments of on_error
 function stage.reports(f, ...)
   local list = {}
   local previous = rn.on_error(function(err, trace, where)
@@ -178,7 +178,7 @@ function stage.reports(f, ...)
   return list
 end
 
----Lets everything run that can, in a simulation.
+---In a simulation, runs go blocks until none is ready.
 function stage.settle() rn.sleep(1) end
 
 ---Runs a function in a simulation. Errors that nobody caught fail, and so do go blocks that stay behind.

@@ -1,4 +1,4 @@
----Whether a driver's events and a busy go block leave each other their turn.
+---Checks that a driver's events and a busy go block do not starve each other.
 
 local assert = require "luassert"
 local rn = require "runnel"
@@ -16,7 +16,7 @@ return function(events)
   rn.run(function()
     local start = os.clock()
     for _ = 1, 100 do assert.is_true(events:take()) end
-    local took = os.clock() - start -- of this process: others may be busy
+    local took = os.clock() - start -- CPU time, because other processes may be busy
     stop = true
     busy:take()
     assert.is_true(took < 1, took)

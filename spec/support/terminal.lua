@@ -1,4 +1,6 @@
----A program in a real terminal, of tmux: what specs type, and what they see.
+---Runs a program in a terminal of tmux, so that specs can type and see the screen.
+
+local rn = require "runnel"
 
 local terminal = {}
 
@@ -11,7 +13,7 @@ local function capture(command)
   return text
 end
 
----Whether there is a terminal to be had.
+---Whether terminals are available.
 terminal.available = os.execute "command -v tmux >/dev/null 2>&1" == true
 
 ---Starts a command in a terminal of its own.
@@ -25,7 +27,7 @@ function terminal.open(command, opts)
 
   local function run(arguments) assert(os.execute(tmux .. arguments .. " 2>/dev/null")) end
 
-  -- What is on the screen in the end can be looked at, until the terminal is closed.
+  -- Keeps the screen after the program has ended, until the terminal is closed.
   local script = command .. "; echo \"[ended $?]\"; exec sleep 600"
   run(("new-session -d -x %d -y %d %s"):format(columns, rows, quote(script)))
 
@@ -50,36 +52,57 @@ function terminal.open(command, opts)
     return self
   end
 
-  ---Pastes a text, of any length.
-  function term:paste(text)
+  local function paste(text, options)
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
     file:write(text)
     file:close()
     run("load-buffer " .. path)
-    run "paste-buffer"
+    run("paste-buffer " .. options)
     os.remove(path)
+  end
+
+  ---Pastes a text, of any length, and marks it as pasted for programs that have asked for that.
+  function term:paste(text)
+    paste(text, "-p")
     return self
   end
 
-  ---What is on the screen, without blank lines at the end.
-  function term.screen() return (capture(tmux .. "capture-pane -p 2>/dev/null"):gsub("[ \n]+$", "")) end
+  ---Pastes a text as terminals do that have no such marks: as if it were typed.
+  function term:paste_unmarked(text)
+    paste(text, "")
+    return self
+  end
+
+  ---What is on the screen, without blank lines at the end; with `colours` as escape sequences.
+  function term.screen(_, colours)
+    return (capture(tmux .. "capture-pane -p " .. (colours and "-e" or "") .. " 2>/dev/null"):gsub("[ \n]+$", ""))
+  end
 
   ---Waits until the screen matches the pattern, and returns it.
   ---@param pattern string
   ---@param seconds? number
   function term:expect(pattern, seconds)
-    local left, pause, screen = seconds or 10, 0.01, nil
-    while left > 0 do
+    local deadline = rn.now() + (seconds or 10) * 1000
+    local screen
+    repeat
       screen = self:screen()
       if screen:find(pattern) then return screen end
-      os.execute("sleep " .. pause)
-      left, pause = left - pause, math.min(2 * pause, 0.05)
-    end
+      rn.sleep(5)
+    until rn.now() > deadline
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
   end
 
-  function term.resize(_, new_columns, new_rows) run(("resize-window -x %d -y %d"):format(new_columns, new_rows)) end
+  ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.
+  ---@param widths integer|integer[]
+  ---@param new_rows integer
+  function term.resize(_, widths, new_rows)
+    local commands = {}
+    for n, width in ipairs(type(widths) == "table" and widths or { widths }) do
+      commands[n] = ("resize-window -x %d -y %d"):format(width, new_rows)
+    end
+    run(table.concat(commands, " ';' run-shell 'sleep 0.01' ';' "))
+  end
 
   ---The process that runs in it.
   function term.pid()
@@ -87,7 +110,7 @@ function terminal.open(command, opts)
     return capture("pgrep -P " .. shell):match "%d+"
   end
 
-  ---Takes the terminal away.
+  ---Closes the terminal.
   function term.close()
     os.execute(tmux .. "kill-server 2>/dev/null")
     os.remove(socket)

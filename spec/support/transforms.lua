@@ -1,5 +1,5 @@
----The transducers of random programs, by name. They are the program's own code, and so the same for the core and for
----the model. Values are strings with a number in them, or false.
+---The transducers of random programs, by name. They belong to the program, so the core and the model use the same ones.
+---Values are strings with a number in them, or false.
 
 local xforms = require "spec.support.xforms"
 
@@ -49,10 +49,10 @@ local made = {
 
 ---Makes a transducer.
 ---@param name string
----@param reduced fun(acc: any): any how it says that it has had enough
+---@param reduced fun(acc: any): any wraps the accumulator with which it ends
 function transforms.make(name, reduced) return made[name](reduced) end
 
----Errors as logs show them: one of the core's own, whose text other specs check, only by what it is about.
+---An error as logs show it: one of the core's own only in short, because other specs check its text.
 function transforms.show_error(err)
   return (tostring(err):gsub("the transducer's step function.*", "no accumulator"))
 end

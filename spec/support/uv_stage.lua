@@ -1,4 +1,4 @@
----What the specs of runnel.uv share: real processes, files and sockets, of which nothing may be left behind.
+---The common part of the specs of runnel.uv, which use real processes, files and sockets and must leave none behind.
 
 local rn = require "runnel"
 local stage = require "spec.support.stage"
@@ -24,7 +24,7 @@ function uv_stage.open()
   stage.open()
   rn.driver(require "runnel.driver.luv")
   files = {}
-  if not warm then -- so that what the loop itself needs is open
+  if not warm then -- opens the descriptors that the loop itself needs
     require("runnel.uv").spawn { "true" }
     require("runnel.uv").watch("/"):close()
     rn.run()
@@ -33,8 +33,8 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
--- Runs until nothing is alive. A test that failed half way may have left a server open, which is alive for ever: nobody
--- waits for what is alive after 5 s. Returns what that is, as a list of names.
+-- Runs until nothing is alive, but for at most 5 s, since a test that failed half way may have left a server open.
+-- Returns what is still alive then, as a list of names.
 local function settle()
   local luv = require "luv"
   local deadline = luv.hrtime() + 5e9
@@ -52,14 +52,14 @@ local function settle()
   return left
 end
 
----For after_each: waits until nothing is alive, and fails if that does not come, or if a descriptor was left open.
+---For after_each: waits until nothing is alive, and fails if something stays alive or a descriptor was left open.
 function uv_stage.close()
   local alive = settle()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
   for _ = 1, 5 do
     if not left or left <= 0 then break end
-    collectgarbage() -- what a test has abandoned is closed once it is collected
+    collectgarbage() -- closes what a test has abandoned
     settle()
     require("luv").sleep(20)
     left = count_descriptors() - descriptors

@@ -1,5 +1,5 @@
--- What goes wrong with processes, files and sockets: each ends with a reason, leaves no descriptor open, and does not
--- hang. Some more of it is told where the parts are.
+-- Failures of processes, files and sockets: each ends with a reason, leaves no descriptor open, and does not hang. More
+-- of them are in the specs of the parts.
 
 local rn = require "runnel"
 local stage = require "spec.support.stage"

@@ -338,7 +338,7 @@ describe("runnel.uv", function()
       ["lines: a path or a file descriptor expected, got a table"] = function() uv.lines {} end,
       ["write: a path or a file descriptor expected, got 1.5"] = function() uv.write(1.5, rn.chan()) end,
       ["write: channel: a channel expected, got a string"] = function() uv.write("x", "y") end,
-      ['write: there is no option "mode"'] = function() uv.write("x", rn.chan(), { mode = 1 }) end,
+      ['write: unknown option "mode"'] = function() uv.write("x", rn.chan(), { mode = 1 }) end,
     } do
       local _, err = pcall(f)
       assert.matches("^spec/uv/file_spec.lua:%d+: " .. message, err)

@@ -24,7 +24,7 @@ describe("uv.follow", function()
     return list
   end
 
-  -- Lets the follower see what is there, and asserts that no line comes of it.
+  -- Lets the follower read the file, and asserts that it puts no line.
   local function assert_no_line(ch)
     rn.sleep(20)
     assert.is_nil(ch:poll())
@@ -112,7 +112,7 @@ describe("uv.follow", function()
           append(path, n .. "\n")
           if n % 5 == 0 then rn.yield() end
         end
-        -- Two within one look would be one too many.
+        -- The follower must see each file, so there is only one rotation between two of its checks.
         while ch:stats().put_total < n do rn.sleep(1) end
         os.rename(path, old)
         n = n + 1
@@ -146,7 +146,7 @@ describe("uv.follow", function()
   end)
 
   it("looks at the file from time to time where the system reports no change #slow", function()
-    -- As many watches as there may be are not to be had; this one sees nothing.
+    -- No watch can be started, as on a system whose limit of watches is reached.
     local luv = require "luv"
     local meta = getmetatable(luv.new_fs_event())
     local start = meta.__index.start
@@ -216,7 +216,7 @@ describe("uv.follow", function()
     for message, f in pairs {
       ["follow: a path expected, got nothing"] = function() uv.follow() end,
       ["follow: a path expected, got a number"] = function() uv.follow(0) end,
-      ['follow: there is no option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
+      ['follow: unknown option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
       ["follow: last: an integer of at least 0 expected, got %-1"] = function() uv.follow("x", { last = -1 }) end,
       ["follow: last: an integer of at least 0 expected, got 0.5"] = function() uv.follow("x", { last = 0.5 }) end,
     } do

@@ -197,8 +197,9 @@ describe("uv.spawn", function()
       groups = {}
     end)
 
-    -- A shell that has started another one, and that one's number, which it tells between the two parts of its script.
-    -- Their errors go nowhere: a shell says there that a command was killed, and would die of a pipe that is closed.
+    -- A shell that has started another one, and the number of that process, which it prints between the two parts of
+    -- its script. Their stderr is discarded: a shell writes to it when a command is killed, and a closed pipe would end
+    -- the shell.
     local function family(setup, rest, parent, options)
       options = options or {}
       options.detached, options.stdout, options.stderr = true, "lines", false
@@ -408,7 +409,7 @@ describe("uv.spawn", function()
       { { { "" } }, 'the name of a command expected as the first value, got ""' },
       { { { "ls", true } }, "argument 1: a string expected, got true" },
       { { { "ls", "a\0b" } }, "argument 1 has a zero byte" },
-      { { { "ls", dir = "x" } }, 'there is no option "dir"' },
+      { { { "ls", dir = "x" } }, 'unknown option "dir"' },
       { { { "ls", cwd = 1 } }, "cwd: a path expected, got 1" },
       { { { "ls", stdin = "text" } }, 'stdin: a channel, true for a new one, .*, got "text"' },
       { { { "ls", stdout = "line" } }, 'stdout: "chunks", "lines", false .* got "line"' },

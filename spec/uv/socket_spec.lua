@@ -459,7 +459,7 @@ describe("runnel.uv", function()
       ["connect: a host, or the path of a Unix socket, expected, got nothing"] = function() uv.connect() end,
       ['connect: a host, .*, expected, got ""'] = function() uv.connect "" end,
       ["connect: port: an integer from 0 to 65535 .*, got 70000"] = function() uv.connect("localhost", 70000) end,
-      ["connect: there is no option \"time\""] = function() uv.connect("localhost", 1, { time = 1 }) end,
+      ["connect: unknown option \"time\""] = function() uv.connect("localhost", 1, { time = 1 }) end,
       ["connect: timeout: a number of ms .*, got x"] = function() uv.connect("localhost", 1, { timeout = "x" }) end,
       ["listen: a host, .*, expected, got a number"] = function() uv.listen(80) end,
       ["listen: port: an integer from 0 to 65535 .*, got 80"] = function() uv.listen("localhost", "80") end,

@@ -1,7 +1,6 @@
--- How a go block's life may end, whoever has a hand in it: strangers that resume, close, cancel and hook it, hooks
--- that raise, variables whose `__close` parks, raises or yields, and all that at any depth of nested C calls. Whatever
--- they do, each go block ends once, with a value or an error; no other go block comes to harm; and the scheduler stays
--- sound.
+-- How go blocks end under attack. Other code resumes, closes, cancels and hooks them; hooks raise; `__close` of their
+-- variables parks, raises or yields; all of it at any depth of nested C calls. Still each go block must end once, with
+-- a value or an error, the other go blocks must not be affected, and the scheduler must stay consistent.
 -- Run by tests/runner.c; see tests/adversary_support.lua.
 
 local t = t -- luacheck: globals t
@@ -56,7 +55,7 @@ end
 
 -- ---- playing them ----
 
--- Calls f(...) within so many nested C calls; returns what pcall does.
+-- Calls f(...) below `depth` nested C calls; returns what pcall returns.
 local function at_depth(depth, f, ...)
   if depth <= 1 then return pcall(f, ...) end
   return select(2, pcall(at_depth, depth - 1, f, ...))
@@ -73,7 +72,7 @@ local function set_hook(hook_step, co)
   if co then debug.sethook(co, raise, mask, count) else debug.sethook(raise, mask, count) end
 end
 
--- A program that is being played.
+-- A running program.
 local Play = {}
 Play.__index = Play
 
@@ -116,7 +115,7 @@ local kinds = {
   end,
 }
 
--- Runs f(...) with variables that do such deeds when they are closed.
+-- Runs f(...) with variables that do these deeds when they are closed.
 local function with_variables(play, closes, i, f, ...)
   if i > #closes then return f(...) end
   local _ <close> = setmetatable({}, {
@@ -126,7 +125,7 @@ local function with_variables(play, closes, i, f, ...)
     end,
   })
   play.open = play.open + 1
-  return with_variables(play, closes, i + 1, f, ...) -- no tail call: there is a variable to close
+  return with_variables(play, closes, i + 1, f, ...) -- not a tail call, because there is a variable to close
 end
 
 local steps = {}
@@ -136,6 +135,7 @@ function steps.spawn(play, made)
   play.blocks[#play.blocks + 1] = block
   block.result = rn.go(function()
     block.co = coroutine.running()
+    if block.is_ours == nil then block.is_ours = true end
     if made.hook then set_hook(made.hook) end
     local function body()
       local function wait() return kinds[made.kind](play) end
@@ -145,32 +145,41 @@ function steps.spawn(play, made)
     if made.depth then return select(2, at_depth(made.depth, with_variables, play, made.closes, 1, body)) end
     return with_variables(play, made.closes, 1, body)
   end)
-  -- Where it has not begun only the debug library can find its coroutine.
+  -- Before the go block has begun, only the debug library gives access to its coroutine.
   block.co = debug.getuservalue(block.result, 1)
 end
 
+-- In meddles, whose errors are caught: what finish() then raises.
+local function check(play, ok, what)
+  if not ok then play.wrong = what end
+end
+
 local meddles = {
-  resume = function(co)
-    local list = { coroutine.resume(co, "meddled") }
-    for i = 2, #list do assert(type(list[i]) ~= "userdata" or list[i].take, "resume has shown something internal") end
+  resume = function(co, block, _, play)
+    local list = table.pack(coroutine.resume(co, "meddled"))
+    for i = 2, block.is_ours and list.n or 0 do
+      check(play, type(list[i]) ~= "userdata" or rn.is_chan(list[i]), "resume has shown something internal")
+    end
   end,
   close = function(co) coroutine.close(co) end,
   wrap = function(co) pcall(coroutine.wrap(function() return coroutine.resume(co) end)) end,
   cancel = function(_, block) rn.cancel(block.result, "cancelled") end,
   hook = function(co, _, made) set_hook(made.hook, co) end,
-  look = function(co)
-    assert(type(coroutine.status(co)) == "string" and type(debug.traceback(co)) == "string")
+  look = function(co, _, _, play)
+    check(play, type(coroutine.status(co)) == "string" and type(debug.traceback(co)) == "string", "no traceback")
     for level = 0, 5 do
       if not debug.getinfo(co, level) then break end
       for i = 1, 5 do debug.getlocal(co, level, i) end
     end
-    for _, entry in ipairs(rn.ps()) do assert(type(entry.name) == "string") end
+    for _, entry in ipairs(rn.ps()) do check(play, type(entry.name) == "string", "rn.ps gives no name") end
   end,
   set = function(co)
     for level = 1, 5 do
       local info = debug.getinfo(co, level, "S")
       if not info then break end
-      if info.what == "Lua" and debug.getlocal(co, level, 1) then debug.setlocal(co, level, 1, false) end
+      local name = debug.getlocal(co, level, 1)
+      -- Not what a for loop has for itself: Lua relies on its type.
+      if info.what == "Lua" and name and not name:find "^%(" then debug.setlocal(co, level, 1, false) end
     end
   end,
   run = function(_, _, _, play) if not play.sim then rn.run() end end,
@@ -182,7 +191,9 @@ function steps.meddle(play, made)
   local ran
   local function meddle()
     ran = true
-    -- Lua has its own opinion on dead and running ones.
+    -- Where a stranger begins it, Lua returns with its results the guard, which is at the bottom of its stack.
+    if made.how == "resume" or made.how == "wrap" then block.is_ours = block.is_ours or false end
+    -- Lua raises an error for some operations on dead and running coroutines.
     pcall(meddles[made.how], block.co, block, made, play)
   end
   if made.how == "set" and coroutine.status(block.co) ~= "suspended" then return end
@@ -210,7 +221,7 @@ function steps.collect(_, made) for _ = 1, made.times do collectgarbage() end en
 
 function steps.turn(play, made) for _ = 1, made.times do play:turn() end end
 
--- Runs go blocks deep within nested C calls.
+-- Runs go blocks below nested C calls.
 function steps.deep(play, made)
   at_depth(made.depth, function()
     if play.sim then
@@ -222,7 +233,7 @@ function steps.deep(play, made)
   end)
 end
 
--- An innocent go block goes about its business as if nothing had happened.
+-- Checks that go blocks that nobody has attacked work as usual.
 local function check_innocent(play)
   local ch, n = rn.chan(), 0
   local putter = rn.go(function()
@@ -238,10 +249,10 @@ local function check_innocent(play)
     return "taken"
   end)
   for _ = 1, 20 do play:turn() end
-  assert(n == 5 and putter:poll() == "put" and taker:poll() == "taken", "an innocent go block has come to harm")
+  assert(n == 5 and putter:poll() == "put" and taker:poll() == "taken", "a go block that nobody attacked has failed")
 end
 
--- Ends what is left, and looks at how each go block has ended.
+-- Ends the go blocks that are left, and checks how each has ended.
 function Play:finish()
   check_innocent(self)
   for _ = 1, 40 do
@@ -264,6 +275,7 @@ function Play:finish()
     assert(block.result:poll() == nil, "a result was delivered twice")
   end
   check_innocent(self)
+  assert(not self.wrong, self.wrong)
 end
 
 local function play(program)

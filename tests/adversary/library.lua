@@ -1,18 +1,18 @@
--- The library's own go blocks (pipes, pipelines, mults and so on) under attack. Each step of a program does one
--- operation of the library with N values, and harms it at one moment:
+-- The library's own go blocks (pipes, pipelines, mults and so on) under attack. Each step of a program performs one
+-- operation of the library on N values, and attacks it at one moment:
 --
 --   how = "cancel"  one of its go blocks is cancelled, once the others have run `at` times
 --   how = "yield"   the user's function calls coroutine.yield at its `at`-th call
 --   how = "raise"   it raises an error
 --   how = "itself"  it cancels the go block in which it runs
---   how = "close"   it parks, and somebody closes the coroutine in which it runs
+--   how = "close"   it parks, and another go block closes the coroutine in which it runs
 --   how = "none"    nothing happens
 --
--- Then everything that the operation feeds must end, nothing may come twice or in the wrong order, and either all
--- values have come or somebody has heard why not: who takes, the ex_handler, or on_error.
+-- Then every channel that the operation feeds must close, and no value may arrive twice or in the wrong order. Either
+-- all values arrive, or the error reaches a taker, the ex_handler or on_error.
 --
--- Besides, loops of the library move many values beside a go block that counts how many are moved from one time that it
--- runs to the next. See tests/adversary_support.lua for the arguments.
+-- A program also runs loops of the library that move many values, and checks that they let other go blocks run. See
+-- tests/adversary_support.lua for the arguments.
 
 local rn = require "runnel"
 local core = require "runnel.core"
@@ -33,8 +33,8 @@ end
 
 -- ---- the operations ----
 
--- Each takes a source, which makes a channel of N values, and the function of the user's, which gives back what it
--- gets. It returns a list of what is fed: a channel, how many values must come, whether in order.
+-- Each takes `source`, which makes a channel of N values, and the user's function, which returns its argument. It
+-- returns a list of the channels that it feeds: each with how many values must arrive, and whether in order.
 local ops = {}
 
 local function fed(ch, n, in_order) return { ch = ch, n = n or N, in_order = in_order } end
@@ -138,7 +138,7 @@ table.sort(NAMES)
 
 local REASON = "harmed"
 
--- The go blocks of the library, in order.
+-- The library's go blocks, in the order in which they were started.
 local function library_blocks()
   local list = {}
   for _, entry in ipairs(rn.ps()) do
@@ -185,17 +185,17 @@ local function cancel_one(step)
   if victim then rn.cancel(victim.result, REASON) end
 end
 
--- A value may come as often as there are sources of it.
+-- A value may arrive as often as there are sources that send it.
 local function check_values(step, entry)
   local times, last = {}, 0
   for _, v in ipairs(entry.values) do
-    assert(not entry.in_order or v > last, step.op .. ": out of order, or twice")
+    assert(not entry.in_order or v > last, step.op .. ": a value is out of order, or has arrived twice")
     times[v], last = (times[v] or 0) + 1, v
-    assert(times[v] <= math.ceil(entry.n / N), step.op .. ": a value has come twice")
+    assert(times[v] <= math.ceil(entry.n / N), step.op .. ": a value has arrived twice")
   end
 end
 
--- The test's own go blocks put, take, and wait for no longer than some virtual time.
+-- Performs and attacks one operation. Go blocks of the test put and take, and wait for a limited virtual time.
 local function play_step(step)
   local told = 0
   local previous = rn.on_error(function() told = told + 1 end)
@@ -234,13 +234,13 @@ local function play_step(step)
   local limit = rn.timeout(100000)
   for i, entry in ipairs(outs) do
     local _, port = rn.alts({ takers[i], limit }, { priority = true })
-    assert(port ~= limit, ("%s: a taker of what it feeds waits for ever"):format(step.op))
+    assert(port ~= limit, ("%s: a taker of its output waits for ever"):format(step.op))
     if type(entry.values[1]) == "number" then check_values(step, entry) end
     local complete = #entry.values == entry.n
     core.internal.report_unhandled()
-    assert(complete or told > 0, ("%s: %d of %d values have come, and nobody has heard why"):format(step.op,
+    assert(complete or told > 0, ("%s: %d of %d values have arrived, without an error"):format(step.op,
       #entry.values, entry.n))
-    if step.how == "none" then assert(complete and told == 0, step.op .. ": not all values have come") end
+    if step.how == "none" then assert(complete and told == 0, step.op .. ": not all values have arrived") end
     entry.ch:close()
   end
   for _, ch in ipairs(sources) do
@@ -248,7 +248,7 @@ local function play_step(step)
     for _ in ch.poll, ch do end
   end
   rn.sleep(5000)
-  -- What feeds a go block that has died waits for it as long as anybody could take its place.
+  -- A go block that feeds a dead one still waits until the collector finds that nothing else can take from it.
   if #rn.ps() > 1 then for _ = 1, 2 do collectgarbage() end end
   for _, entry in ipairs(rn.ps()) do
     assert(entry.state == "running", ("%s: %s is left: %s %s"):format(step.op, entry.name, entry.state,
@@ -283,7 +283,8 @@ end
 
 local function sliding() return rn.chan(rn.sliding_buffer(1)) end
 
--- Loops that end: from a full buffer into one with room for all. `n` is what they take.
+-- Loops that end: each moves `n` values from a full buffer into one with room for all. They return a channel that
+-- closes when they have ended.
 local loops = {}
 
 function loops.pipe(from, n) return rn.pipe(from, rn.chan(n)):done() end
@@ -319,7 +320,7 @@ function loops.pipeline_unordered(from, n)
   return rn.pipeline_async_unordered(3, rn.chan(n), quick_job, from):done()
 end
 
--- Loops without end: who makes one closes the channel that is returned to end it, and may then cancel what is left.
+-- Loops that do not end by themselves: the caller closes the channel that they return, and may cancel what is left.
 local endless = {}
 
 function endless.pipe(from) return rn.pipe(from, sliding()) end
@@ -358,10 +359,11 @@ end
 function endless.pipeline_async(from) return rn.pipeline_async(3, sliding(), quick_job, from) end
 function endless.pipeline_unordered(from) return rn.pipeline_async_unordered(3, sliding(), quick_job, from) end
 
--- Values from one turn to the next. Each go block moves 128 at most; some loops have several.
+-- How many values may move between two turns of another go block: each go block moves at most 128, and some loops have
+-- several go blocks.
 local MOST = 550
 
--- The ticker runs in turn with the library's go blocks, and looks how many values have left the source meanwhile.
+-- Runs in turn with the library's go blocks, and counts how many values leave the source between two turns.
 local function check_loop(name, loop)
   local from, most, last = filled(VALUES), 0, 0
   local over = loop(from, VALUES)
@@ -375,7 +377,7 @@ local function check_loop(name, loop)
   assert(most <= MOST, ("%s: %d values were moved while others waited"):format(name, most))
 end
 
--- That this goes on is all there is to see.
+-- Checks only that the loop lets this function go on, and that it can be ended.
 local function check_endless(_, loop)
   local to = loop(delivered())
   for _ = 1, 20 do rn.yield() end

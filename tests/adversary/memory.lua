@@ -1,6 +1,6 @@
--- Memory that runs out: random programs under limits of memory and with allocations that fail, in each of the
--- collector's modes. Whatever they do, no collection goes on for ever; and once there is memory again the scheduler is
--- sound, all that waits can go on, and nothing is left behind.
+-- Random programs under memory limits and with allocations that fail, in each of the collector's modes. Still no
+-- collection may go on for ever; and once there is memory again, the scheduler must be consistent, everything that
+-- waits must be able to go on, and nothing may be left behind.
 -- Run by tests/runner.c; see tests/adversary_support.lua.
 
 local t = t -- luacheck: globals t
@@ -9,13 +9,13 @@ local rn = require "runnel"
 local support = require "tests.adversary_support"
 
 local random = math.random
-local CHANNELS = 6 -- that a program uses besides those that nobody can reach
+local CHANNELS = 6 -- how many a program has, besides those that nothing else can reach
 
 local function one_of(list) return list[random(#list)] end
 
 -- ---- programs ----
 
--- Each parks, on a channel of the program's or on one that nobody else can reach.
+-- Each parks, on a channel of the program or on one that nothing else can reach.
 local bodies = {
   take = function(ch) ch:take() end,
   put = function(ch) ch:put {} end,
@@ -42,7 +42,7 @@ local bodies = {
   end,
 }
 
--- What is done from outside, or by a finalizer; nothing here waits.
+-- Operations done outside go blocks, or by a finalizer; none of them waits.
 local deeds = {
   take_async = function(ch) ch:take_async(function() end) end,
   take_later = function(ch) ch:take_async(function() end, false) end,
@@ -64,9 +64,9 @@ local MODES = { "incremental", "generational", "restless" }
 
 local function step()
   local n = random(16)
-  local channel, other = random(0, CHANNELS), random(0, CHANNELS) -- 0: one that nobody else can reach
+  local channel, other = random(0, CHANNELS), random(0, CHANNELS) -- 0: one that nothing else can reach
   if n <= 4 then
-    -- Without memory, or with a restless collector, an allocation may be a full collection: not too many of them.
+    -- Without memory, or with a restless collector, each allocation may cause a full collection, so there are few.
     local body, times = one_of(BODIES), one_of { 1, 10, 30, 100 }
     if body == "many" then times = 1 elseif body == "pipeline" or body == "scope" then times = math.min(times, 10) end
     return { "go", body, channel = channel, other = other, times = times }
@@ -124,15 +124,15 @@ local steps = {
   run = function(_, s) rn[s[2]]() end,
 }
 
--- What may be raised where there is no memory; and by the programs themselves.
-local EXPECTED = { "not enough memory", "stack overflow", "C stack overflow", "wait already, no more may" }
+-- The errors of operations without memory, and of the programs themselves.
+local EXPECTED = { "not enough memory", "stack overflow", "C stack overflow", "wait, which is the limit" }
 
 local function check_expected(err)
   for _, text in ipairs(EXPECTED) do
     if tostring(err):find(text, 1, true) then return end
   end
   lift()
-  error("an error that a lack of memory does not explain: " .. tostring(err), 0)
+  error("an error that does not come from a lack of memory: " .. tostring(err), 0)
 end
 
 local function play(program)
@@ -147,14 +147,14 @@ local function play(program)
   rn.run()
   t.invariants()
 
-  -- All that waits goes on, and nothing stays that nobody can reach.
+  -- Everything that waits goes on, and everything unreachable is collected.
   for i = 1, CHANNELS do chs[i]:close() end
   for i = 1, CHANNELS do chs[i] = nil end
   rn.run()
   core.internal.report_unhandled() -- errors keep the channels from which they can be taken
   for _ = 1, 6 do
     collectgarbage()
-    rn.run() -- what finalizers have started
+    rn.run() -- runs the go blocks that finalizers have started
   end
   t.invariants()
   local left = rn.ps()

@@ -13,7 +13,7 @@ end
 local NOWAIT = { default = false }
 
 local function attempt()
-  -- Takes from the odd channels and puts on the even ones, in one decision.
+  -- Takes from the odd channels and puts on the even ones, in one alts.
   t.go(function()
     for i = 1, ROUNDS do
       for j = 2, OPS, 2 do ops[j][2] = ROUNDS + i end
@@ -43,8 +43,7 @@ local function attempt()
 end
 
 local function check()
-  -- An alts that waits may take from one channel what is polled from another: what it could put is refused by
-  -- closing.
+  -- A waiting alts may still put on one of the channels. Closing them rejects that value.
   t.settle(got, table.unpack(chs))
   t.account(sent, got)
   for _, ch in ipairs(chs) do

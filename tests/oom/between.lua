@@ -1,5 +1,5 @@
--- What moves values between channels: pipe, merge, mult, pub, split, map, onto_chan. Where one allocation fails, nobody
--- waits for ever on what they feed.
+-- Operations that move values between channels: pipe, merge, mult, pub, split, map, onto_chan. If one allocation fails,
+-- no taker of their output waits for ever.
 local t = ...
 local rn = require "runnel"
 local has_ended = require("runnel.core").internal.has_ended
@@ -14,7 +14,7 @@ for i = 1, FED do
 end
 
 local function take_all(i, ch)
-  local closing <close> = ch -- one from which nobody takes holds up others
+  local closing <close> = ch -- a channel from which nobody takes would block others
   local g = got[i]
   while true do
     local v = closing:take()
@@ -65,7 +65,7 @@ local function check()
     if takers[i] and not has_ended(takers[i]) then waiting = i end
     if takers[i] and has_ended(takers[i]) and not finished[i] then died = true end
   end
-  -- A taker that dies before it can do anything holds others up; and without any memory nothing can be told to anybody.
+  -- A taker that dies before it begins blocks others. Without any memory, closes and errors cannot be passed on either.
   assert(died or not waiting or t.refused() > 1, "a taker waits for ever")
 end
 

@@ -1,4 +1,5 @@
--- Cancelling: in every operation, before the beginning, after an operation has completed; with __close and pcall.
+-- Cancelling go blocks that wait in each operation, have not begun, or whose operation has completed; with __close and
+-- pcall.
 local t = ...
 local rn = require "runnel"
 
@@ -56,7 +57,7 @@ local function attempt()
   rn.yield()
   blocks[7] = rn.go(take, 7, rn.chan())
   sent[8] = t.TRIED
-  sent[8] = chs[2]:put(8) and t.PUT or t.REFUSED -- which completes a take
+  sent[8] = chs[2]:put(8) and t.PUT or t.REFUSED -- completes a take
   for i = 1, 7 do
     if blocks[i] then rn.cancel(blocks[i], REASON) end
   end
@@ -64,7 +65,7 @@ local function attempt()
 end
 
 local function check()
-  -- Whatever has kept them from being cancelled is over.
+  -- There is memory again, so cancelling works now.
   for _ = 1, 3 do
     for i = 1, 7 do
       if blocks[i] then rn.cancel(blocks[i], REASON) end

@@ -1,5 +1,5 @@
--- Closing with and without a reason: takers and putters that wait, values that are left, iteration, <close>, functions
--- that are called then.
+-- Closing with and without a reason: waiting takers and putters, values that are left, iteration, <close>, functions
+-- called on the close.
 local t = ...
 local rn = require "runnel"
 local core = require "runnel.core"

@@ -42,7 +42,7 @@ local NAMES = { [7] = oops, [8] = "a message that has to be made", [9] = "while 
 
 local function check()
   rn.run()
-  core.internal.report_unhandled() -- before they are taken
+  core.internal.report_unhandled() -- counts the errors before this takes them
   local died, reports = 0, t.reports()
   for i = 1, 13 do
     if results[i] then
@@ -51,7 +51,7 @@ local function check()
       if err ~= nil then
         died = died + 1
         if err ~= NAMES[i] and not (i == 10 and err:find("coroutine.yield", 1, true)) then t.expected(err) end
-        -- The block that was to raise in its __close may have been told "first", where nothing could be called.
+        -- If its __close could not be called, the go block that raises there ends with its first error.
       elseif i <= 6 then
         assert(value == i, "a result was lost")
       elseif i == 11 then
@@ -59,7 +59,7 @@ local function check()
       end
     end
   end
-  -- Nested blocks can have died as well.
+  -- Nested go blocks may have died as well.
   assert(reports >= died, "a go block has died, and its error was not reported")
   if t.refused() == 0 then assert(died == 4 and reports == 4 and closed == 1) end
 end

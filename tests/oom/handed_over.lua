@@ -1,6 +1,5 @@
--- Go blocks that are parked over full collections, so that only their channels keep them, and are woken afterwards;
--- others
--- that nobody can reach, and are collected.
+-- Go blocks that stay parked during full collections, so that only their channels keep them alive, and are woken
+-- afterwards; and others that nothing can reach, which are collected.
 local t = ...
 local rn = require "runnel"
 
@@ -59,8 +58,8 @@ local function check()
     local stats = ch:stats()
     assert(stats.puts == 0 and stats.takes == 0, "a waiter has been left behind")
   end
-  -- Where there is no memory to call a finalizer Lua drops it, and with it goes what hands blocks over at a collection.
-  -- It comes back when the scheduler runs.
+  -- Without memory to call a finalizer, Lua drops it: also the one that demotes go blocks in each collection. The
+  -- scheduler makes a new one when it runs.
   rn.run()
   for _ = 1, 2 do collectgarbage() end
   if t.refused() == 0 then assert(collected == N // 2, "an abandoned go block has not been collected") end
@@ -68,7 +67,7 @@ local function check()
   for _, block in ipairs(rn.ps()) do
     if block.state ~= "dead" then live = live + 1 end
   end
-  assert(live == 0, "a go block is left that nobody can reach")
+  assert(live == 0, "an unreachable go block was not collected")
 end
 
 return attempt, check

@@ -1,5 +1,4 @@
--- What is asked about channels and go blocks: names, tostring, stats, done, ps, the text of a deadlock; wrong
--- arguments.
+-- Inspecting channels and go blocks: names, tostring, stats, done, ps, the text of a deadlock; wrong arguments.
 local t = ...
 local rn = require "runnel"
 

@@ -1,4 +1,4 @@
--- Loading the core into a state of its own, and closing that at once.
+-- Loading the core into a new state, and closing the state at once.
 local t = ...
 
 local function attempt() t.open() end

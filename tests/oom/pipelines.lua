@@ -1,4 +1,4 @@
--- The pipelines: ordered, unordered, with a window, with a transducer; jobs that raise; `to` that is closed.
+-- The pipelines: ordered, unordered, with a window, with a transducer; jobs that raise; closing `to`.
 local t = ...
 local rn = require "runnel"
 

@@ -70,7 +70,8 @@ local function check()
       if t.refused() == 0 and i ~= 4 then assert(got[i][v] == 1, "a value was lost") end
     end
     if t.refused() == 0 then assert(ended[i] and errs[i] == (i == 4 and "job 2")) end
-    -- What has run out of memory ends: who takes from it does not wait for ever. Where all fails, that may as well.
+    -- A pmap that runs out of memory closes its channel, so that takers do not wait for ever; but if all allocations
+    -- fail, that may fail, too.
     if outs[i] and t.refused() <= 1 then assert(outs[i]:closed(), "it goes on although nothing is left to do") end
   end
 end

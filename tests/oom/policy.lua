@@ -55,7 +55,7 @@ local function attempt()
   rn.run()
 end
 
--- The errors of a policy's own methods may lose what they were about to give; nothing may come twice or from nowhere.
+-- A policy's method that raises may lose the value that it was about to return, but no value may be duplicated.
 local function check()
   for channel, ledger in pairs { [ch or 1] = { sent, got }, [faulty or 2] = { asent, agot } } do
     if rn.is_chan(channel) then

@@ -1,5 +1,5 @@
--- Scopes: results, an error, a timeout, cancelling from within and from outside, one in another. None of their go
--- blocks is left when they are over.
+-- Scopes: results, an error, a timeout, cancelling from within and from outside, nested ones. None of their go blocks
+-- is left when they have ended.
 local t = ...
 local rn = require "runnel"
 
@@ -8,13 +8,13 @@ local results, outcomes, living, begun = {}, {}, {}, {}
 for i = 1, N do results[i], outcomes[i], living[i], begun[i] = false, "none", 0, 0 end
 local oops = { "oops" }
 local REASON = { "reason" }
-local FOREVER, never = math.huge, rn.chan() -- a time that is over only where a go block is cancelled
+local FOREVER, never = math.huge, rn.chan() -- a wait that only cancelling ends
 local left = 0
 
 local guards = {}
 for i = 1, N do guards[i] = setmetatable({}, { __close = function() living[i] = living[i] - 1 end }) end
 
--- Counts the go block among those of scope i while it lives.
+-- Counts the go block as one of scope i while it runs.
 local function work(i, ms, err)
   living[i] = living[i] + 1
   begun[i] = begun[i] + 1
@@ -73,12 +73,12 @@ local function attempt()
 end
 
 local function check()
-  -- A scope that could not cancel for want of memory waits; what waits can be cancelled now.
+  -- A scope that could not cancel its go blocks, for lack of memory, still waits for them. Cancels them now.
   for _ = 1, 5 do
     for _, entry in ipairs(rn.ps()) do rn.cancel(entry.result, "cleared away") end
     rn.yield()
   end
-  -- Where there is no memory to wait with, they are cancelled, and it gives up.
+  -- Without memory to wait, a scope cancels its go blocks and does not wait for them.
   assert(left == 0 or t.refused() > 0, "a go block has outlived its scope")
   for i = 1, N do assert(living[i] == 0, "a go block has not ended") end
   assert(#rn.ps() == 0, "a go block is left")

@@ -1,4 +1,4 @@
--- Timeouts, shared and not, and sleeps, in real time: many enough for the heap to grow.
+-- Timeouts, shared and not, and sleeps, in real time: enough of them for the heap to grow.
 local t = ...
 local rn = require "runnel"
 

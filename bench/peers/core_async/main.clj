@@ -3,11 +3,10 @@
 ;;     java -cp CLASSPATH clojure.main bench/peers/core_async/main.clj [--quick] [NAME...]
 ;;
 ;; with the jars of clojure, core.async and what it requires in CLASSPATH (bench/peers.lua has the list for Debian).
-;; Without names it reads them from standard input, so that one JVM, once it is warm, can be asked again and again.
+;; Without names it reads them from standard input, so that one warm JVM can run many workloads.
 ;;
-;; Prints `name value` for each: ns for an operation, of wall time or of CPU time, whichever is less, since go blocks
-;; run in a pool of threads; or bytes. Each workload is repeated for some seconds before it is measured for the first
-;; time.
+;; Prints `name value` for each: ns per operation, of elapsed time or of CPU time, whichever is less, because go blocks
+;; run in a pool of threads; or bytes. Each workload runs for some seconds before it is measured for the first time.
 
 (ns main
   (:require [clojure.core.async :as a

@@ -2,8 +2,8 @@
 --
 --     lua5.4 bench/peers/cqueues/main.lua [--quick] NAME...
 --
--- cqueues has coroutines that wait for files, times and condition variables, but no channels. These are as one would
--- write them: a queue, and condition variables for those who wait; a select is a poll of those.
+-- cqueues has coroutines that wait for files, times and condition variables, but no channels. Here a channel is written
+-- in the usual way, as a queue and two condition variables; a select polls the channels.
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
@@ -24,8 +24,8 @@ local function chan(size)
   return setmetatable({
     size = size, closed = false,
     values = {}, first = 1, last = 0,
-    readable = condition.new(), -- there is a value, or never will be
-    writable = condition.new(), -- one has been taken
+    readable = condition.new(), -- there is a value, or the channel is closed
+    writable = condition.new(), -- a value has been taken
   }, Channel)
 end
 
@@ -68,7 +68,7 @@ end
 
 local shared = require "workloads"(go, chan)
 
--- n messages over `width` channels. One coroutine puts on all of them in turn, or each has its own.
+-- n messages over `width` channels. One coroutine puts on all of them in turn, or each channel has a putter of its own.
 local function select_over(width, own_putters)
   return function(n)
     local chs, conditions = {}, {}
@@ -102,7 +102,7 @@ local function spawn(n)
   for _ = 1, n do promise.new(f):get() end
 end
 
--- n coroutines that sleep until times within a second.
+-- n coroutines that sleep, each for one to two seconds.
 local function timeouts(n)
   local left, ended = n, condition.new()
   local function sleeper(seconds)
@@ -114,7 +114,7 @@ local function timeouts(n)
   ended:wait()
 end
 
--- Runs f(...) as a coroutine, to its end; the coroutines that it leaves behind go with the loop.
+-- Runs f(...) as a coroutine, to its end; the coroutines that it leaves behind are collected with the loop.
 local function run(f, ...)
   local ended = false
   loop = cqueues.new()
@@ -145,7 +145,7 @@ measure.main {
   sieve = ns(shared.sieve, 1, 1, true),
   pipeline = ns(shared.pipeline, 100000, 1, true),
   fanout4 = ns(shared.fanout, 20000),
-  timeouts = ns(timeouts, 100000, 1, true), -- of a million each would take longer still
+  timeouts = ns(timeouts, 100000, 1, true), -- with a million, each would take even longer
   parked = measure.bytes(measure.resident_bytes, 100000, function(...)
     run(shared.parked, ...)
     loop:step(0)

@@ -1,9 +1,9 @@
--- The floors: what stock Lua needs for the least that a workload asks of any library in Lua.
+-- The floors: what stock Lua needs for the minimum that any library in Lua must do in a workload.
 --
 --     lua5.4 bench/peers/floor/main.lua [--quick] NAME...
 --
 -- A message from one coroutine to another takes a switch, which is a resume and a yield, and two calls of C functions,
--- put and take. bench/bench.lua, which looks at runnel alone, has the same; these are measured in turn with the peers.
+-- put and take. bench/bench.lua has the same floors; the ones here are measured in turn with the peers.
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
@@ -41,7 +41,7 @@ local coroutine_among_many = measure.ns(function(n)
   end
 end, 10, 100000, true)
 
--- What a timer at least keeps: a table, n of them alive at once, which go one by one.
+-- The minimum that a timer keeps, a table: n of them are alive at once, and are then dropped one by one.
 local tables = measure.ns(function(n)
   local keep = {}
   for i = 1, n do keep[i] = { i } end
@@ -57,8 +57,8 @@ local function parked(n, keep)
   end
 end
 
--- The messages of the sieve for 1000 primes: each number passes one channel more than there are primes below its least
--- factor.
+-- How many messages the sieve for 1000 primes sends: each number passes one channel more than there are primes below
+-- its least factor.
 local function sieve_messages()
   local primes, total, i = {}, 0, 2
   while #primes < 1000 do
@@ -71,13 +71,13 @@ local function sieve_messages()
   return total
 end
 
--- Messages with `switches` switches for each.
+-- The cost of `count` messages with `switches` switches each.
 local function messages(count, switches)
   return function() return count * ((switches or 1) * switch() + 2 * call()) end
 end
 local message = messages(1)
 
--- A job is a coroutine, and a message to it, one from it, and one to the end.
+-- A job is a coroutine and three messages: to it, from it, and to the consumer.
 local function pipeline() return coroutine_life() + 3 * message() end
 
 measure.main {
@@ -85,7 +85,7 @@ measure.main {
   call = call,
   coroutine = coroutine_life,
   chan0 = message,
-  chan1 = messages(1, 2 / 3), -- three messages for each change to and fro
+  chan1 = messages(1, 2 / 3), -- three messages for two switches
   chan100 = messages(1, 2 / 102),
   pingpong = messages(2),
   ring = message,

@@ -2,7 +2,7 @@
 //
 //	go build -o build/peers/go bench/peers/go/*.go && build/peers/go [--quick] NAME...
 //
-// Prints `name value` for each: ns of CPU time for an operation, or bytes.
+// Prints `name value` for each: ns of CPU time per operation, or bytes.
 package main
 
 import (
@@ -172,7 +172,7 @@ func pipeline(n int) {
 		}
 		close(from)
 	}()
-	jobs := make(chan chan int, 8-1) // the eighth is the one that is being waited for
+	jobs := make(chan chan int, 8-1) // the consumer waits for the eighth
 	go func() {
 		for value := range from {
 			result := make(chan int, 1)
@@ -226,7 +226,7 @@ func fanout(n int) {
 	}
 }
 
-// timeouts waits for n that end within a second, once all have been made.
+// timeouts waits for n timeouts, all made before the first one fires; then they fire within a second.
 func timeouts(n int) {
 	list := make([]<-chan time.Time, n)
 	for i := range list {
@@ -237,7 +237,7 @@ func timeouts(n int) {
 	}
 }
 
-// timers are the same, no two of them at the same time.
+// timers is the same with n different deadlines.
 func timers(n int) {
 	list := make([]<-chan time.Time, n)
 	for i, j := range rand.Perm(n) {

@@ -1,7 +1,7 @@
 package main
 
 // select64 takes n messages from 64 channels, on which one goroutine puts in turn. All cases are written out, which is
-// fast; reflect.Select, which takes a list, needs many times as long.
+// fast; reflect.Select, which takes a list, takes many times as long.
 func select64(n int) {
 	chs := makeChans(64)
 	putters(chs, n, false)

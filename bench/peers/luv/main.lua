@@ -2,9 +2,9 @@
 --
 --     lua5.4 bench/peers/luv/main.lua [--quick] NAME...
 --
--- luv brings the event loop, timers and I/O, but no channels. These are as one would write them: queues in Lua tables,
--- and a list of ready coroutines that an idle handle resumes. A put that resumed the taker itself would be quicker, but
--- ends at Lua's limit of 200 nested C calls, in a ring of 1000 for example.
+-- luv has an event loop, timers and I/O, but no channels. Here they are written in the usual way: queues in Lua tables,
+-- and a list of ready coroutines that an idle handle resumes. A put that resumed the taker itself would be faster, but
+-- would reach Lua's limit of 200 nested C calls, for example in a ring of 1000.
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
@@ -58,9 +58,9 @@ Channel.__index = Channel
 local function chan(size)
   return setmetatable({
     size = size, closed = false,
-    first = 1, last = 0, -- of `values`: those in the buffer, then those of waiting putters
+    first = 1, last = 0, -- of `values`: first the buffered ones, then those of waiting putters
     values = {},
-    putters = {}, -- at the index of their value
+    putters = {}, -- each at the index of its value
     take_first = 1, take_last = 0,
     takers = {},
   }, Channel)
@@ -88,7 +88,7 @@ function Channel:take()
   if self.first <= self.last then
     local value = self.values[self.first]
     self.values[self.first] = nil
-    local admitted = self.first + self.size -- whose value now has room in the buffer
+    local admitted = self.first + self.size -- the putter whose value now has room in the buffer
     self.first = self.first + 1
     local putter = self.putters[admitted]
     if putter then
@@ -135,7 +135,7 @@ local function timeout(ms)
   return ch
 end
 
--- n timeouts that end within a second, once all have been made.
+-- n timeouts, all made before the first one fires; then they fire within a second.
 local function timeouts(n)
   uv.update_time()
   local list = {}
@@ -163,7 +163,7 @@ measure.main {
   sieve = ns(shared.sieve, 1, 1, true),
   pipeline = ns(shared.pipeline, 100000, 1, true),
   fanout4 = ns(shared.fanout, 20000),
-  timeouts = ns(timeouts, 100000, 1, true), -- of a million each would take longer still
+  timeouts = ns(timeouts, 100000, 1, true), -- with a million, each would take even longer
   parked = measure.bytes(measure.lua_bytes, 100000, function(...) run(shared.parked, ...) end),
   channel = measure.bytes(measure.lua_bytes, 100000, shared.channels),
 }

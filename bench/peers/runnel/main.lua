@@ -10,7 +10,8 @@ local sim = require "runnel.sim"
 local chan, go = rn.chan, rn.go
 local shared = require "workloads"(go, chan)
 
--- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each has its own.
+-- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each channel has a
+-- putter of its own.
 local function alts_over(width, own_putters)
   return function(n)
     local ops, alts = {}, rn.alts
@@ -32,22 +33,24 @@ local function spawn(n)
   for _ = 1, n do go(f):take() end
 end
 
--- With the library's own, as in core.async.
-local function pipeline_async(n)
-  local from, to = chan(), chan()
-  go(function()
-    for i = 1, n do from:put(i) end
-    from:close()
-  end)
-  rn.pipeline_async(8, to, function(value, result)
+-- With the library's own operations, as in core.async.
+local function with_library(pipeline)
+  return function(n)
+    local from, to = chan(), chan()
     go(function()
-      result:put(value + 1)
-      result:close()
+      for i = 1, n do from:put(i) end
+      from:close()
     end)
-  end, from)
-  local sum = 0
-  for value in to do sum = sum + value end
-  assert(sum == n * (n + 3) // 2)
+    pipeline(8, to, function(value, result)
+      go(function()
+        result:put(value + 1)
+        result:close()
+      end)
+    end, from)
+    local sum = 0
+    for value in to do sum = sum + value end
+    assert(sum == n * (n + 3) // 2)
+  end
 end
 
 -- The results of 1 to n through `map(from)`: the numbers from 2.
@@ -72,7 +75,7 @@ local function pmap_unordered(n)
   mapped(n, function(from) return rn.pmap_unordered(8, increment, from) end)
 end
 
--- What rn.pmap_unordered does, written out by hand, without its errors and closing. (rn.pmap's is `pipeline`.)
+-- What rn.pmap_unordered does, written out without handling errors and closes. (For rn.pmap that is `pipeline`.)
 local function workers(n)
   mapped(n, function(from)
     local to, left = chan(), 8
@@ -103,15 +106,15 @@ local function mult(n)
   for i = 1, 4 do done[i]:take() end
 end
 
--- n timeouts that end within a second, once all have been made.
+-- n timeouts, all made before the first one fires; then they fire within a second.
 local function timeouts(n)
   local list = {}
   for i = 1, n do list[i] = rn.timeout(math.random(1000, 2000)) end
   for i = 1, n do list[i]:take() end
 end
 
--- The same without any two of them sharing a channel, which those within 10 ms do: under virtual time, since they take
--- 10 ms each.
+-- The same with deadlines 10 ms apart, so that no two timeouts share a channel. In virtual time, since a million of
+-- them would take hours.
 local function timers(n)
   local list = {}
   for i = 1, n do list[i] = i end
@@ -139,7 +142,8 @@ measure.main {
   skynet = ns(shared.skynet, 10, 111111, true),
   sieve = ns(shared.sieve, 1, 1, true),
   pipeline = ns(shared.pipeline, 100000, 1, true),
-  pipeline_async = ns(pipeline_async, 100000, 1, true),
+  pipeline_async = ns(with_library(rn.pipeline_async), 100000, 1, true),
+  pipeline_async_unordered = ns(with_library(rn.pipeline_async_unordered), 100000, 1, true),
   pmap = ns(pmap, 100000, 1, true),
   pmap_unordered = ns(pmap_unordered, 100000, 1, true),
   workers = ns(workers, 100000, 1, true),

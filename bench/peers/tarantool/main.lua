@@ -2,8 +2,8 @@
 --
 --     tarantool bench/peers/tarantool/main.lua [--quick] NAME...
 --
--- It has no select. A fiber has a C stack of its own, in two mappings of memory, of which Linux allows 65,530: too few
--- for skynet and for 100 thousand parked fibers, hence 10 thousand here; and it has no timers but sleeping fibers.
+-- It has no select. A fiber has a C stack of its own, which takes two memory mappings. Linux allows 65,530 of these:
+-- too few for skynet, and for 100,000 parked fibers, so 10,000 are parked here. A timer is a sleeping fiber.
 
 package.path = arg[0]:gsub("[^/]*$", "") .. "../?.lua;" .. package.path
 local measure = require "measure"
@@ -80,7 +80,7 @@ end
 
 -- n jobs, 8 at a time, their results in order.
 local function pipeline(n)
-  local from, to, jobs = fiber.channel(), fiber.channel(), fiber.channel(8 - 1) -- the eighth is being waited for
+  local from, to, jobs = fiber.channel(), fiber.channel(), fiber.channel(8 - 1) -- the consumer waits for the eighth
   fiber.create(function()
     for i = 1, n do from:put(i) end
     from:close()

@@ -1,10 +1,11 @@
----The lines that were entered at the prompt, from one session to the next: in $XDG_STATE_HOME/runnel_history, or in
+---The chunks that were entered at the prompt, from one session to the next: in $XDG_STATE_HOME/runnel_history, or in
 ---~/.runnel_history. Each is written at once, so that it is there whatever ends the session, and sessions at the same
----time all add to it.
+---time all add to it. A chunk is one line of the file: where it has several, \v is between them.
 
 local terminal = require "runnel.host.terminal"
 
 local KEPT = 1000
+local LONGEST = 65536 -- bytes of a chunk that is kept
 
 ---@class runnel.host.history
 local history = {}
@@ -18,7 +19,7 @@ local function last_lines(file)
   return table.move(lines, math.max(1, #lines - KEPT + 1), #lines, 1, {}), #lines
 end
 
----@return string[] lines the oldest first
+---@return string[] chunks the oldest first
 function history.load()
   local home, state = os.getenv "HOME", os.getenv "XDG_STATE_HOME"
   path = state and state ~= "" and state .. "/runnel_history" or home and home .. "/.runnel_history"
@@ -32,12 +33,16 @@ function history.load()
     os.remove(new)
     if terminal.append(new, table.concat(lines, "\n") .. "\n") then os.rename(new, path) end
   end
+  for i, line in ipairs(lines) do lines[i] = line:gsub("\v", "\n") end
   return lines
 end
 
----@param line string
-function history.add(line)
-  if path and line:find "%S" then terminal.append(path, line .. "\n") end
+---Keeps a chunk, for the editor and for later sessions.
+---@param chunk string
+function history.add(chunk)
+  if not chunk:find "%S" or #chunk > LONGEST then return end
+  terminal.remember(chunk)
+  if path then terminal.append(path, chunk:gsub("\n", "\v") .. "\n") end
 end
 
 return history

@@ -1,58 +1,131 @@
----The live prompt: reads a line, runs it on the main thread, prints the values of expressions; go blocks, timers and
+---The live prompt: reads a chunk, runs it on the main thread, prints the values of expressions; go blocks, timers and
 ---I/O go on meanwhile (terminal.read and terminal.run see to that).
 
-local terminal = require "runnel.host.terminal"
-local complete = require "runnel.host.complete"
+local commands = require "runnel.internal.prompt.commands"
+local complete = require "runnel.internal.prompt.complete"
 local history = require "runnel.host.history"
-local pretty = require "runnel.host.pretty"
-local commands = require "runnel.host.commands"
+local inspect = require "runnel.host.inspect"
+local pretty = require "runnel.internal.prompt.pretty"
+local session = require "runnel.internal.prompt.session"
+local terminal = require "runnel.host.terminal"
 
-local HUGE = 16384 -- bytes from which on input is compiled only when there is a pause in it
+local KEYS = "Tab completes names, Up brings back chunks, Ctrl-R searches them; Ctrl-C ends what is running or drops "
+  .. "the line, Ctrl-D ends the session."
 
--- What `text` is: a function, or nil and what is wrong; "incomplete" when more lines might make it right.
-local function compile(text)
-  local f = load("return " .. text, "=stdin", "t")
-  if f then return f end
-  local err
-  f, err = load(text, "=stdin", "t")
-  if f then return f end
-  ---@cast err string
-  return nil, err:find "<eof>$" and "incomplete" or err
+-- A message without what of the host its traceback ends with: nobody's business at the prompt. What runs below the host
+-- is the chunk.
+local function without_host(message)
+  message = message:gsub("\n\t%[C%]: in function 'runnel%.host%.terminal%.run'.*", "")
+  return (message:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
--- Reads until what was read is a chunk, or cannot become one. Returns it; or nil and a message; or false at the end.
-local function read_chunk()
-  local line = terminal.read "> "
-  if not line then return line == false and nil end
-  terminal.remember(line)
-  history.add(line)
-  if line:find "^%s*$" then return nil end
-  if line:find "^%s*:%f[%a]" then
-    commands.run(line)
-    return nil
-  end
-  if line:find "^=" then line = "return " .. line:sub(2) end -- as in older versions of Lua
-  local lines, size = { line }, #line
-  while true do
-    if size < HUGE or not terminal.more() then
-      local chunk, err = compile(table.concat(lines, "\n"))
-      if err ~= "incomplete" then return chunk, err end
-    end
-    line = terminal.read ">> "
-    if line == false then return nil end
-    if not line then return nil, "the input has ended in the middle of a statement" end
-    terminal.remember(line)
-    history.add(line)
-    lines[#lines + 1] = line
-    size = size + #line + 1
-  end
+-- Reads chunks and runs them until the session ends.
+---@class runnel.host.Prompt
+---@field session runnel.internal.prompt.Session
+---@field ui runnel.internal.prompt.Interface
+---@field commands runnel.internal.prompt.Commands
+---@field held string the lines of the chunk that is being read, but for the last
+local Prompt = {}
+Prompt.__index = Prompt
+
+local function complain(message) io.stderr:write(message, "\n") end
+
+-- What the prompt's commands ask for.
+local function interface(own_session)
+  local columns = select(2, terminal.size())
+  local style = pretty.style(columns, terminal.colours())
+  return {
+    session = own_session, style = style, keys = KEYS, print = print, complain = complain,
+    size = terminal.size, key = terminal.key, trace = inspect.trace, files = terminal.files,
+    call = function(f)
+      local results = table.pack(terminal.run(f))
+      if not results[1] then return false, without_host(results[2]) end
+      return table.unpack(results, 1, results.n)
+    end,
+    paint = function(lines)
+      if lines then terminal.paint(table.concat(lines, "\n") .. "\n", #lines) else terminal.paint("", 0, true) end
+    end,
+    channels = function()
+      collectgarbage() -- those that nobody can reach are none
+      return inspect.chans()
+    end,
+  }
 end
 
-local function show(ok, ...)
+-- Prints what a chunk returned, or raised; returns whether it raised.
+function Prompt:show(is_expression, ok, ...)
   if not ok then
-    io.stderr:write(commands.without_host((...)), "\n")
-  elseif select("#", ...) > 0 then
-    print(pretty.values(...))
+    complain(without_host((...)))
+    return true
+  end
+  local n = select("#", ...)
+  if n == 0 then return false end
+  local style = self.ui.style
+  style.width = select(2, terminal.size())
+  print(pretty.values(style, ...))
+  if is_expression then self.session:keep((...)) end
+  return false
+end
+
+---@param chunk runnel.internal.prompt.Chunk
+function Prompt:run(chunk)
+  local entry = self.session:note(chunk)
+  local is_expression, run = chunk.expression, chunk.run
+  chunk.run = nil -- what a chunk's function holds goes with its run
+  entry.failed = self:show(is_expression, terminal.run(run)) or nil
+end
+
+-- Runs the chunks of a text.
+function Prompt:run_all(texts)
+  for _, text in ipairs(texts) do
+    local chunk, err = self.session:compile(text)
+    if not chunk then return complain(err) end
+    self:run(chunk)
+  end
+end
+
+-- Runs the commands that a text begins with: the rest of the text, or nil where nothing is left; whether the session
+-- ends.
+function Prompt:run_commands(text)
+  while text do
+    local first, rest = text:match "^([^\n]*)\n?(.*)$"
+    if first:find "%S" then
+      local is_command, ends = self.commands:run(first)
+      if not is_command then return text end
+      if ends then return nil, true end
+    end
+    text = rest ~= "" and rest or nil
+  end
+end
+
+-- Reads commands or a chunk, and runs them; returns whether the session ends.
+function Prompt:turn()
+  local prompt = self.session:name() .. "> "
+  local continued = (" "):rep(#prompt - 3) .. ">> "
+  local read = self.session:reader()
+  self.held = ""
+  while true do
+    local text = terminal.read(self.held == "" and prompt or continued)
+    if not text then
+      if text == nil and self.held ~= "" then complain "the input has ended in the middle of a statement" end
+      return text == nil -- otherwise it was Ctrl-C
+    end
+    local typed = self.held .. text
+    local ends
+    if self.held == "" then
+      text, ends = self:run_commands(text)
+      if not text then
+        history.add(typed)
+        return ends
+      end
+    end
+    local texts, err = read(text, terminal.more())
+    if err ~= "incomplete" then
+      history.add(typed)
+      if texts then self:run_all(texts) else complain(err) end
+      return false
+    end
+    self.held = typed .. "\n"
   end
 end
 
@@ -61,12 +134,13 @@ return function(program)
   local runnel = require "runnel"
   for _ in pairs(runnel) do end -- loads all of it, so that Tab finds it
   rn = runnel -- luacheck: ignore 111
-  terminal.edit(program, complete)
-  for _, line in ipairs(history.load()) do terminal.remember(line) end
-  while true do
-    local chunk, err = read_chunk()
-    if chunk == false then return end
-    if chunk then show(terminal.run(chunk)) end
-    if err then io.stderr:write(err, "\n") end
-  end
+  local own = session.new()
+  local ui = interface(own)
+  local self = setmetatable({ session = own, ui = ui, commands = commands.new(ui), held = "" }, Prompt)
+  local edits = terminal.edit(program, function(line) return complete(ui, line, self.held) end)
+  terminal.describe(function(err) return pretty.value(err, ui.style) end)
+  if edits then print ":help lists the commands; Ctrl-D ends the session." end
+  for _, text in ipairs(history.load()) do terminal.remember(text) end
+  repeat until self:turn()
+  own.locals:close(complain)
 end

@@ -89,7 +89,7 @@ function check.options(value, known, what)
   if value == nil then return end
   if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
   for key in pairs(value) do
-    if not known[key] then error(("%s: there is no option %q"):format(what, tostring(key)), CALLER) end
+    if not known[key] then error(("%s: unknown option %q"):format(what, tostring(key)), CALLER) end
   end
 end
 

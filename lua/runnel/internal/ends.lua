@@ -6,9 +6,9 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local poll, alts, is_cancelled = internal.moving.poll, internal.moving.alts, internal.moving.is_cancelled
-local offer, pass_on = core.methods.offer, internal.pass_on
-local PRIORITY = { priority = true }
+local next_value, is_plain = internal.job.next, internal.job.is_plain
+local put_while_open, is_cancelled = internal.moving.put_while_open, internal.moving.is_cancelled
+local pass_on = internal.pass_on
 
 local ends = {}
 
@@ -25,39 +25,21 @@ function ends.iterator(source)
   end
 end
 
-local function next_of(from, to, ops)
-  local value = poll(from, to)
-  if value ~= nil then return value end
-  local _, err
-  value, _, err = alts(ops, PRIORITY)
-  return value, err
-end
-
-local function unless_failed(ok, value, err)
-  if ok then return value, err end
+local function unless_failed(ok, value, _, err)
+  if ok then return value, nil, err end
   if is_cancelled(value) then error(value, 0) end
-  return nil, value
+  return nil, nil, value
 end
 
 ---Makes a function that takes the next value from `from`. Once `from` is closed and drained, or `to` is closed, it
----returns nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
+---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
 ---raises is treated as the error with which it closed. The function lets other go blocks run after 128 values.
 ---@param from runnel.Channel<any>
 ---@param to runnel.Channel<any>
----@return fun(): any, any
+---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from, to)
-  local ops = { to:done(), from }
-  return function() return unless_failed(pcall(next_of, from, to, ops)) end
-end
-
--- Each call reuses the tables `ops` and `put`. Several go blocks may share them, because alts copies them at once.
-local function put_on(to, ops, put, value)
-  local accepted = offer(to, value)
-  if accepted ~= nil then return accepted end
-  put[2] = value
-  accepted = alts(ops, PRIORITY)
-  put[2] = nil
-  return accepted or false
+  if is_plain(from) then return next_value end
+  return function() return unless_failed(pcall(next_value, from, to)) end
 end
 
 ---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
@@ -65,12 +47,11 @@ end
 ---reported.
 ---@param to runnel.Channel<any>
 ---@param what string what the error handler calls the one who puts
----@return fun(value: any): boolean
+---@return fun(to: runnel.Channel<any>, value: any): boolean put
 function ends.sink(to, what)
-  local put = { to }
-  local ops = { to:done(), put }
-  return function(value)
-    local ok, accepted = guard.call(what, put_on, to, ops, put, value)
+  if is_plain(to) then return put_while_open end
+  return function(_, value)
+    local ok, accepted = guard.call(what, put_while_open, to, value)
     return not ok or accepted
   end
 end

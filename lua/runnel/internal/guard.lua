@@ -54,17 +54,11 @@ local function caught(first)
   return err, trace
 end
 
-local function tried(ok, first, ...)
-  if ok then return true, first, ... end
-  return false, caught(first)
-end
+---The message handler for errors of the user's functions; `guard.caught` takes apart what it returns.
+guard.handler = with_traceback
 
----Calls a function, which may park, and catches its error.
----@param f function
----@param ... any its arguments
----@return boolean ok
----@return any ... its results; or the error and its traceback, for internal.report
-function guard.try(f, ...) return tried(xpcall(f, with_traceback, ...)) end
+---The error and the traceback of what `guard.handler` has returned, or of Lua's own message.
+guard.caught = caught
 
 local function reported(what, ok, first, ...)
   if ok then return true, first, ... end

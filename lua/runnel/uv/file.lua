@@ -181,7 +181,11 @@ local function write_from(result, ch, where, flags, newline)
   local d <close> = opened
   local written = 0
   local function count(n) written = written + n end
-  local take = ends.source(ch, result)
+  local next_value = ends.source(ch, result)
+  local function take()
+    local value, _, failure = next_value(ch, result)
+    return value, failure
+  end
   local function next_text() return gather(take, ch, newline) end
   local over, err = stream_over(d, false)
   if over then

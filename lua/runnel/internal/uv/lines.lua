@@ -68,9 +68,9 @@ end
 ---@param out runnel.Channel<string>
 function lines.split(chunks, out)
   local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
-  local chunk, err
+  local chunk, _, err
   repeat
-    chunk, err = next_chunk()
+    chunk, _, err = next_chunk(chunks, out)
   until not emit(chunk) or chunk == nil
   out:close(err)
   chunks:close()

@@ -1,12 +1,12 @@
-local rn = require "runnel"
 local long = require "spec.support.long"
+local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 -- Blocks that do random things to a few channels while they are meddled with: coroutines closed and resumed by others,
 -- channels dropped, finalizers that use them, the collector at any moment. Whatever happens, no value is taken twice,
 -- the scheduler goes on, and in the end nothing is left.
-local function chaos(seed)
+local function interfere(seed)
   local function below(n) return math.random(n) end
   math.randomseed(seed)
   local chans, coroutines, seen, count = {}, {}, {}, 0
@@ -46,7 +46,7 @@ local function chaos(seed)
     function() rn.sleep(below(20) / 4) end,
     function() rn.yield() end,
     function() if below(4) == 1 then any():close(below(2) == 1 and "why" or nil) end end,
-    function() chans[below(6)] = new_chan() end, -- drops one, with whoever waits on it
+    function() chans[below(6)] = new_chan() end, -- drops a channel and the operations that wait on it
     function() any():take_async(take) end,
     function() any():put_async(value()) end,
     function() if below(3) == 1 then error "on purpose" end end,
@@ -99,15 +99,15 @@ local function chaos(seed)
   rn.sleep(1000)
 end
 
-describe("chaos", function()
+describe("go blocks that interfere with each other at random", function()
   before_each(stage.open)
   after_each(stage.close)
 
   for _, mode in ipairs { "incremental", "generational" } do
-    it(("leaves everything consistent, with the %s collector"):format(mode), function()
+    it(("leave everything consistent, with the %s collector"):format(mode), function()
       collectgarbage(mode)
       for seed = 1, long.times(60, 1500) do
-        local ok, err = pcall(sim.run, chaos, { seed = seed, shuffle = seed % 2 == 0 }, seed)
+        local ok, err = pcall(sim.run, interfere, { seed = seed, shuffle = seed % 2 == 0 }, seed)
         if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
         for _, heard in ipairs(stage.heard()) do
           if tostring(heard.err):find "twice" then error(("with seed %d: %s"):format(seed, heard.err), 0) end

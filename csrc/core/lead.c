@@ -1,0 +1,14 @@
+/* lead.c: see lead.h. */
+#include "core/lead.h"
+
+#include "core/chan.h"
+
+void lead_pass(lua_State *L, Sched *S) {
+  Chan *turn = S->lead.turn;
+  Waiter *w = chan_first_taker(turn);
+  lead_withdraw(S);
+  if (!w) return;
+  turn->put_total++;
+  lua_pushboolean(L, 1);
+  chan_complete_take(L, w);
+}

@@ -1,0 +1,154 @@
+/* lua/job.c: core.internal.job: what pipelines (lua/runnel/pipeline.lua) need to take a value, start its job and deliver
+   the results. */
+#include "core/alts.h"
+#include "core/chan_shared.h"
+#include "core/lead.h"
+#include "lua/check.h"
+#include "lua/module.h"
+#include "lua/moving.h"
+
+static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
+static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
+
+/* ---- the next value ---- */
+
+/* A take from one of two channels. */
+static const Operation NEXT = {.name = "take", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_FREE};
+
+/* Waits for `from`, or until `to` closes. */
+static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
+  lua_settop(L, ALT_BLOCK);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  chan_push_done(L, to, 2);
+  lua_pushnil(L);
+  AltsOp ops[2] = {{.ch = from}, {.ch = (Chan *)lua_touserdata(L, alts_at(1))}};
+  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true};
+  int n = alts_try(L, from->sched, &a); /* a finalizer may have used one of them */
+  return n ? n : alts_wait(L, from->sched, &a);
+}
+
+static int next(lua_State *L, Chan *from, Chan *to) {
+  if (UNLIKELY(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) return 0;
+  if (UNLIKELY(chan_is_shared(to)) && chan_shared_is_closed(to)) return 0;
+  int n = chan_take(L, from, 1);
+  if (n == TAKE_WAIT) return wait_for_next(L, from, to);
+  from->sched->world.moves++;
+  if (n == 1) return 1;
+  lua_pushnil(L);
+  lua_insert(L, -2);
+  return 3;
+}
+
+static int next_in_turn(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  return next(L, (Chan *)lua_touserdata(L, 1), (Chan *)lua_touserdata(L, 2));
+}
+
+/* next(from, to) -> v | nil | nil, _, err: takes a value from `from`. Ends with nil when `to` is closed, also while it
+   waits; then nothing is taken. */
+static int job_next(lua_State *L) {
+  Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
+  if (moving_is_turn_over(from->sched)) return moving_let_others_run(L, from->sched, &TAKE, next_in_turn);
+  return next(L, from, to);
+}
+
+/* ---- starting ---- */
+
+/* The job has been started after waiting, or has failed. `before`: how often the lead had been passed on by then. */
+static int job_started(lua_State *L, int status, lua_KContext before) {
+  const Chan *turn = chan_to(L, 1);
+  lead_withdraw(sched_self(L));
+  lua_pushboolean(L, turn && (lua_KContext)turn->put_total != before);
+  if (LIKELY(status == LUA_OK || status == LUA_YIELD)) return 1;
+  lua_insert(L, -2);
+  return 2;
+}
+
+/* start(turn, handler, f, value, result) -> passed, failure: calls f(value, result), with the message handler. If that
+   parks, the lead passes to the first that waits on the channel `turn`. `passed`: whether it has. `failure`: what the
+   handler has returned for an error, or nothing. With false for `turn` nobody gets the lead. */
+static int job_start(lua_State *L) {
+  Sched *S = sched_self(L);
+  Chan *turn = chan_to(L, 1);
+  lua_KContext before = 0;
+  if (turn && S->current) {
+    before = (lua_KContext)turn->put_total;
+    lead_offer(S, &S->current->alt, turn);
+  }
+  int status = lua_pcallk(L, 2, 0, 2, before, job_started);
+  if (UNLIKELY(status != LUA_OK)) return job_started(L, status, before);
+  lead_withdraw(S);
+  return 0; /* it has not waited */
+}
+
+/* ---- delivering ---- */
+
+enum { RESULT = 1, TO, VALUE };
+
+static int deliver(lua_State *L, int n);
+
+static int has_taken(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  return deliver(L, park_resumed(L, (Alt *)alt));
+}
+
+static int has_put(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  lua_settop(L, TO);
+  return deliver(L, 0);
+}
+
+/* Goes on with the `n` results of a take that are on top of L, or with 0 from the next take on. */
+static int deliver(lua_State *L, int n) {
+  Chan *result = (Chan *)lua_touserdata(L, RESULT), *to = (Chan *)lua_touserdata(L, TO);
+  Sched *S = result->sched;
+  for (;; n = 0) {
+    if (n == 0) {
+      if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, has_put);
+      n = chan_take(L, result, RESULT);
+      if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &TAKE, has_taken);
+    }
+    if (lua_isnil(L, VALUE)) return n;
+    if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return moving_park(L, to, TO, &PUT, has_put);
+    S->world.moves++;
+    lua_settop(L, TO);
+  }
+}
+
+/* deliver(result, to) -> nil | nil, err: moves values until `result` is closed, and returns with what error. Once `to`
+   is closed the values are dropped, so that their job can finish. */
+static int job_deliver(lua_State *L) {
+  check_chan(L, RESULT, "take", "deliver(result, to)");
+  check_chan(L, TO, "put", "deliver(result, to)");
+  lua_settop(L, TO);
+  return deliver(L, 0);
+}
+
+/* ---- about channels ---- */
+
+/* turns(turn) -> how often the lead has been passed on */
+static int job_turns(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)check_chan(L, 1, "turns", "turns(turn)")->put_total);
+  return 1;
+}
+
+/* is_plain(ch) -> whether no code of the user's runs in operations on the channel, and it takes any value. Then they raise
+   only where memory runs out or the go block is cancelled. */
+static int job_is_plain(lua_State *L) {
+  const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
+  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind < BUFFER_POLICY);
+  return 1;
+}
+
+void lua_job_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"next", job_next},   {"start", job_start},       {"deliver", job_deliver},
+      {"turns", job_turns}, {"is_plain", job_is_plain}, {NULL, NULL},
+  };
+  lua_newtable(L);
+  module_register(L, functions);
+  lua_setfield(L, -2, "job");
+}

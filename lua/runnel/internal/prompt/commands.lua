@@ -1,0 +1,322 @@
+---The commands of a prompt, which begin with a colon; and the words that are commands without one.
+
+local rn = require "runnel"
+local doc = require "runnel.internal.prompt.doc"
+local pretty = require "runnel.internal.prompt.pretty"
+local views = require "runnel.internal.prompt.views"
+local width = require "runnel.internal.prompt.width"
+
+---What a prompt gives its commands.
+---@class runnel.internal.prompt.Interface
+---@field session runnel.internal.prompt.Session
+---@field style runnel.internal.prompt.Style
+---@field print fun(text: string)
+---@field complain fun(text: string) prints an error
+---@field call fun(f: function): boolean, ... calls f: true and its results, or false and what to print
+---@field size fun(): integer, integer rows and columns
+---@field paint fun(lines: string[]|nil) shows lines in place of those that were shown before; nil: leaves them there
+---@field key fun(ms: integer): any waits for a key: nil when none has come in that time
+---@field channels fun(): table all channels that there are
+---@field files? fun(directory: string): string[]? the names in it
+---@field keys? string what keys do, for :help
+---@field trace fun(ch: any, f: function|nil) from here on f(v, waits) hears of values put on the channel; nil: no more
+
+local LIST = {
+  { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
+  { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
+  { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
+    .. "one line and a count for those that are alike" },
+  { "trace", "ch", "show the values that are put on a channel (alts' are only counted), at most ten a second, until a "
+    .. "key is pressed" },
+  { "bt", "ID", "show the traceback of a go block" },
+  { "kill", "ID", "cancel a go block" },
+  { "time", "expr", "evaluate an expression and print how long it took" },
+  { "load", "file", "run a file" },
+  { "save", "file", "write the chunks of this session to a file, as a script" },
+  { "doc", "name", "show what the manual says about a function or method, Lua's own included" },
+  { "set", "[name value]", "set how values are printed: depth (of tables), width (of lines; 0: the terminal's)" },
+  { "help", "", "list the commands" },
+  { "quit", "", "end the session, as do :q, quit, exit and Ctrl-D" },
+}
+
+local ALIASES = { q = "quit", exit = "quit", h = "help" }
+local WORDS = { help = "help", exit = "quit", quit = "quit" }
+for word, name in pairs { help = "help", exit = "quit", quit = "quit" } do WORDS[word .. "()"] = name end
+
+local commands = {}
+
+---@class runnel.internal.prompt.Commands
+---@field ui runnel.internal.prompt.Interface
+local Commands = {}
+Commands.__index = Commands
+
+local function fail(message, ...) error(message:format(...), 0) end
+
+local function check_nothing(rest, name)
+  if rest ~= "" then fail(":%s takes nothing behind it", name) end
+end
+
+-- The go block with the number that was typed.
+local function find_block(rest, name)
+  local id = math.tointeger(tonumber(rest))
+  if not id then fail(":%s needs the id of a go block, which :ps shows", name) end
+  for _, entry in ipairs(rn.ps()) do
+    if entry.id == id then return entry end
+  end
+  fail("there is no go block #%d; :ps shows those that there are", id)
+end
+
+---What each command does with the rest of its line. What it raises is shown without a traceback.
+---@type table<string, fun(ui: runnel.internal.prompt.Interface, rest: string): boolean?>
+local command = {}
+
+local function print_lines(ui, lines)
+  for _, line in ipairs(lines) do ui.print(line) end
+end
+
+local function columns(ui) return (select(2, ui.size())) end
+
+-- Calls a function that was typed: true and its results, or false after what it raised was shown.
+local function call(ui, f)
+  local results = table.pack(ui.call(f))
+  if not results[1] then
+    ui.complain(results[2])
+    return false
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+-- Evaluates an expression.
+local function evaluate(ui, rest, name)
+  local f, err
+  if rest ~= "" then f, err = ui.session:expression(rest) end
+  if not f then fail(":%s needs an expression%s", name, err and ": " .. err or "") end
+  return call(ui, f)
+end
+
+function command.ps(ui, rest)
+  check_nothing(rest, "ps")
+  local lines = views.go_blocks(columns(ui))
+  if #lines == 1 then return ui.print "there are no go blocks" end
+  print_lines(ui, lines)
+end
+
+function command.chans(ui, rest)
+  check_nothing(rest, "chans")
+  local lines = views.channels(ui.channels(), columns(ui))
+  if #lines == 1 then return ui.print "there are no channels" end
+  print_lines(ui, lines)
+end
+
+function command.watch(ui, rest)
+  local ms = rest == "" and 500 or tonumber(rest)
+  if not ms or not (ms >= 10 and ms < math.huge) then fail ":watch needs a number of ms, from 10" end
+  repeat
+    local rows, most = ui.size()
+    local room, channels = math.max(rows - 6, 6), ui.channels()
+    local of_channels = views.channels(channels, most - 1, room // 2)
+    local blocks, count = views.go_blocks(most - 1, room - #of_channels)
+    local lines = { ("go blocks: %d, channels: %d; any key ends this"):format(count, #channels), "" }
+    table.move(blocks, 1, #blocks, #lines + 1, lines)
+    lines[#lines + 1] = ""
+    table.move(of_channels, 1, #of_channels, #lines + 1, lines)
+    ui.paint(lines)
+    local key = ui.key(ms)
+  until key ~= nil
+  ui.paint(nil)
+end
+
+-- The channel with a name or number, as in "jobs" or "#7".
+local function named_channel(ui, name)
+  for _, ch in ipairs(ui.channels()) do
+    local stats = ch:stats()
+    if stats.name == name or "#" .. stats.id == name then return ch end
+  end
+end
+
+-- The channel that is meant: the value of an expression, or that of a name.
+local function find_channel(ui, rest)
+  local named = rest:find "^#%d+$" and named_channel(ui, rest)
+  if named then return named end
+  local ok, ch = evaluate(ui, rest, "trace")
+  if not ok then return nil end
+  if ch == nil then ch = named_channel(ui, rest) end
+  if not rn.is_chan(ch) then fail(":trace needs a channel, got %s", pretty.value(ch, pretty.style(60))) end
+  return ch
+end
+
+-- Whether a put that has not been made yet would wait.
+local function would_wait(stats)
+  if stats.takes > 0 then return false end
+  return stats.buffer == "none" or stats.buffer == "fixed" and stats.count >= (stats.capacity or 0)
+end
+
+function command.trace(ui, rest)
+  local ch = find_channel(ui, rest)
+  if not ch then return end
+  local shown, last = 0, nil
+  local before = ch:stats()
+  -- At most ten values a second: nobody can read more.
+  ui.trace(ch, function(value, is_ahead)
+    local now = rn.now()
+    if last and now - last < 100 then return end
+    last = now
+    shown = shown + 1
+    local waits = is_ahead and would_wait(ch:stats()) and "  (waits)" or ""
+    ui.print(("%s <- %s%s"):format(ch:name() or "#" .. before.id, pretty.value(value, ui.style), waits))
+  end)
+  ui.print "values as they are put, at most ten a second; any key ends this"
+  local closed, key
+  repeat
+    key = ui.key(200)
+    closed = ch:closed()
+  until key ~= nil or closed
+  ui.trace(nil)
+  local stats = ch:stats()
+  ui.print(("%d put and %d taken meanwhile; values shown: %d%s"):format(stats.put_total - before.put_total,
+    stats.take_total - before.take_total, shown, closed and "; it is closed" or ""))
+end
+
+-- The coroutine of a go block, which its result channel holds.
+local function coroutine_of(result)
+  for n = 1, 16 do
+    local value, is_there = debug.getuservalue(result, n)
+    if type(value) == "thread" then return value end
+    if not is_there then return nil end
+  end
+end
+
+function command.bt(ui, rest)
+  local entry = find_block(rest, "bt")
+  local co = coroutine_of(entry.result)
+  ui.print(("#%d (%s), %s"):format(entry.id, entry.name, entry.state))
+  if co then ui.print(debug.traceback(co)) end
+end
+
+function command.kill(_, rest)
+  local entry = find_block(rest, "kill")
+  rn.cancel(entry.result, "killed at the prompt")
+end
+
+function command.time(ui, rest)
+  local began, cpu = rn.now(), os.clock()
+  local function finish(ok, ...)
+    local took, used = rn.now() - began, os.clock() - cpu
+    if ok and select("#", ...) > 0 then ui.print(pretty.values(ui.style, ...)) end
+    ui.print(("%.3f ms, of the processor %.3f ms"):format(took, used * 1000))
+  end
+  finish(evaluate(ui, rest, "time"))
+end
+
+-- The name of a file that was typed, with or without quotes.
+local function path_of(rest, name)
+  local path = rest:match '^"(.*)"$' or rest
+  if path == "" then fail(":%s needs the name of a file", name) end
+  return path
+end
+
+function command.load(ui, rest)
+  local f, err = loadfile(path_of(rest, "load"), "t", ui.session.env or _G)
+  if not f then fail("%s", err) end
+  call(ui, f)
+end
+
+function command.save(ui, rest)
+  local path = path_of(rest, "save")
+  if io.open(path) then fail("%s is there already", path) end
+  local file, err = io.open(path, "w")
+  if not file then return fail("%s", err) end
+  file:write(ui.session:script())
+  local ok
+  ok, err = file:close()
+  if not ok then fail("%s: %s", path, err) end
+  ui.print(("chunks written to %s: %d"):format(path, #ui.session.chunks))
+end
+
+function command.doc(ui, rest)
+  local name = rest:gsub("%b()$", "")
+  if not name:find "^[%a_][%w_.:]*$" then fail ":doc needs a name, as in :doc ch:take or :doc string.format" end
+  local found = doc.find(name)
+  if #found == 0 then fail("there is nothing by the name of %s", rest) end
+  for _, entry in ipairs(found) do ui.print(doc.text(entry, columns(ui))) end
+end
+
+function command.set(ui, rest)
+  local style = ui.style
+  if rest == "" then
+    return ui.print(("depth %d\nwidth %d"):format(style.depth, style.fixed or 0))
+  end
+  local name, text = rest:match "^(%a+)%s+(%d+)$"
+  local value = math.tointeger(tonumber(text))
+  if name == "depth" and value and value >= 1 then
+    style.depth = value
+  elseif name == "width" and value and (value == 0 or value >= 20) then
+    style.fixed = value > 0 and value or nil
+  else
+    fail ":set needs depth and a number from 1, or width and a number from 20 (0: that of the terminal)"
+  end
+end
+
+function command.help(ui, rest)
+  check_nothing(rest, "help")
+  ui.print "An expression prints its values; a statement runs; what is incomplete continues on the next line."
+  ui.print "Locals last for the session. _ is the last value; _1, _2 and _3 are those before it."
+  local widest = 0
+  for _, entry in ipairs(LIST) do widest = math.max(widest, #entry[1] + #entry[2] + 2) end
+  for _, entry in ipairs(LIST) do
+    local typed = ":" .. entry[1] .. " " .. entry[2]
+    local text = doc.text({ calls = {}, names = {}, text = entry[3] }, columns(ui) - widest + 2):gsub("^\n    ", "")
+    ui.print(typed .. (" "):rep(widest - #typed + 2) .. text:gsub("\n    ", "\n" .. (" "):rep(widest + 2)))
+  end
+  if ui.keys then ui.print(width.wrap(ui.keys, columns(ui), "")) end
+end
+
+function command.quit(_, rest)
+  check_nothing(rest, "quit")
+  return true
+end
+
+---The names of all commands.
+---@return string[]
+function commands.names()
+  local names = {}
+  for _, entry in ipairs(LIST) do names[#names + 1] = entry[1] end
+  table.sort(names)
+  return names
+end
+
+---All commands: what to type, and what they do.
+---@return string[][]
+function commands.list() return LIST end
+
+---@param ui runnel.internal.prompt.Interface
+---@return runnel.internal.prompt.Commands
+function commands.new(ui) return setmetatable({ ui = ui }, Commands) end
+
+-- The name of a line's command, and the rest of the line; nil for what is Lua.
+local function parse(self, line)
+  local name, rest = line:match "^%s*:(%a*)%s*(.-)%s*$"
+  if name and (name ~= "" or rest == "") then return ALIASES[name] or name, rest end
+  local word = line:match "^%s*(.-)%s*$"
+  return WORDS[word]
+ and self.ui.session:is_free(word:match "^%a+") and WORDS[word] or nil, ""
+end
+
+---Runs a line that is a command.
+---@param line string
+---@return boolean? is_command nil for a line that is Lua
+---@return boolean? ends whether it ends the session
+function Commands:run(line)
+  local name, rest = parse(self, line)
+  if not name then return nil end
+  local f = command[name]
+  if not f then
+    self.ui.complain(("there is no command :%s; :help lists them"):format(name))
+    return true
+  end
+  local ok, result = pcall(f, self.ui, rest)
+  if not ok then self.ui.complain(tostring(result)) end
+  return true, ok and result == true
+end
+
+return commands

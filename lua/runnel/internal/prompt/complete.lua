@@ -1,0 +1,192 @@
+---What the Tab key does at a prompt: completes names (locals, globals, keywords, fields, methods) and the arguments of
+---commands; behind an open parenthesis it shows how the function is called. No code of the user's runs for it.
+
+local rn = require "runnel"
+local commands = require "runnel.internal.prompt.commands"
+local doc = require "runnel.internal.prompt.doc"
+local lexer = require "runnel.internal.prompt.lexer"
+
+local SHOWN = 200
+
+-- The table behind a value where its fields are looked up when it has none of its own.
+local function behind(value)
+  local meta = debug.getmetatable(value)
+  local index = type(meta) == "table" and rawget(meta, "__index")
+  return type(index) == "table" and index or nil
+end
+
+-- Calls f(table) for each table in which a value's fields are looked up.
+local function each_table(value, f)
+  local t = type(value) == "table" and value or behind(value)
+  for _ = 1, 10 do
+    if not t then return end
+    f(t)
+    t = behind(t)
+  end
+end
+
+local function field(value, name)
+  local found
+  each_table(value, function(t)
+    if found == nil then found = rawget(t, name) end
+  end)
+  return found
+end
+
+-- The value of `a.b:c`, without the last name.
+local function resolve(session, path)
+  local value
+  for name in path:gmatch "[%a_][%w_]*" do
+    if value == nil then value = session:get(name) else value = field(value, name) end
+    if value == nil then return nil end
+  end
+  return value
+end
+
+-- What is possible in place of a word: entries are texts, or { text, what is shown of it }.
+local function candidates(start)
+  local list, seen = {}, {}
+  return list, function(text, shown)
+    if type(text) ~= "string" or text:sub(1, #start) ~= start or seen[text] then return end
+    seen[text] = true
+    list[#list + 1] = { text, shown or text }
+  end
+end
+
+-- What is to be inserted, and what to show where that is not clear.
+local function choose(list, start)
+  if #list == 0 then return "" end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  local prefix = list[1][1]
+  for _, entry in ipairs(list) do
+    while entry[1]:sub(1, #prefix) ~= prefix do prefix = prefix:sub(1, -2) end
+  end
+  local rest = prefix:sub(#start + 1)
+  if #list == 1 or rest ~= "" then return rest end
+  local shown = {}
+  for i, entry in ipairs(list) do
+    if i > SHOWN then
+      shown[i] = ("… %d more"):format(#list - SHOWN)
+      break
+    end
+    shown[i] = entry[2]
+  end
+  return "", shown
+end
+
+-- ---- arguments of commands ----
+
+local argument = {}
+
+local function blocks(_, add)
+  for _, entry in ipairs(rn.ps()) do add(tostring(entry.id), ("%d (%s)"):format(entry.id, entry.name)) end
+end
+argument.bt, argument.kill = blocks, blocks
+
+function argument.trace(ui, add)
+  for _, ch in ipairs(ui.channels()) do
+    local stats = ch:stats()
+    if stats.name and stats.name:find "^[A-Za-z_][A-Za-z0-9_]*$" then add(stats.name) else add("#" .. stats.id) end
+  end
+end
+
+local function files(ui, add, start)
+  local dir = start:match "^.*/" or ""
+  for _, name in ipairs(ui.files and ui.files(dir == "" and "." or dir) or {}) do
+    add(dir .. name, name)
+  end
+end
+argument.load, argument.save = files, files
+
+function argument.doc(_, add)
+  for _, name in ipairs(doc.names()) do add(name) end
+end
+
+function argument.set(_, add)
+  add "depth "
+  add "width "
+end
+
+-- ---- Lua ----
+
+-- What is called at the end of a text: the path behind which the innermost open parenthesis stands; nil in no call.
+local function called(text)
+  local stack, path = {}, nil
+  for kind, value in lexer.tokens(text) do
+    if kind == "unfinished" then return nil end
+    if kind == "operator" and value:find "^[%({%[]$" then
+      stack[#stack + 1] = value == "(" and path or false
+      path = nil
+    elseif kind == "operator" and value:find "^[%)}%]]$" then
+      table.remove(stack)
+      path = nil
+    elseif kind == "name" then
+      path = path and path:find "[.:]$" and path .. value or value
+    elseif path and (value == "." or value == ":") then
+      path = path .. value
+    else
+      path = nil
+    end
+  end
+  return stack[#stack] or nil
+end
+
+-- Names that begin as the end of the line does.
+local function names(session, line)
+  local path, separator, start = line:match "([%a_][%w_.:]*)([.:])([%a_]?[%w_]*)$"
+  if not path then
+    path, separator, start = "", "", line:match "([%a_]?[%w_]*)$"
+    if line:match "[.:]%s*[%w_]*$" and not line:match "%.%.%s*[%w_]*$" then return "" end
+  end
+  local list, add = candidates(start)
+  local function consider(name)
+    if type(name) == "string" and name:find "^[%a_][%w_]*$" then add(name) end
+  end
+  if path == "" then
+    for name in pairs(session.locals.cells) do consider(name) end
+    each_table(session.env or _G, function(t)
+      for name in next, t do consider(name) end
+    end)
+    if session.env then
+      for name in next, _G do consider(name) end
+    end
+    for word in pairs(lexer.KEYWORDS) do consider(word) end
+  else
+    local value = resolve(session, path)
+    if value == nil then return "" end
+    each_table(value, function(t)
+      for name, v in next, t do
+        if separator ~= ":" or type(v) == "function" then consider(name) end
+      end
+    end)
+  end
+  return choose(list, start)
+end
+
+---What may follow a line up to the cursor.
+---@param ui runnel.internal.prompt.Interface
+---@param line string
+---@param held string the lines before it that belong to the same chunk, each with its end
+---@return string insert what is to be inserted
+---@return string[]? candidates where there are several and nothing can be inserted
+return function(ui, line, held)
+  local name, rest = line:match "^%s*:(%a*)(.*)$"
+  if name and held == "" then
+    if rest == "" then
+      local list, add = candidates(name)
+      for _, command in ipairs(commands.names()) do add(command) end
+      return choose(list, name)
+    end
+    local start = rest:match "^%s+(.*)$"
+    local list, add = candidates(start)
+    if argument[name] then argument[name](ui, add, start) end
+    if #list > 0 or name ~= "trace" and name ~= "time" then return choose(list, start) end
+    line = start
+  end
+  if line:find "[(,]%s*$" then
+    local path = called(held .. line)
+    local calls = path and doc.calls(path) or {}
+    if #calls > 0 then return "", calls end
+  end
+  return names(ui.session, line)
+end

@@ -1,0 +1,140 @@
+---Tokens of Lua source: of text that compiles, and of text that is still being typed.
+
+---@class runnel.internal.prompt.lexer
+local lexer = {}
+
+lexer.KEYWORDS = {}
+for word in ([[and break do else elseif end false for function goto if in local nil not or repeat return then true until
+while]]):gmatch "%a+" do lexer.KEYWORDS[word] = true end
+
+local OPERATORS = { "^%.%.%.", "^%.%.", "^[=~<>]=", "^//", "^::", "^<<", "^>>", "^." }
+
+-- The last byte of the number that begins at `at`: what Lua's own lexer would take as one.
+local function number_end(text, at)
+  local exponent = "^[eE][+-]?"
+  if text:find("^0[xX]", at) then at, exponent = at + 2, "^[pP][+-]?" end
+  while true do
+    local _, stop = text:find(exponent, at)
+    if not stop then _, stop = text:find("^[%x.]", at) end
+    if not stop then return at - 1 end
+    at = stop + 1
+  end
+end
+
+-- The last byte of the string that begins at `at` with a quote; nil where it does not end.
+local function string_end(text, at)
+  local quote = text:sub(at, at)
+  local stop = at
+  while true do
+    stop = text:find("[\\\r\n" .. quote .. "]", stop + 1)
+    if not stop then return nil end
+    local c = text:sub(stop, stop)
+    if c == quote then return stop end
+    if c ~= "\\" then return nil end
+    if text:find("^z", stop + 1) then
+      local _, blank = text:find("^%s*", stop + 2)
+      stop = blank
+    else
+      stop = stop + 1
+    end
+  end
+end
+
+-- Whether a long bracket begins at `at`, and its last byte; nil where it does not end.
+---@return boolean
+---@return integer?
+local function bracket(text, at)
+  local level = text:match("^%[(=*)%[", at)
+  if not level then return false end
+  local _, stop = text:find("]" .. level .. "]", at + 2 + #level, true)
+  return true, stop
+end
+
+---@alias runnel.internal.prompt.TokenKind "name"|"keyword"|"number"|"string"|"operator"|"unfinished"
+
+---The token at or after a position. What is unfinished, a string or a comment, reaches to the end of the text.
+---@param text string
+---@param at integer
+---@return runnel.internal.prompt.TokenKind? kind nil at the end
+---@return integer start
+---@return integer stop
+function lexer.next(text, at)
+  while true do
+    local start = text:find("%S", at)
+    if not start then return nil, #text + 1, #text end
+    if text:sub(start, start + 1) ~= "--" then
+      at = start
+      break
+    end
+    local is_bracket, stop = bracket(text, start + 2)
+    if not is_bracket then stop = text:find("[\r\n]", start) end
+    if not stop and is_bracket then return "unfinished", start, #text end
+    if not stop then return nil, #text + 1, #text end
+    at = stop + 1
+  end
+  local _, stop = text:find("^[A-Za-z_][A-Za-z0-9_]*", at)
+  if stop then return lexer.KEYWORDS[text:sub(at, stop)] and "keyword" or "name", at, stop end
+  if text:find("^%.?%d", at) then return "number", at, number_end(text, at) end
+  if text:find("^[\"']", at) then
+    stop = string_end(text, at)
+    return stop and "string" or "unfinished", at, stop or #text
+  end
+  local is_bracket
+  is_bracket, stop = bracket(text, at)
+  if is_bracket then return stop and "string" or "unfinished", at, stop or #text end
+  for _, pattern in ipairs(OPERATORS) do
+    _, stop = text:find(pattern, at)
+    if stop then return "operator", at, stop end
+  end
+end
+
+---Iterates over the tokens: kind, value, start, stop.
+---@param text string
+function lexer.tokens(text)
+  local at = 1
+  return function()
+    local kind, start, stop = lexer.next(text, at)
+    if not kind then return nil end
+    at = stop + 1
+    return kind, text:sub(start, stop), start, stop
+  end
+end
+
+local OPENS = { ["("] = 1, ["{"] = 1, ["["] = 1, ["function"] = 1, ["do"] = 1, ["if"] = 1, ["repeat"] = 1 }
+local CLOSES = { [")"] = 1, ["}"] = 1, ["]"] = 1, ["end"] = 1, ["until"] = 1 }
+
+---How many brackets and blocks a token opens: 1, 0, or -1 for one that closes.
+---@param kind string
+---@param value string
+---@return integer
+function lexer.depth_of(kind, value)
+  if kind ~= "keyword" and kind ~= "operator" then return 0 end
+  return OPENS[value] or CLOSES[value] and -1 or 0
+end
+
+---Counts open brackets and blocks line by line, so that a long text needs no compilation to see that it is incomplete.
+---@return fun(line: string): boolean incomplete whether something is open after this line
+function lexer.counter()
+  local depth, held = 0, nil -- held: the beginning of a string or comment that reaches over several lines
+  return function(line)
+    if held then
+      held[#held + 1] = line
+      local close = "]" .. held.level .. "]"
+      if not line:find(close, 1, true) then return true end
+      line, held = table.concat(held, "\n"), nil
+    end
+    for kind, value in lexer.tokens(line) do
+      if kind == "unfinished" then
+        local level = value:match "^%-?%-?%[(=*)%["
+        if level then
+          held = { value, level = level }
+          return true
+        end
+      end
+      depth = depth + lexer.depth_of(kind, value)
+    end
+    return depth > 0
+  end
+end
+
+return lexer

@@ -1,0 +1,198 @@
+---What a prompt keeps from one chunk to the next: the number of the next chunk, locals, the last values, the chunks
+---that ran. Where lines come from, and where results go to, is none of its business.
+
+local lexer = require "runnel.internal.prompt.lexer"
+local locals = require "runnel.internal.prompt.locals"
+
+local KEPT = { "_", "_1", "_2", "_3" } -- the last value and those before it
+
+local LONG = 16384 -- bytes from which on a text is only compiled once all that it opens is closed
+
+---@class runnel.internal.prompt.Chunk
+---@field text string
+---@field run function
+---@field expression boolean
+
+---@class runnel.internal.prompt.Session
+---@field locals runnel.internal.prompt.Locals
+---@field chunks { text: string, expression: boolean, failed: boolean? }[] what ran
+---@field env table? the globals, where they are not _G
+---@field kept table where the last values are
+---@field lookup fun(name: string): any the value of a global
+local Session = {}
+Session.__index = Session
+
+local session = {}
+
+---@param env? table what chunks find as globals
+---@param kept? table the table that gets the last values as `_`, `_1`, `_2`, `_3`; by default the globals
+---@param lookup? fun(name: string): any the value of a global; by default that of the table, without metamethods
+---@return runnel.internal.prompt.Session
+function session.new(env, kept, lookup)
+  lookup = lookup or function(name) return rawget(env or _G, name) end
+  kept = kept or env or _G
+  return setmetatable({ locals = locals.new(), chunks = {}, env = env, kept = kept, lookup = lookup }, Session)
+end
+
+---The name of the next chunk, as it stands in messages.
+---@return string
+function Session:name() return ("[%d]"):format(#self.chunks + 1) end
+
+local function is_eof(err) return err:find "near <eof>$" ~= nil end
+
+-- Whether the text begins with what a message complains of: then the one who typed it meant an expression.
+local function complains_of_first(err, text)
+  local near = err:match "near '(.*)'$"
+  local kind, start, stop = lexer.next(text, 1)
+  return kind ~= nil and near == text:sub(start, stop)
+end
+
+-- Compiles a text as it is, and where it seems to be incomplete with the end of the line, too: a string that should
+-- have ended there is wrong, not incomplete.
+local function try(text, name)
+  local f, err = load(text, name, "t")
+  ---@cast err string
+  if not f and is_eof(err) then f, err = load(text .. "\n", name, "t") end
+  return f ~= nil, err
+end
+
+-- Compiles an expression or statements, without the session's locals: what is wrong with the text, or nil, and whether
+-- it is an expression.
+local function examine(text, name)
+  local only = text:match "^=(.*)$" -- as in older versions of Lua
+  local ok, expression_err = try("return " .. (only or text), name)
+  if ok then return nil, true end
+  local err
+  ok, err = try(text, name)
+  if ok then return nil, false end
+  if is_eof(expression_err) or is_eof(err) then return "incomplete" end
+  local is_expression = only or not expression_err:find("<eof>", 1, true) and complains_of_first(err, text)
+  return is_expression and expression_err or err
+end
+
+---Compiles a text: an expression, whose values it returns, or statements.
+---@param text string
+---@return runnel.internal.prompt.Chunk? chunk
+---@return string? err "incomplete" where more lines might make it right
+function Session:compile(text)
+  local name = "=" .. self:name()
+  local err, is_expression = examine(text, name)
+  if err then return nil, err end
+  local source = is_expression and "return " .. text:gsub("^=", "") or text
+  local run
+  run, err = self.locals:load(source, name, self.env)
+  if not run then return nil, err end
+  return { text = text, run = run, expression = is_expression }
+end
+
+---Compiles an expression only.
+---@param text string
+---@return function? f
+---@return string? err
+function Session:expression(text)
+  local name = "=" .. self:name()
+  local f, err = load("return " .. text, name, "t")
+
+  if not f then return nil, err end
+  return self.locals:load("return " .. text, name, self.env)
+end
+
+---Takes a chunk into account that is about to run; the next one gets the next number.
+---@param chunk runnel.internal.prompt.Chunk
+---@return table entry of `chunks`
+function Session:note(chunk)
+  local entry = { text = chunk.text, expression = chunk.expression }
+  table.insert(self.chunks, entry)
+  return entry
+end
+
+---Keeps the value of an expression as `_`.
+---@param value any
+function Session:keep(value)
+  if value == nil then return end
+  for i = #KEPT, 2, -1 do rawset(self.kept, KEPT[i], rawget(self.kept, KEPT[i - 1])) end
+  rawset(self.kept, KEPT[1], value)
+end
+
+---What a name stands for: a local, or a global.
+---@param name string
+---@return any
+function Session:get(name)
+  local found, value = self.locals:get(name)
+  if found then return value end
+  return self.lookup(name)
+end
+
+---Whether nothing has a name.
+---@param name string
+function Session:is_free(name) return self:get(name) == nil and not self.locals.cells[name] end
+
+-- Cuts a text into chunks, as if it were typed line by line; nil where that is not possible.
+local function pieces(text, name)
+  local list, lines, count = {}, {}, nil
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    count = count or lexer.counter()
+    lines[#lines + 1] = line
+    local piece = table.concat(lines, "\n")
+    local err
+    if count(line) then err = "incomplete" else err = examine(piece, name) end
+    if not err then
+      list[#list + 1] = piece
+      lines, count = {}, nil
+    elseif err ~= "incomplete" then
+      return nil
+    end
+  end
+  return #lines == 0 and list or nil
+end
+
+---The chunks that a text stands for: one, where it compiles as one; else those that it would be if it were typed line
+---by line, where each of them compiles.
+---@param text string
+---@return string[]? chunks
+---@return string? err "incomplete" where more lines might make the text right, or what is wrong with it
+function Session:split(text)
+  local name = "=" .. self:name()
+  local err = examine(text, name)
+  if not err then return { text } end
+  local list = err ~= "incomplete" and pieces(text, name)
+  if list then return list end
+  return nil, err
+end
+
+---Collects lines until they are complete. The function that it returns is called with each line, or with several at
+---once, and returns what `split` does. `more` says that another line is there already: then a long text is compiled
+---only once all that it opens is closed, since to compile it after each line would take a time that grows with its
+---square.
+---@return fun(line: string, more: boolean?): string[]?, string?
+function Session:reader()
+  local lines, size, count = {}, 0, lexer.counter()
+  return function(line, more)
+    lines[#lines + 1] = line
+    size = size + #line + 1
+    if count(line) and size > LONG and more then return nil, "incomplete" end
+    return self:split(table.concat(lines, "\n"))
+  end
+end
+
+-- Whether a statement may follow, as it may not behind `return`.
+local function goes_on(text) return load(text .. "\nlocal _") ~= nil end
+
+-- A chunk as statements of a script.
+local function as_statement(entry)
+  local text = entry.text:gsub("^=", "")
+  if entry.failed then return "-- raised an error:\n-- " .. text:gsub("\n", "\n-- ") end
+  if goes_on(text) then return text end
+  if entry.expression then return "print(" .. text .. (text:find("--", 1, true) and "\n)" or ")") end
+  return "print((function(...)\n" .. text .. "\nend)())"
+end
+
+---The chunks that ran, as a script.
+---@return string
+function Session:script()
+  local parts = { 'local rn = require "runnel"' }
+  for _, entry in ipairs(self.chunks) do parts[#parts + 1] = as_statement(entry) end
+  return table.concat(parts, "\n") .. "\n"
+end
+
+return session

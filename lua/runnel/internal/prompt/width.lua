@@ -1,0 +1,86 @@
+---How many columns of a terminal a text takes.
+
+local WIDE = { -- first and last code points of what takes two columns
+  { 0x1100, 0x115F }, { 0x2E80, 0x303E }, { 0x3041, 0xA4CF }, { 0xAC00, 0xD7A3 }, { 0xF900, 0xFAFF },
+  { 0xFE30, 0xFE6F }, { 0xFF00, 0xFF60 }, { 0xFFE0, 0xFFE6 }, { 0x1F300, 0x1F64F }, { 0x1F680, 0x1F6FF },
+  { 0x1F900, 0x1F9FF },
+  { 0x20000, 0x3FFFD },
+}
+local NONE = { -- of what takes none: it combines with the character before it
+  { 0x0300, 0x036F }, { 0x0483, 0x0489 }, { 0x0591, 0x05BD }, { 0x064B, 0x065F },
+  { 0x0E34, 0x0E3A }, { 0x0E47, 0x0E4E }, { 0x1AB0, 0x1AFF }, { 0x1DC0, 0x1DFF }, { 0x200B, 0x200F },
+  { 0x20D0, 0x20FF }, { 0x3099, 0x309A }, { 0xFE00, 0xFE0F },
+  { 0xFE20, 0xFE2F },
+}
+
+local function is_in(ranges, code)
+  for _, range in ipairs(ranges) do
+    if code < range[1] then return false end
+    if code <= range[2] then return true end
+  end
+  return false
+end
+
+local function width_of(code) return code < 0x300 and 1 or is_in(NONE, code) and 0 or is_in(WIDE, code) and 2 or 1 end
+
+---@class runnel.internal.prompt.width
+local width = {}
+
+---The columns of a text without control characters, but for the escape sequences of colours, which take none.
+---@param text string
+---@return integer
+function width.of(text)
+  if text:find "\27" then text = text:gsub("\27%[[%d;]*m", "") end
+  if not text:find "[\x80-\xff]" then return #text end
+  if not utf8.len(text) then return #text end
+  local columns = 0
+  for _, code in utf8.codes(text) do columns = columns + width_of(code) end
+  return columns
+end
+
+---The text, or as much of its beginning as fits into so many columns, with … behind it.
+---@param text string without colours
+---@param columns integer
+---@return string
+function width.cut(text, columns)
+  if not utf8.len(text) then text = text:gsub("[\x80-\xff]", "?") end
+  if width.of(text) <= columns then return text end
+  local used = 0
+  for at, code in utf8.codes(text) do
+    used = used + width_of(code)
+    if used > columns - 1 then return text:sub(1, at - 1) .. "…" end
+  end
+  return text
+end
+
+---The text with blanks, so that it takes so many columns.
+---@param text string
+---@param columns integer
+---@param right? boolean the blanks come first
+---@return string
+function width.pad(text, columns, right)
+  local blanks = (" "):rep(columns - width.of(text))
+  return right and blanks .. text or text .. blanks
+end
+
+---The text with line breaks between words, so that each line takes at most so many columns; lines are indented.
+---@param text string
+---@param columns integer
+---@param indent string
+---@return string
+function width.wrap(text, columns, indent)
+  local lines, line, used = {}, nil, 0
+  for word in text:gmatch "%S+" do
+    local n = width.of(word)
+    if line and #indent + used + 1 + n <= columns then
+      line, used = line .. " " .. word, used + 1 + n
+    else
+      lines[#lines + 1] = line and indent .. line
+      line, used = word, n
+    end
+  end
+  lines[#lines + 1] = line and indent .. line
+  return table.concat(lines, "\n")
+end
+
+return width

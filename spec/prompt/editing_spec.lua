@@ -1,0 +1,355 @@
+-- The prompt in a real terminal: what is pasted, fetched again, completed and printed; locals; sizes of the screen.
+
+local process = require "spec.support.process"
+local rn = require "runnel"
+local snippets = require "spec.support.snippets"
+local terminal = require "spec.support.terminal"
+
+local runnel = process.runnel
+
+-- All of this waits for a terminal.
+describe("the prompt in a terminal #slow", function()
+  if not terminal.available then
+    pending "tmux is missing"
+    return
+  end
+
+  local dir, term
+  before_each(function() dir = process.directory() end)
+  after_each(function()
+    if term then term:close() end
+    term = nil
+    dir:remove()
+  end)
+
+  local function open(opts, environment)
+    if term then term:close() end
+    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, environment or "", runnel),
+      opts)
+    term:expect "%[1%]>$"
+    return term
+  end
+
+  local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
+
+  describe("takes what is pasted", function()
+    it("as one chunk, with tabs, blank lines and locals", function()
+      open()
+      term:paste "local t = {}\n\nfor i = 1, 3 do\n\tt[i] = i\n\n\tt[i] = 2 * t[i]\nend\nprint(#t, t[3])\n"
+      term:expect "\nprint%(#t, t%[3%]%)\n3 +6\n%[2%]>$"
+      term:enter "t[1]"
+      term:expect "\n2\n%[3%]>$"
+    end)
+
+    it("into the line, to be edited, where it does not end with a line's end", function()
+      open()
+      term:type("x = "):paste("{ 1,\n2 }"):type " y = 3"
+      term:expect "> x = { 1,\n2 } y = 3$"
+      term:press "Enter"
+      term:enter "#x + y"
+      term:expect "\n5\n%[3%]>$"
+    end)
+
+    it("as several chunks where it is no single one, and commands", function()
+      open()
+      term:paste "a = 20\na + 1\nlocal b = a + 2\nb\n"
+      term:expect "\nb\n21\n22\n%[5%]>$"
+      term:paste ":time 1 + 1\na\n"
+      term:expect "\n2\n%d+%.%d+ ms[^\n]+\n20\n%[6%]>$"
+    end)
+
+    it("in any size: of a long text it shows the beginning", function()
+      open()
+      local rows = {}
+      for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
+      term:paste("big = {\n" .. table.concat(rows, "\n") .. "\n}\n#big\n")
+      term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
+      term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}"):enter ""
+      term:expect("\n1000\n%[4%]>", 30)
+    end)
+
+    it("and says at once what is wrong with it", function()
+      open()
+      term:bytes "\27[201~" -- the end of a paste that has not begun
+      term:paste "a = 1\nb = = 2\nc = 3\n"
+      term:expect "\n%[1%]:2: unexpected symbol near '='\n%[1%]>$"
+    end)
+
+    it("also where the terminal does not mark it: tabs are no completions then", function()
+      open()
+      term:paste_unmarked "t = {\n\t1,\n\t\t2,\n\n}\n#t\n"
+      term:expect "\n2\n%[3%]>$"
+      local lines = {}
+      for i = 1, 3000 do lines[i] = ("\t%q,"):format("line " .. i) end
+      term:paste_unmarked("t = {\n" .. table.concat(lines, "\n") .. "\n}\n#t\n")
+      term:expect("\n3000\n%[5%]>$", 60)
+    end)
+
+    it("of the README and the tutorial, one snippet after the other", function()
+      open { columns = 140, rows = 50 }
+      local n = 0
+      for _, path in ipairs { "README.md", "docs/tutorial.md" } do
+        for _, snippet in ipairs(snippets.of(path)) do
+          -- The driver's example takes the place of the one that the prompt runs with.
+          if not snippet.code:find "rn.driver" then
+            n = n + 1
+            term:paste(snippet.code .. "\n")
+            term:enter(("'snippet ' .. %d"):format(n))
+            local screen = term:expect(('\n"snippet %d"\n%%[%%d+%%]>$'):format(n))
+            local printed = screen:gsub("\t", " "):gsub(" +", " ")
+            assert.not_matches("stack traceback", printed:match "[^\n]*\n*$")
+            for _, line in ipairs(snippet.expected) do
+              local found = printed:find((line:gsub(" +", " ")), 1, true)
+              assert.is_truthy(found, snippet.name .. ": " .. line .. "\n" .. screen)
+            end
+            term:press "C-l"
+            term:expect "^%[%d+%]>$"
+          end
+        end
+      end
+      assert.is_true(n > 20)
+    end)
+  end)
+
+  describe("keeps", function()
+    it("locals, also of a chunk that was interrupted", function()
+      open()
+      term:enter "local ch = rn.chan() local function put(v) ch:put_async(v) end ch:take()"
+      term:expect "deadlock"
+      term:enter "put(7)"
+      term:enter "ch:take()"
+      term:expect "\n7\n%[4%]>$"
+    end)
+
+    it("<close> variables until the session ends", function()
+      open()
+      term:enter "local a <close> = setmetatable({}, { __close = function() print 'closed a' end })"
+      term:enter "local b <close> = setmetatable({}, { __close = function() error 'oops' end })"
+      term:enter "'still open'"
+      assert.not_matches("\nclosed", term:expect '"still open"\n%[4%]>$')
+      term:enter "exit"
+      term:expect "oops\n.*\nclosed a\n%[ended 0%]$"
+    end)
+
+    it("the last values, and nothing else", function()
+      open()
+      term:enter "seen = setmetatable({}, { __mode = 'k' }) ch = rn.chan(1)"
+      term:enter "do local t = { 1 } seen[t] = true ch:put(t) end"
+      term:enter "ch:take()"
+      for i = 1, 4 do term:enter(tostring(i)) end
+      term:enter "_ + _1 + _2 + _3"
+      term:expect "\n10\n%[9%]>$"
+      term:enter "collectgarbage() print('left', next(seen))"
+      term:expect "\nleft +nil\n%[10%]>$"
+    end)
+
+    it("chunks, to be fetched again as a whole, and for the next session", function()
+      open()
+      term:enter "for i = 1, 2 do"
+      term:expect ">>$"
+      term:enter "  print('turn', i)"
+      term:expect "\n *>> [^\n]+\n *>>$"
+      term:enter "end"
+      term:expect "turn +2\n%[2%]>$"
+      term:enter "after = 1"
+      term:expect "%[3%]>$"
+      term:press("Up", "Up")
+      term:expect "> for i = 1, 2 do\n  print%('turn', i%)\nend$"
+      -- Inside the chunk the arrows move between its lines.
+      term:press("Left", "Up", "End", "C-u")
+      term:press "C-c"
+      term:press "C-d"
+      term:expect "%[ended 0%]"
+      assert.equal("for i = 1, 2 do\v  print('turn', i)\vend\nafter = 1\n", dir:read "runnel_history")
+      open()
+      term:press("Up", "Up", "Down")
+      term:expect "> after = 1$"
+      term:press("Up", "Enter")
+      term:expect "\nturn +1\nturn +2\n%[2%]>$"
+    end)
+
+    it("chunks that it moves in by lines", function()
+      open()
+      term:paste "x = {\n  10,\n  20,\n}"
+      term:expect "\n}$"
+      term:press("Left", "Up", "Up", "Right", "Right", "Right", "Right"):type "5"
+      term:press("Down", "Enter")
+      term:enter "x[1] + x[2]"
+      term:expect "\n125\n%[3%]>$"
+    end)
+
+    it("a session as a script", function()
+      open()
+      term:enter "local n = 20"
+      term:enter "n + 1"
+      term:enter "error 'oops'"
+      term:expect "oops.*%[4%]>$"
+      term:enter ":save session.lua"
+      term:expect "\nchunks written to session.lua: 3\n%[4%]>$"
+      term:enter ":save session.lua"
+      term:expect "\nsession.lua is there already\n%[4%]>$"
+      assert.equal("21\n", process.run(dir.path, runnel .. " session.lua").out)
+    end)
+  end)
+
+  describe("ends", function()
+    it("with exit, quit and :q, unless these are something else", function()
+      for _, word in ipairs { "exit", "quit", ":q", "quit()", ":quit" } do
+        open()
+        term:enter(word)
+        term:expect "%[ended 0%]"
+      end
+      open()
+      term:enter "exit = 5"
+      term:enter "exit"
+      term:expect "\n5\n%[3%]>$"
+      term:enter "help"
+      term:expect "\n:quit +end the session"
+    end)
+  end)
+
+  describe("completes", function()
+    it("locals, arguments of commands, and shows those of functions", function()
+      open { columns = 100 }
+      dir:write("some_file.lua", "print 'loaded'")
+      term:enter "local unusual_name = rn.chan():name 'unusual_channel'"
+      term:type("unusu"):press "Tab"
+      term:expect "> unusual_name$"
+      term:type(":clos"):press "Tab"
+      term:expect "> unusual_name:close"
+      term:press("C-u"):type(":trace unusual_c"):press "Tab"
+      term:expect "> :trace unusual_channel$"
+      term:press("C-u"):type(":load some"):press "Tab"
+      term:expect "> :load some_file.lua$"
+      term:press("C-u"):type(":doc string.form"):press "Tab"
+      term:expect "> :doc string.format$"
+      term:press("C-u"):type("x = rn.pmap("):press "Tab"
+      term:expect "\nrn.pmap%(n, f, from, %[opts%]%)\n%[2%]> x = rn.pmap%($"
+      term:press("C-u"):type("unusual_name:put("):press "Tab"
+      term:expect "\nch:put%(v%)\n%[2%]> unusual_name:put%($"
+      term:press("C-u"):type("string.rep('(', "):press "Tab"
+      term:expect "\nstring.rep%(s, n, %[sep%]%)\n"
+      term:press("C-u"):enter "g = rn.go(function() rn.rename 'worker' unusual_name:take() end)"
+      term:expect "%[3%]>"
+      term:type(":kill "):press "Tab"
+      term:expect "> :kill %d+$"
+      term:press "Enter"
+      term:enter "g:take()"
+      term:expect 'nil +"killed at the prompt"\n'
+    end)
+  end)
+
+  describe("prints", function()
+    it("in colour, unless NO_COLOR is set", function()
+      open()
+      term:enter "{ 'text', 42, true }"
+      term:expect '\n{ "text", 42, true }\n'
+      assert.matches('\27%[32m"text"\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue\27%[39m', term:screen(true))
+      local plain = term:screen(true):gsub("\27%[39m\27%[49m", "")
+      assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", plain)
+      open(nil, "NO_COLOR=1")
+      term:enter "{ 'text', 42, true }"
+      term:expect '\n{ "text", 42, true }\n'
+      assert.not_matches("\27%[3%d", term:screen(true))
+    end)
+
+    it("lists as wide as the screen, or as :set says", function()
+      open { columns = 60 }
+      term:enter "t = {} for i = 1, 1000 do t[i] = i end"
+      term:enter "t"
+      local line = term:expect("\n{ 1, 2, [^\n]+ … %d+ more }\n%[3%]>$"):match "\n({ 1, 2[^\n]+)"
+      assert.is_true(utf8.len(line) <= 60 and utf8.len(line) > 52, line)
+      term:enter ":set width 30"
+      term:enter "t"
+      term:expect "\n{ 1, 2, 3, 4, 5, … 995 more }\n%[4%]>$"
+      term:enter ":set depth 1"
+      term:enter "{ { 1 } }"
+      term:expect "\n{ {…} }\n%[5%]>$"
+      term:enter ":set"
+      term:expect "\ndepth 1\nwidth 30\n%[5%]>$"
+      term:enter ":set depth x"
+      term:expect "\n:set needs depth"
+    end)
+
+    it("errors that are tables", function()
+      open()
+      term:enter "error { code = 1, list = { 2, 3 } }"
+      term:expect "\n{ code = 1, list = { 2, 3 } }\n"
+    end)
+  end)
+
+  describe("watches", function()
+    it("many: those alike in one line, the newest first, the drained ones only counted", function()
+      open { rows = 24, columns = 100 }
+      term:enter "jobs = rn.chan(3):name 'jobs' for i = 1, 50 do rn.go(function() jobs:put(i) end) end"
+      term:enter "old = {} for i = 1, 30 do old[i] = rn.chan() old[i]:close() end"
+      term:enter "last = rn.go(function() rn.rename 'the last' rn.sleep(1e6) end)"
+      term:enter ":watch 50"
+      local screen = term:expect "closed and drained$"
+      assert.matches("go blocks: 48, channels: 31;", screen)
+      assert.matches("\n *%d+ +the last +sleeping[^\n]+\n *%d+ +%[1%]:1  × 47 +parked [^\n]+put on jobs", screen)
+      assert.matches("\n *%d+ +jobs +3/3", screen)
+      assert.matches("\n30 closed and drained$", screen)
+      term:press "q"
+      term:expect ":watch 50\n%[4%]>$"
+    end)
+  end)
+
+  describe("draws the line", function()
+    it("once, after the size of the screen has changed several times in quick succession", function()
+      open { columns = 80, rows = 20 }
+      term:enter "'above'"
+      term:type(("abcdefghi "):rep(15))
+      term:expect "> abcdefghi [a-i \n]+$"
+      for round = 1, 3 do
+        term:resize({ 60, 45, 100, 33, 70, 50, 90 - round }, 20)
+        term:type("end" .. round)
+        local screen = term:expect("end" .. round .. "$")
+        assert.equal(1, count(screen, "%[2%]> abc"), screen)
+      end
+    end)
+
+    it("at the beginning of a row, whatever was typed ahead, or another process has written", function()
+      open()
+      term:enter "print 'it runs' rn.sleep(300)"
+      term:expect "\nit runs\n?$"
+      term:type "ahead = 1"
+      term:expect "\nahead = 1\n%[2%]> ahead = 1$"
+      term:press "Enter"
+      term:enter "do os.execute 'printf part' end"
+      term:expect "\npart\n%[4%]>$"
+    end)
+
+    it("with wide and combining characters, and where they do not fit into a row", function()
+      open { columns = 30 }
+      local text = "日本語e\u{301}\u{302}日本語日本語日本語"
+      term:type("x = '" .. text)
+      term:expect "> x = '日本語e◌\u{301}◌\u{302}日本語日本\n語日本語$"
+      term:press("Left", "Left"):type "ab"
+      term:expect "\n語日ab本語$"
+      term:press "End"
+      term:enter "'"
+      term:enter "utf8.len(x), #x"
+      term:expect(("\n17 +%d\n%%[3%%]>$"):format(#text + 2))
+      term:enter "utf8.codepoint('\u{F0301}')"
+      term:expect(("\n%d\n%%[4%%]>$"):format(0xF0301))
+    end)
+  end)
+
+  it("echoes a key soon while 1000 go blocks pass messages", function()
+    open()
+    term:enter("for i = 1, 500 do local a, b = rn.chan(), rn.chan() "
+      .. "rn.go(function() while true do a:put(1) b:take() end end) "
+      .. "rn.go(function() while true do a:take() b:put(1) end end) end")
+    term:expect "%[2%]>$"
+    local least = math.huge
+    for n = 1, 10 do
+      local began = rn.now()
+      term:type "x"
+      term:expect("> " .. ("x"):rep(n) .. "$")
+      least = math.min(least, rn.now() - began)
+    end
+    -- Most of this is what tmux takes to type and to show the screen; make bench-host measures the echo alone.
+    assert.is_true(least < 250, least)
+  end)
+end)
