@@ -135,8 +135,8 @@ static int job_turns(lua_State *L) {
   return 1;
 }
 
-/* is_plain(ch) -> whether no code of the user's runs in operations on the channel, and it takes any value. Then they raise
-   only where memory runs out or the go block is cancelled. */
+/* is_plain(ch) -> whether no code of the user's runs in operations on the channel, and it takes any value. Then they
+   raise only where memory runs out or the go block is cancelled. */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
   lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind < BUFFER_POLICY);
