@@ -247,6 +247,13 @@ describe("rn.threads", function()
     assert.same({ "short", "late", "after" }, rn.into({}, results):take())
   end)
 
+  it("that waits for jobs neither keeps rn.run from returning nor hides a deadlock", function()
+    local pool <close> = rn.threads(2, function(v) return v end)
+    rn.run()
+    raises("^deadlock: take on chan: #%d+ would wait for ever", function() rn.chan():take() end)
+    assert.equal(1, pool(1))
+  end)
+
   it("closes when its jobs are done", function()
     local pool = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))

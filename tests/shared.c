@@ -1,4 +1,4 @@
-/* shared: threads that put, take, wait for many, give up and close on shared channels, all at random. Each value is put
+/* shared: threads that put, take, watch, wait for many, withdraw, give back and close on shared channels, all at random. Each value is put
    by one thread once; in the end every value that was accepted has been taken once or is in a buffer, and no thread is
    left waiting although it could go on.
 
@@ -120,7 +120,16 @@ static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64
   t->done++;
   if (ops[result->op].kind == SHARED_PUT) {
     if (result->ok) count(w->accepted, values[result->op]);
+    else if (!atomic_load(&w->closed)) fail("a channel that is open accepted nothing");
+  } else if (result->ok && pick(t, 16) == 0) {
+    SharedReturn *given = (SharedReturn *)malloc(sizeof *given);
+    SharedAfter after = {0};
+    given->value = result->value;
+    shared_give_back(ops[result->op].chan, given, &after);
+    shared_finish(&after);
+    return;
   } else if (result->ok) {
+    if (ops[result->op].kind == SHARED_WATCH) fail("a watch brought a value");
     if (result->value.kind == SHARED_INTEGER) count(w->taken, result->value.as.integer);
     else if (result->value.kind == SHARED_LONG) count(w->taken, *(int64_t *)(void *)result->value.as.parcel->bytes);
     else fail("a take brought a value that nobody put");
@@ -148,6 +157,8 @@ static void one(Thread *t) {
   uint32_t n = pick(t, 3) ? 1 : 1 + pick(t, OPS);
   for (uint32_t i = 0; i < n; i++) {
     ops[i] = (SharedWaiter){.chan = t->world->chans[pick(t, CHANS)], .kind = pick(t, 2) ? SHARED_PUT : SHARED_TAKE};
+    if (pick(t, 16) == 0) ops[i].kind = SHARED_WATCH;
+    ops[i].gives_up = pick(t, 4) == 0;
     if (ops[i].kind == SHARED_PUT) values[i] = t->next++, ops[i].value = make_value(t, values[i]);
   }
   bool waits = pick(t, 8);

@@ -221,7 +221,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
-  const bool is_free = what->waiter & WAITER_FREE, has_room = is_free || a->mixed;
+  const bool has_room = what->waiter & WAITER_FREE || a->mixed;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->waiters = waiters;

@@ -379,7 +379,7 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
   if (!sharing->given) sharing->given = given;
   else free(given);
   if (!n) lua_error(L);
-  if (!result.ok) ch->flags |= n == 2 ? CHAN_CLOSED | CHAN_ERROR_TAKEN : CHAN_CLOSED;
+  if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, ch->sched); /* a put that was completed may be of this state */
   return n;
 }
@@ -400,7 +400,6 @@ void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
   (void)shared_close(h->shared, &packed, &after);
   shared_finish(&after);
   shared_value_drop(&packed);
-  if (reason) ch->flags |= CHAN_ERROR_TAKEN; /* whoever takes it, in whatever state, sees it */
   ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S);
 }
@@ -408,8 +407,14 @@ void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_of(L, ch)); }
 
 bool chan_shared_is_closed(const Chan *ch) {
+  if (ch->flags & CHAN_CLOSED) return true;
   const Handle *h = handle_of(ch);
   return !h->shared || shared_chan_stats(h->shared).closed;
+}
+
+bool chan_shared_is_taken(const Chan *ch) {
+  const Handle *h = handle_of(ch);
+  return h->shared && shared_chan_stats(h->shared).reason_taken;
 }
 
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name) {
@@ -433,7 +438,8 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
                       .is_free = op->waiter & WAITER_FREE,
-                      .gives_up = op->waiter & WAITER_GIVES_UP};
+                      .gives_up = is_put && op->waiter & WAITER_GIVES_UP};
+  wait->is_quiet = op->is_quiet;
   if (!w->chan) lua_pushliteral(L, "the channel has been finalized");
   else if (!is_put || pack(L, ch->sched, at + 1, op->name, &w->value)) return;
   shared_wait_free(ch->sched->sharing, wait);
@@ -469,7 +475,6 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   shared_wait_free(sharing, wait);
   if (!n) lua_error(L);
   int port = alt_push_port(L, flags, at);
-  if (n == 2 && port) ((Chan *)lua_touserdata(L, at))->flags |= CHAN_ERROR_TAKEN;
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   chan_shared_look(L, S);                /* the other side may be of this state */
   return n + port;
@@ -549,7 +554,6 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   }
   Alt *alt = wait->local;
   int at = op->at;
-  if (n == 2 && !(alt->flags & ALT_LOOP)) ((Chan *)lua_touserdata(alt->co, at))->flags |= CHAN_ERROR_TAKEN;
   commit(L, S, alt);
   if (!n) {
     fail(L, S, alt);

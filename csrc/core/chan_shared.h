@@ -42,6 +42,10 @@ int chan_shared_take(lua_State *L, Chan *ch, int at);
 void chan_shared_close(lua_State *L, Chan *ch, int at, int reason);
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
 bool chan_shared_is_closed(const Chan *ch);
+
+/* Whether somebody, in any state, has taken the error with which it was closed (unhandled.h). */
+bool chan_shared_is_taken(const Chan *ch);
+
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
 /* From here on the channel's done() channel, if it has one, closes when any state closes the shared channel, and its

@@ -146,7 +146,7 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->flags & ALT_WEAK) return false;
   if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
-  if (UNLIKELY(alt->shared) && shared_wait_is_elsewhere(alt->shared)) return false; /* another state may wake it */
+  if (UNLIKELY(alt->shared) && shared_wait_is_open(alt->shared)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
     const Chan *ch = alt->waiters[i].chan;
     if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;

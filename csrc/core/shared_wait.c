@@ -37,6 +37,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   wait->alt.result.value.kind = SHARED_NIL;
   wait->link.next = NULL;
   wait->local = NULL;
+  wait->is_quiet = false;
   wait->watching = NULL;
   wait->done = NULL;
   wait->n = n;
@@ -92,21 +93,21 @@ bool shared_done_is_elsewhere(const Chan *done) {
 
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {
-  if (!wait->local && !(wait->done && wait->done->ntakes)) return false;
+  if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->ntakes))) return false;
   return shared_wait_is_elsewhere(wait);
 }
 
 bool shared_wait_is_alive(const Sched *S) {
   const Sharing *sharing = S->sharing;
   if (LIKELY(!sharing)) return false;
-  if (shared_wait_has_news(S)) return true;
   Link *link = sharing->waits.first;
-  if (!link) return false;
-  do {
-    if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
-    link = link->next;
-  } while (link != sharing->waits.first);
-  return false;
+  if (link) {
+    do {
+      if (may_come(CONTAINER_OF(link, SharedWait, link))) return true;
+      link = link->next;
+    } while (link != sharing->waits.first);
+  }
+  return shared_wait_has_news(S); /* last: who has completed something may have let go of the channel after that */
 }
 
 /* ---- before sleeping ---- */

@@ -19,6 +19,7 @@ typedef struct SharedWait {
   SharedAlt alt;       /* what other threads see */
   Link link;           /* in Sharing.waits, unless it is in no list */
   Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
+  bool is_quiet;       /* Operation.is_quiet */
   Chan *watching;      /* the handle of a watch (chan_shared_watch), else NULL */
   const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
   SharedReturn *given; /* memory for giving back a value that cannot be delivered */
@@ -67,6 +68,11 @@ bool shared_wait_is_decided(const SharedWait *wait);
 
 /* Whether another state has one of the channels, or a value that is under way has a reference to one. */
 bool shared_wait_is_elsewhere(const SharedWait *wait);
+
+/* Whether it has been completed by another thread, or may still be. */
+static inline bool shared_wait_is_open(const SharedWait *wait) {
+  return shared_wait_is_elsewhere(wait) || shared_wait_is_decided(wait); /* in this order: see shared_wait_is_alive */
+}
 
 /* Whether another state may close the shared channel of a SharedDone. */
 bool shared_done_is_elsewhere(const Chan *done);

@@ -92,6 +92,7 @@ enum { ALT_BLOCK = 3, ALT_FIRST_OP };
 typedef struct Operation {
   const char *name; /* its name in messages */
   bool is_put;      /* a put, else a take, if it is on a single channel */
+  bool is_quiet;    /* on a shared channel: does not count as something that may still happen (driver_alive) */
   uint8_t waiter;   /* of WaiterFlag, for its waiters; WAITER_GIVES_UP only on a single channel */
   uint8_t flags;    /* of AltFlag, for the alt while it waits */
 } Operation;

@@ -6,6 +6,7 @@
 #include "core/unhandled.h"
 
 #include "core/attr.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 
 /* How long an error waits to be taken. */
@@ -36,6 +37,11 @@ static int keep(lua_State *L) {
   return 0;
 }
 
+/* Whether somebody has taken the error with which the channel was closed. */
+static bool is_taken(const Chan *ch) {
+  return ch->flags & CHAN_ERROR_TAKEN || (chan_is_shared(ch) && chan_shared_is_taken(ch));
+}
+
 /* Removes the oldest record from a world's list, at index `list`, and pushes its fields for error_report. If somebody
    has taken the error, pushes nothing and returns false. */
 static bool pop(lua_State *L, World *w, int list) {
@@ -54,7 +60,7 @@ static bool pop(lua_State *L, World *w, int list) {
   }
   lua_rawgeti(L, top + 1, CHANNEL);
   const Chan *ch = (const Chan *)lua_touserdata(L, -1);
-  if (ch && ch->flags & CHAN_ERROR_TAKEN) {
+  if (ch && is_taken(ch)) {
     lua_settop(L, top);
     return false;
   }
@@ -81,6 +87,7 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
     lua_getiuservalue(L, at, GO_FED);
     const Chan *fed = chan_to(L, -1);
+    if (fed && chan_is_shared(fed) && chan_shared_is_closed(fed)) return; /* with the error, or another one */
     bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
     if (is_there) {
       is_there = lua_rawequal(L, -1, error);
@@ -144,7 +151,7 @@ static bool find(lua_State *L, const World *w, int err) {
     lua_rawgeti(L, -1, CHANNEL);
     const Chan *ch = (const Chan *)lua_touserdata(L, -1);
     lua_rawgeti(L, -2, ERROR);
-    bool is_it = ch && ch->flags & CHAN_ERROR_TAKEN && lua_rawequal(L, -1, err);
+    bool is_it = ch && is_taken(ch) && lua_rawequal(L, -1, err);
     lua_pop(L, 2);
     if (is_it) return true;
     lua_pop(L, 1);

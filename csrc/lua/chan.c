@@ -175,7 +175,7 @@ static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "pro
 /* A look at a channel, local or shared. */
 static SharedStats look(lua_State *L, Chan *ch) {
   if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
-  lua_Integer count = chan_count(L, ch, 1); /* may call a policy, which may use the channel */
+  lua_Integer count = chan_count(L, ch, 1);      /* may call a policy, which may use the channel */
   bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
   return (SharedStats){.kind = (BufferKind)ch->buf.kind,
                        .limit = has_buffer ? ch->buf.limit : 0,

@@ -142,7 +142,7 @@ static int job_turns(lua_State *L) {
    runs out or the go block is cancelled. */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
-  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind != BUFFER_POLICY && !chan_is_shared(ch));
+  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind < BUFFER_POLICY);
   return 1;
 }
 

@@ -20,6 +20,7 @@ struct SharedChan {
   Buffer buf;             /* the buffer's state; all its slots are there from the start */
   SharedValue *slots;     /* the buffer's values; NULL without a buffer */
   SharedValue reason;     /* with which it was closed */
+  bool reason_taken;      /* a take has got it */
   uint64_t put_total;     /* values accepted */
   uint64_t take_total;    /* values given */
   uint64_t id;            /* constant */
@@ -203,6 +204,12 @@ static void add(SharedChan *chan, SharedValue value, SharedAfter *after) {
   store(chan, value);
 }
 
+/* A copy of the reason of the close, for a take. */
+static SharedValue tell_reason(SharedChan *chan) {
+  chan->reason_taken = chan->reason.kind != SHARED_NIL;
+  return shared_value_copy(&chan->reason);
+}
+
 static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, SharedAfter *after) {
   *result = (SharedResult){.ok = !chan->closed};
   if (chan->closed) {
@@ -246,7 +253,7 @@ static bool try_take(SharedChan *chan, SharedResult *result, SharedAfter *after)
     return true;
   }
   result->ok = false;
-  if (chan->closed) result->value = shared_value_copy(&chan->reason);
+  if (chan->closed) result->value = tell_reason(chan);
   return chan->closed;
 }
 
@@ -374,9 +381,9 @@ bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after) {
     chan->closed = true;
     chan->reason = move(reason);
     SharedWaiter *w;
-    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, shared_value_copy(&chan->reason), after);
-    while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, (SharedValue){.kind = SHARED_NIL}, after);
+    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan), after);
     give_up_puts(chan, after);
+    while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, (SharedValue){.kind = SHARED_NIL}, after);
   }
   (void)pthread_mutex_unlock(&chan->lock);
   return first;
@@ -420,7 +427,10 @@ SharedStats shared_chan_stats(SharedChan *chan) {
                        .nputs = chan->nputs,
                        .puts = chan->put_total,
                        .takes = chan->take_total,
-                       .closed = chan->closed};
+                       .closed = chan->closed,
+                       .reason_taken = chan->reason_taken,
+                       .puts_full = chan->nputs >= SHARED_MAX_PENDING && !few_count(&chan->puts),
+                       .takes_full = chan->ntakes >= SHARED_MAX_PENDING && !few_count(&chan->takes)};
   (void)pthread_mutex_unlock(&chan->lock);
   return stats;
 }

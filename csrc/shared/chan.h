@@ -61,8 +61,8 @@ typedef struct SharedWaiter {
   uint32_t op;       /* its index in the alt */
   int at;            /* for the owner's use */
   uint8_t kind;      /* a SharedOpKind */
+  bool gives_up;     /* a put that completes with ok false when its channel is closed */
   bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
-  bool gives_up;     /* a put that completes, as not accepted, when the channel closes */
 } SharedWaiter;
 
 struct SharedAlt {
@@ -144,14 +144,17 @@ void shared_finish(SharedAfter *after);
 
 /* A look at a channel, for stats. */
 typedef struct SharedStats {
-  BufferKind kind; /* of its buffer: constant */
-  uint32_t limit;  /* values the buffer holds */
-  uint32_t count;  /* values in the buffer */
-  uint32_t ntakes; /* waiting takes */
-  uint32_t nputs;  /* waiting puts */
-  uint64_t puts;   /* values accepted */
-  uint64_t takes;  /* values given */
-  bool closed;     /* no more puts */
+  BufferKind kind;   /* of its buffer: constant */
+  uint32_t limit;    /* values the buffer holds */
+  uint32_t count;    /* values in the buffer */
+  uint32_t ntakes;   /* waiting takes */
+  uint32_t nputs;    /* waiting puts */
+  uint64_t puts;     /* values accepted */
+  uint64_t takes;    /* values given */
+  bool closed;       /* no more puts */
+  bool reason_taken; /* a take has got the reason of the close */
+  bool puts_full;    /* one more put may not wait */
+  bool takes_full;   /* nor a take */
 } SharedStats;
 SharedStats shared_chan_stats(SharedChan *chan);
 

@@ -379,6 +379,13 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result) end
 
+---A take that does not count as something that may still happen: neither rn.run nor a deadlock waits for it. For the
+---pools of runnel.thread.
+---@param ch runnel.Channel<any>
+---@return any v
+---@return any err
+function core.internal.listen(ch) end
+
 ---A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
 ---@param n? integer
 ---@return integer? seed

@@ -41,9 +41,10 @@ local function driver_module()
   end
 end
 
--- Passes the thread's errors on to on_error: those that nobody takes.
-local function receive(reports, result)
-  for report in reports do
+-- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
+-- which may wait for jobs for ever.
+local function receive(take, reports, result)
+  for report in take, reports do
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
   end
@@ -62,7 +63,7 @@ local function start(job, where, caller, ...)
   job.control, job.result, job.reports = control, result, reports
   local ok, why = internal.start_thread(job, control, result)
   if not ok then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
-  internal.started(core.go(receive, reports, result), caller)
+  internal.started(core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result), caller)
   return result
 end
 
