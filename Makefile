@@ -182,7 +182,7 @@ env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s en
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo bench bench-peers bench-io bench-host bench-port docs
+COMMANDS = demo bench bench-peers bench-io bench-scale bench-host bench-port docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -227,6 +227,10 @@ bench-io: ## compare I/O through channels with I/O without them; IO='--quick ech
 bench-io: NEEDED = demo
 run-bench-io: programs
 	$(LUA) bench/io.lua $(IO)
+
+bench-scale: ## measure how costs grow, to a million go blocks; SCALE='--quick alts' runs a part
+run-bench-scale: programs
+	$(LUA) bench/scale.lua $(SCALE)
 
 docs: ## write the reference from the sources into docs/reference/
 docs: NEEDED = docs

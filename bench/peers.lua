@@ -11,7 +11,7 @@
 -- A peer that is not installed (scripts/setup peers) is left out, and so is a workload at which a peer fails; the page
 -- says so.
 
-package.path = "bench/peers/?.lua;" .. package.path
+package.path = "bench/?.lua;bench/peers/?.lua;" .. package.path
 local chart = require "chart"
 
 local LUA = os.getenv "LUA" or "lua5.4"

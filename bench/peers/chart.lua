@@ -5,20 +5,10 @@
 -- A row is { label =, target = a ratio or nil, [series' name] = a ratio or nil }; a series is { name =, title =,
 -- colour =, shape = }. The axis shows the ratio to Go, which is 1.
 
+local svg = require "svg"
+
 local LEFT, RIGHT, TOP, BOTTOM, ROW = 190, 30, 84, 46, 27
 local WIDTH = 860
-
-local SHAPES = {
-  circle = '<circle cx="%.1f" cy="%.1f" r="6.5" fill="%s"/>',
-  square = '<rect x="-4.5" y="-4.5" width="9" height="9" transform="translate(%.1f %.1f)" fill="%s"/>',
-  diamond = '<path d="M0-6 6 0 0 6-6 0z" transform="translate(%.1f %.1f)" fill="%s"/>',
-  triangle = '<path d="M0-6 5.5 4.5h-11z" transform="translate(%.1f %.1f)" fill="%s"/>',
-  cross = '<path d="M-4-4 4 4M-4 4 4-4" transform="translate(%.1f %.1f)" stroke="%s" stroke-width="2.2"/>',
-}
-
-local function escape(text)
-  return (text:gsub("[&<>]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }))
-end
 
 return function(title, rows, series)
   local low, high = 0.5, 2
@@ -34,18 +24,12 @@ return function(title, rows, series)
   end
 
   local height = TOP + #rows * ROW + BOTTOM
-  local lines = {}
-  local function add(format, ...) lines[#lines + 1] = format:format(...) end
-  add('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">',
-    WIDTH, height)
-  add('<title>%s</title>', escape(title))
-  add '<rect width="100%%" height="100%%" fill="#fff"/>'
-  add('<text x="16" y="26" font-size="16" font-weight="bold" fill="#222">%s</text>', escape(title))
+  local add, text = svg.open(title, WIDTH, height)
 
   local x = 22
   for _, s in ipairs(series) do
-    add(SHAPES[s.shape], x, 50, s.colour)
-    add('<text x="%.1f" y="54.5" fill="#222">%s</text>', x + 11, escape(s.title))
+    add(svg.SHAPES[s.shape], x, 50, s.colour)
+    add('<text x="%.1f" y="54.5" fill="#222">%s</text>', x + 11, svg.escape(s.title))
     x = x + 42 + 7.2 * #s.title
   end
   add('<path d="M%.1f 43v14" stroke="#222" stroke-width="2"/>', x)
@@ -72,15 +56,14 @@ return function(title, rows, series)
     if i % 2 == 0 then
       add('<rect x="0" y="%.1f" width="%d" height="%d" fill="#000" fill-opacity="0.03"/>', y - ROW / 2, WIDTH, ROW)
     end
-    add('<text x="%d" y="%.1f" text-anchor="end" fill="#222">%s</text>', LEFT - 14, y + 4.5, escape(row.label))
+    add('<text x="%d" y="%.1f" text-anchor="end" fill="#222">%s</text>', LEFT - 14, y + 4.5, svg.escape(row.label))
     if row.target then
       add('<path d="M%.1f %.1fv18" stroke="#222" stroke-width="2"/>', x_of(row.target), y - 9)
     end
     for j = #series, 1, -1 do -- the first on top
       local s = series[j]
-      if row[s.name] then add(SHAPES[s.shape], x_of(row[s.name]), y, s.colour) end
+      if row[s.name] then add(svg.SHAPES[s.shape], x_of(row[s.name]), y, s.colour) end
     end
   end
-  add '</svg>'
-  return table.concat(lines, "\n") .. "\n"
+  return text()
 end

@@ -1,0 +1,245 @@
+-- The workloads of bench/scale.lua, and their floors in stock Lua. Each run is a process of its own:
+--
+--     lua5.4 bench/scale/workloads.lua NAME N        prints `FIGURE VALUE` for each figure: CPU ns of one, or bytes
+--
+-- Small sizes are repeated, and the median is printed.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+
+local name, n = arg[1], math.tointeger(arg[2])
+local create, resume, yield = coroutine.create, coroutine.resume, coroutine.yield
+
+-- The numbers from 0 to n - 1 in an order far from sorted: i * STEP % n, since STEP has no common factor with a power
+-- of ten.
+local STEP = 618033
+
+-- ---- measuring ----
+
+local samples, order = {}, {}
+
+local function add(figure, value)
+  if not samples[figure] then
+    samples[figure] = {}
+    order[#order + 1] = figure
+  end
+  table.insert(samples[figure], value)
+end
+
+local function in_use()
+  for _ = 1, 4 do collectgarbage() end -- objects with finalizers take more than one cycle
+  return collectgarbage "count" * 1024
+end
+
+-- Adds the ns of one of `count` operations, which f(...) does.
+local function time(figure, count, f, ...)
+  local start = os.clock()
+  f(...)
+  add(figure, (os.clock() - start) / count * 1e9)
+end
+
+-- ---- the workloads ----
+
+local workloads = {}
+
+-- n go blocks, made and run until all are parked. At most 1024 takes may wait on a channel, so there is one for every
+-- thousand go blocks.
+function workloads.park()
+  local keep = {}
+  for i = 1, n // 1000 + 1 do keep[i] = false end
+  local function f(ch) ch:take() end
+  local before = in_use()
+  time("ns", n, function()
+    for i = 1, n do
+      if i % 1000 == 1 then keep[i // 1000 + 1] = rn.chan() end
+      rn.go(f, keep[(i - 1) // 1000 + 1])
+    end
+    rn.run()
+  end)
+  add("bytes", (in_use() - before) / n)
+  return keep
+end
+
+function workloads.park_floor()
+  local keep = {}
+  for i = 1, n do keep[i] = false end
+  local function f(value) yield(value) end
+  local before = in_use()
+  time("ns", n, function()
+    for i = 1, n do
+      keep[i] = create(f)
+      resume(keep[i], i)
+    end
+  end)
+  add("bytes", (in_use() - before) / n)
+  return keep
+end
+
+-- A token goes round a ring of n go blocks. The first round is not measured: in it the go blocks start.
+function workloads.ring()
+  local rounds = math.max(1, 300000 // n)
+  rn.run(function()
+    local first = rn.chan()
+    local left = first
+    for _ = 2, n do
+      local from, to = left, rn.chan()
+      rn.go(function()
+        for _ = 0, rounds do to:put(from:take()) end
+      end)
+      left = to
+    end
+    first:put(0)
+    left:take()
+    collectgarbage()
+    time("ns", n * rounds, function()
+      for i = 1, rounds do
+        first:put(i)
+        left:take()
+      end
+    end)
+  end)
+end
+
+-- A switch to each of n coroutines in turn, and two calls of C functions for each.
+function workloads.ring_floor()
+  local rounds, keep, abs = math.max(1, 300000 // n), {}, math.abs
+  for i = 1, n do
+    keep[i] = coroutine.wrap(function()
+      for _ = 0, rounds do
+        abs(i)
+        yield(abs(i))
+      end
+    end)
+    keep[i]()
+  end
+  collectgarbage()
+  time("ns", n * rounds, function()
+    for _ = 1, rounds do
+      for i = 1, n do keep[i]() end
+    end
+  end)
+end
+
+-- n timeouts in no order, all pending before the first one fires, and too far apart to share a channel.
+function workloads.timers()
+  sim.run(function()
+    in_use()
+    time("made", n, function()
+      for i = 1, n do rn.timeout(10 * (1 + i * STEP % n)) end
+    end)
+    time("fired", n, rn.sleep, 10 * n + 20)
+  end)
+end
+
+-- n tables, the least that n timers can be, made in no order; then one leads to the next, so that each access has to
+-- wait for memory, as in a heap.
+function workloads.timers_floor()
+  local keep = {}
+  for i = 1, n do keep[i] = false end
+  in_use()
+  time("made", n, function()
+    for i = 1, n do keep[1 + i * STEP % n] = { i } end
+  end)
+  for i = 1, n do keep[i].next = keep[i % n + 1] end
+  time("fired", n, function()
+    local at = keep[1]
+    for _ = 1, n do at = at.next end
+  end)
+end
+
+-- n go blocks that sleep until different times, cancelled in no order.
+function workloads.cancel()
+  sim.run(function()
+    local sleeping = {}
+    for i = 1, n do sleeping[i] = rn.go(rn.sleep, 10 * i) end
+    rn.yield()
+    in_use()
+    time("ns", n, function()
+      for i = 1, n do assert(rn.cancel(sleeping[1 + i * STEP % n])) end
+      rn.yield()
+    end)
+    assert(sim.elapsed() < 10)
+  end)
+end
+
+-- n coroutines, resumed to their ends in no order.
+function workloads.cancel_floor()
+  local keep = {}
+  for i = 1, n do
+    keep[i] = create(yield)
+    resume(keep[i])
+  end
+  in_use()
+  time("ns", n, function()
+    for i = 1, n do resume(keep[1 + i * STEP % n]) end
+  end)
+end
+
+-- Messages through one channel on which n go blocks wait.
+function workloads.waiters()
+  local count = 300000
+  rn.run(function()
+    local ch = rn.chan()
+    for _ = 1, n do
+      rn.go(function()
+        while ch:take() do end -- luacheck: ignore 542
+      end)
+    end
+    rn.yield()
+    assert(ch:stats().takes == n)
+    time("ns", count, function()
+      for i = 1, count do ch:put(i) end
+    end)
+  end)
+end
+
+-- n go blocks wait with alts on a common channel and on one of their own. A value for one of them, in no order,
+-- withdraws its wait from within the common channel's queue.
+function workloads.withdraw()
+  local count = 300000
+  rn.run(function()
+    local common, own = rn.chan(), {}
+    for i = 1, n do
+      own[i] = rn.chan()
+      rn.go(function()
+        local ops = { common, own[i] }
+        while rn.alts(ops) do end -- luacheck: ignore 542
+      end)
+    end
+    rn.yield()
+    assert(common:stats().takes == n)
+    time("ns", count, function()
+      for i = 1, count do own[1 + i * STEP % n]:put(i) end
+    end)
+  end)
+end
+
+-- alts over n channels; one go block puts on all of them in turn.
+function workloads.alts()
+  local count = math.max(2 * n, 400000 // n)
+  rn.run(function()
+    local ops = {}
+    for i = 1, n do ops[i] = rn.chan() end
+    rn.go(function()
+      for i = 1, count do ops[(i - 1) % n + 1]:put(i) end
+    end)
+    time("ns", count, function()
+      for _ = 1, count do rn.alts(ops) end
+    end)
+  end)
+end
+
+-- ---- the command line ----
+
+local repeats = name:find "^[wa]" and 3 or math.max(1, math.min(50, 100000 // n))
+for _ = 1, repeats do
+  in_use()
+  local kept = workloads[name]()
+  assert(kept == nil or #kept > 0) -- alive until here
+end
+for _, figure in ipairs(order) do
+  local list = samples[figure]
+  table.sort(list)
+  io.write(("%s %.2f\n"):format(figure, list[(#list + 1) // 2]))
+end
+os.exit(0, false) -- without freeing a million go blocks one by one
