@@ -876,6 +876,7 @@ describe("a channel", function()
       for i = 1, N do chs[i] = rn.chan() end
       local bytes = (collectgarbage "count" - before) * 1024 / N
       collectgarbage "restart"
+      assert.is_true(rn.is_chan(chs[N]))
       assert.is_true(bytes <= 120, bytes)
     end)
 
