@@ -134,11 +134,13 @@ int main(int argc, char **argv) {
   luaL_newmetatable(L, CHAN_META);
   lua_pushcfunction(L, chan_gc);
   lua_setfield(L, -2, "__gc");
-  static const luaL_Reg functions[] = {{"bytes", pack_to_bytes}, {"value", unpack_from_bytes}, {"through", through},
+  static const luaL_Reg functions[] = {{"bytes", pack_to_bytes}, {"value", unpack_from_bytes},
+                                       {"through", through},
 #ifdef HAVE_MSGPACK
                                        {"reference", reference},
 #endif
-                                       {"chan", new_chan}, {"id", chan_id}, {"seconds", seconds}, {NULL, NULL}};
+                                       {"chan", new_chan},       {"id", chan_id},
+                                       {"seconds", seconds},     {NULL, NULL}};
   luaL_newlibtable(L, functions);
   lua_pushlightuserdata(L, &the_packer);
   luaL_setfuncs(L, functions, 1);

@@ -19,7 +19,7 @@ typedef struct SharedWait {
   SharedAlt alt;       /* what other threads see */
   Link link;           /* in Sharing.waits, unless it is in no list */
   Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
-  bool is_quiet;         /* Operation.is_quiet */
+  bool is_quiet;       /* Operation.is_quiet */
   Chan *watching;      /* the handle of a watch (chan_shared_watch), else NULL */
   const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
   SharedReturn *given; /* memory for giving back a value that cannot be delivered */

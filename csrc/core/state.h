@@ -73,14 +73,14 @@ struct Alt {
     Waiter waiter; /* of a single operation; when ready its link is in the run queue */
     Timer timer;   /* of a sleep */
   } own;
-  Waiter *waiters;   /* the waiters: &own.waiter, or those of an alts */
-  int64_t since;     /* when it parked, as of the loop's last look at the clock */
-  lua_State *co;     /* where values and results are; NULL once dead */
+  Waiter *waiters;           /* the waiters: &own.waiter, or those of an alts */
+  int64_t since;             /* when it parked, as of the loop's last look at the clock */
+  lua_State *co;             /* where values and results are; NULL once dead */
   struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
-  uint32_t count;    /* waiters that are in queues */
-  uint16_t nresults; /* results (or a first resume's arguments) on top of co's stack, when ready */
-  uint8_t state;     /* an AltState */
-  uint8_t flags;     /* of AltFlag */
+  uint32_t count;            /* waiters that are in queues */
+  uint16_t nresults;         /* results (or a first resume's arguments) on top of co's stack, when ready */
+  uint8_t state;             /* an AltState */
+  uint8_t flags;             /* of AltFlag */
 };
 
 /* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
@@ -305,10 +305,10 @@ struct Sched {
   int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  const void *checked; /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
-  Roots roots;         /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup;      /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
-  bool wakeup_is_watched;     /* the driver's waits end when the wakeup is signalled */
+  const void *checked;    /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
+  Roots roots;            /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
   struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
   uint64_t next_id;           /* for the next channel or go block */
