@@ -323,9 +323,9 @@ describe("a program with threads", function()
 
   it("ends without a thread that computes for ever, and says so", function()
     local status, errors = run [[
-      local started = rn.shared_chan()
+      local started = rn.shared_chan(1)
       rn.thread(function(ch)
-        ch:put(true)
+        ch:put(true) -- does not wait
         while true do end
       end, started)
       started:take()

@@ -255,6 +255,7 @@ static bool copy_preloads(lua_State *L, Thread *t) {
 static void stay_loaded(void) {
   Dl_info info;
   if (dladdr((void *)(uintptr_t)luaopen_runnel_core, &info) && info.dli_fname) {
+    /* cppcheck-suppress leakReturnValNotUsed */
     (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
   }
 }
