@@ -160,7 +160,8 @@ local function measure_lateness(row)
     local pause = row.pause or 200
     if not fits(n * (row.bytes or 1500) * pause / 100, row.what, n) then break end
     local figures = run("lateness.lua %s %d %s %d %g", row.kind, n, row.mode, pause, quick and 0.1 or 1)
-    row.worst[n], row.collections[n] = figures.worst, figures.collections
+    if figures.collections > 0 then row.worst[n] = figures.worst end -- else the figure says nothing
+    row.collections[n] = figures.collections
   end
 end
 
@@ -185,7 +186,7 @@ local function excess(law, sizes, values, floors, least)
     for j = i + 1, #sizes do
       local small, large = sizes[i], sizes[j]
       local before, after = values[small], values[large]
-      if after and before >= (least or 0) then
+      if before and after and before >= (least or 0) then
         local misses = floors and math.max(0, floors[large] - floors[small]) or 0
         local growth = (after - misses) / before / (LAWS[law](large) / LAWS[law](small))
         worst = math.max(worst or 0, growth)
@@ -260,7 +261,8 @@ local function lateness_table(rows_measured)
     local row = { measured.what }
     for _, n in ipairs(sizes) do
       local worst = measured.worst[n]
-      row[#row + 1] = worst and ("%s ms (%s/s)"):format(show(worst), show(measured.collections[n])) or "skipped"
+      row[#row + 1] = worst and ("%s ms (%s/s)"):format(show(worst), show(measured.collections[n]))
+        or measured.collections[n] and "no collection" or "skipped"
     end
     local growth = excess("O(n)", sizes, measured.worst, nil, LEAST_LATENESS)
     row[#row + 1] = judged("lateness, " .. measured.what, "O(n)", growth)

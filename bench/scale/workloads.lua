@@ -131,8 +131,8 @@ function workloads.timers()
   end)
 end
 
--- n tables, the least that n timers can be, made in no order; then one leads to the next, so that each access has to
--- wait for memory, as in a heap.
+-- n tables, the least that n timers can be, made in no order; then one leads to the next, at random, so that each
+-- access has to wait for memory, as in a heap.
 function workloads.timers_floor()
   local keep = {}
   for i = 1, n do keep[i] = false end
@@ -140,6 +140,11 @@ function workloads.timers_floor()
   time("made", n, function()
     for i = 1, n do keep[1 + i * STEP % n] = { i } end
   end)
+  math.randomseed(1)
+  for i = n, 2, -1 do
+    local j = math.random(i)
+    keep[i], keep[j] = keep[j], keep[i]
+  end
   for i = 1, n do keep[i].next = keep[i % n + 1] end
   time("fired", n, function()
     local at = keep[1]
