@@ -25,7 +25,7 @@ static SharedChan *to_chan(lua_State *L, int index) {
 }
 
 static void push_chan(lua_State *L, SharedChan *chan) {
-  SharedChan **handle = (SharedChan **)lua_newuserdatauv(L, sizeof *handle, 0);
+  SharedChan **handle = (SharedChan **)lua_newuserdatauv(L, sizeof(SharedChan *), 0);
   *handle = shared_chan_hold(chan);
   luaL_setmetatable(L, CHAN_META);
 }

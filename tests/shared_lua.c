@@ -41,8 +41,8 @@ typedef struct Run {
 typedef struct Thread {
   pthread_t id;
   Run *of;
-  int number;
   long seed;
+  int number;
   bool ok;
 } Thread;
 

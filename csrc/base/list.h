@@ -36,7 +36,7 @@ static inline void list_remove(List *list, Link *link) {
   if (link->next == link) {
     list->first = NULL;
   } else {
-    link->next->prev = link->prev;
+    link->next->prev = link->prev; /* NOLINT(clang-analyzer-core.NullDereference): it is in a list */
     link->prev->next = link->next;
     if (list->first == link) list->first = link->next;
   }

@@ -61,6 +61,7 @@ static int do_at_once(lua_State *L, AltsOp op, int at, uint8_t flags) {
 static void shuffle(Sched *S, const Alts *a, int *order) {
   for (int i = 0; i < a->n; i++) {
     int j = a->priority ? i : (int)random_below(&S->world.random, (uint32_t)i + 1);
+    order[i] = i;
     order[i] = order[j];
     order[j] = i;
   }

@@ -24,6 +24,11 @@ enum {
   AT_UNPACK       /* C function: unpacks a value */
 };
 
+_Noreturn static void raise_no_memory(lua_State *L) {
+  luaL_error(L, "not enough memory");
+  abort(); /* uncovered: luaL_error does not return */
+}
+
 static Handle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan); }
 
 /* The shared channel of a handle. Raises in a finalizer that uses a handle which has been finalized before. */
@@ -217,7 +222,7 @@ static void open(lua_State *L, Sched *S) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING) != LUA_TNIL) luaL_error(L, "the lua_State is being closed");
   Wakeup *wakeup = driver_wakeup(L, S);
-  if (!wakeup) luaL_error(L, "not enough memory");
+  if (!wakeup) raise_no_memory(L);
   Sharing *sharing = (Sharing *)lua_newuserdatauv(L, sizeof *sharing, AT_UNPACK);
   *sharing = (Sharing){.packer = {.to_chan = chan_to_pack}};
   int at = lua_gettop(L);
@@ -240,7 +245,7 @@ static void open(lua_State *L, Sched *S) {
     sharing->owner = owner_new(wake, drop, wakeup_hold(wakeup));
     if (!sharing->owner) {
       wakeup_release(wakeup);
-      luaL_error(L, "not enough memory");
+      raise_no_memory(L);
     }
     lua_setmetatable(L, at);
     lua_setiuservalue(L, SCHED_SELF, SCHED_SHARING);
@@ -253,7 +258,7 @@ static void open(lua_State *L, Sched *S) {
 void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) {
   open(L, S);
   SharedChan *shared = shared_chan_new(S->next_id, kind, limit);
-  if (!shared) luaL_error(L, "not enough memory");
+  if (!shared) raise_no_memory(L);
   /* Protected, so that the channel is freed if there is no memory for a handle. */
   SharedValue value = {.kind = SHARED_CHAN, .as.chan = shared};
   push_part(L, AT_UNPACK);
@@ -312,7 +317,7 @@ static void give_back(SharedChan *shared, SharedValue *value, SharedReturn **giv
   SharedAfter after = {0};
   SharedReturn *node = *given;
   *given = NULL;
-  node->value = *value;
+  node->value = *value; /* NOLINT(clang-analyzer-core.NullDereference): it was set aside before the take */
   value->kind = SHARED_NIL;
   shared_give_back(shared, node, &after);
   shared_finish(&after);
@@ -366,7 +371,7 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_TAKE};
   if (!sharing->given && !(sharing->given = (SharedReturn *)malloc(sizeof *sharing->given))) {
-    luaL_error(L, "not enough memory");
+    raise_no_memory(L);
   }
   SharedResult result;
   SharedAfter after = {0};
@@ -426,7 +431,7 @@ void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name) {
 SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWait *wait = shared_wait_new(S->sharing, n);
-  if (!wait) luaL_error(L, "not enough memory");
+  if (!wait) raise_no_memory(L);
   wait->n = 0;
   return wait;
 }
@@ -452,7 +457,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   SharedAfter after = {0};
   SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, alt ? &wait->alt : NULL, &result, &after);
   shared_finish(&after);
-  if (outcome == SHARED_WAITS) {
+  if (outcome == SHARED_WAITS && alt) {
     wait->local = alt;
     alt->shared = wait;
     list_append(&sharing->waits, &wait->link);
@@ -611,7 +616,7 @@ void chan_shared_watch(lua_State *L, Chan *ch, int at, const Chan *done) {
   }
   SharedChan *shared = shared_of(L, ch);
   SharedWait *watch = shared_wait_new(S->sharing, 1);
-  if (!watch) luaL_error(L, "not enough memory");
+  if (!watch) raise_no_memory(L);
   watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_free = true};
   SharedResult result;
   SharedAfter after = {0};

@@ -214,6 +214,7 @@ static bool pack_chan(const Packing *g, const Level *level, int at, SharedChan *
   if (!chan) return refuse(g, level, why_not_userdata(g->L, at));
   if (p->nchans == p->chans_capacity) {
     uint32_t capacity = p->chans_capacity ? p->chans_capacity * 2 : 8;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): packer_free leaves NULL */
     SharedChan **chans = (SharedChan **)realloc((void *)p->chans, capacity * sizeof(SharedChan *));
     if (!chans) return out_of_memory(g);
     p->chans = chans;

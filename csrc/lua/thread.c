@@ -309,7 +309,7 @@ static int internal_start_thread(lua_State *L) {
   atomic_fetch_add(&t->holds, 1);
   int error = start(t);
   if (error) {
-    release(t);
+    atomic_store(&t->holds, 1); /* without that of the thread */
     release(t);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));

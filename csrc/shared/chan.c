@@ -277,7 +277,7 @@ static int by_address(const void *a, const void *b) {
 /* Fills `order` with the channels of the operations, each once, in ascending order. Returns how many. */
 static uint32_t sort(const SharedWaiter *ops, uint32_t n, SharedChan **order) {
   for (uint32_t i = 0; i < n; i++) order[i] = ops[i].chan;
-  qsort(order, n, sizeof order[0], by_address);
+  qsort((void *)order, n, sizeof(SharedChan *), by_address);
   uint32_t unique = 1;
   for (uint32_t i = 1; i < n; i++) {
     if (order[i] != order[unique - 1]) order[unique++] = order[i];
