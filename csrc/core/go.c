@@ -325,10 +325,10 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   bool is_parked = alt->state == ALT_PARKED && alt->count;
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */
-    chan_shared_drain(L, S);
-    if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false;
-    alt->flags |= ALT_CANCEL;
-    return true;
+    chan_shared_drain(L, S); /* seldom covered: another thread completes it just then */
+    if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false; /* seldom covered: see above */
+    alt->flags |= ALT_CANCEL;                                           /* seldom covered: see above */
+    return true;                                                        /* seldom covered: see above */
   }
   if (is_parked) alt_commit(L, S, alt);
   if (is_parked && alt->flags & ALT_CALLBACK) {

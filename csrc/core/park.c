@@ -87,7 +87,7 @@ static int resumed(lua_State *L, int status, lua_KContext alt) {
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   int status = sched_call_loop(L, S);
   if (UNLIKELY(alt->shared) && alt->state != ALT_READY && status != LUA_OK && !shared_wait_withdraw(S, alt)) {
-    chan_shared_drain(L, S); /* another thread has completed it */
+    chan_shared_drain(L, S); /* seldom covered: another thread completes it just then */
   }
   uint8_t flags = alt->flags;
   if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);
@@ -135,8 +135,9 @@ static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operat
   int n = chan_shared_do(L, S, shared, alt, 0);
   if (n && (!k || alt == &S->outside)) return n;
   if (n) {
-    alt->nresults = (uint16_t)n;
-    alt_make_ready(S, alt); /* so that `k` is called */
+    /* So that `k` is called. */
+    alt->nresults = (uint16_t)n; /* seldom covered: another thread came between */
+    alt_make_ready(S, alt);      /* seldom covered: see above */
   } else {
     alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
     alt->flags |= op->flags;

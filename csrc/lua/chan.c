@@ -346,8 +346,7 @@ static int core_shared_chan(lua_State *L) {
                       "shared_chan: a shared channel has no transducer; put one on a channel of each state, and pipe");
   }
   lua_settop(L, 1);
-  Chan *promise = chan_to(L, 1);
-  if (promise && promise->buf.kind == BUFFER_PROMISE) {
+  if (chan_to(L, 1)) {
     return luaL_error(L, "shared_chan: a size or a buffer expected, got a channel; for a promise, write "
                          "rn.shared_chan(\"promise\")");
   }

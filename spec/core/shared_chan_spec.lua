@@ -1,6 +1,7 @@
 -- Shared channels within one state. tests/shared_lua.c has states in threads of their own.
 local rn = require "runnel"
 local core = require "runnel.core"
+local policy = require "spec.support.policy"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
@@ -403,5 +404,29 @@ describe("the library on shared channels", function()
     assert.is_true(taken <= 2)
     from:close()
     for _ in from do end
+  end))
+
+  it("is waited for together with a channel that has a policy", within(function()
+    local shared, full = rn.shared_chan(1), rn.chan(policy.queue(1))
+    full:put "first"
+    assert.equal("none", rn.alts({ { full, "second" }, shared }, { default = "none" }))
+    shared:put "value"
+    assert.same({ "value", shared }, { rn.alts { { full, "second" }, shared } })
+    local put = rn.go(function() return rn.alts { { full, "second" }, shared } end)
+    settle()
+    assert.same({ "first", "second" }, { full:take(), full:take() })
+    assert.is_true(put:take())
+  end))
+
+  it("and a local channel with too many takes cannot both be waited for", within(function()
+    local shared, ch = rn.shared_chan(), rn.chan()
+    for _ = 1, 1024 do ch:take_async(function() end) end
+    raises("1024 takes wait, which is the limit", function() rn.alts { ch, shared } end)
+    assert.equal(0, shared:stats().takes)
+    ch:close()
+  end))
+
+  it("is not made of a channel", within(function()
+    raises("a size or a buffer expected, got a channel", function() rn.shared_chan(rn.chan()) end)
   end))
 end)
