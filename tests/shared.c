@@ -123,10 +123,8 @@ static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64
     else if (!atomic_load(&w->closed)) fail("a channel that is open accepted nothing");
   } else if (result->ok && pick(t, 16) == 0) {
     SharedReturn *given = (SharedReturn *)malloc(sizeof *given);
-    SharedAfter after = {0};
     given->value = result->value;
-    shared_give_back(ops[result->op].chan, given, &after);
-    shared_finish(&after);
+    shared_give_back(ops[result->op].chan, given);
     return;
   } else if (result->ok) {
     if (ops[result->op].kind == SHARED_WATCH) fail("a watch brought a value");
@@ -153,7 +151,6 @@ static void one(Thread *t) {
   SharedChan *order[OPS];
   int64_t values[OPS];
   SharedResult result;
-  SharedAfter after = {0};
   uint32_t n = pick(t, 3) ? 1 : 1 + pick(t, OPS);
   for (uint32_t i = 0; i < n; i++) {
     ops[i] = (SharedWaiter){.chan = t->world->chans[pick(t, CHANS)], .kind = pick(t, 2) ? SHARED_PUT : SHARED_TAKE};
@@ -162,8 +159,7 @@ static void one(Thread *t) {
     if (ops[i].kind == SHARED_PUT) values[i] = t->next++, ops[i].value = make_value(t, values[i]);
   }
   bool waits = pick(t, 8);
-  SharedOutcome outcome = shared_do(ops, n, order, waits ? &t->alt : NULL, &result, &after);
-  shared_finish(&after);
+  SharedOutcome outcome = shared_do(ops, n, order, waits ? &t->alt : NULL, &result);
   if (outcome == SHARED_DONE) {
     book(t, ops, &result, values);
   } else if (outcome == SHARED_WAITS) {
@@ -193,10 +189,7 @@ static void *close_all(void *data) {
   nanosleep(&pause, NULL);
   atomic_store(&w->closed, true);
   for (int i = 0; i < CHANS; i++) {
-    SharedAfter after = {0};
-    SharedValue reason = {.kind = SHARED_NIL};
-    shared_close(w->chans[i], &reason, &after);
-    shared_finish(&after);
+    shared_close(w->chans[i], (SharedValue){.kind = SHARED_NIL});
   }
   /* Puts wait on although their channel is closed; nobody else may be left to take them. */
   for (;;) {
@@ -204,15 +197,13 @@ static void *close_all(void *data) {
     for (int i = 0; i < CHANS; i++) {
       SharedWaiter op = {.chan = w->chans[i]};
       SharedResult result;
-      SharedAfter after = {0};
-      if (shared_do(&op, 1, NULL, NULL, &result, &after) == SHARED_DONE && result.ok) {
+      if (shared_do(&op, 1, NULL, NULL, &result) == SHARED_DONE && result.ok) {
         int64_t value = result.value.kind == SHARED_INTEGER ? result.value.as.integer
                                                             : *(int64_t *)(void *)result.value.as.parcel->bytes;
         count(w->taken, value);
         quiet = false;
       }
       shared_value_drop(&result.value);
-      shared_finish(&after);
     }
     if (quiet && atomic_load(&w->over)) return NULL;
   }

@@ -57,7 +57,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
     lua_setiuservalue(L, top, CHAN_VALUES);
     CONTAINER_OF(done, SharedDone, chan)->shared = chan_shared_get(ch);
     done->flags |= CHAN_DONE_SHARED;
-    chan_shared_watch(L, ch, at, done);
+    chan_shared_watch(L, ch, done);
   } else if (ch->flags & CHAN_CLOSED) {
     chan_close(L, done, top, 0);
   }
@@ -251,7 +251,7 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
   if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
-    if (chan_is_shared(ch)) return chan_shared_put(L, ch, at, value);
+    if (chan_is_shared(ch)) return chan_shared_put(L, ch, value);
     return chan_custom_put(L, ch, at, value);
   }
   Waiter *w = chan_first_taker(ch);
@@ -279,7 +279,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
   if (UNLIKELY(ch->flags & special || ch->buf.kind >= BUFFER_POLICY)) {
-    return chan_is_shared(ch) ? chan_shared_take(L, ch, at) : chan_custom_take(L, ch, at);
+    return chan_is_shared(ch) ? chan_shared_take(L, ch) : chan_custom_take(L, ch, at);
   }
   if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
@@ -368,7 +368,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
   if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind >= BUFFER_POLICY)) {
     if (chan_is_shared(ch)) {
-      chan_shared_close(L, ch, at, reason);
+      chan_shared_close(L, ch, reason);
       return;
     }
     chan_custom_prepare(L);

@@ -314,13 +314,11 @@ static void give_back(SharedChan *shared, SharedValue *value, SharedReturn **giv
     shared_value_drop(value);
     return;
   }
-  SharedAfter after = {0};
   SharedReturn *node = *given;
   *given = NULL;
   node->value = *value; /* NOLINT(clang-analyzer-core.NullDereference): it was set aside before the take */
   value->kind = SHARED_NIL;
-  shared_give_back(shared, node, &after);
-  shared_finish(&after);
+  shared_give_back(shared, node);
 }
 
 /* Pushes what an operation returns: a value taken, nil, or whether it was put; then the reason of a close, if there is
@@ -347,16 +345,13 @@ static int push_result(lua_State *L, const SharedWaiter *op, SharedResult *resul
 
 /* ---- put, take, close ---- */
 
-PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value) {
-  (void)at;
+PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_PUT};
   if (!pack(L, S, value, "put", &op.value)) error_raise(L);
   SharedResult result;
-  SharedAfter after = {0};
-  SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result, &after);
-  shared_finish(&after);
+  SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   shared_value_drop(&op.value);
   if (outcome == SHARED_NONE) return PUT_WAIT;
   shared_value_drop(&result.value);
@@ -365,8 +360,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value) {
   return result.ok ? PUT_DONE : PUT_CLOSED;
 }
 
-int chan_shared_take(lua_State *L, Chan *ch, int at) {
-  (void)at;
+int chan_shared_take(lua_State *L, Chan *ch) {
   Sharing *sharing = ch->sched->sharing;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_TAKE};
@@ -374,9 +368,7 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
     raise_no_memory(L);
   }
   SharedResult result;
-  SharedAfter after = {0};
-  SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result, &after);
-  shared_finish(&after);
+  SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   if (outcome == SHARED_NONE) return TAKE_WAIT;
   SharedReturn *given = sharing->given; /* unpacking may run finalizers, which take, too */
   sharing->given = NULL;
@@ -389,10 +381,9 @@ int chan_shared_take(lua_State *L, Chan *ch, int at) {
   return n;
 }
 
-void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
+void chan_shared_close(lua_State *L, Chan *ch, int reason) {
   Handle *h = handle_of(ch);
   Sched *S = ch->sched;
-  (void)at;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!h->shared) return; /* by a finalizer, when the state is being closed */
   SharedValue packed = {.kind = SHARED_NIL};
@@ -401,10 +392,7 @@ void chan_shared_close(lua_State *L, Chan *ch, int at, int reason) {
     if (!pack(L, S, lua_gettop(L), "close", &packed)) error_raise(L);
     lua_pop(L, 1);
   }
-  SharedAfter after = {0};
-  (void)shared_close(h->shared, &packed, &after);
-  shared_finish(&after);
-  shared_value_drop(&packed);
+  shared_close(h->shared, packed);
   ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S);
 }
@@ -454,9 +442,7 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
   Sharing *sharing = S->sharing;
   SharedResult result;
-  SharedAfter after = {0};
-  SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, alt ? &wait->alt : NULL, &result, &after);
-  shared_finish(&after);
+  SharedOutcome outcome = shared_do(wait->ops, wait->n, wait->order, alt ? &wait->alt : NULL, &result);
   if (outcome == SHARED_WAITS && alt) {
     wait->local = alt;
     alt->shared = wait;
@@ -607,7 +593,7 @@ void chan_shared_drain(lua_State *L, Sched *S) {
   }
 }
 
-void chan_shared_watch(lua_State *L, Chan *ch, int at, const Chan *done) {
+void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done) {
   Handle *h = handle_of(ch);
   Sched *S = ch->sched;
   if (h->watch) {
@@ -619,16 +605,13 @@ void chan_shared_watch(lua_State *L, Chan *ch, int at, const Chan *done) {
   if (!watch) raise_no_memory(L);
   watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_free = true};
   SharedResult result;
-  SharedAfter after = {0};
-  SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result, &after);
-  shared_finish(&after);
+  SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result);
   watch->watching = ch;
   watch->done = done;
   if (outcome == SHARED_WAITS) {
     h->watch = watch;
     list_append(&S->sharing->waits, &watch->link);
   } else {
-    (void)at;
     closed(L, S, watch);
   }
 }

@@ -37,9 +37,9 @@ void chan_shared_push_value(lua_State *L, Sched *S, const SharedValue *value);
 
 /* ---- chan_put, chan_take, chan_close and others for handles ---- */
 
-PutResult chan_shared_put(lua_State *L, Chan *ch, int at, int value);
-int chan_shared_take(lua_State *L, Chan *ch, int at);
-void chan_shared_close(lua_State *L, Chan *ch, int at, int reason);
+PutResult chan_shared_put(lua_State *L, Chan *ch, int value);
+int chan_shared_take(lua_State *L, Chan *ch);
+void chan_shared_close(lua_State *L, Chan *ch, int reason);
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
 bool chan_shared_is_closed(const Chan *ch);
 
@@ -50,7 +50,7 @@ void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
 /* From here on the channel's done() channel, if it has one, closes when any state closes the shared channel, and its
    function that is called on closing is called. At once if it is closed already. `done` may be NULL. May raise. */
-void chan_shared_watch(lua_State *L, Chan *ch, int at, const Chan *done);
+void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done);
 
 /* ---- waiting ---- */
 

@@ -26,7 +26,7 @@ static int internal_on_close(lua_State *L) {
   attr_push(L, 1, ATTR_ON_CLOSE);
   lua_insert(L, 2);
   attr_set(L, 1, ATTR_ON_CLOSE);
-  if (chan_is_shared(ch)) chan_shared_watch(L, ch, 1, NULL);
+  if (chan_is_shared(ch)) chan_shared_watch(L, ch, NULL);
   else if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }

@@ -113,15 +113,12 @@ static int to_text(lua_State *L) {
 /* Closes the result with an error, if it is still open. */
 static void fail(Thread *t, const char *text) {
   SharedValue reason = {.kind = SHARED_NIL};
-  SharedAfter after = {0};
   Parcel *parcel = parcel_new(strlen(text));
   if (parcel) {
     memcpy(parcel->bytes, text, strlen(text));
     reason = (SharedValue){.kind = SHARED_LONG, .as.parcel = parcel};
   }
-  (void)shared_close(t->result, &reason, &after);
-  shared_finish(&after);
-  shared_value_drop(&reason);
+  shared_close(t->result, reason);
 }
 
 static void *run(void *data) {
@@ -177,12 +174,7 @@ static void join_ended(Threads *threads) {
 static int end_threads(lua_State *L) {
   Threads *threads = (Threads *)lua_touserdata(L, 1);
   struct timespec until;
-  for (Thread *t = threads->first; t; t = t->next) {
-    SharedValue reason = {.kind = SHARED_NIL};
-    SharedAfter after = {0};
-    (void)shared_close(t->control, &reason, &after);
-    shared_finish(&after);
-  }
+  for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += PATIENCE_S;
   unsigned left = 0;

@@ -27,6 +27,8 @@ struct SharedChan {
   char name[SHARED_NAME_MAX + 1];
 };
 
+static const SharedValue NOTHING = {.kind = SHARED_NIL};
+
 /* ---- life ---- */
 
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
@@ -128,9 +130,18 @@ static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
   return NULL;
 }
 
+/* Owners to wake, and what to drop and free, once the locks are released. */
+enum { WAKES = 8 };
+typedef struct After {
+  Owner *owners[WAKES];  /* each with a hold */
+  uint32_t nowners;      /* how many */
+  SharedValue dropped;   /* what a buffer gave up */
+  SharedReturn *emptied; /* to be freed */
+} After;
+
 /* Notes an owner, with a hold on it, to be woken after the locks are released. */
-static void note(SharedAfter *after, Owner *owner) {
-  if (after->nowners < SHARED_WAKES) {
+static void note(After *after, Owner *owner) {
+  if (after->nowners < WAKES) {
     after->owners[after->nowners++] = owner;
   } else {
     owner_wake(owner); /* rare, and correct under a lock, too */
@@ -138,8 +149,17 @@ static void note(SharedAfter *after, Owner *owner) {
   }
 }
 
+static void finish(After *after) {
+  for (uint32_t i = 0; i < after->nowners; i++) {
+    owner_wake(after->owners[i]);
+    owner_release(after->owners[i]);
+  }
+  shared_value_drop(&after->dropped);
+  free(after->emptied);
+}
+
 /* Gives a claimed waiter its result. Its alt must not be touched afterwards. */
-static void deliver(SharedWaiter *w, bool ok, SharedValue value, SharedAfter *after) {
+static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
   Owner *owner = owner_hold(alt->owner); /* after the push it may end */
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
@@ -149,14 +169,14 @@ static void deliver(SharedWaiter *w, bool ok, SharedValue value, SharedAfter *af
 
 /* Wakes an owner that waits on the channel. If there is one hold left, there is one owner at most. */
 static void wake_last(SharedChan *chan) {
-  SharedAfter after = {0};
+  After after = {0};
   List *const queues[] = {&chan->takes, &chan->puts, &chan->watches};
   (void)pthread_mutex_lock(&chan->lock);
   for (int i = 0; i < 3 && !after.nowners; i++) {
     if (queues[i]->first) note(&after, owner_hold(waiter_of(queues[i]->first)->alt->owner));
   }
   (void)pthread_mutex_unlock(&chan->lock);
-  shared_finish(&after);
+  finish(&after);
 }
 
 /* ---- one operation, on a locked channel ---- */
@@ -181,7 +201,7 @@ static SharedValue fetch(SharedChan *chan) {
 }
 
 /* Gives the promise's value to all that wait for it. */
-static void fulfil(SharedChan *chan, SharedAfter *after) {
+static void fulfil(SharedChan *chan, After *after) {
   SharedWaiter *w;
   while ((w = claim_first(chan, &chan->takes)) != NULL) {
     chan->take_total++;
@@ -190,7 +210,7 @@ static void fulfil(SharedChan *chan, SharedAfter *after) {
 }
 
 /* Adds an accepted value to a channel on which no take waits, or to a promise. */
-static void add(SharedChan *chan, SharedValue value, SharedAfter *after) {
+static void add(SharedChan *chan, SharedValue value, After *after) {
   switch (buffer_add(&chan->buf)) {
   case BUFFER_DROP:
     after->dropped = value;
@@ -210,7 +230,7 @@ static SharedValue tell_reason(SharedChan *chan) {
   return shared_value_copy(&chan->reason);
 }
 
-static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, SharedAfter *after) {
+static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, After *after) {
   *result = (SharedResult){.ok = !chan->closed};
   if (chan->closed) {
     result->value = shared_value_copy(&chan->reason);
@@ -229,7 +249,7 @@ static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, 
   return true;
 }
 
-static bool try_take(SharedChan *chan, SharedResult *result, SharedAfter *after) {
+static bool try_take(SharedChan *chan, SharedResult *result, After *after) {
   bool buffered = chan->buf.count > 0;
   *result = (SharedResult){.ok = true};
   if (chan->returned) {
@@ -246,7 +266,7 @@ static bool try_take(SharedChan *chan, SharedResult *result, SharedAfter *after)
     chan->put_total++;
     if (buffered) store(chan, move(&w->value));
     else result->value = move(&w->value);
-    deliver(w, true, (SharedValue){.kind = SHARED_NIL}, after);
+    deliver(w, true, NOTHING, after);
   }
   if (buffered || w) {
     chan->take_total++;
@@ -262,7 +282,7 @@ static bool try_watch(SharedChan *chan, SharedResult *result) {
   return chan->closed;
 }
 
-static bool try_op(SharedWaiter *w, SharedResult *result, SharedAfter *after) {
+static bool try_op(SharedWaiter *w, SharedResult *result, After *after) {
   if (w->kind == SHARED_PUT) return try_put(w->chan, &w->value, result, after);
   return w->kind == SHARED_TAKE ? try_take(w->chan, result, after) : try_watch(w->chan, result);
 }
@@ -322,15 +342,15 @@ static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedRes
   return true;
 }
 
-SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result,
-                        SharedAfter *after) {
+SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result) {
+  After after = {0};
   SharedChan *single = ops[0].chan;
   if (n == 1) order = &single;
   uint32_t nlocks = n == 1 ? 1 : sort(ops, n, order);
   for (uint32_t i = 0; i < nlocks; i++) (void)pthread_mutex_lock(&order[i]->lock);
   SharedOutcome outcome = SHARED_NONE;
   for (uint32_t i = 0; i < n && outcome == SHARED_NONE; i++) {
-    if (!try_op(&ops[i], result, after)) continue;
+    if (!try_op(&ops[i], result, &after)) continue;
     result->op = i;
     outcome = SHARED_DONE;
   }
@@ -342,6 +362,7 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
     if (outcome == SHARED_TOO_MANY) atomic_store_explicit(&alt->state, SHARED_IDLE, memory_order_relaxed);
   }
   unlock(order, nlocks);
+  finish(&after);
   return outcome;
 }
 
@@ -363,55 +384,47 @@ bool shared_withdraw(SharedAlt *alt) {
 }
 
 /* Completes the waiting puts that give up when the channel closes. */
-static void give_up_puts(SharedChan *chan, SharedAfter *after) {
+static void give_up_puts(SharedChan *chan, After *after) {
   Link *link = chan->puts.first;
   for (uint32_t n = chan->nputs; n > 0; n--) {
     SharedWaiter *w = waiter_of(link);
     link = link->next;
     if (!w->gives_up) continue;
     dequeue(chan, w);
-    if (claim(w->alt, SHARED_COMMITTED)) deliver(w, false, (SharedValue){.kind = SHARED_NIL}, after);
+    if (claim(w->alt, SHARED_COMMITTED)) deliver(w, false, NOTHING, after);
   }
 }
 
-bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after) {
+void shared_close(SharedChan *chan, SharedValue reason) {
+  After after = {0};
   (void)pthread_mutex_lock(&chan->lock);
-  bool first = !chan->closed;
-  if (first) {
+  if (!chan->closed) {
     chan->closed = true;
-    chan->reason = move(reason);
+    chan->reason = move(&reason);
     SharedWaiter *w;
-    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan), after);
-    give_up_puts(chan, after);
-    while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, (SharedValue){.kind = SHARED_NIL}, after);
+    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan), &after);
+    give_up_puts(chan, &after);
+    while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, NOTHING, &after);
   }
   (void)pthread_mutex_unlock(&chan->lock);
-  return first;
+  shared_value_drop(&reason);
+  finish(&after);
 }
 
-void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after) {
+void shared_give_back(SharedChan *chan, SharedReturn *given) {
+  After after = {0};
   (void)pthread_mutex_lock(&chan->lock);
   SharedWaiter *w = claim_first(chan, &chan->takes);
   if (w) {
-    deliver(w, true, move(&given->value), after);
-    after->emptied = given;
+    deliver(w, true, move(&given->value), &after);
+    after.emptied = given;
   } else {
     chan->take_total--;
     given->next = chan->returned;
     chan->returned = given;
   }
   (void)pthread_mutex_unlock(&chan->lock);
-}
-
-void shared_finish(SharedAfter *after) {
-  for (uint32_t i = 0; i < after->nowners; i++) {
-    owner_wake(after->owners[i]);
-    owner_release(after->owners[i]);
-  }
-  after->nowners = 0;
-  shared_value_drop(&after->dropped);
-  free(after->emptied);
-  after->emptied = NULL;
+  finish(&after);
 }
 
 /* ---- looking ---- */

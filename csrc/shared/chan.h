@@ -8,12 +8,16 @@
    it or enqueues a waiter on every one. As in Go, and other than in core.async, the alt that looks is in no queue yet,
    so that only the other side's state has to be swapped. These hold:
 
-   1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs. 2.
-   A waiter's fields change only under the lock of its channel while it is in a queue. 3. Nobody but the owner touches
-   an alt once it is in its owner's inbox. 4. While no channel is locked: no active put and active take of different
-   alts wait on the same channel; no active take waits on a channel that has a value or is closed; no active put waits
-   on a channel that has room. 5. A value that was accepted is taken once (from a promise: by everybody), or is in the
-   buffer, or was given back.
+   1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs.
+
+   2. While a waiter is in a queue, its fields change only under the lock of its channel.
+
+   3. Only the owner touches an alt that is in its owner's inbox.
+
+   4. While no channel is locked: no active put and active take of different alts wait on the same channel; no active
+   take waits on a channel that has a value or is closed; no active put waits on a channel that has room.
+
+   5. A value that was accepted is taken once (from a promise: by every taker), or is in the buffer, or was given back.
 
    A waiter whose alt is no longer active may still be in a queue until its owner has removed it; claim_first skips
    it. */
@@ -74,16 +78,6 @@ struct SharedAlt {
   SharedResult result;   /* set by whoever commits it */
 };
 
-/* Owners to wake, and a value to drop, once the locks are released. Initialize with {0}, and finish with
-   shared_finish. */
-enum { SHARED_WAKES = 8 };
-typedef struct SharedAfter {
-  Owner *owners[SHARED_WAKES];  /* each with a hold */
-  uint32_t nowners;             /* how many */
-  SharedValue dropped;          /* what a buffer gave up */
-  struct SharedReturn *emptied; /* to be freed */
-} SharedAfter;
-
 /* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
    memory runs out. */
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
@@ -115,8 +109,7 @@ typedef enum SharedOutcome {
 /* Does the first of the `n` operations that can be done at once. Their chan, value and kind are set; the value of a
    put that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt
    and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
-SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result,
-                        SharedAfter *after);
+SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result);
 
 /* Withdraws an active alt. False when another thread has completed it: then it comes, or has come, into the inbox. */
 bool shared_withdraw(SharedAlt *alt);
@@ -124,9 +117,8 @@ bool shared_withdraw(SharedAlt *alt);
 /* For an alt out of the inbox: takes its waiters out of their queues. The alt is idle then, and may be used again. */
 void shared_settle(SharedAlt *alt);
 
-/* Closes the channel. The reason is moved into it. False if it was closed already: then the reason stays the
-   caller's. */
-bool shared_close(SharedChan *chan, SharedValue *reason, SharedAfter *after);
+/* Closes the channel with a reason, or SHARED_NIL. If it is closed already, nothing happens. Takes the reason over. */
+void shared_close(SharedChan *chan, SharedValue reason);
 
 /* A value that was taken and could not be used, to be given back. Allocated before the take, since that is when
    memory may run out. */
@@ -137,10 +129,7 @@ typedef struct SharedReturn {
 
 /* Gives a value back to the channel that it was taken from: the next take gets it, before all others and also if the
    channel is closed. `given`, from malloc, is the channel's then. Not for a promise, which has kept the value. */
-void shared_give_back(SharedChan *chan, SharedReturn *given, SharedAfter *after);
-
-/* Wakes and drops what an operation has left to do. */
-void shared_finish(SharedAfter *after);
+void shared_give_back(SharedChan *chan, SharedReturn *given);
 
 /* A look at a channel, for stats. */
 typedef struct SharedStats {
