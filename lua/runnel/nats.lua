@@ -13,6 +13,13 @@ local lib = need("runnel.nats.core", "install libnats and its headers, on Debian
 
 local connection = require "runnel.nats.connection"
 
+-- Modules of runnel.nats that add methods to connections.
+local PARTS = {}
+
+for _, part in ipairs(PARTS) do
+  for name, method in pairs(require("runnel.nats." .. part)) do connection.methods[name] = method end
+end
+
 ---@class runnel.nats
 ---@field connect fun(url?: string|string[], opts?: table): runnel.nats.Connection?, string?
 ---@field libnats string the version of libnats
