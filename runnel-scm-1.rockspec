@@ -110,6 +110,7 @@ build = {
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
     ["runnel.nats.options"] = "lua/runnel/nats/options.lua",
     ["runnel.nats.values"] = "lua/runnel/nats/values.lua",
+    ["runnel.nats.json"] = "lua/runnel/nats/json.lua",
     ["runnel.operations"] = "lua/runnel/operations.lua",
     ["runnel.pipe"] = "lua/runnel/pipe.lua",
     ["runnel.pipeline"] = "lua/runnel/pipeline.lua",
