@@ -60,6 +60,7 @@ build = {
         "csrc/lua/module.c",
         "csrc/lua/job.c",
         "csrc/lua/moving.c",
+        "csrc/lua/packing.c",
         "csrc/lua/run.c",
         "csrc/lua/thread.c",
       },
