@@ -100,6 +100,7 @@ build = {
     ["runnel.meta"] = "lua/runnel/meta.lua",
     ["runnel.mix"] = "lua/runnel/mix.lua",
     ["runnel.mult"] = "lua/runnel/mult.lua",
+    ["runnel.nats.json"] = "lua/runnel/nats/json.lua",
     ["runnel.operations"] = "lua/runnel/operations.lua",
     ["runnel.pipe"] = "lua/runnel/pipe.lua",
     ["runnel.pipeline"] = "lua/runnel/pipeline.lua",
