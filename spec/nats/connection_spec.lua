@@ -144,7 +144,7 @@ describe("a connection to NATS", function()
       sub:drain()
       local got = #stage.drain(ch)
       assert.equal(5000, got + sub:stats().dropped)
-      assert.is_true(got > 1000)
+      assert.is_true(got >= 100)
     end)
   end)
 
@@ -433,14 +433,14 @@ describe("a connection to NATS", function()
       raises("a table of options expected", function() nats.connect(server.url, "x") end)
 
       for pattern, subject in pairs {
-        ["is empty"] = "", ["a space at byte 2"] = "a b", ["an empty part at byte 3"] = "a..b",
+        ["is empty"] = "", ["a space at byte 2"] = "a b", ["\"a%.%.b\" has an empty part at byte 3"] = "a..b",
         ["an empty part at byte 1"] = ".a", ["an empty part at byte 3"] = "a.", ["a control character"] = "a\nb",
         ["a wildcard"] = "a.*", ["a wildcard, to which nothing can be sent, at byte 1"] = ">",
       } do
         raises(pattern, function() conn:publish(subject, "x") end)
       end
       raises("a subject expected, got 7", function() conn:publish(7, "x") end)
-      raises("reply: .*|the subject \"a b\" has a space", function() conn:publish("a", "x", { reply = "a b" }) end)
+      raises("the subject \"a b\" has a space", function() conn:publish("a", "x", { reply = "a b" }) end)
       raises("a '>' before the last part", function() conn:subscribe "a.>.b" end)
       raises("a subject expected", function() conn:subscribe() end)
       raises('unknown option "q"', function() conn:subscribe("a", { q = 1 }) end)

@@ -192,12 +192,13 @@ function Conn:subscribe(subject, opts)
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err
   end
-  local sub = setmetatable({ core = handle, subject = subject }, Subscription)
+  local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
   internal.on_close(ch, function()
-    self.subs[ch] = nil
+    self.subs[sub] = nil
     handle:forget()
+    sub.ended:close()
   end)
-  self.subs[ch] = sub
+  self.subs[sub] = true
   return ch, sub
 end
 
@@ -415,13 +416,13 @@ function Conn:drain(ms)
   end
   if self.has_ended then return nil, "the connection is closed" end
   local deadline, drained = core.now() + ms, false
-  local draining = core.go(function()
-    local channels = {}
-    for ch, sub in pairs(self.subs) do
+  local draining = core.go(function() -- sub.ended closes once all messages have been taken
+    local all = {}
+    for sub in pairs(self.subs) do
       sub:drain(ms)
-      channels[#channels + 1] = ch
+      all[#all + 1] = sub
     end
-    for _, ch in ipairs(channels) do internal.join(ch) end
+    for _, sub in ipairs(all) do sub.ended:take() end
     drained = self:flush(math.max(1, deadline - core.now()))
   end)
   local timer = core.go(function()
