@@ -380,10 +380,10 @@ local function on_event(self, event)
   return nil
 end
 
----What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }. The event is
----"disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has refused
----something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed". The
----channel closes with the connection. If nobody takes from it, the latest 64 are kept.
+---What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }.
+---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
+---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed".
+---The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events
 function Conn:events()
   local ch = core.chan(core.sliding_buffer(64)):name "nats events"
