@@ -386,8 +386,12 @@ end
 
 -- ---- the handle ----
 
----Waits until the worker has ended: by `stop`, `drain`, or with the connection.
+---Waits until the worker has ended: by `stop`, `drain`, SIGTERM, or with the connection.
 function Worker:wait() take(self.ended_chan) end
+
+---A channel that closes when the worker has ended.
+---@return runnel.Channel<any> done
+function Worker:done() return self.ended_chan end
 
 local function finish(self)
   if self.over then return end
