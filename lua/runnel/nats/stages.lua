@@ -32,7 +32,17 @@ function Engine:beat(subject, bytes, ms) return self.conn:beat(subject, bytes, m
 
 function Engine:unbeat(subject) return self.conn:unbeat(subject) end
 
-function Engine:events() return self.conn:events() end
+-- Closed, with the reason, when the connection ends.
+function Engine:events()
+  local ch = core.chan(core.sliding_buffer(16))
+  local forget_event = self.conn:on_event(function(event) ch:offer(event) end)
+  local forget_end = self.conn:on_close(function(err) ch:close(err or "the connection is closed") end)
+  internal.on_close(ch, function()
+    forget_event()
+    forget_end()
+  end)
+  return ch
+end
 
 local function engine_of(conn)
   return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
@@ -153,21 +163,21 @@ end
 
 -- ---- arguments ----
 
-local function check_ms(value, what)
+local function check_ms(value, what, level)
   if value == nil then return end
   if type(value) ~= "number" or not (value >= 10 and value < math.huge) then
-    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), 3)
+    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), level or 3)
   end
 end
 
-local function check_one_of(value, list, what)
+local function check_one_of(value, list, what, level)
   if value == nil then return end
   local names_of = {}
   for i, one in ipairs(list) do
     if value == one then return end
     names_of[i] = check.describe(one)
   end
-  error(("%s: %s expected, got %s"):format(what, table.concat(names_of, " or "), check.describe(value)), 3)
+  error(("%s: %s expected, got %s"):format(what, table.concat(names_of, " or "), check.describe(value)), level or 3)
 end
 
 ---The options of conn:remote.
@@ -186,17 +196,11 @@ local REMOTE_OPTIONS = {
 }
 
 local function check_stream_options(opts, what)
-  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage")
-  if opts.replicas ~= nil then check.integer(opts.replicas, 1, what .. ": replicas") end
-  check_ms(opts.max_age, what .. ": max_age")
-end
-
--- Ends a submitter or worker with its connection.
-local function end_with(conn, stage)
-  conn:on_close(function(err)
-    -- Called while the connection ends, where nothing may wait.
-    stage:lost(err == nil and "the connection is closed" or err)
-  end)
+  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
+  check_ms(opts.max_age, what .. ": max_age", 4)
+  if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
+    error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 3)
+  end
 end
 
 ---Makes a remote stage: an object that stands for a function, and whose calls run in the workers that serve the name
@@ -219,12 +223,10 @@ function stages.remote(conn, name, opts)
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local config, why = ensure_stream(conn, name, settings)
   if not config then error("remote: " .. why, 2) end
-  local remote = require("runnel.nats.remote").new(engine_of(conn), name, {
+  return require("runnel.nats.remote").new(engine_of(conn), name, {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
     repair = function() return ensure_stream(conn, name, settings) end,
   })
-  end_with(conn, remote)
-  return remote
 end
 
 ---The options of conn:serve.
@@ -291,7 +293,6 @@ function stages.serve(conn, name, n, f, opts)
   local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
     ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
   })
-  end_with(conn, worker)
   if opts.drain_on_term ~= false then drain_on_term(worker) end
   return worker
 end
