@@ -137,14 +137,20 @@ static void post_event(Event *event) {
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
 
+/* The connection's last error, or NULL: without those that it survives, which on_error has told. */
+static const char *fatal_error(natsConnection *nc) {
+  const char *text = NULL;
+  natsStatus s = natsConnection_GetLastError(nc, &text);
+  return s == NATS_OK || s == NATS_SLOW_CONSUMER || s == NATS_NOT_PERMITTED || s == NATS_TIMEOUT ? NULL : text;
+}
+
 /* Posts an event of the connection. When the Lua thread does not keep up, events are dropped, but not the last one. */
 static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last) {
   if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, name);
   if (!event) return;
-  const char *error = NULL;
   if (natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url) != NATS_OK) *event->url = 0;
-  if (natsConnection_GetLastError(nc, &error) != NATS_OK) copy_text(event->text, sizeof event->text, error);
+  copy_text(event->text, sizeof event->text, fatal_error(nc));
   post_event(event);
 }
 
@@ -161,9 +167,9 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   if (atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, status == NATS_SLOW_CONSUMER ? "dropped" : "error");
   if (!event) return;
-  const char *error = NULL;
-  (void)natsConnection_GetLastError(nc, &error);
-  copy_text(event->text, sizeof event->text, error && *error ? error : natsStatus_GetText(status));
+  const char *error = NULL; /* the server's words, where the error is the connection's last one */
+  bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
+  copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
   if (sub) copy_text(event->subject, sizeof event->subject, natsSubscription_GetSubject(sub));
   if (sub && natsSubscription_GetDropped(sub, &event->dropped) != NATS_OK) event->dropped = 0;
   post_event(event);
@@ -335,20 +341,6 @@ static int conn_gc(lua_State *L) {
   return 0;
 }
 
-/* conn:drain(ms) -> true | nil, message: the subscriptions end as with sub:drain, and what was published is sent; then
-   the connection closes. Returns at once. */
-static int conn_drain(lua_State *L) {
-  const Conn *conn = conn_check(L);
-  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
-  sigset_t old;
-  conn_block(&old);
-  natsStatus s = natsConnection_DrainTimeout(conn->nc, (int64_t)luaL_checknumber(L, 2));
-  conn_unblock(&old);
-  if (s != NATS_OK) return conn_fail(L, s);
-  lua_pushboolean(L, 1);
-  return 1;
-}
-
 /* ---- what it is ---- */
 
 static const char *status_name(natsConnStatus status) {
@@ -405,11 +397,15 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"beat", conn_beat},       {"close", conn_close},
-                                     {"drain", conn_drain},     {"max_payload", conn_max_payload},
-                                     {"publish", conn_publish}, {"publish_with", conn_publish_with},
-                                     {"stats", conn_stats},     {"subscribe", conn_subscribe},
-                                     {"unbeat", conn_unbeat},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"beat", conn_beat},
+                                     {"close", conn_close},
+                                     {"max_payload", conn_max_payload},
+                                     {"publish", conn_publish},
+                                     {"publish_with", conn_publish_with},
+                                     {"stats", conn_stats},
+                                     {"subscribe", conn_subscribe},
+                                     {"unbeat", conn_unbeat},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, CONN_TYPE);
   lua_pushcfunction(L, conn_gc);
   lua_setfield(L, -2, "__gc");

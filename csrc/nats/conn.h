@@ -45,12 +45,14 @@ typedef struct Conn {
 } Conn;
 
 typedef struct Sub {
-  atomic_uint holds;     /* the userdata's, that of libnats' thread, each message's */
-  Link link;             /* in Conn.subs while it is open */
-  Conn *conn;            /* with a hold */
-  natsSubscription *sub; /* NULL once it is closed */
-  runnel_port *port;     /* where the messages go; the userdata has a reference, and the thread */
-  atomic_uint refused;   /* messages that were lost because there was no memory */
+  atomic_uint holds;       /* the userdata's, that of libnats' thread, each message's */
+  Link link;               /* in Conn.subs while it is open */
+  Conn *conn;              /* with a hold */
+  natsSubscription *sub;   /* NULL once it is closed */
+  runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
+  atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
+  int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
+  atomic_uint refused;     /* messages that were lost because there was no memory */
 } Sub;
 
 /* Removes a hold; the last one frees. */

@@ -155,14 +155,12 @@ function Subscription:drain(ms)
   return self.core:drain(ms or 5000)
 end
 
----What the subscription has done: `delivered` messages to the channel or on their way to it, `dropped` ones, and how many
----and how many bytes are `pending` in the library.
+---What the subscription has done: messages `delivered` to the channel or on their way to it, `dropped` ones, and how
+---many messages and bytes are `pending` in the library.
 ---@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
 function Subscription:stats()
   local delivered, dropped, pending, bytes = self.core:stats()
-  if not delivered then return self.last or { delivered = 0, dropped = 0, pending = 0, pending_bytes = 0 } end
-  self.last = { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
-  return self.last
+  return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
 end
 
 local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending_bytes = true, encoding = true }
@@ -194,11 +192,13 @@ function Conn:subscribe(subject, opts)
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err
   end
-  local sub = setmetatable({ core = handle, subject = subject }, Subscription)
+  local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
   internal.on_close(ch, function()
-    sub:stats()
+    self.subs[sub] = nil
     handle:forget()
+    sub.ended:close()
   end)
+  self.subs[sub] = true
   return ch, sub
 end
 
@@ -247,7 +247,9 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   local with = { reply = self.reply_prefix .. number, encoding = encoding, headers = opts and opts.headers }
   local ok, err = send(self, what, 4, subject, value, with)
   if not ok then return nil, err end
-  local request <close> = setmetatable({ conn = self, number = number, replies = replies, encoding = encoding }, Request)
+  local request <close> = setmetatable({
+    conn = self, number = number, replies = replies, encoding = encoding,
+  }, Request)
   request.timer = core.go(expire, request, ms)
   self.requests[number] = request
   local message, why = replies:take()
@@ -348,7 +350,8 @@ local function finish(self, err)
   self.has_ended = true
   self.core:close()
   self.beats = {}
-  for _, request in pairs(self.requests) do request.replies:close(err or "the connection is closed") end
+  self.end_reason = err or "the connection is closed"
+  for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
   call_each(self.closers, "on_close", err)
   self.ended:close()
   self.events_channel:close()
@@ -357,10 +360,7 @@ end
 -- Called with each event, in the go block of the port. Returns what conn:events() gets.
 local function on_event(self, event)
   local name = event.event
-  if self.is_abandoned then
-    if name == "connected" then self.core:close() end
-    return nil
-  end
+  if self.is_abandoned then return self.core:close() end
   if name == "connected" or name == "failed" then return event end
   if name == "closed" then
     self.events_channel:offer(event)
@@ -386,8 +386,8 @@ function Conn:on_event(f)
   return remover(self.listeners, f)
 end
 
----Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed it.
----Several are possible.
+---Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
+---it. Several are possible.
 ---@param f fun(err: string?)
 ---@return fun() remove ends that
 function Conn:on_close(f)
@@ -403,8 +403,9 @@ end
 
 function Conn:__close() self:close() end
 
----Ends the connection without losing a message: the subscriptions end as with sub:drain, then what was published is
----sent, then the connection closes. Waits for that; somebody has to take the messages meanwhile.
+---Ends the connection without losing a message: the subscriptions end as with sub:drain, somebody takes what they have
+---received, then the server gets all that was published, and the connection closes. Waits for that. It does not know of
+---work that goes on with messages which were taken: a program that has such work waits for it first.
 ---@param ms? number after this time the connection is closed in any case (30000)
 ---@return true? ok
 ---@return string? err
@@ -414,29 +415,43 @@ function Conn:drain(ms)
     error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
   end
   if self.has_ended then return nil, "the connection is closed" end
-  call_each(self.drainers, "on_drain")
-  local ok, err = self.core:drain(ms)
-  if not ok then return nil, err end
-  local late
+  local deadline, drained = core.now() + ms, false
+  local draining = core.go(function() -- sub.ended closes once all messages have been taken
+    local all = {}
+    for sub in pairs(self.subs) do
+      sub:drain(ms)
+      all[#all + 1] = sub
+    end
+    for _, sub in ipairs(all) do sub.ended:take() end
+    drained = self:flush(math.max(1, deadline - core.now()))
+  end)
   local timer = core.go(function()
-    core.sleep(ms + 100)
-    late = true
+    core.sleep(ms)
     self:close()
   end)
-  self.ended:take()
-  if not late then core.cancel(timer, "the connection is drained") end
-  if late or self.drain_failed then return nil, ("the connection had not drained after %s ms"):format(ms) end
+  core.alts { draining, self.ended }
+  core.cancel(timer, "the connection is drained")
+  core.cancel(draining, "the connection is closed")
+  self:close()
+  if not drained then return nil, ("the connection had not drained after %s ms"):format(ms) end
   return true
 end
 
----Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that are
----not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
+---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
+---are not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
 function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status) end
 
 -- ---- connecting ----
+
+-- Closes the connection as soon as there is one, if the go block that waits for it is cancelled.
+local Attempt = {}
+
+function Attempt:__close()
+  if not self.has_ended then self.conn.is_abandoned = true end
+end
 
 ---Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
 ---@param url? string|string[] "nats://host:port", several with commas between them, or a list; by default the server on
@@ -446,19 +461,23 @@ function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url o
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
   local settings, encoding = options.read(url, opts, 3)
+  if internal.is_simulation() then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  end
   local events = core.chan(core.sliding_buffer(64)):name("nats events")
   local self = setmetatable({
-    encoding = encoding, encode = values.encoder(encoding), metatables = {}, requests = {}, nrequests = 0, beats = {},
-    listeners = {}, closers = {}, drainers = {}, events_channel = events, ended = core.chan():name("nats end"),
+    encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
+    beats = {}, listeners = {}, closers = {}, events_channel = events, ended = core.chan():name("nats end"),
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, events, function(event) return on_event(self, event) end)
   if not handle then
     if is_wrong then error("connect: " .. err, 2) end
     return nil, err
   end
-  self.core, self.is_abandoned = handle, true -- if this go block is cancelled
-  self.is_abandoned = nil
+  self.core = handle
+  local attempt <close> = setmetatable({ conn = self }, Attempt)
   local event = events:take()
+  attempt.has_ended = true
   if event.event == "failed" then
     handle:close()
     return nil, ("cannot connect to %s: %s"):format(table.concat(settings.servers, ", "), event.error)
