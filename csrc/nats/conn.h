@@ -101,6 +101,10 @@ int conn_unbeat(lua_State *L);
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
+/* on_term(channel) -> watch | nil, and off_term(watch): see signal.c. */
+int signal_on_term(lua_State *L);
+int signal_off_term(lua_State *L);
+
 /* Ends the thread that beats, and frees its memory. */
 void beats_free(Beats *beats);
 
@@ -108,6 +112,9 @@ void beats_free(Beats *beats);
    stack. */
 void conn_open(lua_State *L);
 void sub_open(lua_State *L);
+
+/* Makes the metatable of what signal_on_term returns. */
+void signal_open(lua_State *L);
 
 /* runnel.nats.core: see module.c. */
 #if defined(__GNUC__)
