@@ -28,6 +28,8 @@ local function count(ch)
   return n
 end
 
+local open -- a connection that is left open, until the next one is
+
 local function round(number)
   local conn = assert(nats.connect(url, { encoding = "msgpack" }))
   local ch, sub = conn:subscribe("work", { pending = 200 })
@@ -43,7 +45,14 @@ local function round(number)
   conn:stats()
   if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
   if number % 5 == 4 then server:kill() server:start() end
-  if number % 4 == 0 then conn:drain(2000) elseif number % 4 < 3 then conn:close() end
+  if number % 4 == 0 then
+    conn:drain(2000)
+  elseif number % 4 < 3 then
+    conn:close()
+  else
+    if open then open:close() end
+    open = conn
+  end
   if number % 4 < 3 then counted:take() end
   collectgarbage()
 end

