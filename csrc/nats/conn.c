@@ -66,9 +66,8 @@ typedef struct Event {
   Conn *conn;           /* with a hold */
   const char *name;     /* what has happened; static */
   char text[TEXT_SIZE]; /* the error; or empty */
-  char subject[256];    /* of the subscription; or empty */
   char url[256];        /* of the server; or empty */
-  int64_t dropped;      /* messages that the subscription has lost */
+  const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
 } Event;
 
 static void drop_event(void *data) {
@@ -92,10 +91,11 @@ static int handle(lua_State *L) {
   lua_createtable(L, 0, 4);
   set_text(L, "event", event->name);
   set_text(L, "error", event->text);
-  set_text(L, "subject", event->subject);
   set_text(L, "url", event->url);
-  if (event->dropped) {
-    lua_pushinteger(L, event->dropped);
+  Sub *sub = event->sub ? sub_find(event->conn, event->sub) : NULL;
+  if (sub) {
+    set_text(L, "subject", natsSubscription_GetSubject(sub->sub));
+    lua_pushinteger(L, sub_dropped(sub));
     lua_setfield(L, -2, "dropped");
   }
   lua_call(L, 1, 1);
@@ -170,8 +170,7 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   const char *error = NULL; /* the server's words, where the error is the connection's last one */
   bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
   copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
-  if (sub) copy_text(event->subject, sizeof event->subject, natsSubscription_GetSubject(sub));
-  if (sub && natsSubscription_GetDropped(sub, &event->dropped) != NATS_OK) event->dropped = 0;
+  event->sub = sub; /* not to be used here: libnats does not keep it until this callback has returned */
   post_event(event);
 }
 

@@ -98,6 +98,12 @@ int conn_subscribe(lua_State *L);
 int conn_beat(lua_State *L);
 int conn_unbeat(lua_State *L);
 
+/* The open subscription of a natsSubscription, or NULL. */
+Sub *sub_find(const Conn *conn, const void *subscription);
+
+/* How many messages the subscription has lost. */
+int64_t sub_dropped(Sub *sub);
+
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
