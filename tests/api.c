@@ -162,6 +162,45 @@ static void open_refuses(void) {
   lua_close(L);
 }
 
+/* Protected: gets the functions for C modules, and uses them. */
+static int use_functions(lua_State *L) {
+  const runnel_functions *rn = runnel_get_functions(L);
+  runnel_chan *ch = NULL;
+  runnel_port *port = NULL;
+  OK(rn->chan_new(L, RUNNEL_FIXED, 1, &ch));
+  OK(rn->port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));
+  OK(rn->post_integer(port, 42));
+  OK(runnel_step(L, 10, NULL));
+  OK(rn->poll(L, ch));
+  OK(rn->port_release(port));
+  return 1;
+}
+
+/* What use_functions raises when the registry has this table. */
+static void functions_fail(lua_State *L, const runnel_functions *functions, const char *text) {
+  lua_pushlightuserdata(L, (void *)(uintptr_t)functions);
+  lua_setfield(L, LUA_REGISTRYINDEX, RUNNEL_FUNCTIONS_KEY);
+  lua_pushcfunction(L, use_functions);
+  CHECK(lua_pcall(L, 0, 1, 0) != LUA_OK);
+  if (!strstr(lua_tostring(L, -1), text)) FAIL("%s", lua_tostring(L, -1));
+  lua_pop(L, 1);
+}
+
+static void functions_for_modules(void) {
+  lua_State *L = open_state();
+  lua_pushcfunction(L, use_functions);
+  CHECK(lua_pcall(L, 0, 1, 0) == LUA_OK && lua_tointeger(L, -1) == 42);
+  lua_pop(L, 1);
+  runnel_functions other = *runnel_get_functions(L);
+  other.version++;
+  functions_fail(L, &other, "compiled for version 1 of runnel's functions");
+  other.version--;
+  other.size -= sizeof(void *);
+  functions_fail(L, &other, "compile the module with its runnel.h");
+  functions_fail(L, NULL, "which is not loaded: require \"runnel\" before it");
+  lua_close(L);
+}
+
 static void codes_have_texts(void) {
   for (int code = RUNNEL_FOREIGN; code <= RUNNEL_CLOSED; code++) {
     for (int other = RUNNEL_FOREIGN; other < code; other++) {
@@ -661,6 +700,24 @@ static void port_is_alive(void) {
   OK(runnel_port_close(port));
   IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
   lua(L, "for _ = 1, 4 do collectgarbage() end assert(#rn.ps() == 0)");
+  OK(runnel_port_release(port));
+  lua_close(L);
+}
+
+/* A quiet port is alive only while a take waits on its channel, or it has a message. */
+static void port_may_be_quiet(void) {
+  lua_State *L = open_state();
+  runnel_port *port = NULL;
+  lua(L, "ch = rn.chan()");
+  OK(runnel_port_open(L, chan(L, "ch"), 10, RUNNEL_LEAVE_OPEN | RUNNEL_QUIET, &port));
+  IS(RUNNEL_IDLE, runnel_step(L, 10, NULL));
+  OK(runnel_post_integer(port, 1));
+  lua(L, "rn.run() assert(ch:poll() == 1) rn.run()");
+  lua(L, "rn.go(function() got = ch:take() end)");
+  OK(runnel_step(L, 10, NULL));
+  OK(runnel_post_integer(port, 2));
+  settle(L);
+  CHECK(global(L, "got") == 2);
   OK(runnel_port_release(port));
   lua_close(L);
 }
@@ -1185,6 +1242,7 @@ static const Test TESTS[] = {
     TEST(open_needs_no_path),
     TEST(open_without_libraries),
     TEST(open_refuses),
+    TEST(functions_for_modules),
     TEST(codes_have_texts),
     TEST(chan_values),
     TEST(chan_closing),
@@ -1203,6 +1261,7 @@ static const Test TESTS[] = {
     TEST(port_closes_with_its_channel),
     TEST(port_outlives_the_state),
     TEST(port_is_alive),
+    TEST(port_may_be_quiet),
     TEST(port_delivers_what_a_closed_port_has),
     TEST(port_not_while_closing),
     TEST(port_wakes_once_a_burst),

@@ -1,6 +1,7 @@
--- runner nats.lua ROUNDS [URL]: connections to a real server are used and closed in every way while messages arrive. The
+-- runner nats.lua [ROUNDS]: connections to a real server are used and closed in every way while messages arrive. The
 -- sanitizers with which the runner is built watch; the state is closed while connections are open, one is being made,
 -- and threads deliver. Skipped where nats-server is missing.
+local t = t -- luacheck: globals t
 local rn = require "runnel"
 local is_built, nats = pcall(require, "runnel.nats")
 package.path = "./?.lua;" .. package.path

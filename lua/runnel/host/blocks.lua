@@ -104,8 +104,8 @@ function blocks.report()
   return table.concat(lines, "\n") .. "\n"
 end
 
--- Whether it is a port's go block that waits for messages, or has one for a channel that was closed. Such a port does not
--- keep the program running, and what it belongs to, such as a connection, need not be closed before the end.
+-- Whether it is a port's go block that waits for messages, or has one for a channel that was closed. Such a port does
+-- not keep the program running, and what it belongs to, such as a connection, need not be closed before the end.
 local function is_idle_port(entry)
   if not entry.name:find "^a port to " then return false end
   return entry.operation == "take" or entry.channel ~= nil and entry.channel:closed()
