@@ -342,6 +342,21 @@ function core.internal.on_close(ch, f) end
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
+---Packs a value as MessagePack.
+---@param value any
+---@param name string what the message calls the value
+---@return string? bytes
+---@return string? message why it cannot be packed
+function core.internal.pack(value, name) end
+
+---Unpacks the value for which bytes stand.
+---@param bytes string
+---@param from? integer position of the first byte (1)
+---@param to? integer position of the last byte
+---@return any value
+---@return string? message what is wrong with the bytes
+function core.internal.unpack(bytes, from, to) end
+
 ---Whether the go block has ended.
 ---@param result runnel.Channel<any>
 ---@return boolean
