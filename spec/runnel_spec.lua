@@ -3,7 +3,9 @@ local rn = require "runnel"
 local stage = require "spec.support.stage"
 
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
-local REQUIRED = { all = true, core_async = true, meta = true, prompt = true, sim = true, uv = true, xf = true }
+local REQUIRED = {
+  all = true, core_async = true, meta = true, nats = true, prompt = true, sim = true, uv = true, xf = true,
+}
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
 local function modules_of_rn()
