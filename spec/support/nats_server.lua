@@ -1,0 +1,215 @@
+---Real nats-servers for specs: with JetStream, on free loopback ports, with a store of their own. They end with the
+---process of the spec, however that ends.
+---
+---    local server <close> = nats_server.start()
+---    local conn = nats.connect(server.url)
+---    server:kill()     -- SIGKILL
+---    server:start()    -- again, on the same port, with the same store
+
+local background = require "spec.support.background"
+
+local nats_server = {}
+
+local Server, Cluster, Proxy = {}, {}, {}
+Server.__index, Cluster.__index, Proxy.__index = Server, Cluster, Proxy
+
+---Whether nats-server is installed. If not, specs are pending with nats_server.MISSING.
+nats_server.installed = background.has_command "nats-server"
+nats_server.MISSING = "nats-server is not installed"
+
+-- Ports below those that the system gives to clients.
+local function random_port() return math.random(15000, 32000) end
+
+local function config_of(server)
+  local set, options, lines = server.set, server.options, {}
+  local function add(format, ...) lines[#lines + 1] = format:format(...) end
+  add("listen: 127.0.0.1:%d", server.port)
+  add("server_name: %s", server.name)
+  if options.jetstream ~= false then
+    add('jetstream { store_dir: "%s/%s-store" }', set.dir, server.name)
+  end
+  if options.max_payload then add("max_payload: %d", options.max_payload) end
+  if options.token then add("authorization { token: %q }", options.token) end
+  if options.user then add("authorization { user: %q, password: %q }", options.user, options.password) end
+  if options.tls then
+    add('tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem" }', set.dir, set.dir)
+  end
+  if server.routes then
+    add("cluster { name: spec, listen: 127.0.0.1:%d, routes: [%s] }", server.cluster_port, server.routes)
+  end
+  add("%s", options.config or "")
+  return table.concat(lines, "\n") .. "\n"
+end
+
+local function new_server(set, name, options)
+  return setmetatable({ set = set, name = name, options = options }, Server)
+end
+
+-- Chooses the port, which stays the same until the end.
+local function choose_port(server)
+  server.port = random_port()
+  local who = server.options.user and server.options.user .. ":" .. server.options.password .. "@"
+    or server.options.token and server.options.token .. "@" or ""
+  server.url = ("%s://%s127.0.0.1:%d"):format(server.options.tls and "tls" or "nats", who, server.port)
+end
+
+-- A certificate for 127.0.0.1 that is its own authority.
+local function make_certificate(set)
+  local log = set.dir .. "/openssl.log"
+  local done = os.execute(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost " ..
+    "-addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout %s/key.pem -out %s/cert.pem >%s 2>&1")
+    :format(set.dir, set.dir, log))
+  assert(done, "openssl has failed: see " .. log)
+end
+
+---Starts the server, also again after stop() or kill(). Returns itself.
+---@param no_wait? boolean do not wait until it is ready
+function Server:start(no_wait)
+  assert(not self:running(), "the server runs already")
+  self.program = self.set:start { "nats-server", "-c", self.set:write(self.name .. ".conf", config_of(self)) }
+  if not no_wait then self:ready() end
+  return self
+end
+
+---Waits until the server accepts connections.
+function Server:ready()
+  if self.program:says "Server is ready" then return self end
+  error(("%s is not ready:\n%s"):format(self.name, self.program:output()), 2)
+end
+
+function Server:running() return self.program ~= nil and self.program:status() == nil end
+
+---Stops it as an operator does, and waits until it has ended.
+function Server:stop()
+  self.program:signal "TERM"
+  assert(self.program:wait(), "the server did not stop")
+end
+
+---Kills it with SIGKILL, and waits until it has ended.
+function Server:kill()
+  self.program:signal "KILL"
+  assert(self.program:wait(), "the server was not killed")
+end
+
+---Halts the process, which keeps its connections: clients see a server that does not answer.
+function Server:pause() self.program:signal "STOP" end
+function Server:resume() self.program:signal "CONT" end
+
+---What this run of it has logged.
+function Server:log() return self.program:output() end
+
+---The end, with the store. Programs that were started with server.set:start end too.
+function Server:close() self.set:close() end
+Server.__close = Server.close
+
+local function start_first(server)
+  for _ = 1, 20 do
+    choose_port(server)
+    server.set:write(server.name .. ".conf", config_of(server))
+    server:start(true)
+    if server.program:says "Server is ready" then return server end
+    if not server:log():find("address already in use", 1, true) then break end
+  end
+  local log = server:log()
+  server:close()
+  error("nats-server did not start:\n" .. log, 3)
+end
+
+---Starts a server. Its fields: url, port, name; cert (the path of its certificate, with tls); set, the set of its
+---programs (spec/support/background.lua).
+---Options: user and password, or token; tls, max_payload; jetstream = false; config, further text of its configuration.
+---@param options? table
+function nats_server.start(options)
+  local set = background.set()
+  local server = new_server(set, "server", options or {})
+  if server.options.tls then
+    make_certificate(set)
+    server.cert = set.dir .. "/cert.pem"
+  end
+  return start_first(server)
+end
+
+---Starts a cluster of n servers, and waits until JetStream has a leader. Its fields: servers, a list; url, the
+---addresses with commas between them; set.
+---@param n? integer 3 by default
+function nats_server.cluster(n, options)
+  for _ = 1, 5 do
+    local set = background.set()
+    local cluster = setmetatable({ set = set, servers = {} }, Cluster)
+    local routes, urls = {}, {}
+    for i = 1, n or 3 do
+      local server = new_server(set, "server" .. i, options or {})
+      choose_port(server)
+      server.cluster_port = random_port()
+      cluster.servers[i], urls[i] = server, server.url
+      routes[i] = ("nats://127.0.0.1:%d"):format(server.cluster_port)
+    end
+    cluster.url = table.concat(urls, ",")
+    for _, server in ipairs(cluster.servers) do
+      server.routes = table.concat(routes, ", ")
+      server:start(true)
+    end
+    if cluster:ready() then return cluster end
+    local log = cluster:log()
+    cluster:close()
+    assert(log:find("address already in use", 1, true), "the cluster did not start:\n" .. log)
+  end
+  error "found no free ports for a cluster"
+end
+
+---Waits until JetStream has a leader; false if it does not get one.
+function Cluster:ready(ms)
+  return background.wait_until(ms or 20000, function()
+    local led = false
+    for _, server in ipairs(self.servers) do
+      if not server:running() then return "no" end
+      led = led or server:log():find "JetStream cluster new metadata leader" ~= nil
+    end
+    return led and "yes"
+  end) == "yes"
+end
+
+function Cluster:log()
+  local logs = {}
+  for i, server in ipairs(self.servers) do logs[i] = server:log() end
+  return table.concat(logs)
+end
+
+function Cluster:close() self.set:close() end
+Cluster.__close = Cluster.close
+
+-- ---- a network that fails ----
+
+local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "proxy.lua"
+
+---Whether nats_server.proxy can be used: it needs luv.
+nats_server.has_proxy = pcall(require, "luv")
+
+---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
+---cut() closes all connections, refuse() closes them and each new one until flow().
+function nats_server.proxy(server)
+  for _ = 1, 20 do
+    local port = random_port()
+    local control = server.set.dir .. "/proxy" .. port
+    local program = server.set:start { os.getenv "LUA" or "lua5.4", PROXY, port, server.port, control }
+    if program:says "ready" then
+      local url = server.url:gsub(":%d+$", ":" .. port)
+      return setmetatable({ program = program, control = control, port = port, url = url, sent = 0 }, Proxy)
+    end
+    assert(program:output():find "EADDRINUSE", program:output())
+  end
+  error "found no free port for a proxy"
+end
+
+local function tell(name)
+  return function(self)
+    self.sent = self.sent + 1
+    local file = assert(io.open(self.control, "a"))
+    file:write(name, "\n")
+    file:close()
+    assert(self.program:says(("done %d"):format(self.sent)), "the proxy did not answer")
+  end
+end
+Proxy.stall, Proxy.flow, Proxy.cut, Proxy.refuse = tell "stall", tell "flow", tell "cut", tell "refuse"
+
+return nats_server
