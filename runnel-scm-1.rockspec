@@ -87,6 +87,7 @@ build = {
     ["runnel.internal.ends"] = "lua/runnel/internal/ends.lua",
     ["runnel.internal.guard"] = "lua/runnel/internal/guard.lua",
     ["runnel.internal.need"] = "lua/runnel/internal/need.lua",
+    ["runnel.internal.pool"] = "lua/runnel/internal/pool.lua",
     ["runnel.internal.pool_main"] = "lua/runnel/internal/pool_main.lua",
     ["runnel.internal.prompt.commands"] = "lua/runnel/internal/prompt/commands.lua",
     ["runnel.internal.prompt.complete"] = "lua/runnel/internal/prompt/complete.lua",

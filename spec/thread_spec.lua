@@ -247,6 +247,156 @@ describe("rn.threads", function()
     assert.same({ "short", "late", "after" }, rn.into({}, results):take())
   end)
 
+  it("takes thousands of calls at once", function()
+    local pool <close> = rn.threads(2, function(v) return -v end)
+    local calls = {}
+    for i = 1, 5000 do calls[i] = rn.go(pool, i) end
+    for i = 1, 5000 do assert.equal(-i, (calls[i]:take())) end
+  end)
+
+  it("does not start the job of a call that is cancelled while it waits for a thread", function()
+    local started = rn.shared_chan(20)
+    local pool <close> = rn.threads(1, function(job)
+      job.started:put(job.v)
+      require "runnel".sleep(20)
+      return job.v
+    end)
+    local calls = {}
+    for i = 1, 10 do calls[i] = rn.go(pool, { v = i, started = started }) end
+    assert.equal(1, started:take())
+    for i = 2, 9 do rn.cancel(calls[i], "not wanted") end
+    assert.equal(1, calls[1]:take())
+    assert.equal(10, calls[10]:take())
+    assert.same({ nil, "not wanted" }, { calls[5]:take() })
+    assert.equal(10, started:take())
+    assert.is_nil(started:poll())
+  end)
+
+  it("goes on after a cancelled job that did not wait, and one that went on", function()
+    local pool <close> = rn.threads(1, function(v)
+      local rn = require "runnel" -- luacheck: ignore
+      if v.kind == "compute" then
+        v.ch:put(true)
+        local stop = rn.now() + 30
+        repeat until rn.now() > stop
+      elseif v.kind == "stubborn" then
+        v.ch:put(true)
+        pcall(rn.sleep, 1e6)
+        rn.sleep(5)
+      end
+      return v.kind
+    end)
+    for _, kind in ipairs { "compute", "stubborn" } do
+      local ch = rn.shared_chan()
+      local call = rn.go(pool, { kind = kind, ch = ch })
+      ch:take()
+      rn.cancel(call)
+      for _ = 1, 3 do assert.equal("after", pool { kind = "after" }) end
+      assert.is_nil((call:take()))
+    end
+  end)
+
+  it("replaces a go block that a job has ended", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == 1 then coroutine.yield() end
+      if v == 2 then coroutine.close(coroutine.running()) end
+      return v
+    end)
+    assert.matches("^a go block called coroutine.yield", select(2, pcall(pool, 1)))
+    assert.matches("cannot close a running coroutine", select(2, pcall(pool, 2)))
+    assert.equal(3, pool(3))
+    assert.same({}, stage.heard())
+  end)
+
+  it("gives errors of any kind", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == "nil" then error() end
+      if v == "table" then error { code = 7 } end
+      if v == "object" then error(setmetatable({}, { __tostring = function() return "an object" end })) end
+      if v == "function" then return { list = { print } } end
+    end)
+    local function err_of(v) return (select(2, pcall(pool, v))) end
+    assert.equal("a job of a pool of threads has raised nil", err_of "nil")
+    assert.same({ code = 7 }, err_of "table")
+    assert.equal("an object", err_of "object")
+    assert.equal("threads: result.list[1]: a function cannot be sent", err_of "function")
+  end)
+
+  it("passes on what a job puts on its channel before it has ended, and stops it when nobody wants it", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      if v == 0 then return end -- leaves the channel open, which somebody else closes
+      require "runnel".go(function()
+        for i = 1, v do
+          if not result:put(i) then return end
+          require "runnel".sleep(1)
+        end
+        if v == 3 then result:close "after three" else result:close() end
+      end)
+    end)
+    for n, err in pairs { [1] = false, [2] = false, [3] = "after three", [7] = false } do
+      local to = rn.chan()
+      pool(n, to)
+      for i = 1, n do assert.equal(i, to:take()) end
+      assert.same({ n = err and 2 or 1, nil, err or nil }, table.pack(to:take()))
+    end
+    local to = rn.chan()
+    pool(1e9, to)
+    assert.equal(1, to:take())
+    to:close()
+    assert.equal(1, select(2, pcall(function()
+      local last = rn.chan(1)
+      pool(1, last)
+      return last:take()
+    end)))
+  end)
+
+  it("reports an error that a job raises after it has closed its channel", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      result:put(v)
+      result:close()
+      error "too late"
+    end)
+    local to = rn.chan(1)
+    pool("value", to)
+    assert.equal("value", to:take())
+    assert.is_nil(to:take())
+    pool:close()
+    rn.run()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("too late", heard[1].err)
+    assert.matches("thread_spec.lua", heard[1].trace)
+  end)
+
+  it("fails the calls of a thread that ends, and later ones; other threads do what is left", function()
+    local pool <close> = rn.threads(2, function(v)
+      if v == "ends" then require "runnel".chan():take() end -- a deadlock
+      require "runnel".sleep(5)
+      return v
+    end)
+    local calls = {}
+    for i, v in ipairs { "ends", "a", "b", "c" } do calls[i] = rn.go(pool, v) end
+    local _, err = calls[1]:take()
+    assert.matches("^threads: the thread of this call has ended: deadlock", err)
+    assert.same({ "a", "b", "c" }, { (calls[2]:take()), (calls[3]:take()), (calls[4]:take()) })
+    raises("^threads: a thread of the pool has ended: deadlock", function() pool "d" end)
+    assert.same({}, stage.heard())
+  end)
+
+  it("that nobody has any more ends its threads", function()
+    local ended = rn.shared_chan()
+    local pool = rn.threads(1, function(ch)
+      setmetatable({}, { __gc = function() ch:close() end }) -- when the state is closed
+    end)
+    pool(ended)
+    pool = nil -- luacheck: ignore
+    for _ = 1, 4 do
+      collectgarbage()
+      rn.yield()
+    end
+    assert.is_nil(ended:take())
+  end)
+
   it("that waits for jobs neither keeps rn.run from returning nor hides a deadlock", function()
     local pool <close> = rn.threads(2, function(v) return v end)
     rn.run()

@@ -850,7 +850,7 @@ static void port_without_descriptors(void) {
   none.rlim_max = limit.rlim_max;
   CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
   IS(RUNNEL_RAISED, runnel_fd(L, &fd));
-  CHECK(strstr(runnel_message(L), "cannot make a pipe"));
+  CHECK(strstr(runnel_message(L), "cannot make a file descriptor"));
   IS(RUNNEL_RAISED, runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));
   CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
   OK(runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &port));

@@ -41,7 +41,7 @@ Wakeup *driver_wakeup(lua_State *L, Sched *S) {
   lua_setfield(L, -2, "__gc");
   if (!S->wakeup) { /* else a finalizer has made it meanwhile */
     Wakeup *wakeup = wakeup_new();
-    if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a pipe: %s", strerror(errno));
+    if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
     if (wakeup) {
       S->wakeup = wakeup;
       lua_setmetatable(L, -2);

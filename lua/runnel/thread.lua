@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local internal = core.internal
 
 local check = require "runnel.internal.check"
+local pool = require "runnel.internal.pool"
 
 ---@class runnel.thread
 local thread = {}
@@ -11,21 +12,24 @@ local thread = {}
 -- Reports that wait to be taken by the state that has started the thread.
 local REPORTS = 1024
 
--- What can be sent of a function, or of the name of a module; and its name. Raises at the line of the program that has
--- called `caller`.
-local function describe(f, caller)
-  local function fail(message, ...) error(caller .. ": " .. message:format(...), 4) end
+-- Cancelled calls of which a thread of a pool has not heard.
+local CANCELS = 256
+
+-- What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
+local function describe(f)
   if type(f) == "string" then return { module = f }, f end
   if type(f) ~= "function" then
-    fail("a function or the name of a module expected, got %s", f == nil and "nothing" or "a " .. type(f))
+    return nil, "a function or the name of a module expected, got " .. (f == nil and "nothing" or "a " .. type(f))
   end
   local info = debug.getinfo(f, "uS")
-  if info.what == "C" then fail "a function written in C cannot be sent; give the name of a module that returns one" end
+  if info.what == "C" then
+    return nil, "a function written in C cannot be sent; give the name of a module that returns one"
+  end
   for i = 1, info.nups do
     local name = debug.getupvalue(f, i)
     if name ~= "_ENV" then
-      fail("the function uses '%s', a local variable from outside it, which another state does not have: require it "
-        .. "inside, or pass it as an argument", name == "(no name)" and "?" or name)
+      return nil, ("the function uses '%s', a local variable from outside it, which another state does not have: "
+        .. "require it inside, or pass it as an argument"):format(name == "(no name)" and "?" or name)
     end
   end
   return { code = string.dump(f) }, ("%s:%d"):format(info.short_src, info.linedefined)
@@ -50,20 +54,19 @@ local function receive(take, reports, result)
   end
 end
 
--- Starts a thread for what `describe` returned; `caller` is what the program has called.
+-- Starts a thread for what `describe` returned; `caller` is what the program has called. Returns its result channel, or
+-- nil and why it cannot be started.
 local function start(job, where, caller, ...)
   job.name = caller .. " " .. where
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
-  if internal.is_simulation() then
-    error(caller .. ": a simulation, whose time is virtual, cannot start threads", 3)
-  end
+  if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
   job.driver, job.seed = driver_module(), internal.seed()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
   local ok, why = internal.start_thread(job, control, result)
-  if not ok then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
-  internal.started(core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result), caller)
+  if not ok then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
+  internal.started(core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result), caller)
   return result
 end
 
@@ -87,9 +90,10 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result a shared channel that gets the function's first result, and closes
 function thread.thread(f, ...)
-  local job, where = describe(f, "thread")
-  local result = start(job, where, "thread", ...)
-  return result
+  local job, where = describe(f)
+  if not job then error("thread: " .. where, 2) end
+  local result, why = start(job, where, "thread", ...)
+  return result or error("thread: " .. why, 2)
 end
 
 -- ---- pools ----
@@ -98,56 +102,26 @@ end
 ---@class runnel.ThreadsOptions
 ---@field n? integer jobs that each thread does at a time; default 1. More are of use when jobs wait
 
----A pool of threads that call one function.
----@class runnel.Pool
----@operator call(any): any
----@field private jobs runnel.Channel<table>
----@field private results runnel.Channel<any>[] of the threads
-local Pool = {}
-Pool.__index = Pool
-
--- Passes the results of an asynchronous job on; `result` closes as `out` does, and the other way round.
-local function deliver(out, result)
-  local from <close> = out
-  while true do
-    local value, err = from:take()
-    if value == nil then return result:close(err) end
-    if not result:put(value) then return end
+-- Makes a pool of k threads for what `describe` returned; or returns nil, and why that is impossible.
+local function make_pool(k, what, where, caller, n)
+  local made, ready = pool.new(), core.shared_chan(k)
+  local function not_ready(why)
+    made.jobs:close()
+    return nil, internal.error_text(why)
   end
-end
-
----Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the
----channel of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
----@param value any
----@param result? runnel.Channel<any>
----@return any
-function Pool:__call(value, result)
-  local out = core.shared_chan(1)
-  local ok, open = pcall(self.jobs.put, self.jobs, { value = value, out = out, is_async = result ~= nil })
-  if not ok then
-    local path = type(open) == "string" and open:match "put: value%.(value.*)"
-    if path then error("threads: " .. path, 2) end
-    error(open, 0)
+  for _ = 1, k do
+    local cancels = core.shared_chan(CANCELS)
+    local result, why = start({ module = "runnel.internal.pool_main" }, where, caller, what, n, made.jobs, made.answers,
+      cancels, ready)
+    if not result then return not_ready(why) end
+    pool.add(made, result, cancels, function(err) ready:close(err) end)
   end
-  if not open then error("threads: the pool is closed", 2) end
-  if result ~= nil then
-    core.go(deliver, out, result)
-    return
+  for _ = 1, k do
+    local is_ready, err = ready:take()
+    if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
   end
-  local closing <close> = out -- if this go block is cancelled, so is the job
-  local returned, err = closing:take()
-  if err ~= nil then error(err, 0) end
-  return returned
+  return made
 end
-
----Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended.
-function Pool:close()
-  self.jobs:close()
-  for _, result in ipairs(self.results) do result:take() end
-end
-
-Pool.__close = Pool.close
-Pool.__name = "pool of threads"
 
 local OPTIONS = { n = true }
 
@@ -167,20 +141,10 @@ function thread.threads(k, f, opts)
   check.options(opts, OPTIONS, "threads")
   local n = opts and opts.n or 1
   check.integer(n, 1, "threads: n")
-  local what, where = describe(f, "threads")
-  local jobs, ready = core.shared_chan(), core.shared_chan(k)
-  local pool = setmetatable({ jobs = jobs, results = {} }, Pool)
-  for i = 1, k do
-    pool.results[i] = start({ module = "runnel.internal.pool_main" }, where, "threads", what, n, jobs, ready)
-  end
-  for _ = 1, k do
-    local is_ready, err = ready:take()
-    if is_ready ~= true then
-      jobs:close()
-      error("threads: " .. tostring(is_ready and is_ready[1] or err), 2)
-    end
-  end
-  return pool
+  local what, where = describe(f)
+  if not what then error("threads: " .. where, 2) end
+  local made, why = make_pool(k, what, where, "threads", n)
+  return made or error("threads: " .. why, 2)
 end
 
 return thread
