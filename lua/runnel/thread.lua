@@ -11,6 +11,8 @@ local thread = {}
 -- Reports that wait to be taken by the state that has started the thread.
 local REPORTS = 1024
 
+local LONGEST_NAME = 200 -- bytes, of a channel's name
+
 -- What can be sent of a function, or of the name of a module; and its name. Raises at the line of the program that has
 -- called `caller`.
 local function describe(f, caller)
@@ -42,8 +44,9 @@ local function driver_module()
 end
 
 -- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
--- which may wait for jobs for ever.
-local function receive(take, reports, result)
+-- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
+local function receive(take, reports, result, control)
+  local _ <close> = control
   for report in take, reports do
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
@@ -52,7 +55,7 @@ end
 
 -- Starts a thread for what `describe` returned; `caller` is what the program has called.
 local function start(job, where, caller, ...)
-  job.name = caller .. " " .. where
+  job.name = (caller .. " " .. where):sub(1, LONGEST_NAME)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then
     error(caller .. ": a simulation, whose time is virtual, cannot start threads", 3)
@@ -61,9 +64,10 @@ local function start(job, where, caller, ...)
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
-  local ok, why = internal.start_thread(job, control, result)
-  if not ok then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
-  internal.started(core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result), caller)
+  local status, why = internal.start_thread(job, control, result)
+  if not status then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
+  local block = core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result, control)
+  internal.stands_for(internal.started(block, caller), status, job.name)
   return result
 end
 
@@ -169,6 +173,7 @@ function thread.threads(k, f, opts)
   check.integer(n, 1, "threads: n")
   local what, where = describe(f, "threads")
   local jobs, ready = core.shared_chan(), core.shared_chan(k)
+  jobs:name(("jobs of threads " .. where):sub(1, LONGEST_NAME))
   local pool = setmetatable({ jobs = jobs, results = {} }, Pool)
   for i = 1, k do
     pool.results[i] = start({ module = "runnel.internal.pool_main" }, where, "threads", what, n, jobs, ready)
