@@ -27,6 +27,7 @@ build = {
         "csrc/base/windows.c",
         "csrc/shared/chan.c",
         "csrc/shared/owner.c",
+        "csrc/shared/status.c",
         "csrc/shared/value.c",
         "csrc/core/alt.c",
         "csrc/core/alts.c",
@@ -140,5 +141,6 @@ build = {
     ["runnel.uv.stream"] = "lua/runnel/uv/stream.lua",
     ["runnel.xf"] = "lua/runnel/xf.lua",
   },
+  platforms = { linux = { modules = { ["runnel.core"] = { libraries = { "pthread", "dl" } } } } },
   install = { lua = { ["runnel.macros"] = "lua/runnel/macros.fnl" } },
 }

@@ -15,6 +15,8 @@ local REPORTS = 1024
 -- Cancelled calls of which a thread of a pool has not heard.
 local CANCELS = 256
 
+local LONGEST_NAME = 200 -- bytes, of a channel's name
+
 -- What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
 local function describe(f)
   if type(f) == "string" then return { module = f }, f end
@@ -46,8 +48,9 @@ local function driver_module()
 end
 
 -- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
--- which may wait for jobs for ever.
-local function receive(take, reports, result)
+-- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
+local function receive(take, reports, result, control)
+  local _ <close> = control
   for report in take, reports do
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
@@ -57,16 +60,17 @@ end
 -- Starts a thread for what `describe` returned; `caller` is what the program has called. Returns its result channel, or
 -- nil and why it cannot be started.
 local function start(job, where, caller, ...)
-  job.name = caller .. " " .. where
+  job.name = (caller .. " " .. where):sub(1, LONGEST_NAME)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
   job.driver, job.seed = driver_module(), internal.seed()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
-  local ok, why = internal.start_thread(job, control, result)
-  if not ok then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
-  internal.started(core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result), caller)
+  local status, why = internal.start_thread(job, control, result)
+  if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
+  local take = caller == "thread" and reports.take or internal.listen
+  internal.stands_for(internal.started(core.go(receive, take, reports, result, control), caller), status, job.name)
   return result
 end
 
@@ -105,6 +109,8 @@ end
 -- Makes a pool of k threads for what `describe` returned; or returns nil, and why that is impossible.
 local function make_pool(k, what, where, caller, n)
   local made, ready = pool.new(), core.shared_chan(k)
+  made.jobs:name(("jobs of threads " .. where):sub(1, LONGEST_NAME))
+  made.answers:name(("answers of threads " .. where):sub(1, LONGEST_NAME))
   local function not_ready(why)
     made.jobs:close()
     return nil, internal.error_text(why)
