@@ -145,7 +145,8 @@ typedef enum ChanFlag {
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
   CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
   CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
-  CHAN_DONE_SHARED = 1048576 /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_FOREIGN = 2097152      /* its buffer is BUFFER_POLICY or BUFFER_SHARED: chan_custom.c or chan_shared.c has the values */
 } ChanFlag;
 
 struct Chan {
@@ -285,6 +286,13 @@ typedef struct Kept {
   uint32_t limit; /* entries from which on the list is trimmed as it grows */
 } Kept;
 
+/* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
+typedef enum ParkCheck {
+  PARK_INSIDE = 1, /* Sched.inside is set */
+  PARK_LEAD = 2,   /* the running go block offers its lead (lead.h) */
+  PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
+} ParkCheck;
+
 /* The origin that was looked up last (origin.c). */
 typedef struct LastOrigin {
   const char *what;        /* the function that the program has called; only compared */
@@ -293,18 +301,13 @@ typedef struct LastOrigin {
   uint32_t number;         /* the origin */
 } LastOrigin;
 
-/* A lead that is offered (lead.h). */
-typedef struct Lead {
-  const Alt *leader; /* who leads, and runs; NULL: there is no offer */
-  Chan *turn;        /* the channel on which the followers wait */
-} Lead;
-
 struct Sched {
   World world;                 /* time and the run queue */
   Go *current;                 /* the go block that is running, or NULL */
-  Lead lead;                   /* its lead, which passes on if it parks */
+  Chan *turn;                  /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
   Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
   Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
+  uint8_t park_checks;         /* of ParkCheck; nearly always 0 */
   bool running;                /* the loop is running, further down on the C stack */
   bool stop;                   /* what the loop waits for has come */
   Kept kept;                   /* bookkeeping of SCHED_KEPT */
@@ -327,5 +330,19 @@ struct Sched {
 
 /* The scheduler of the C function that is running. */
 static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
+
+/* Sets or clears one of the park checks. */
+static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
+  if (on) S->park_checks |= (uint8_t)check;
+  else S->park_checks &= (uint8_t)~check;
+}
+
+/* Notes what kind of user code is called, inside which waiting is impossible; NULL: none. Returns what it was. */
+static inline const char *sched_set_inside(Sched *S, const char *inside) {
+  const char *outer = S->inside;
+  S->inside = inside;
+  sched_check_parks(S, PARK_INSIDE, inside != NULL);
+  return outer;
+}
 
 #endif
