@@ -42,7 +42,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
     if (has_waiter(S, &ch->puts) || has_waiter(S, &ch->takes)) return true;
-    ch->flags &= ~(uint32_t)CHAN_KEPT;
+    ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
     return false;
   }
   Waiter *block = (Waiter *)lua_touserdata(L, -1);

@@ -140,12 +140,13 @@ typedef enum ChanFlag {
   CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
   CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (go_close.h) */
   CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_KEPT = 32768,         /* the scheduler keeps it alive while somebody waits on it (keep.h) */
   CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
   CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
   CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_FOREIGN = 2097152      /* its buffer is BUFFER_POLICY or BUFFER_SHARED: chan_custom.c or chan_shared.c has the values */
 } ChanFlag;
 
