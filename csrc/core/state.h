@@ -125,29 +125,29 @@ enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,           /* accepts no more puts */
-  CHAN_XFORM = 2,            /* values go through a transducer */
-  CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
-  CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,           /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
-  CHAN_GO = 2048,            /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (go_close.h) */
-  CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,         /* the scheduler keeps it alive while somebody waits on it (keep.h) */
-  CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_CLOSED = 1,            /* accepts no more puts */
+  CHAN_XFORM = 2,             /* values go through a transducer */
+  CHAN_FINISHED = 4,          /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,              /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,      /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
+  CHAN_RESULT = 128,          /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
+  CHAN_GO = 2048,             /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,      /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
+  CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
+  CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
+  CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
-  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FOREIGN = 2097152      /* its buffer is BUFFER_POLICY or BUFFER_SHARED: chan_custom.c or chan_shared.c has the values */
+  CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
+  CHAN_LISTED = 4194304       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
 } ChanFlag;
 
 struct Chan {
