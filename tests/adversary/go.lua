@@ -15,8 +15,8 @@ local function one_of(list) return list[random(#list)] end
 -- ---- programs ----
 
 local KINDS = {
-  "take", "put", "alts", "alts_time", "sleep", "yield", "result", "lost", "lost_timed", "other", "returns", "raises", "leaves",
-  "scope",
+  "take", "put", "alts", "alts_time", "sleep", "yield", "result", "lost", "lost_timed", "other", "returns", "raises",
+  "leaves", "scope",
 }
 local DEEDS = { "nothing", "sleep", "yield", "put", "alts", "raise", "leave", "catch", "collect", "spawn", "go" }
 local EVENTS = { "c", "r", "l", "cr", "crl", "count" }
