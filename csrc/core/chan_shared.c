@@ -120,6 +120,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   int top = lua_gettop(L);
   Handle *h = (Handle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
+  h->chan.flags = CHAN_FOREIGN;
   h->shared = NULL;
   h->watch = NULL;
   push_part(L, AT_META);
