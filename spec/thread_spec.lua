@@ -276,7 +276,7 @@ describe("a thread in rn.ps", function()
     rn.sleep(5)
     local _, err = pcall(function() rn.chan():take() end)
     assert.matches("\n  #%d+ %(threads [^\n]*thread_spec.lua:%d+%): waiting: take on chan: jobs of threads [^\n]*"
-      .. "thread_spec.lua:%d+ at [^\n]*thread_spec.lua:%d+", err)
+      .. "thread_spec.lua:%d+, take on chan: cancelled jobs of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
   end)
 end)
 

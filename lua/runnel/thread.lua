@@ -116,7 +116,7 @@ local function make_pool(k, what, where, caller, n)
     return nil, internal.error_text(why)
   end
   for _ = 1, k do
-    local cancels = core.shared_chan(CANCELS)
+    local cancels = core.shared_chan(CANCELS):name(("cancelled jobs of threads " .. where):sub(1, LONGEST_NAME))
     local result, why = start({ module = "runnel.internal.pool_main" }, where, caller, what, n, made.jobs, made.answers,
       cancels, ready)
     if not result then return not_ready(why) end
