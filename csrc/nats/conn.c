@@ -10,7 +10,7 @@
 #include "nats/conn.h"
 
 /* Events that wait for the Lua thread, at most; and how long closing waits for libnats' threads. */
-enum { EVENT_LIMIT = 1000, PATIENCE_S = 10 };
+enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -137,14 +137,20 @@ static void post_event(Event *event) {
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
 
+/* The connection's last error, or NULL: without those that it survives, which on_error has told. */
+static const char *fatal_error(natsConnection *nc) {
+  const char *text = NULL;
+  natsStatus s = natsConnection_GetLastError(nc, &text);
+  return s == NATS_OK || s == NATS_SLOW_CONSUMER || s == NATS_NOT_PERMITTED || s == NATS_TIMEOUT ? NULL : text;
+}
+
 /* Posts an event of the connection. When the Lua thread does not keep up, events are dropped, but not the last one. */
 static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last) {
   if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, name);
   if (!event) return;
-  const char *error = NULL;
   if (natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url) != NATS_OK) *event->url = 0;
-  if (natsConnection_GetLastError(nc, &error) != NATS_OK) copy_text(event->text, sizeof event->text, error);
+  copy_text(event->text, sizeof event->text, fatal_error(nc));
   post_event(event);
 }
 
@@ -161,9 +167,9 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   if (atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
   Event *event = new_event(conn, status == NATS_SLOW_CONSUMER ? "dropped" : "error");
   if (!event) return;
-  const char *error = NULL;
-  (void)natsConnection_GetLastError(nc, &error);
-  copy_text(event->text, sizeof event->text, error && *error ? error : natsStatus_GetText(status));
+  const char *error = NULL; /* the server's words, where the error is the connection's last one */
+  bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
+  copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
   if (sub) copy_text(event->subject, sizeof event->subject, natsSubscription_GetSubject(sub));
   if (sub && natsSubscription_GetDropped(sub, &event->dropped) != NATS_OK) event->dropped = 0;
   post_event(event);
@@ -217,26 +223,40 @@ static void *run_connector(void *data) {
   return NULL;
 }
 
-/* Opens the port for the events, to the channel at index `at`. The port is quiet: a program that only has a connection
-   does not go on because of it. */
-static int open_events(lua_State *L, Conn *conn, int at) {
+/* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
+   of it. */
+static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runnel_port **port) {
   runnel_chan *ch;
   int code = conn->rn->chan_get(L, at, &ch);
   if (code != RUNNEL_OK) return code;
-  code = conn->rn->port_open(L, ch, 2 * EVENT_LIMIT, RUNNEL_QUIET, &conn->events);
+  code = conn->rn->port_open(L, ch, limit, RUNNEL_QUIET, port);
   (void)conn->rn->chan_release(L, ch);
   return code;
 }
 
+/* conn:attend(channel): while the connection is open, a take from the channel counts as waiting for something that may
+   happen. */
+static int conn_attend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Attended *attended = (Attended *)malloc(sizeof *attended);
+  int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
+  if (code != RUNNEL_OK) {
+    free(attended);
+    return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  }
+  attended->next = conn->attended;
+  conn->attended = attended;
+  return 0;
+}
+
 /* connect(options, channel, handler) -> conn | nil, message [, true]: begins to connect. The handler, which must not
    park, is called with each event: a table { event =, error =, subject =, url =, dropped = }. The first is "connected"
-   or "failed". What it returns is put on the channel, unless it is nil. Only while somebody takes from the channel,
-   events count as something that may still happen. */
+   or "failed". What it returns is put on the channel, unless it is nil. */
 int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
-  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof *at, 1);
+  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, CONN_TYPE);
   lua_pushvalue(L, 3);
@@ -264,7 +284,7 @@ int conn_connect(lua_State *L) {
   }
   s = set_callbacks(conn);
   if (s != NATS_OK) return conn_fail(L, s);
-  int code = open_events(L, conn, 2);
+  int code = open_quiet(L, conn, 2, PORT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -276,10 +296,10 @@ int conn_connect(lua_State *L) {
   int error = pthread_create(&conn->connector, NULL, run_connector, conn);
   conn_unblock(&old);
   if (error) {
-    conn->has_ended = true;
-    conn_release(conn);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
+    conn->has_ended = true;
+    conn_release(conn);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
     return 2;
@@ -314,6 +334,12 @@ static void close_conn(lua_State *L, Conn *conn) {
     conn->nc = NULL;
   }
   if (conn->events) (void)conn->rn->port_close(conn->events);
+  while (conn->attended) {
+    Attended *first = conn->attended;
+    conn->attended = first->next;
+    (void)conn->rn->port_release(first->port); /* which closes it */
+    free(first);
+  }
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
 }
@@ -333,20 +359,6 @@ static int conn_gc(lua_State *L) {
   close_conn(L, conn);
   conn_release(conn);
   return 0;
-}
-
-/* conn:drain(ms) -> true | nil, message: the subscriptions end as with sub:drain, and what was published is sent; then
-   the connection closes. Returns at once. */
-static int conn_drain(lua_State *L) {
-  const Conn *conn = conn_check(L);
-  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
-  sigset_t old;
-  conn_block(&old);
-  natsStatus s = natsConnection_DrainTimeout(conn->nc, (int64_t)luaL_checknumber(L, 2));
-  conn_unblock(&old);
-  if (s != NATS_OK) return conn_fail(L, s);
-  lua_pushboolean(L, 1);
-  return 1;
 }
 
 /* ---- what it is ---- */
@@ -405,8 +417,8 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"beat", conn_beat},       {"close", conn_close},
-                                     {"drain", conn_drain},     {"max_payload", conn_max_payload},
+  static const luaL_Reg methods[] = {{"attend", conn_attend},   {"beat", conn_beat},
+                                     {"close", conn_close},     {"max_payload", conn_max_payload},
                                      {"publish", conn_publish}, {"publish_with", conn_publish_with},
                                      {"stats", conn_stats},     {"subscribe", conn_subscribe},
                                      {"unbeat", conn_unbeat},   {NULL, NULL}};

@@ -25,6 +25,13 @@ typedef struct Beats Beats;
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
 
+/* A quiet port to a channel of events. Nothing is posted to it: it makes a take from the channel count as waiting for
+   something that may happen. */
+typedef struct Attended {
+  struct Attended *next; /* in Conn.attended */
+  runnel_port *port;     /* the port */
+} Attended;
+
 typedef struct Conn {
   atomic_uint holds;          /* the userdata's, the callbacks', each Sub's */
   const runnel_functions *rn; /* the core's functions */
@@ -32,6 +39,7 @@ typedef struct Conn {
   natsConnection *nc;         /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
                                  thread that connects until that is joined */
   runnel_port *events;        /* where events go */
+  Attended *attended;         /* those of the program's channels of events */
   atomic_uint nevents;        /* how many have been posted and not delivered */
   pthread_t connector;        /* the thread that connects */
   bool is_connecting;         /* it has not been joined */
@@ -45,12 +53,14 @@ typedef struct Conn {
 } Conn;
 
 typedef struct Sub {
-  atomic_uint holds;     /* the userdata's, that of libnats' thread, each message's */
-  Link link;             /* in Conn.subs while it is open */
-  Conn *conn;            /* with a hold */
-  natsSubscription *sub; /* NULL once it is closed */
-  runnel_port *port;     /* where the messages go; the userdata has a reference, and the thread */
-  atomic_uint refused;   /* messages that were lost because there was no memory */
+  atomic_uint holds;       /* the userdata's, that of libnats' thread, each message's */
+  Link link;               /* in Conn.subs while it is open */
+  Conn *conn;              /* with a hold */
+  natsSubscription *sub;   /* NULL once it is closed */
+  runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
+  atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
+  int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
+  atomic_uint refused;     /* messages that were lost because there was no memory */
 } Sub;
 
 /* Removes a hold; the last one frees. */
@@ -91,6 +101,10 @@ int conn_unbeat(lua_State *L);
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
+/* on_term(channel) -> watch | nil, and off_term(watch): see signal.c. */
+int signal_on_term(lua_State *L);
+int signal_off_term(lua_State *L);
+
 /* Ends the thread that beats, and frees its memory. */
 void beats_free(Beats *beats);
 
@@ -98,6 +112,9 @@ void beats_free(Beats *beats);
    stack. */
 void conn_open(lua_State *L);
 void sub_open(lua_State *L);
+
+/* Makes the metatable of what signal_on_term returns. */
+void signal_open(lua_State *L);
 
 /* runnel.nats.core: see module.c. */
 #if defined(__GNUC__)

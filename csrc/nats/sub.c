@@ -83,11 +83,13 @@ static void on_message(natsConnection *nc, natsSubscription *subscription, natsM
     return;
   }
   *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub)};
+  atomic_fetch_add(&sub->delivered, 1);
   int code;
   while ((code = rn->post_call(sub->port, push, drop, delivery)) == RUNNEL_FULL) {
     if (rn->port_wait(sub->port) != RUNNEL_OK) break;
   }
   if (code == RUNNEL_OK) return;
+  atomic_fetch_sub(&sub->delivered, 1);
   if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
   drop(delivery);
 }
@@ -106,10 +108,17 @@ static void on_complete(void *closure) {
 
 /* ---- opening and closing ---- */
 
+/* Remembers what libnats has dropped, which it does not tell of a closed subscription. */
+static void count_dropped(Sub *sub) {
+  int64_t dropped = 0;
+  if (natsSubscription_GetDropped(sub->sub, &dropped) == NATS_OK) sub->dropped = dropped;
+}
+
 /* Ends the subscription. What has been posted is still delivered. Does not raise. */
 static void close_sub(Sub *sub) {
   if (!sub->sub) return;
   natsSubscription *subscription = sub->sub;
+  count_dropped(sub);
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
   (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
@@ -148,7 +157,7 @@ int conn_subscribe(lua_State *L) {
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
 
-  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof *at, 1);
+  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, SUB_TYPE);
   lua_pushvalue(L, 5);
@@ -159,6 +168,7 @@ int conn_subscribe(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, sub); /* if this raises, a few bytes are lost */
   runnel_port *port = open_port(L, conn->rn, 4, end);
   atomic_init(&sub->holds, 2);
+  atomic_init(&sub->delivered, 0);
   atomic_init(&sub->refused, 0);
   atomic_fetch_add(&conn->holds, 1);
   sub->conn = conn;
@@ -179,10 +189,10 @@ int conn_subscribe(lua_State *L) {
     return 1;
   }
   if (sub->sub) natsSubscription_Destroy(sub->sub);
-  on_complete(sub);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
-  sub_release(sub);
+  on_complete(sub); /* in place of the thread */
+  sub_release(sub); /* NOLINT(clang-analyzer-unix.Malloc): it has two holds */
   return conn_fail(L, s);
 }
 
@@ -220,16 +230,17 @@ static int sub_drain(lua_State *L) {
   return 1;
 }
 
-/* sub:stats() -> delivered, dropped, pending messages, pending bytes; nothing once it is closed */
+/* sub:stats() -> delivered, dropped, pending messages, pending bytes */
 static int sub_stats(lua_State *L) {
   Sub *sub = check_sub(L);
-  int64_t delivered = 0, dropped = 0;
   int messages = 0, bytes = 0;
-  if (!sub || !sub->sub) return 0;
-  natsStatus s = natsSubscription_GetStats(sub->sub, &messages, &bytes, NULL, NULL, &delivered, &dropped);
-  if (s != NATS_OK) return 0;
-  lua_pushinteger(L, delivered);
-  lua_pushinteger(L, dropped + (lua_Integer)atomic_load(&sub->refused));
+  if (!sub) return 0;
+  if (sub->sub) {
+    count_dropped(sub);
+    if (natsSubscription_GetPending(sub->sub, &messages, &bytes) != NATS_OK) messages = bytes = 0;
+  }
+  lua_pushinteger(L, (lua_Integer)atomic_load(&sub->delivered));
+  lua_pushinteger(L, sub->dropped + (lua_Integer)atomic_load(&sub->refused));
   lua_pushinteger(L, messages);
   lua_pushinteger(L, bytes);
   return 4;

@@ -283,7 +283,8 @@ describe("a remote stage", function()
             end
           end
         end)
-        old:publish("$JS.API.CONSUMER.MSG.NEXT.S.workers", '{"batch":1,"expires":30000000000}', "_INBOX.old.p1")
+        local request = '{"batch":1,"expires":30000000000,"idle_heartbeat":2000000000}'
+        old:publish("$JS.API.CONSUMER.MSG.NEXT.S.workers", request, "_INBOX.old.p1")
         rn.go(function()
           rn.sleep(3000)
           worker(server, 1, function(v) return v + 1 end)

@@ -154,8 +154,17 @@ function Server:receive(subject, data, reply)
   elseif subject:find("runnel.jobs.", 1, true) == 1 then
     self:store(subject, data, reply)
   elseif subject:find("$JS.API.CONSUMER.MSG.NEXT.", 1, true) == 1 then
-    local batch, ends = data:match '^{"batch":(%d+),"expires":(%d+)}$'
-    self.requests[#self.requests + 1] = { reply = reply, batch = tonumber(batch), ends = rn.now() + ends / 1e6 }
+    local batch, ends, every = data:match '^{"batch":(%d+),"expires":(%d+),"idle_heartbeat":(%d+)}$'
+    local request = { reply = reply, batch = tonumber(batch), ends = rn.now() + ends / 1e6 }
+    self.requests[#self.requests + 1] = request
+    rn.go(function()
+      repeat
+        rn.sleep(every / 1e6)
+        local waits = false
+        for _, other in ipairs(self.requests) do waits = waits or other == request end
+        if waits then self:send(reply, { subject = reply, data = "", status = "100" }) end
+      until not waits
+    end)
     self:dispatch()
   elseif subject:find("$JS.API.STREAM.PURGE.", 1, true) == 1 then
     local filter = data:match '^{"filter":"(.*)"}$'

@@ -36,6 +36,7 @@ connection.methods = Conn
 ---@field reply? string where an answer goes
 ---@field headers? table<string, string|string[]>
 ---@field status? string of a message from the server itself: "503" means that nobody answers
+---@field description? string the status in words
 local Message = {}
 
 -- ---- sending ----
@@ -155,14 +156,12 @@ function Subscription:drain(ms)
   return self.core:drain(ms or 5000)
 end
 
----What the subscription has done: `delivered` messages to the channel or on their way to it, `dropped` ones, and how many
----and how many bytes are `pending` in the library.
+---What the subscription has done: messages `delivered` to the channel or on their way to it, `dropped` ones, and how
+---many messages and bytes are `pending` in the library.
 ---@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
 function Subscription:stats()
   local delivered, dropped, pending, bytes = self.core:stats()
-  if not delivered then return self.last or { delivered = 0, dropped = 0, pending = 0, pending_bytes = 0 } end
-  self.last = { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
-  return self.last
+  return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
 end
 
 local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending_bytes = true, encoding = true }
@@ -194,11 +193,13 @@ function Conn:subscribe(subject, opts)
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err
   end
-  local sub = setmetatable({ core = handle, subject = subject }, Subscription)
+  local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
   internal.on_close(ch, function()
-    sub:stats()
+    self.subs[sub] = nil
     handle:forget()
+    sub.ended:close()
   end)
+  self.subs[sub] = true
   return ch, sub
 end
 
@@ -247,7 +248,9 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   local with = { reply = self.reply_prefix .. number, encoding = encoding, headers = opts and opts.headers }
   local ok, err = send(self, what, 4, subject, value, with)
   if not ok then return nil, err end
-  local request <close> = setmetatable({ conn = self, number = number, replies = replies, encoding = encoding }, Request)
+  local request <close> = setmetatable({
+    conn = self, number = number, replies = replies, encoding = encoding,
+  }, Request)
   request.timer = core.go(expire, request, ms)
   self.requests[number] = request
   local message, why = replies:take()
@@ -348,35 +351,50 @@ local function finish(self, err)
   self.has_ended = true
   self.core:close()
   self.beats = {}
-  for _, request in pairs(self.requests) do request.replies:close(err or "the connection is closed") end
+  self.end_reason = err or "the connection is closed"
+  for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
   call_each(self.closers, "on_close", err)
   self.ended:close()
-  self.events_channel:close()
+  for _, ch in ipairs(self.event_channels) do ch:close() end
 end
 
--- Called with each event, in the go block of the port. Returns what conn:events() gets.
+-- Puts an event on the channels of the program, and forgets those that it has closed.
+local function tell(self, event)
+  for i = #self.event_channels, 1, -1 do
+    if self.event_channels[i]:offer(event) == false then table.remove(self.event_channels, i) end
+  end
+end
+
+-- Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
 local function on_event(self, event)
   local name = event.event
-  if self.is_abandoned then
-    if name == "connected" then self.core:close() end
-    return nil
-  end
+  if self.is_abandoned then return self.core:close() end
   if name == "connected" or name == "failed" then return event end
   if name == "closed" then
-    self.events_channel:offer(event)
+    tell(self, event)
     finish(self, event.error or "the connection is lost")
     return nil
   end
   call_each(self.listeners, "on_event", event)
-  return event
+  tell(self, event)
+  return nil
 end
 
----What happens to the connection, as a channel of { event =, error =, subject =, url =, dropped = }. The event is
----"disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has refused
----something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed", after
----which the channel closes. If nobody takes them, the latest 64 are kept. It is the same channel at each call.
+---What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }.
+---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
+---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed".
+---The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events
-function Conn:events() return self.events_channel end
+function Conn:events()
+  local ch = core.chan(core.sliding_buffer(64)):name "nats events"
+  if self.has_ended then
+    ch:close()
+  else
+    self.core:attend(ch)
+    table.insert(self.event_channels, ch)
+  end
+  return ch
+end
 
 ---Calls a function, which must not park, with each event. Several are possible.
 ---@param f fun(event: table)
@@ -386,8 +404,8 @@ function Conn:on_event(f)
   return remover(self.listeners, f)
 end
 
----Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed it.
----Several are possible.
+---Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
+---it. Several are possible.
 ---@param f fun(err: string?)
 ---@return fun() remove ends that
 function Conn:on_close(f)
@@ -403,8 +421,9 @@ end
 
 function Conn:__close() self:close() end
 
----Ends the connection without losing a message: the subscriptions end as with sub:drain, then what was published is
----sent, then the connection closes. Waits for that; somebody has to take the messages meanwhile.
+---Ends the connection without losing a message: the subscriptions end as with sub:drain, somebody takes what they have
+---received, then the server gets all that was published, and the connection closes. Waits for that. It does not know of
+---work that goes on with messages which were taken: a program that has such work waits for it first.
 ---@param ms? number after this time the connection is closed in any case (30000)
 ---@return true? ok
 ---@return string? err
@@ -414,29 +433,43 @@ function Conn:drain(ms)
     error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
   end
   if self.has_ended then return nil, "the connection is closed" end
-  call_each(self.drainers, "on_drain")
-  local ok, err = self.core:drain(ms)
-  if not ok then return nil, err end
-  local late
+  local deadline, drained = core.now() + ms, false
+  local draining = core.go(function() -- sub.ended closes once all messages have been taken
+    local all = {}
+    for sub in pairs(self.subs) do
+      sub:drain(ms)
+      all[#all + 1] = sub
+    end
+    for _, sub in ipairs(all) do sub.ended:take() end
+    drained = self:flush(math.max(1, deadline - core.now()))
+  end)
   local timer = core.go(function()
-    core.sleep(ms + 100)
-    late = true
+    core.sleep(ms)
     self:close()
   end)
-  self.ended:take()
-  if not late then core.cancel(timer, "the connection is drained") end
-  if late or self.drain_failed then return nil, ("the connection had not drained after %s ms"):format(ms) end
+  core.alts { draining, self.ended }
+  core.cancel(timer, "the connection is drained")
+  core.cancel(draining, "the connection is closed")
+  self:close()
+  if not drained then return nil, ("the connection had not drained after %s ms"):format(ms) end
   return true
 end
 
----Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that are
----not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
+---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
+---are not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
 function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status) end
 
 -- ---- connecting ----
+
+-- Closes the connection as soon as there is one, if the go block that waits for it is cancelled.
+local Attempt = {}
+
+function Attempt:__close()
+  if not self.has_ended then self.conn.is_abandoned = true end
+end
 
 ---Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
 ---@param url? string|string[] "nats://host:port", several with commas between them, or a list; by default the server on
@@ -446,19 +479,23 @@ function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url o
 ---@return string? err why there is no connection
 function connection.connect(url, opts)
   local settings, encoding = options.read(url, opts, 3)
-  local events = core.chan(core.sliding_buffer(64)):name("nats events")
+  if internal.is_simulation() then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  end
+  local result = core.chan(1):name "nats connect"
   local self = setmetatable({
-    encoding = encoding, encode = values.encoder(encoding), metatables = {}, requests = {}, nrequests = 0, beats = {},
-    listeners = {}, closers = {}, drainers = {}, events_channel = events, ended = core.chan():name("nats end"),
+    encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
+    beats = {}, listeners = {}, closers = {}, event_channels = {}, ended = core.chan():name "nats end",
   }, Conn)
-  local handle, err, is_wrong = lib.connect(settings, events, function(event) return on_event(self, event) end)
+  local handle, err, is_wrong = lib.connect(settings, result, function(event) return on_event(self, event) end)
   if not handle then
     if is_wrong then error("connect: " .. err, 2) end
     return nil, err
   end
-  self.core, self.is_abandoned = handle, true -- if this go block is cancelled
-  self.is_abandoned = nil
-  local event = events:take()
+  self.core = handle
+  local attempt <close> = setmetatable({ conn = self }, Attempt)
+  local event = result:take()
+  attempt.has_ended = true
   if event.event == "failed" then
     handle:close()
     return nil, ("cannot connect to %s: %s"):format(table.concat(settings.servers, ", "), event.error)

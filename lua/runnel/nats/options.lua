@@ -13,7 +13,7 @@ local function is_ms(value)
   return type(value) == "number" and value >= 1 and value <= INT_MAX, "a number of milliseconds, at least 1,"
 end
 local function is_count(value)
-  return type(value) == "number" and math.tointeger(value) and value >= 0 and value <= INT_MAX, "an integer of 0 or more"
+  return math.type(value) == "integer" and value >= 0 and value <= INT_MAX, "an integer of 0 or more"
 end
 
 -- The options that libnats gets, and what each must be.
@@ -23,8 +23,13 @@ local KNOWN = {
   connect_timeout = is_ms, write_timeout = is_ms, ping_interval = is_ms, pings_out = is_count, reconnect = is_boolean,
   max_reconnects = is_count, reconnect_wait = is_ms, reconnect_buffer = is_count, in_order = is_boolean,
   no_echo = is_boolean, ignore_discovered = is_boolean, send_asap = is_boolean, tls = is_boolean, tls_ca = is_string,
-  tls_cert = is_string, tls_key = is_string, tls_skip_verify = is_boolean, tls_host = is_string, tls_ciphers = is_string,
+  tls_cert = is_string, tls_key = is_string, tls_skip_verify = is_boolean, tls_host = is_string,
+  tls_ciphers = is_string,
 }
+
+-- Options that are names of files.
+local FILES = { tls_ca = true, tls_cert = true, tls_key = true, credentials = true, credentials_seed = true,
+  nkey_seed = true }
 
 -- Options that make no sense without another one.
 local NEEDS = { password = "user", tls_key = "tls_cert", tls_cert = "tls_key", credentials_seed = "credentials",
@@ -83,6 +88,10 @@ function options.read(url, opts, level)
       local ok, expected = KNOWN[key](value)
       if not ok then
         error(("connect: %s: %s expected, got %s"):format(key, expected, check.describe(value)), level)
+      end
+      if FILES[key] then
+        local file <close>, why = io.open(value)
+        if not file then error(("connect: %s: %s"):format(key, why), level) end
       end
       settings[key] = value
     end

@@ -30,7 +30,8 @@ local LOOK <const> = 1000
 ---@field inbox fun(self): string a new subject
 ---@field beat fun(self, subject: string, bytes: string, ms: number) publishes every ms, also while Lua computes
 ---@field unbeat fun(self, subject: string)
----@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others
+---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
+---the connection ends
 
 ---@class runnel.EngineMessage
 ---@field subject string
@@ -170,9 +171,12 @@ end
 
 -- Messages may have been lost with the connection.
 local function watch(self, events)
-  for event in take, events do
+  local event, err = take(events)
+  while event do
     if event.event == "reconnected" then send_all(self) end
+    event, err = take(events)
   end
+  self:close(err) -- unless it is closed already
 end
 
 -- ---- what workers and the server send ----
@@ -324,9 +328,6 @@ function Remote:close(reason)
   self.events:close()
   self.inbox:close()
 end
-
--- The connection has ended.
-function Remote:lost(reason) self:close(reason) end
 
 Remote.__close = function(self) self:close() end
 

@@ -13,9 +13,12 @@ local internal = core.internal
 local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
 local take = internal.moving.take
 
--- A request for jobs ends after so many ms, and is repeated. The server tells; if it does not, it is taken for lost a
--- little later.
-local PULL_LASTS <const>, PULL_IS_LOST <const> = 30000, 32000
+-- A request for jobs ends after so many ms, and is repeated. While it lasts the server sends something every HEARTBEAT
+-- ms; if it has not for SILENCE ms, the request is lost, and maybe the stream.
+local PULL_LASTS <const>, HEARTBEAT <const>, SILENCE <const> = 30000, 2000, 5000
+
+-- A worker that computes does not hear the server. So much later it has taken what has come meanwhile.
+local CATCH_UP <const> = 100
 
 -- How long to wait after the server has refused a request for jobs, in ms.
 local AFTER_REFUSAL <const> = 500
@@ -53,7 +56,7 @@ local HEAD <const> = 400
 ---@field private quiet boolean nothing is started: a job is to run alone
 ---@field private asked integer jobs that the present request may still bring
 ---@field private pulls integer requests so far
----@field private pull_at number when the present request was made
+---@field private heard_at number when the server has last sent something for the present request
 ---@field private open boolean it asks for jobs
 ---@field private over boolean it has ended
 ---@field private counts table<string, integer>
@@ -251,9 +254,10 @@ local function start(self, d, f, died)
 end
 
 function Worker:pull(batch)
-  self.pulls, self.asked, self.pull_at = self.pulls + 1, batch, now()
-  self.engine:publish(names.pull(self.name), ('{"batch":%d,"expires":%d}'):format(batch, PULL_LASTS * 1000000),
-    ("%s.p%d"):format(self.base, self.pulls))
+  self.pulls, self.asked, self.heard_at = self.pulls + 1, batch, now()
+  local request = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
+    HEARTBEAT * 1000000)
+  self.engine:publish(names.pull(self.name), request, ("%s.p%d"):format(self.base, self.pulls))
 end
 
 -- Starts what can start, and asks for more.
@@ -274,18 +278,22 @@ end
 
 -- ---- what comes ----
 
--- The server has refused a request: the stream or its consumer is missing, or the server starts.
-local function after_refusal(self)
-  sleep(AFTER_REFUSAL)
-  if self.over then return end
+-- The server has refused a request, or has not answered: the stream or its consumer may be missing.
+local function look_for_stream(self)
   local ok, why = self.repair()
   if not ok and not self.told then
     self.told = true
     internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
   end
   self.told = not ok
+  sleep(ok and AFTER_REFUSAL or SILENCE)
   self.asked = 0
   self:pump()
+end
+
+function Worker:refused_or_lost()
+  self.asked, self.heard_at = math.huge, math.huge -- asks for nothing until then
+  guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
 end
 
 function Worker:status(message)
@@ -294,18 +302,20 @@ function Worker:status(message)
     -- The submitter is gone. If it is only cut off, it sends the job again later.
     if message.status == "503" then answer:offer "done" end
   elseif message.subject == ("%s.p%d"):format(self.base, self.pulls) then
-    if message.status == "408" then
+    if message.status == "100" then
+      self.heard_at = now()
+    elseif message.status == "408" then
       self.asked = 0
       self:pump()
     else
-      self.asked = math.huge -- does not ask until then
-      guard.started(guard.go(guard.nothing, nil, after_refusal, self), "serve " .. self.name)
+      self:refused_or_lost()
     end
   end
 end
 
 function Worker:deliver(message)
   self.asked = math.max(self.asked - 1, 0)
+  if self.heard_at < math.huge then self.heard_at = now() end
   local ack = message.reply
   if self.held[ack] then return end
   local job, version, reply = wire.parse_job(message.data)
@@ -373,21 +383,27 @@ end
 -- A request for jobs is lost with the connection, and may be lost otherwise.
 local function watch(self, events)
   while not self.over do
-    local event = alts({ events, core.timeout(PULL_LASTS - 1000) }, { priority = true })
-    local is_reconnected = event and event.event == "reconnected"
-    if self.over then break end
-    if is_reconnected or self.asked > 0 and now() - self.pull_at > PULL_IS_LOST then
+    local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
+    if port == events and not event then return self:stop() end
+    local function is_silent() return self.asked > 0 and now() - self.heard_at > SILENCE end
+    if event and event.event == "reconnected" then
       self.asked = 0
       self:pump()
+    elseif is_silent() then
+      sleep(CATCH_UP)
+      if is_silent() then self:refused_or_lost() end
     end
-    if events:closed() then break end
   end
 end
 
 -- ---- the handle ----
 
----Waits until the worker has ended: by `stop`, `drain`, or with the connection.
+---Waits until the worker has ended: by `stop`, `drain`, SIGTERM, or with the connection.
 function Worker:wait() take(self.ended_chan) end
+
+---A channel that closes when the worker has ended.
+---@return runnel.Channel<any> done
+function Worker:done() return self.ended_chan end
 
 local function finish(self)
   if self.over then return end
@@ -440,9 +456,6 @@ function Worker:stop()
   finish(self)
 end
 
--- The connection has ended.
-function Worker:lost() self:stop() end
-
 Worker.__close = function(self) self:stop() end
 
 function Worker:__tostring() return ("worker: %s (%d/%d)"):format(self.name, self.running, self.n) end
@@ -469,7 +482,7 @@ local function new(engine, name, n, f, opts)
   local self = setmetatable({
     name = name, n = n, f = f, engine = engine, beats = opts.ack_wait / 3, label = opts.label, base = base, held = {},
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    asked = 0, pulls = 0, pull_at = 0, asks = 0, questions = {}, refused = {}, repair = opts.repair,
+    asked = 0, pulls = 0, heard_at = 0, asks = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
   self.inbox = engine:subscribe(base .. ".>")

@@ -1,9 +1,12 @@
 ---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server. It makes the stream and
 ---the consumer that a stage needs, and checks those that are there.
 
+local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local json = require "runnel.nats.json"
 local names = require "runnel.nats.names"
+
+local internal = core.internal
 
 ---@class runnel.nats_stages
 local stages = {}
@@ -29,7 +32,17 @@ function Engine:beat(subject, bytes, ms) return self.conn:beat(subject, bytes, m
 
 function Engine:unbeat(subject) return self.conn:unbeat(subject) end
 
-function Engine:events() return self.conn:events() end
+-- Closed, with the reason, when the connection ends.
+function Engine:events()
+  local ch = core.chan(core.sliding_buffer(16))
+  local forget_event = self.conn:on_event(function(event) ch:offer(event) end)
+  local forget_end = self.conn:on_close(function(err) ch:close(err or "the connection is closed") end)
+  internal.on_close(ch, function()
+    forget_event()
+    forget_end()
+  end)
+  return ch
+end
 
 local function engine_of(conn)
   return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
@@ -119,21 +132,52 @@ local function ensure_consumer(conn, name, opts)
   return config
 end
 
+-- ---- SIGTERM ----
+
+local term = {} -- what drains workers on SIGTERM: `workers`, `channel`, and `watch`, the core's
+
+local function drain_all(channel)
+  if not channel:take() then return end
+  for worker in pairs(term.workers) do core.go(worker.drain, worker) end
+end
+
+-- Has SIGTERM drain a worker, unless the program handles the signal itself.
+local function drain_on_term(worker)
+  local lib = require "runnel.nats.core"
+  if not term.watch then
+    term.channel = core.chan(1)
+    term.watch = lib.on_term(term.channel)
+    if not term.watch then return end
+    term.workers = {}
+    internal.started(core.go(drain_all, term.channel), "serve")
+  end
+  term.workers[worker] = true
+  internal.on_close(worker:done(), function()
+    term.workers[worker] = nil
+    if next(term.workers) then return end
+    lib.off_term(term.watch)
+    term.channel:close()
+    term.watch = nil
+  end)
+end
+
 -- ---- arguments ----
 
-local function check_ms(value, what)
+local function check_ms(value, what, level)
   if value == nil then return end
   if type(value) ~= "number" or not (value >= 10 and value < math.huge) then
-    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), 3)
+    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), level or 3)
   end
 end
 
-local function check_one_of(value, list, what)
+local function check_one_of(value, list, what, level)
   if value == nil then return end
-  for _, one in ipairs(list) do
+  local names_of = {}
+  for i, one in ipairs(list) do
     if value == one then return end
+    names_of[i] = check.describe(one)
   end
-  error(("%s: \"%s\" expected, got %s"):format(what, table.concat(list, '" or "'), check.describe(value)), 3)
+  error(("%s: %s expected, got %s"):format(what, table.concat(names_of, " or "), check.describe(value)), level or 3)
 end
 
 ---The options of conn:remote.
@@ -152,17 +196,11 @@ local REMOTE_OPTIONS = {
 }
 
 local function check_stream_options(opts, what)
-  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage")
-  if opts.replicas ~= nil then check.integer(opts.replicas, 1, what .. ": replicas") end
-  check_ms(opts.max_age, what .. ": max_age")
-end
-
--- Ends a submitter or worker with its connection.
-local function end_with(conn, stage)
-  conn:on_close(function(err)
-    -- Called while the connection ends, where nothing may wait.
-    stage:lost(err == nil and "the connection is closed" or err)
-  end)
+  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
+  check_ms(opts.max_age, what .. ": max_age", 4)
+  if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
+    error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 3)
+  end
 end
 
 ---Makes a remote stage: an object that stands for a function, and whose calls run in the workers that serve the name
@@ -185,12 +223,10 @@ function stages.remote(conn, name, opts)
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local config, why = ensure_stream(conn, name, settings)
   if not config then error("remote: " .. why, 2) end
-  local remote = require("runnel.nats.remote").new(engine_of(conn), name, {
+  return require("runnel.nats.remote").new(engine_of(conn), name, {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
     repair = function() return ensure_stream(conn, name, settings) end,
   })
-  end_with(conn, remote)
-  return remote
 end
 
 ---The options of conn:serve.
@@ -204,14 +240,16 @@ end
 ---@field max_age? number as for conn:remote
 
 local SERVE_OPTIONS = {
-  ack_wait = true, max_jobs = true, storage = true, replicas = true, max_age = true, label = true,
+  ack_wait = true, max_jobs = true, drain_on_term = true, storage = true, replicas = true, max_age = true,
 }
 
-local function host()
-  local pipe = io.popen "uname -n 2>/dev/null"
-  local name = pipe and pipe:read "l"
-  if pipe then pipe:close() end
-  return name or "?"
+-- What identifies this process in errors: its host and number.
+local function label()
+  local pipe = io.popen "uname -n; echo $PPID"
+  if not pipe then return "?" end
+  local host, pid = pipe:read("l", "l")
+  pipe:close()
+  return ("%s:%s"):format(host or "?", pid or "?")
 end
 
 ---Makes a worker: runs the jobs of the remote stages of that name, `n` at a time. It runs until `worker:drain()`,
@@ -239,6 +277,7 @@ function stages.serve(conn, name, n, f, opts)
   opts = opts or {}
   check_ms(opts.ack_wait, "serve: ack_wait")
   if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
+  check_one_of(opts.drain_on_term, { true, false }, "serve: drain_on_term")
   check_stream_options(opts, "serve")
   local settings = {
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
@@ -252,9 +291,9 @@ function stages.serve(conn, name, n, f, opts)
   local config, why = ensure_both()
   if not config then error("serve: " .. why, 2) end
   local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
-    ack_wait = config.ack_wait / NANOSECONDS, label = opts.label or host(), repair = ensure_both,
+    ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
   })
-  end_with(conn, worker)
+  if opts.drain_on_term ~= false then drain_on_term(worker) end
   return worker
 end
 
