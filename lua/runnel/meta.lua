@@ -379,6 +379,10 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result) end
 
+---How many processors this process may use.
+---@return integer n
+function core.internal.cores() end
+
 ---A take that does not count as something that may still happen: neither rn.run nor a deadlock waits for it. For the
 ---pools of runnel.thread.
 ---@param ch runnel.Channel<any>
