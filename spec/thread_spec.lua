@@ -386,6 +386,7 @@ describe("rn.threads", function()
     local to = rn.chan()
     pool(1e9, to)
     assert.equal(1, to:take())
+    rn.sleep(10) -- the next one waits
     to:close()
     assert.equal(1, select(2, pcall(function()
       local last = rn.chan(1)

@@ -20,6 +20,7 @@ local start = require "runnel.internal.start"
 local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local put_while_open = internal.moving.put_while_open
 
 -- Jobs, and answers, that wait in the channels at most; further ones wait in the go blocks that put them.
 local CAPACITY = 1024
@@ -69,11 +70,11 @@ end
 -- Passes the results of a job on that gets a channel for them: those of its message, then those from the channel.
 local function deliver(to, message)
   local from <close> = message[3] or nil
-  if not put(to, message[2]) then return end
+  if not put_while_open(to, message[2]) then return end
   local value, err = message[4], nil
   if value == nil and from then value, err = take(from) end
   while value ~= nil do
-    if not put(to, value) then return end
+    if not put_while_open(to, value) then return end
     value, err = take(from)
   end
   guard.close(to, err)
