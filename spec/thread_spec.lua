@@ -176,6 +176,50 @@ describe("rn.thread", function()
     for i = 1, 200 do assert.equal(i, results[i]:take()) end
   end)
 
+  it("has the library's modules as bytecode, also in threads that it starts", function()
+    local function missing(again) return require "runnel.internal.missing_bytecode" (again) end
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    os.execute(("mkdir -p '%s/runnel/internal'"):format(dir.path))
+    dir:write("runnel/internal/missing_bytecode.lua", [[
+      return function(again)
+        local rn = require "runnel.all"
+        local _ = again or rn.threads(1, function(v) return v end):close()
+        local list = {}
+        for name in pairs(package.loaded) do
+          if name:find "^runnel" and not package.preload[name] then list[#list + 1] = name end
+        end
+        table.sort(list)
+        if again then return table.concat(list, " ") end
+        return table.concat(list, " ") .. ", " .. rn.thread(function()
+          return require "runnel.internal.missing_bytecode" (true)
+        end):take()
+      end
+    ]])
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    rn.thread(missing):take() -- the first one may be without
+    local seen = rn.thread(missing):take()
+    package.path = path
+    assert.equal("runnel.internal.missing_bytecode, runnel.internal.missing_bytecode", seen)
+  end)
+
+  it("has other modules of the library where package.path leads to them", function()
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    os.execute(("mkdir -p '%s/runnel'"):format(dir.path))
+    dir:write("runnel/mix.lua", "return { mix = 'another one' }")
+    local function mix() return type(require "runnel".mix) == "string" end
+    for _ = 1, 2 do assert.is_false(rn.thread(mix):take()) end
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    assert.is_true(rn.thread(mix):take())
+    package.path = path
+    assert.is_false(rn.thread(mix):take())
+    package.path = "/nowhere/?.lua"
+    local ok, is_other = pcall(function() return rn.thread(mix):take() end)
+    package.path = path
+    assert.same({ true, false }, { ok, is_other })
+  end)
+
   it("notices a deadlock in the thread, and one that is left when the thread has ended", function()
     local _, err = rn.thread(function() require "runnel".chan():take() end):take()
     assert.matches("deadlock: alts on .*take on chan", err)
@@ -437,6 +481,7 @@ describe("rn.threads", function()
     local to = rn.chan()
     pool(1e9, to)
     assert.equal(1, to:take())
+    rn.sleep(10) -- the next one waits
     to:close()
     assert.equal(1, select(2, pcall(function()
       local last = rn.chan(1)

@@ -1,9 +1,9 @@
 /* wakeup.c: see wakeup.h.
 
-   There is no lock: who signals would hold it while the scheduler, already awake, waits for it. Instead `state` says who
-   writes and who reads. The thread that changes it from IDLE to SIGNALLED writes a token. The scheduler reads the token,
-   and then changes the state back to IDLE; so there is one token at most. If it looks before the token is written, it
-   changes the state to COMING, and the token ends one of its waits later. */
+   There is no lock: who signals would hold it while the scheduler, already awake, waits for it. Instead `state` says
+   who writes and who reads. The thread that changes it from IDLE to SIGNALLED writes a token. The scheduler reads the
+   token, and then changes the state back to IDLE; so there is one token at most. If it looks before the token is
+   written, it changes the state to COMING, and the token ends one of its waits later. */
 #include "base/wakeup.h"
 
 #include <errno.h>

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <lualib.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/loaded.h"
 #include "base/random.h"
@@ -53,9 +55,13 @@ typedef struct Threads {
   Thread *first; /* those that have not been joined */
 } Threads;
 
-/* What the thread runs: (job). Its modules are found as in the state that has started it. */
+/* What the thread runs: (job). Its modules are found as in the state that has started it; the library's own may come as
+   bytecode. */
 static const char BOOT[] = "local job = ...\n"
                            "package.path, package.cpath = job.path, job.cpath\n"
+                           "for name, code in pairs(job.modules and job.modules:take() or {}) do\n"
+                           "  package.preload[name] = function(...) return load(code, name, 'b')(...) end\n"
+                           "end\n"
                            "require 'runnel.internal.thread_main' (job)";
 
 static void release(Thread *t) {
@@ -371,8 +377,20 @@ static int internal_seed(lua_State *L) {
   return 1;
 }
 
+/* cores() -> how many processors this process may use */
+static int internal_cores(lua_State *L) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
+#endif
+  lua_pushinteger(L, n > 0 ? (lua_Integer)n : 1);
+  return 1;
+}
+
 void lua_thread_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"listen", internal_listen},
+  static const luaL_Reg functions[] = {{"cores", internal_cores},
+                                       {"listen", internal_listen},
                                        {"start_thread", internal_start_thread},
                                        {"seed", internal_seed},
                                        {"stands_for", internal_stands_for},

@@ -391,6 +391,10 @@ function core.internal.start_thread(job, control, result) end
 ---@param name string
 function core.internal.stands_for(block, status, name) end
 
+---How many processors this process may use.
+---@return integer n
+function core.internal.cores() end
+
 ---A take that does not count as something that may still happen: neither rn.run nor a deadlock waits for it. For the
 ---pools of runnel.thread.
 ---@param ch runnel.Channel<any>

@@ -16,12 +16,17 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local start = require "runnel.internal.start"
 local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local put_while_open = internal.moving.put_while_open
 
 -- Jobs, and answers, that wait in the channels at most; further ones wait in the go blocks that put them.
 local CAPACITY = 1024
+
+-- Cancelled calls of which a thread has not heard yet.
+local CANCELS = 256
 
 -- Calls that are kept to be used again.
 local MOST_UNUSED = 256
@@ -49,6 +54,7 @@ Call.__index = Call
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
 ---@field package unused runnel.PoolCall[]
 ---@field package running integer threads that have not ended
+---@field package caller string the function that has made it, for messages
 ---@field package ended? any why a thread has ended before the pool was closed
 local Pool = {}
 Pool.__index = Pool
@@ -64,11 +70,11 @@ end
 -- Passes the results of a job on that gets a channel for them: those of its message, then those from the channel.
 local function deliver(to, message)
   local from <close> = message[3] or nil
-  if not put(to, message[2]) then return end
+  if not put_while_open(to, message[2]) then return end
   local value, err = message[4], nil
   if value == nil and from then value, err = take(from) end
   while value ~= nil do
-    if not put(to, value) then return end
+    if not put_while_open(to, value) then return end
     value, err = take(from)
   end
   guard.close(to, err)
@@ -105,7 +111,7 @@ local function receive(pool)
   while pool.waiting > 0 do
     local message = take(pool.answers)
     if message == nil then
-      fail_all(pool, "threads: the thread of this call has ended: " .. internal.error_text(pool.ended))
+      fail_all(pool, pool.caller .. ": the thread of this call has ended: " .. internal.error_text(pool.ended))
     else
       local call = pool.calls[message[1]]
       if call then complete(pool, call, message) end -- else it was cancelled
@@ -149,12 +155,12 @@ local function submit(pool, call, value, gets_channel)
   if ok and accepted then return end
   if pool.calls[number] == call then forget(pool, call) end
   if ok and pool.ended ~= nil then
-    error("threads: a thread of the pool has ended: " .. internal.error_text(pool.ended), 3)
+    error(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended), 3)
   elseif ok then
-    error("threads: the pool is closed", 3)
+    error(pool.caller .. ": the pool is closed", 3)
   end
   local path = type(accepted) == "string" and accepted:match "^put: value%[2%](.*)"
-  if path then error("threads: value" .. path, 3) end
+  if path then error(("%s: value%s"):format(pool.caller, path), 3) end
   error(accepted, 0)
 end
 
@@ -188,42 +194,63 @@ Pool.__name = "pool of threads"
 -- The threads of a pool that nobody has any more end.
 function Pool:__gc() self.jobs:close() end
 
-local function thread_ended(self, result, on_end)
+local function thread_ended(self, result, ready)
   self.running = self.running - 1
   if not self.jobs:closed() then
     -- The others do what is left. Then calls without an answer fail, since it may have had their jobs.
     local _, why = result:poll()
     self.ended = why or "its function has returned"
     self.jobs:close()
-    on_end(self.ended)
+    ready:close(self.ended)
   end
   if self.running == 0 then self.answers:close() end
 end
 
-local pool = {}
-
----Makes a pool without threads.
----@return runnel.Pool
-function pool.new()
-  return setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, calls = {},
-    waiting = 0, last = 0, receiver = nil, unused = {}, running = 0, ended = nil,
-  }, Pool)
-end
-
----Adds a thread, which has been started.
----@param self runnel.Pool
----@param result runnel.Channel<any> of the thread
----@param cancels runnel.Channel<integer> where it hears of cancelled calls
----@param on_end fun(why: any) called if the thread ends before the pool is closed
-function pool.add(self, result, cancels, on_end)
+local function add_thread(self, result, cancels, ready)
   local i = self.running + 1
   self.running, self.results[i], self.cancels[i] = i, result, cancels
   -- The thread must not keep the pool from being collected.
   local ref = setmetatable({ self }, { __mode = "v" })
   internal.on_close(result, function()
-    if ref[1] then thread_ended(ref[1], result, on_end) end
+    if ref[1] then thread_ended(ref[1], result, ready) end
   end)
+end
+
+local pool = {}
+
+---Makes a pool of k threads.
+---@param k integer
+---@param what table what they call: start.describe has returned it
+---@param where string and its name
+---@param caller string the function that the program has called
+---@param n integer jobs that each thread does at a time
+---@return runnel.Pool?
+---@return string? why that is impossible
+function pool.make(k, what, where, caller, n)
+  -- A channel of the pool, with a name for reports.
+  local function channel(size, of) return core.shared_chan(size):name((of .. where):sub(1, start.LONGEST_NAME)) end
+  local self = setmetatable({
+    jobs = channel(CAPACITY, "jobs of threads "), answers = channel(CAPACITY, "answers of threads "),
+    cancels = {}, results = {}, calls = {},
+    waiting = 0, last = 0, receiver = nil, unused = {}, running = 0, ended = nil, caller = caller,
+  }, Pool)
+  local ready = core.shared_chan(k)
+  local function not_ready(why)
+    self.jobs:close()
+    return nil, internal.error_text(why)
+  end
+  for _ = 1, k do
+    local cancels = channel(CANCELS, "cancelled jobs of threads ")
+    local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
+      what, n, self.jobs, self.answers, cancels, ready)
+    if not result then return not_ready(why) end
+    add_thread(self, result, cancels, ready)
+  end
+  for _ = 1, k do
+    local is_ready, err = ready:take()
+    if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
+  end
+  return self
 end
 
 return pool
