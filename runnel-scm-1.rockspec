@@ -24,6 +24,7 @@ build = {
         "csrc/base/heap.c",
         "csrc/base/wakeup.c",
         "csrc/base/windows.c",
+        "csrc/shared/blocking.c",
         "csrc/shared/chan.c",
         "csrc/shared/owner.c",
         "csrc/shared/status.c",
