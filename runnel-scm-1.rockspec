@@ -25,6 +25,7 @@ build = {
         "csrc/base/loaded.c",
         "csrc/base/wakeup.c",
         "csrc/base/windows.c",
+        "csrc/shared/blocking.c",
         "csrc/shared/chan.c",
         "csrc/shared/owner.c",
         "csrc/shared/status.c",

@@ -143,8 +143,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   lua_settop(L, top - 1);
 }
 
-/* The go blocks in a queue that only the handle keeps alive become strong roots: another state is about to get the
-   channel, and may then wake them although nobody here has the handle any more. */
+/* The go blocks in a queue that only the handle keeps alive become strong roots. */
 static void promote_all(lua_State *L, Sched *S, const List *queue) {
   Link *link = queue->first;
   if (!link) return;
@@ -155,12 +154,16 @@ static void promote_all(lua_State *L, Sched *S, const List *queue) {
   } while (link != queue->first);
 }
 
+void chan_shared_promote(lua_State *L, const Chan *ch) {
+  promote_all(L, ch->sched, &ch->puts);
+  promote_all(L, ch->sched, &ch->takes);
+}
+
 /* Packer.to_chan */
 static SharedChan *chan_to_pack(lua_State *L, int index) {
   Chan *ch = chan_to(L, index);
   if (!ch || !chan_is_shared(ch) || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
-  promote_all(L, ch->sched, &ch->puts);
-  promote_all(L, ch->sched, &ch->takes);
+  chan_shared_promote(L, ch);
   return handle_of(ch)->shared;
 }
 

@@ -122,12 +122,8 @@ static int to_text(lua_State *L) {
 
 /* Closes the result with an error, if it is still open. */
 static void fail(Thread *t, const char *text) {
-  SharedValue reason = {.kind = SHARED_NIL};
-  Parcel *parcel = parcel_new(strlen(text));
-  if (parcel) {
-    memcpy(parcel->bytes, text, strlen(text));
-    reason = (SharedValue){.kind = SHARED_LONG, .as.parcel = parcel};
-  }
+  SharedValue reason;
+  (void)shared_value_set_string(&reason, text, strlen(text));
   shared_close(t->result, reason);
 }
 
