@@ -47,6 +47,7 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
+STAYS          = -Wl,-z,nodelete # the module has a thread, and must not be unloaded
 endif
 
 # The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
@@ -55,6 +56,15 @@ MODULE_FOLDERS  = base shared core lua
 LIBRARY_FOLDERS = port capi
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+
+# The monitor's server is a C module of its own, built where libmicrohttpd's headers are. It needs nothing of the core.
+HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
+MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
+MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock wakeup) \
+                  $(BUILD)/obj/monitor_assets.o
+MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
+
 LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
@@ -104,15 +114,27 @@ BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 s
 all: programs library ## build the module, the executable and the library into build/
 	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
 	$(if $(EDIT),,@echo "$(NO_EDITOR)")
+	$(if $(HTTPD),,@echo "$(NO_MONITOR)")
 NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
 install them and run make again
+NO_MONITOR = left out: the monitor (runnel --monitor). It needs the headers of libmicrohttpd (Debian: \
+libmicrohttpd-dev); install them and run make again
 
 .PHONY: programs
-programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel
+programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(MONITOR)
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
+
+$(BUILD)/runnel/monitor/core.so: $(MONITOR_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(MONITOR_OBJECTS) -lmicrohttpd -pthread
+
+$(BUILD)/monitor_assets.c: scripts/embed_assets.lua $(MONITOR_ASSETS)
+	@mkdir -p $(@D)
+	$(Q)$(LUA) scripts/embed_assets.lua $(MONITOR_ASSETS) > $@.new
+	@mv $@.new $@
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
@@ -174,7 +196,7 @@ $(BUILD)/runnel.pc: csrc/capi/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	  -e 's|@RPATH@|$(RPATH)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
--include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(MONITOR_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
@@ -331,6 +353,7 @@ lint-annotations: programs
 install: all install-library ## install below $(DESTDIR)$(PREFIX), by default /usr/local
 	$(Q)install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
 	$(Q)install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
+	$(if $(HTTPD),$(Q)install -d "$(LIBDIR)/runnel/monitor" && install -m 755 $(MONITOR) "$(LIBDIR)/runnel/monitor/core.so")
 	$(Q)for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
@@ -352,7 +375,7 @@ install-library: library
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
-	$(Q)rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
+	$(Q)rm -f "$(LIBDIR)/runnel/core.so" "$(LIBDIR)/runnel/monitor/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
 	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
