@@ -87,6 +87,7 @@ static uint32_t mark_rows(Feed *feed, const View *view) {
 static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, Text *news) {
   uint32_t first = view->n ? feed->next % view->n : 0;
   feed->next = 0;
+  feed->is_cut = false;
   for (uint32_t i = 0; i < view->n; i++) {
     uint32_t at = first + i < view->n ? first + i : first + i - view->n;
     const Row *row = &view->rows[at];
@@ -95,6 +96,7 @@ static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, 
     if (entry && entry->value == hash) continue;
     if (rows->length + news->length >= budget) {
       feed->next = at;
+      feed->is_cut = true;
       return;
     }
     if (!entry) entry = map_add(&feed->rows, row_key(row));
@@ -121,7 +123,7 @@ void feed_write(Feed *feed, const View *view, Text *out, size_t budget) {
   text_add(out, news.bytes, news.length);
   text_puts(out, "],\"u\":[");
   text_add(out, rows.bytes, rows.length);
-  text_puts(out, "]");
+  text_puts(out, feed->is_cut ? "],\"cut\":true" : "]");
   if (gone) write_gone(feed, out);
   if (rows.failed || news.failed) out->failed = true;
   if (out->failed) feed->begun = false;
