@@ -324,12 +324,12 @@ lint-cppcheck:
 lint-tree: # the rockspec names every source; no include runs upward; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
 	@$(LUA) scripts/check_includes.lua
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
-	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
+	shellcheck .ci/run tests/browser/check $(filter-out %.lua %.c,$(wildcard scripts/*))
 
 # lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
 # and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.

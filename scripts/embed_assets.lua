@@ -1,5 +1,5 @@
--- lua embed_assets.lua FILE...: prints a C file with the files of the monitor's page in it (csrc/monitor/assets.h). Each
--- is served as /NAME.
+-- lua embed_assets.lua FILE...: prints a C file with the files of the monitor's page in it (csrc/monitor/assets.h).
+-- Each is served as /NAME.
 local TYPES = {
   html = "text/html; charset=utf-8", css = "text/css; charset=utf-8", js = "text/javascript; charset=utf-8",
   txt = "text/plain; charset=utf-8", svg = "image/svg+xml",

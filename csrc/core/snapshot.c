@@ -137,15 +137,17 @@ static void add_chan(lua_State *L, Snapshot *s, const Chan *ch, int at) {
     c.limit = ch->buf.limit;
     c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
   }
-  c.flags = (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                      (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0));
+  c.flags =
+      (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+                (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
   *to = c;
   s->chans.n++;
 }
 
 static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bool is_put, uint64_t total) {
-  uint64_t key = (chan * UINT64_C(0xBF58476D1CE4E5B9) ^ ((uint64_t)name << 1 | is_put) * UINT64_C(0x94D049BB133111EB)) | 1;
+  uint64_t key =
+      (chan * UINT64_C(0xBF58476D1CE4E5B9) ^ ((uint64_t)name << 1 | is_put) * UINT64_C(0x94D049BB133111EB)) | 1;
   if (!is_new(L, s, key)) return;
   SnapshotEdge *to = (SnapshotEdge *)grow(L, &s->edges, sizeof(SnapshotEdge), 1);
   *to = (SnapshotEdge){.chan = chan, .total = total, .name = name, .is_put = is_put};
@@ -196,12 +198,17 @@ static void add_go(lua_State *L, Snapshot *s, Go *go, int at) {
 
 /* Adds the main program, if it waits. */
 static void add_main(lua_State *L, Sched *S, Snapshot *s) {
-  if (S->outside.state != ALT_PARKED && !S->awaited) return;
-  SnapshotGo g = {.state = ALT_PARKED, .name = add_text(L, s, "main program"), .where = add_text(L, s, "")};
-  add_waits(L, s, &g, &S->outside);
+  const Alt *alt = &S->outside;
+  bool waits = alt->state == ALT_PARKED || alt->state == ALT_SLEEPING;
+  if (!waits && !S->awaited) return;
+  SnapshotGo g = {.state = waits ? alt->state : ALT_PARKED, .name = add_text(L, s, "main program")};
+  g.where = add_text(L, s, "");
+  if (waits) g.since = alt->since;
+  add_waits(L, s, &g, alt);
   SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
   *to = g;
   s->gos.n++;
+  s->has_main = true;
 }
 
 /* ---- filling ---- */
@@ -213,6 +220,7 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   s->is_virtual = S->world.clock.is_virtual;
   s->now = clock_now(&S->world.clock);
   s->taken = 0;
+  s->has_main = false;
   s->ready = S->world.nready;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
   add_main(L, S, s);

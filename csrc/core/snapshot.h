@@ -69,6 +69,7 @@ typedef struct Snapshot {
   uint32_t ntexts;     /* texts in `index` */
   uint32_t nseen;      /* entries in `seen` */
   uint32_t next;       /* how far it is filled: the next slot of the roots; 0: it is complete */
+  bool has_main;       /* the first of `gos` is the main program */
   bool is_virtual;     /* the scheduler's time is virtual */
   int64_t now;         /* the scheduler's time when it was begun */
   int64_t taken;       /* time that filling it has taken, in ns */

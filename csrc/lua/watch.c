@@ -46,11 +46,8 @@ static int internal_peek(lua_State *L) {
 }
 
 void lua_watch_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"find_chan", internal_find_chan},
-                                       {"find_go", internal_find_go},
-                                       {"peek", internal_peek},
-                                       {"snapshot", internal_snapshot},
-                                       {"watch", internal_watch},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"find_chan", internal_find_chan}, {"find_go", internal_find_go},
+                                       {"peek", internal_peek},           {"snapshot", internal_snapshot},
+                                       {"watch", internal_watch},         {NULL, NULL}};
   module_register(L, functions);
 }

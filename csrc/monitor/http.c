@@ -28,8 +28,9 @@ static const char *const headers[][2] = {
     {"X-Content-Type-Options", "nosniff"},
     {"Referrer-Policy", "no-referrer"},
     {"Cross-Origin-Resource-Policy", "same-origin"},
-    {"Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
-                                "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
+     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 };
 
 /* Sends a response, which is released. */
@@ -88,13 +89,14 @@ static bool has_token(const Server *server, struct MHD_Connection *client) {
 /* ---- what there is ---- */
 
 static enum MHD_Result send_asset(struct MHD_Connection *client, const Asset *asset) {
-  struct MHD_Response *response = MHD_create_response_from_buffer(
-      asset->length, (void *)(uintptr_t)asset->bytes, MHD_RESPMEM_PERSISTENT); /* only read */
+  struct MHD_Response *response = MHD_create_response_from_buffer(asset->length, (void *)(uintptr_t)asset->bytes,
+                                                                  MHD_RESPMEM_PERSISTENT); /* only read */
   return send_response(client, MHD_HTTP_OK, asset->type, response);
 }
 
 static enum MHD_Result open_page(Server *server, struct MHD_Connection *client) {
-  if (server->npages >= MAX_PAGES) return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
+  if (server->npages >= MAX_PAGES)
+    return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
   Page *page = calloc(1, sizeof *page);
   if (!page) return MHD_NO;
   page->client = client;
@@ -112,7 +114,8 @@ static enum MHD_Result get(Server *server, struct MHD_Connection *client, const 
   for (const Asset *asset = monitor_assets; asset->path; asset++) {
     if (strcmp(asset->path, is_page ? "/page.html" : url) != 0) continue;
     if (is_page && !has_token(server, client))
-      return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong; open the URL that the program has printed\n");
+      return refuse(client, MHD_HTTP_FORBIDDEN,
+                    "403: the token is missing or wrong; open the URL that the program has printed\n");
     return send_asset(client, asset);
   }
   if (strcmp(url, "/events") != 0) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such page\n");
@@ -169,7 +172,8 @@ static enum MHD_Result begin_form(Server *server, struct MHD_Connection *client,
 static enum MHD_Result end_form(Server *server, struct MHD_Connection *client, Form *form) {
   if (form->parser && MHD_destroy_post_processor(form->parser) != MHD_YES) form->is_wrong = true;
   form->parser = NULL;
-  if (form->is_wrong) return refuse(client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
+  if (form->is_wrong)
+    return refuse(client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
   Command *command = form->command;
   form->command = NULL;
   int64_t number = desk_command(&server->desk, command);

@@ -88,7 +88,6 @@ static int command(lua_State *L) {
   return 5;
 }
 
-
 /* result(server, number, ok, lines...): what has come of a command */
 static int result(lua_State *L) {
   Server *server = running(L);
@@ -108,9 +107,9 @@ static int result(lua_State *L) {
 }
 
 int luaopen_runnel_monitor_core(lua_State *L) {
-  static const luaL_Reg functions[] = {{"ask", ask},       {"command", command}, {"filling", filling},
+  static const luaL_Reg functions[] = {{"ask", ask},         {"command", command}, {"filling", filling},
                                        {"publish", publish}, {"result", result},   {"start", start},
-                                       {"stop", stop},     {NULL, NULL}};
+                                       {"stop", stop},       {NULL, NULL}};
   luaL_checkversion(L);
   luaL_newmetatable(L, META);
   lua_pushcfunction(L, stop);

@@ -82,7 +82,7 @@ static void add_summary(const Server *server, int64_t now, Text *to) {
   add_field(to, "now", s->now / CLOCK_MS);
   add_field(to, "virtual", s->is_virtual);
   add_field(to, "memory", (int64_t)s->memory);
-  add_field(to, "gos", s->gos.n);
+  add_field(to, "gos", s->gos.n - s->has_main);
   add_field(to, "chans", s->chans.n);
   add_field(to, "ready", s->ready);
   add_field(to, "taken", s->taken / 1000);

@@ -74,7 +74,8 @@ local function show_value(v)
       parts[9] = "..."
       break
     end
-    parts[#parts + 1] = math.type(key) == "integer" and show_plain(value) or show_plain(key) .. " = " .. show_plain(value)
+    local text = show_plain(value)
+    parts[#parts + 1] = math.type(key) == "integer" and text or show_plain(key) .. " = " .. text
   end
   return shorten("{ " .. table.concat(parts, ", ") .. " }")
 end
@@ -156,8 +157,8 @@ local OPTIONS = { control = true, show = true, program = true }
 ---@param port? integer the port; 0, the default, is any that is free
 ---@param opts? { control?: boolean, show?: "types"|"values"|fun(v: any): string, program?: string }
 ---`control`: the page can cancel go blocks and put values on channels, default false. `show`: what it shows of the
----values that wait in channels: "types", the default, only their types and sizes; "values" their contents, shortened; or
----a function that returns a text. `program`: the page's title, by default the script's name
+---values that wait in channels: "types", the default, only their types and sizes; "values" their contents, shortened;
+---or a function that returns a text. `program`: the page's title, by default the script's name
 ---@return runnel.Monitor? m nil if the port cannot be used
 ---@return string? why
 function monitor.listen(port, opts)
@@ -169,7 +170,7 @@ function monitor.listen(port, opts)
   for key in pairs(opts) do
     if not OPTIONS[key] then error(("listen: unknown option %s"):format(check.describe(key)), 2) end
   end
-  if opts.control ~= nil and type(opts.control) ~= "boolean" then error("listen: control: a boolean expected", 2) end
+  if type(opts.control or false) ~= "boolean" then error("listen: control: a boolean expected", 2) end
   local show = SHOW[opts.show or "types"] or opts.show
   if not check.is_callable(show) then
     error(('listen: show: "types", "values" or a function expected, got %s'):format(check.describe(opts.show)), 2)

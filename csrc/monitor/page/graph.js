@@ -9,7 +9,11 @@ const GO_WIDTH = 168, CHAN_WIDTH = 148, HEIGHT = 44;
 // Channels that differ only in the digits of their names, with the same go blocks at their ends, are one node.
 const pattern = (ch) => (ch.name ? ch.name.replace(/\d+/g, "#") : ch.isPlain ? "#" : ch.label.replace(/\d+/g, "#"));
 
-const clip = (text, n) => (text.length <= n ? text : text.slice(0, n / 2 - 1) + "…" + text.slice(-n / 2));
+// Without the folders of a file, and at most n characters.
+function clip(text, n) {
+  const name = text.replace(/(^|\s)\S*\/(?=\S+:\d)/g, "$1");
+  return name.length <= n ? name : name.slice(0, Math.ceil(n / 2) - 1) + "…" + name.slice(-Math.floor(n / 2));
+}
 
 // ---- what to show ----
 
@@ -106,9 +110,9 @@ function doing(group) {
   if (!group) return "ended";
   const { put = 0, take = 0, alts = 0, sleeping = 0, ready = 0 } = group.states;
   const parts = [];
-  if (put) parts.push(`${put} put`);
-  if (take) parts.push(`${take} take`);
-  if (alts) parts.push(`${alts} alts`);
+  if (put) parts.push(`${put} wait to put`);
+  if (take) parts.push(`${take} ${put ? "" : "wait "}to take`);
+  if (alts) parts.push(`${alts} in alts`);
   if (sleeping) parts.push(`${sleeping} asleep`);
   if (ready) parts.push(`${ready} ready`);
   if (group.n === 1 && parts.length === 1) {
@@ -120,7 +124,7 @@ function doing(group) {
 function ChanNode({ node, at, selected, onSelect }) {
   const [x, y] = [at.x - CHAN_WIDTH / 2, at.y - HEIGHT / 2];
   const amount = node.limit ? `${short(node.count)}/${short(node.limit)}` : node.nputs ? `${node.nputs} wait` : "";
-  const wait = node.ntakes && !node.nputs ? `${node.ntakes} take${node.ntakes === 1 ? "s" : ""} wait` : "";
+  const wait = node.ntakes && !node.nputs ? (node.ntakes === 1 ? "1 take waits" : `${node.ntakes} takes wait`) : "";
   return html`<g class=${`chan ${node.state} ${selected ? "selected" : ""}`} transform=${`translate(${x},${y})`}
       onClick=${() => onSelect(node)} data-name=${node.label}>
     <title>${node.label}</title>
@@ -139,7 +143,7 @@ function GoNode({ node, at, selected, onSelect }) {
       transform=${`translate(${x},${y})`} onClick=${() => onSelect(node)} data-name=${node.label}>
     <title>${node.label}</title>
     <rect class="box" width=${GO_WIDTH} height=${HEIGHT} rx="4" />
-    <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 18 : 23)}</text>
+    <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 15 : 20)}</text>
     ${node.n > 1 && html`<text class="times" x=${GO_WIDTH - 8} y="19">× ${short(node.n)}</text>`}
     <text class="numbers" x="10" y="34">${doing(group)}</text>
   </g>`;

@@ -43,7 +43,8 @@ function Fill({ chan }) {
 const CHAN_COLUMNS = [
   { title: "channel", value: (c) => c.label, show: (c) => html`<b>${c.label}</b>` },
   { title: "kind", value: (c) => c.kindName },
-  { title: "fill", value: (c) => c.fill, number: true, show: (c) => html`<${Fill} chan=${c} /> ${c.limit ? `${c.count}/${c.limit}` : c.count || ""}` },
+  { title: "fill", value: (c) => c.fill, number: true, show: (c) => html`<${Fill} chan=${c} />
+    <span class="amount">${c.limit ? `${c.count}/${c.limit}` : c.count || ""}</span>` },
   { title: "puts wait", value: (c) => c.nputs, number: true, show: (c) => c.nputs || "" },
   { title: "takes wait", value: (c) => c.ntakes, number: true, show: (c) => c.ntakes || "" },
   { title: "per second", value: (c) => c.rate, number: true, show: (c) => (c.rate ? short(c.rate) : "") },
