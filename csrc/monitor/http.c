@@ -57,32 +57,32 @@ static enum MHD_Result refuse(struct MHD_Connection *client, unsigned status, co
 
 /* ---- who may ask ---- */
 
-static bool is_host(const Server *server, const char *host) {
+static bool is_host(const Site *site, const char *host) {
   char name[32];
   static const char *const names[] = {"127.0.0.1", "localhost"};
   for (int i = 0; i < 2; i++) {
-    (void)snprintf(name, sizeof name, "%s:%d", names[i], server->port);
+    (void)snprintf(name, sizeof name, "%s:%d", names[i], site->port);
     if (strcasecmp(host, name) == 0) return true;
   }
   return false;
 }
 
 /* Why this client may not ask for anything, or NULL. */
-static const char *who_is_wrong(const Server *server, struct MHD_Connection *client) {
+static const char *who_is_wrong(const Site *site, struct MHD_Connection *client) {
   const char *host = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Host");
   const char *origin = MHD_lookup_connection_value(client, MHD_HEADER_KIND, "Origin");
-  if (!host || !is_host(server, host)) return "403: the header Host must be 127.0.0.1 or localhost, and the port\n";
-  if (origin && (strncasecmp(origin, "http://", 7) != 0 || !is_host(server, origin + 7)))
+  if (!host || !is_host(site, host)) return "403: the header Host must be 127.0.0.1 or localhost, and the port\n";
+  if (origin && (strncasecmp(origin, "http://", 7) != 0 || !is_host(site, origin + 7)))
     return "403: the header Origin must be that of the monitor's own page\n";
   return NULL;
 }
 
 /* Whether the request has the token; the time that this takes says nothing about it. */
-static bool has_token(const Server *server, struct MHD_Connection *client) {
+static bool has_token(const Site *site, struct MHD_Connection *client) {
   const char *token = MHD_lookup_connection_value(client, MHD_GET_ARGUMENT_KIND, "token");
   if (!token || strlen(token) != TOKEN_LENGTH) return false;
   unsigned difference = 0;
-  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token[i] ^ (unsigned char)server->token[i];
+  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token[i] ^ (unsigned char)site->token[i];
   return difference == 0;
 }
 
@@ -94,9 +94,8 @@ static enum MHD_Result send_asset(struct MHD_Connection *client, const Asset *as
   return send_response(client, MHD_HTTP_OK, asset->type, response);
 }
 
-static enum MHD_Result open_page(Server *server, struct MHD_Connection *client) {
-  if (server->npages >= MAX_PAGES)
-    return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
+static enum MHD_Result open_page(Site *site, struct MHD_Connection *client) {
+  if (site->npages >= MAX_PAGES) return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
   Page *page = calloc(1, sizeof *page);
   if (!page) return MHD_NO;
   page->client = client;
@@ -105,22 +104,25 @@ static enum MHD_Result open_page(Server *server, struct MHD_Connection *client) 
     page_free(page);
     return MHD_NO;
   }
-  server_add_page(server, page); /* freed once libmicrohttpd has freed the response */
+  page->next = site->pages; /* the server frees it, once libmicrohttpd has freed the response */
+  site->pages = page;
+  site->npages++;
+  site->has_new_page = true;
   return send_response(client, MHD_HTTP_OK, "text/event-stream", response);
 }
 
-static enum MHD_Result get(Server *server, struct MHD_Connection *client, const char *url) {
+static enum MHD_Result get(Site *site, struct MHD_Connection *client, const char *url) {
   bool is_page = strcmp(url, "/") == 0;
   for (const Asset *asset = monitor_assets; asset->path; asset++) {
     if (strcmp(asset->path, is_page ? "/page.html" : url) != 0) continue;
-    if (is_page && !has_token(server, client))
+    if (is_page && !has_token(site, client))
       return refuse(client, MHD_HTTP_FORBIDDEN,
                     "403: the token is missing or wrong; open the URL that the program has printed\n");
     return send_asset(client, asset);
   }
   if (strcmp(url, "/events") != 0) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such page\n");
-  if (!has_token(server, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  return open_page(server, client);
+  if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
+  return open_page(site, client);
 }
 
 /* ---- commands ---- */
@@ -148,15 +150,15 @@ static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const c
 }
 
 /* Begins to read the form of a command. */
-static enum MHD_Result begin_form(Server *server, struct MHD_Connection *client, const char *url, void **request) {
+static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, const char *url, void **request) {
   static const char *const commands[] = {"kill", "inject", "values"};
   const char *what = NULL;
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(url + 1, commands[i]) == 0) what = commands[i];
   }
   if (!what) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
-  if (!has_token(server, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  if (!server->control && strcmp(what, "values") != 0)
+  if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
+  if (!site->control && strcmp(what, "values") != 0)
     return refuse(client, MHD_HTTP_FORBIDDEN, "403: this monitor only shows; control = true lets it kill and inject\n");
   Form *form = calloc(1, sizeof *form);
   if (!form) return MHD_NO;
@@ -169,14 +171,14 @@ static enum MHD_Result begin_form(Server *server, struct MHD_Connection *client,
   return MHD_YES;
 }
 
-static enum MHD_Result end_form(Server *server, struct MHD_Connection *client, Form *form) {
+static enum MHD_Result end_form(Site *site, struct MHD_Connection *client, Form *form) {
   if (form->parser && MHD_destroy_post_processor(form->parser) != MHD_YES) form->is_wrong = true;
   form->parser = NULL;
   if (form->is_wrong)
     return refuse(client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
   Command *command = form->command;
   form->command = NULL;
-  int64_t number = desk_command(&server->desk, command);
+  int64_t number = desk_command(&site->desk, command);
   if (!number)
     return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: the program computes, and takes no more commands\n");
   char answer[48];
@@ -187,18 +189,18 @@ static enum MHD_Result end_form(Server *server, struct MHD_Connection *client, F
 enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const char *url, const char *method,
                             const char *version, const char *upload, size_t *upload_size, void **request) {
   (void)version;
-  Server *server = data;
+  Site *site = data;
   Form *form = *request;
   if (form) {
-    if (*upload_size == 0) return end_form(server, client, form);
+    if (*upload_size == 0) return end_form(site, client, form);
     if (form->parser && MHD_post_process(form->parser, upload, *upload_size) != MHD_YES) form->is_wrong = true;
     *upload_size = 0;
     return MHD_YES;
   }
-  const char *why = who_is_wrong(server, client);
+  const char *why = who_is_wrong(site, client);
   if (why) return refuse(client, MHD_HTTP_FORBIDDEN, why);
-  if (strcmp(method, "GET") == 0) return get(server, client, url);
-  if (strcmp(method, "POST") == 0) return begin_form(server, client, url, request);
+  if (strcmp(method, "GET") == 0) return get(site, client, url);
+  if (strcmp(method, "POST") == 0) return begin_form(site, client, url, request);
   return refuse(client, MHD_HTTP_METHOD_NOT_ALLOWED, "405: only GET and POST\n");
 }
 

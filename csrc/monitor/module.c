@@ -57,26 +57,26 @@ static int stop(lua_State *L) {
 
 /* filling(server) -> the Snapshot to fill, a light userdata */
 static int filling(lua_State *L) {
-  lua_pushlightuserdata(L, running(L)->desk.filling);
+  lua_pushlightuserdata(L, running(L)->site.desk.filling);
   return 1;
 }
 
 /* publish(server): that Snapshot is complete. */
 static int publish(lua_State *L) {
-  desk_publish(&running(L)->desk);
+  desk_publish(&running(L)->site.desk);
   return 0;
 }
 
 /* ask(server): the Snapshot is not complete: the watcher is called again soon. */
 static int ask(lua_State *L) {
-  desk_ask(&running(L)->desk);
+  desk_ask(&running(L)->site.desk);
   return 0;
 }
 
 /* command(server) -> number, what, id, type, text of the next command; or nothing */
 static int command(lua_State *L) {
   luaL_checkstack(L, 5, NULL);
-  Command *c = desk_take(&running(L)->desk);
+  Command *c = desk_take(&running(L)->site.desk);
   if (!c) return 0;
   Command copy = *c;
   free(c);
@@ -101,7 +101,7 @@ static int result(lua_State *L) {
     text_json(&text, lua_tostring(L, i));
   }
   text_add(&text, "", 1);
-  if (!text.failed) desk_result(&server->desk, number, text.bytes);
+  if (!text.failed) desk_result(&server->site.desk, number, text.bytes);
   text_free(&text);
   return 0;
 }

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "monitor/http.h"
 
 /* How often the scheduler is asked for a snapshot, in ms; and how much longer than filling the last one took the time
    until the next is, at least, so that watching costs a twentieth of the program's time at most. */
@@ -45,15 +44,16 @@ static void add_field(Text *to, const char *name, int64_t value) {
 static void add_hello(const Server *server, Text *to) {
   text_puts(to, "\"hello\":{\"program\":");
   text_json(to, server->program);
-  text_puts(to, server->control ? ",\"control\":true,\"pid\":" : ",\"control\":false,\"pid\":");
+  text_puts(to, server->site.control ? ",\"control\":true,\"pid\":" : ",\"control\":false,\"pid\":");
   text_integer(to, (int64_t)getpid());
   text_puts(to, "},");
 }
 
 /* The results of commands that the page has not been sent. */
 static void add_results(Server *server, Page *page, Text *to) {
-  Desk *desk = &server->desk;
+  Desk *desk = &server->site.desk;
   pthread_mutex_lock(&desk->mutex);
+  if (!page->last_sent) page->results = desk->nresults;
   uint64_t n = page->results + DESK_RESULTS < desk->nresults ? desk->nresults - DESK_RESULTS : page->results;
   text_puts(to, "\"r\":[");
   for (bool first = true; n < desk->nresults; n++) {
@@ -72,8 +72,8 @@ static void add_results(Server *server, Page *page, Text *to) {
 }
 
 static void add_summary(const Server *server, int64_t now, Text *to) {
-  const Snapshot *s = server->desk.shown;
-  Watch *watch = server->desk.watch;
+  const Snapshot *s = server->site.desk.shown;
+  Watch *watch = server->site.desk.watch;
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
@@ -113,28 +113,18 @@ static void feed_page(Server *server, Page *page, int64_t now) {
 }
 
 static void feed_pages(Server *server, int64_t now) {
-  for (Page *page = server->pages; page; page = page->next) feed_page(server, page, now);
-}
-
-void server_add_page(Server *server, Page *page) {
-  page->next = server->pages;
-  pthread_mutex_lock(&server->desk.mutex);
-  page->results = server->desk.nresults;
-  pthread_mutex_unlock(&server->desk.mutex);
-  server->pages = page;
-  server->npages++;
-  server->due = 0;
+  for (Page *page = server->site.pages; page; page = page->next) feed_page(server, page, now);
 }
 
 static void drop_closed_pages(Server *server) {
-  for (Page **at = &server->pages; *at;) {
+  for (Page **at = &server->site.pages; *at;) {
     Page *page = *at;
     if (!page->gone) {
       at = &page->next;
       continue;
     }
     *at = page->next;
-    server->npages--;
+    server->site.npages--;
     page_free(page);
   }
 }
@@ -151,28 +141,29 @@ static void wait_for_news(Server *server, int ms) {
   MHD_UNSIGNED_LONG_LONG timeout;
   if (MHD_get_timeout(server->daemon, &timeout) == MHD_YES && timeout < (MHD_UNSIGNED_LONG_LONG)ms) ms = (int)timeout;
   struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
-                         {.fd = wakeup_fd(server->desk.news), .events = POLLIN}};
+                         {.fd = wakeup_fd(server->site.desk.news), .events = POLLIN}};
   (void)poll(fds, 2, ms);
   (void)MHD_run(server->daemon);
 }
 
 /* Asks for a snapshot when one is due; if the last one has not come, tells the pages. */
 static void ask_if_due(Server *server, int64_t now) {
-  if (now < server->due) return;
-  int64_t share = server->desk.shown->taken * SHARE, period = PERIOD * CLOCK_MS;
+  if (now < server->due && !server->site.has_new_page) return;
+  server->site.has_new_page = false;
+  int64_t share = server->site.desk.shown->taken * SHARE, period = PERIOD * CLOCK_MS;
   server->due = now + (share > period ? share : period);
-  if (!server->pages) return;
-  if (atomic_load(&server->desk.watch->asked)) {
+  if (!server->site.pages) return;
+  if (atomic_load(&server->site.desk.watch->asked)) {
     feed_pages(server, now);
     return;
   }
   server->asked = now;
-  desk_ask(&server->desk);
+  desk_ask(&server->site.desk);
 }
 
 /* Tells the pages that the program has ended, and gives them a moment to read it. */
 static void end_pages(Server *server) {
-  for (Page *page = server->pages; page; page = page->next) {
+  for (Page *page = server->site.pages; page; page = page->next) {
     bool was_idle = page_is_idle(page);
     page->ended = true;
     if (was_idle) text_clear(&page->message);
@@ -183,14 +174,14 @@ static void end_pages(Server *server) {
   do {
     wait_for_news(server, 10);
     drop_closed_pages(server);
-  } while (server->pages && now_ns() < until);
+  } while (server->site.pages && now_ns() < until);
 }
 
 static void *run(void *data) {
   Server *server = data;
-  Desk *desk = &server->desk;
+  Desk *desk = &server->site.desk;
   for (;;) {
-    int64_t left = (server->due - now_ns()) / CLOCK_MS + 1;
+    int64_t left = server->site.has_new_page ? 0 : (server->due - now_ns()) / CLOCK_MS + 1;
     wait_for_news(server, left < 0 ? 0 : left > PERIOD ? PERIOD : (int)left);
     (void)wakeup_consume(desk->news);
     drop_closed_pages(server);
@@ -244,10 +235,10 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
 static struct MHD_Daemon *start_daemon(Server *server, int fd) {
   unsigned flags = MHD_ALLOW_SUSPEND_RESUME;
   if (MHD_is_feature_supported(MHD_FEATURE_EPOLL) == MHD_YES) flags |= MHD_USE_EPOLL;
-  return MHD_start_daemon(flags, 0, NULL, NULL, http_answer, server, MHD_OPTION_LISTEN_SOCKET, fd,
+  return MHD_start_daemon(flags, 0, NULL, NULL, http_answer, &server->site, MHD_OPTION_LISTEN_SOCKET, fd,
                           MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
                           (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-                          MHD_OPTION_NOTIFY_COMPLETED, http_completed, server, MHD_OPTION_END);
+                          MHD_OPTION_NOTIFY_COMPLETED, http_completed, &server->site, MHD_OPTION_END);
 }
 
 /* Starts the thread, with all signals blocked: they are for the program. */
@@ -264,34 +255,35 @@ Server *server_start(Watch *watch, int port, bool control, const char *program, 
   Server *server = calloc(1, sizeof *server);
   int fd = -1;
   (void)snprintf(why, 256, "the server cannot be started");
-  if (!server || !desk_init(&server->desk, watch)) {
+  if (!server || !desk_init(&server->site.desk, watch)) {
     free(server);
     return NULL;
   }
-  server->control = control;
+  server->site.control = control;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  fd = listen_on(port, &server->port, why);
-  if (fd >= 0 && make_token(server->token)) {
-    (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->port, server->token);
+  fd = listen_on(port, &server->site.port, why);
+  if (fd >= 0 && make_token(server->site.token)) {
+    (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
+                   server->site.token);
     server->daemon = start_daemon(server, fd);
     if (server->daemon && start_thread(server)) return server;
   }
   if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */
   else if (fd >= 0) (void)close(fd);
-  desk_free(&server->desk);
+  desk_free(&server->site.desk);
   free(server);
   return NULL;
 }
 
 void server_stop(Server *server) {
-  desk_stop(&server->desk);
+  desk_stop(&server->site.desk);
   pthread_join(server->thread, NULL);
   MHD_stop_daemon(server->daemon);
-  for (Page *page = server->pages, *next; page; page = next) {
+  for (Page *page = server->site.pages, *next; page; page = next) {
     next = page->next;
     page_free(page);
   }
   view_free(&server->view);
-  desk_free(&server->desk);
+  desk_free(&server->site.desk);
   free(server);
 }
