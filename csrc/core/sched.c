@@ -16,6 +16,7 @@
 #include "core/root.h"
 #include "core/timer.h"
 #include "core/unhandled.h"
+#include "core/watch.h"
 
 enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
@@ -49,6 +50,7 @@ static void look(lua_State *L, Sched *S) {
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  watch_look(L, S);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
@@ -58,8 +60,10 @@ static void look(lua_State *L, Sched *S) {
 
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  if (UNLIKELY(S->watch)) watch_wait_begins(S);
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
+    if (UNLIKELY(S->watch)) watch_wait_ends(S);
     return;
   }
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
@@ -67,6 +71,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     driver_wait(L, S, ns);
     shared_wait_looked(S, clock_now(&S->world.clock));
   }
+  if (UNLIKELY(S->watch)) watch_wait_ends(S);
   shared_wait_awake(S);
   chan_shared_look(L, S);
 }
@@ -82,6 +87,7 @@ static bool wait(lua_State *L, Sched *S) {
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  watch_look(L, S);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
@@ -130,6 +136,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   root_watch(L, S);
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
+  watch_look(L, S);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(S));

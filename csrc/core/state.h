@@ -233,7 +233,8 @@ enum {
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
-  SCHED_NUSER = SCHED_ORIGINS
+  SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
+  SCHED_NUSER = SCHED_WATCHER
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
@@ -323,6 +324,7 @@ struct Sched {
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
   struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
+  struct Watch *watch;        /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;           /* for the next channel or go block */
   int64_t grace;              /* how long an error may wait to be taken, in ns */
   uint64_t printed;           /* errors that were written to stderr, since there was no handler */

@@ -464,6 +464,32 @@ function core.internal.require(name) end
 -- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
 -- the other go blocks run once 128 values have been moved since the last wait.
 
+-- ---- for the monitor ----
+
+---Lets another thread ask the scheduler's loop to call a function.
+---@param f? fun() it must not wait; nil ends the watch
+---@return userdata? watch for the C module that has the other thread (csrc/core/watch.h)
+function core.internal.watch(f) end
+
+---Fills the next part of a snapshot of the go blocks and channels (csrc/core/snapshot.h).
+---@param snapshot lightuserdata
+---@return boolean complete whether that was the last part
+function core.internal.snapshot(snapshot) end
+
+---@param id integer
+---@return runnel.Result<any>? block the result channel of the go block with this id
+function core.internal.find_go(id) end
+
+---@param id integer
+---@return runnel.Channel<any>? ch the channel with this id
+function core.internal.find_chan(id) end
+
+---The values that a channel holds, the oldest first, and then those of the puts that wait. They stay where they are.
+---@param ch runnel.Channel<any>
+---@param max integer how many values at most
+---@return any[] values
+function core.internal.peek(ch, max) end
+
 ---@class runnel.moving
 core.internal.moving = {}
 
