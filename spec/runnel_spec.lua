@@ -4,7 +4,8 @@ local stage = require "spec.support.stage"
 
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
-  all = true, core_async = true, meta = true, nats = true, prompt = true, sim = true, uv = true, xf = true,
+  all = true, core_async = true, meta = true, monitor = true, nats = true, prompt = true, sim = true, uv = true,
+  xf = true,
 }
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
