@@ -38,6 +38,7 @@ local LOOK <const> = 1000
 ---@field data string
 ---@field reply? string
 ---@field status? string
+---@field age? integer for a job: ms since it has arrived
 
 ---@class runnel.Job
 ---@field number integer

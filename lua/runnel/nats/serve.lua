@@ -44,6 +44,7 @@ local HEAD <const> = 400
 ---@field n integer
 ---@field private f function
 ---@field private engine runnel.Engine
+---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
 ---@field private inbox runnel.Channel<runnel.EngineMessage>
@@ -318,6 +319,8 @@ function Worker:deliver(message)
   if self.heard_at < math.huge then self.heard_at = now() end
   local ack = message.reply
   if self.held[ack] then return end
+  local age = message.age or 0
+  if age > self.ack_wait then return self:pump() end -- Lua has computed; the server gives the job to another worker
   local job, version, reply = wire.parse_job(message.data)
   local d = { worker = self, ack = ack, job = job }
   self.held[ack] = d
@@ -335,6 +338,7 @@ function Worker:deliver(message)
     self:give_back(d)
   else
     d.key = job.reply .. " " .. job.number
+    if age > self.beats then self.engine:publish(ack, "+WPI") end
     self.engine:beat(ack, "+WPI", self.beats)
     local is_suspect = job.again or wire.deliveries(ack) > 1
     local queue = is_suspect and self.suspects or self.fresh
@@ -480,7 +484,8 @@ end
 local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
-    name = name, n = n, f = f, engine = engine, beats = opts.ack_wait / 3, label = opts.label, base = base, held = {},
+    name = name, n = n, f = f, engine = engine, label = opts.label, base = base, held = {},
+    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
     asked = 0, pulls = 0, heard_at = 0, asks = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
