@@ -205,7 +205,8 @@ describe("remote jobs", function()
         end
       end
     end)
-    local results = rn.pmap(64, conn:remote("square", { traceback = false }), range(JOBS), {
+    local job = conn:remote("square", { traceback = false })
+    local results = rn.pmap(64, job, range(JOBS), {
       ex_handler = function(err) return err end,
     })
     local n = 0
@@ -216,7 +217,6 @@ describe("remote jobs", function()
     over = true
     killer:take()
     assert.equal(JOBS, n)
-    -- What was acknowledged while the server was down is removed by a worker that gets it again.
     assert.equal(0, background.wait_until(30000, function() return jobs_left(conn, "square") == 0 and 0 end))
     stop()
   end))
