@@ -5,10 +5,10 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "library/modules.h"
 #include "core/unhandled.h"
 #include "host/inspect.h"
 #include "host/terminal.h"
+#include "library/modules.h"
 
 int luaopen_runnel_core(lua_State *L);
 

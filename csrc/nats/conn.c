@@ -10,7 +10,7 @@
 #include "nats/conn.h"
 
 /* Events that wait for the Lua thread, at most; and how long closing waits for libnats' threads. */
-enum { EVENT_LIMIT = 1000, PATIENCE_S = 10 };
+enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -66,9 +66,8 @@ typedef struct Event {
   Conn *conn;           /* with a hold */
   const char *name;     /* what has happened; static */
   char text[TEXT_SIZE]; /* the error; or empty */
-  char subject[256];    /* of the subscription; or empty */
   char url[256];        /* of the server; or empty */
-  int64_t dropped;      /* messages that the subscription has lost */
+  const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
 } Event;
 
 static void drop_event(void *data) {
@@ -92,10 +91,11 @@ static int handle(lua_State *L) {
   lua_createtable(L, 0, 4);
   set_text(L, "event", event->name);
   set_text(L, "error", event->text);
-  set_text(L, "subject", event->subject);
   set_text(L, "url", event->url);
-  if (event->dropped) {
-    lua_pushinteger(L, event->dropped);
+  Sub *sub = event->sub ? sub_find(event->conn, event->sub) : NULL;
+  if (sub) {
+    set_text(L, "subject", natsSubscription_GetSubject(sub->sub));
+    lua_pushinteger(L, sub_dropped(sub));
     lua_setfield(L, -2, "dropped");
   }
   lua_call(L, 1, 1);
@@ -170,8 +170,7 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   const char *error = NULL; /* the server's words, where the error is the connection's last one */
   bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
   copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
-  if (sub) copy_text(event->subject, sizeof event->subject, natsSubscription_GetSubject(sub));
-  if (sub && natsSubscription_GetDropped(sub, &event->dropped) != NATS_OK) event->dropped = 0;
+  event->sub = sub; /* not to be used here: libnats does not keep it until this callback has returned */
   post_event(event);
 }
 
@@ -223,26 +222,40 @@ static void *run_connector(void *data) {
   return NULL;
 }
 
-/* Opens the port for the events, to the channel at index `at`. The port is quiet: a program that only has a connection
-   does not go on because of it. */
-static int open_events(lua_State *L, Conn *conn, int at) {
+/* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
+   of it. */
+static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runnel_port **port) {
   runnel_chan *ch;
   int code = conn->rn->chan_get(L, at, &ch);
   if (code != RUNNEL_OK) return code;
-  code = conn->rn->port_open(L, ch, 2 * EVENT_LIMIT, RUNNEL_QUIET, &conn->events);
+  code = conn->rn->port_open(L, ch, limit, RUNNEL_QUIET, port);
   (void)conn->rn->chan_release(L, ch);
   return code;
 }
 
+/* conn:attend(channel): while the connection is open, a take from the channel counts as waiting for something that may
+   happen. */
+static int conn_attend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Attended *attended = (Attended *)malloc(sizeof *attended);
+  int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
+  if (code != RUNNEL_OK) {
+    free(attended);
+    return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  }
+  attended->next = conn->attended;
+  conn->attended = attended;
+  return 0;
+}
+
 /* connect(options, channel, handler) -> conn | nil, message [, true]: begins to connect. The handler, which must not
    park, is called with each event: a table { event =, error =, subject =, url =, dropped = }. The first is "connected"
-   or "failed". What it returns is put on the channel, unless it is nil. Only while somebody takes from the channel,
-   events count as something that may still happen. */
+   or "failed". What it returns is put on the channel, unless it is nil. */
 int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
-  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof *at, 1);
+  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, CONN_TYPE);
   lua_pushvalue(L, 3);
@@ -270,7 +283,7 @@ int conn_connect(lua_State *L) {
   }
   s = set_callbacks(conn);
   if (s != NATS_OK) return conn_fail(L, s);
-  int code = open_events(L, conn, 2);
+  int code = open_quiet(L, conn, 2, PORT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -282,10 +295,10 @@ int conn_connect(lua_State *L) {
   int error = pthread_create(&conn->connector, NULL, run_connector, conn);
   conn_unblock(&old);
   if (error) {
-    conn->has_ended = true;
-    conn_release(conn);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
+    conn->has_ended = true;
+    conn_release(conn);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
     return 2;
@@ -320,6 +333,12 @@ static void close_conn(lua_State *L, Conn *conn) {
     conn->nc = NULL;
   }
   if (conn->events) (void)conn->rn->port_close(conn->events);
+  while (conn->attended) {
+    Attended *first = conn->attended;
+    conn->attended = first->next;
+    (void)conn->rn->port_release(first->port); /* which closes it */
+    free(first);
+  }
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
 }
@@ -397,15 +416,11 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"beat", conn_beat},
-                                     {"close", conn_close},
-                                     {"max_payload", conn_max_payload},
-                                     {"publish", conn_publish},
-                                     {"publish_with", conn_publish_with},
-                                     {"stats", conn_stats},
-                                     {"subscribe", conn_subscribe},
-                                     {"unbeat", conn_unbeat},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"attend", conn_attend},   {"beat", conn_beat},
+                                     {"close", conn_close},     {"max_payload", conn_max_payload},
+                                     {"publish", conn_publish}, {"publish_with", conn_publish_with},
+                                     {"stats", conn_stats},     {"subscribe", conn_subscribe},
+                                     {"unbeat", conn_unbeat},   {NULL, NULL}};
   luaL_newmetatable(L, CONN_TYPE);
   lua_pushcfunction(L, conn_gc);
   lua_setfield(L, -2, "__gc");

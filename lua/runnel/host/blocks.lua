@@ -104,13 +104,23 @@ function blocks.report()
   return table.concat(lines, "\n") .. "\n"
 end
 
+-- Whether it is a port's go block that waits for messages, or has one for a channel that was closed. Such a port does not
+-- keep the program running, and what it belongs to, such as a connection, need not be closed before the end.
+local function is_idle_port(entry)
+  if not entry.name:find "^a port to " then return false end
+  return entry.operation == "take" or entry.channel ~= nil and entry.channel:closed()
+end
+
 ---Runs go blocks until none is ready, no timer is pending and no event can come; and reports unhandled errors.
 ---@return string? text lists the go blocks that are parked then
 function blocks.drain()
   core.run()
   core.internal.report_unhandled()
   core.run() -- runs go blocks that the error handler has started
-  local entries = core.ps()
+  local entries = {}
+  for _, entry in ipairs(core.ps()) do
+    if not is_idle_port(entry) then entries[#entries + 1] = entry end
+  end
   if #entries == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(
     #entries == 1 and "a go block is" or #entries .. " go blocks are", listed(entries, LISTED_UNASKED))
