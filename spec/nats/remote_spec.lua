@@ -378,6 +378,29 @@ describe("remote jobs", function()
   end))
 end)
 
+describe("remote jobs in a cluster #slow", function()
+  it("go on when the server that leads is lost", function()
+    if not nats_server.installed then return pending(nats_server.MISSING) end
+    if not has_nats then return pending "runnel.nats has not been built" end
+    local cluster <close> = nats_server.cluster(3)
+    local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
+    local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
+    local settings = { replicas = 3, drain_on_term = false }
+    local worker <close> = other:serve("square", 8, function(v) return v * v end, settings) -- luacheck: ignore 211
+    local n = 0
+    for v in rn.pmap(32, conn:remote("square", { replicas = 3 }), range(2000)) do
+      n = n + 1
+      assert.equal(n * n, v)
+      if n == 1000 then
+        local info = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-square", "", 5000))
+        local leader = info.data:match '"leader":"server(%d)"'
+        cluster.servers[tonumber(leader)]:kill()
+      end
+    end
+    assert.equal(2000, n)
+  end)
+end)
+
 describe("bad input for remote stages", function()
   local function message(f, ...) return select(2, pcall(f, ...)) end
 

@@ -16,8 +16,12 @@ local internal = core.internal
 local chan, now, sleep = core.chan, core.now, core.sleep
 local take, put = internal.moving.take, internal.moving.put
 
--- A job without a result is sent again after so many ms, then after twice as many, and so on up to the most.
-local FIRST_AGAIN <const>, MOST_AGAIN <const> = 5000, 40000
+-- A job without a result is sent again after so many ms. If the stream answers, which says that it has the job, the
+-- next time is as many ms later, then twice as many, and so on up to the most. Otherwise the next time is soon.
+local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 5000, 40000, 2000
+
+-- After so many attempts to make the stream in vain it is reported. A cluster that has lost a server needs some time.
+local PATIENCE <const> = 3
 
 -- How often to look for jobs to be sent again, in ms.
 local LOOK <const> = 1000
@@ -47,7 +51,7 @@ local LOOK <const> = 1000
 ---@field starts integer how often it may have been started
 ---@field grants table<string, string> the answers to workers' questions, by the subject for the acknowledgement
 ---@field again_at number when to send it again
----@field again_after number ms after which it was, or will be, sent again
+---@field again_after number how many ms after the stream's next answer to send it again
 ---@field finish fun(outcome: runnel.Outcome)
 
 ---A remote stage.
@@ -142,7 +146,7 @@ local function send_due(self, time)
     if not job then
       if number == self.first then self.first = number + 1 end
     elseif job.again_at <= time then
-      job.again_at, job.again_after = time + job.again_after * 2, math.min(job.again_after * 2, MOST_AGAIN)
+      job.again_at = time + WITHOUT_ANSWER
       self:send(job, true)
     end
   end
@@ -167,7 +171,7 @@ end
 local function send_all(self)
   for number = self.first, self.last do
     local job = self.jobs[number]
-    if job then job.again_at, job.again_after = 0, FIRST_AGAIN / 2 end
+    if job then job.again_at, job.again_after = 0, FIRST_AGAIN end
   end
   send_due(self, now())
 end
@@ -245,8 +249,14 @@ end
 
 -- There is no stream to take a job.
 local function repair(self)
-  local ok, why = self.stream:make()
-  if ok then send_all(self) else self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+  local failures = 0
+  while self.reason == nil do
+    local ok, why = self.stream:make()
+    if ok then return send_all(self) end
+    failures = failures + 1
+    if failures == PATIENCE then self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+    sleep(LOOK)
+  end
 end
 
 local function repaired(self) self.repairing = false end
@@ -262,8 +272,12 @@ end
 function Remote:stored(message)
   local data = message.data
   local job = self.jobs[tonumber(message.subject:match "%d+$")]
+  if job and not message.status then
+    job.again_at = now() + job.again_after
+    job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
+  end
   if job and data:find('"err_code":10077', 1, true) then
-    if job.again_after > FIRST_AGAIN then
+    if job.again_after > 2 * FIRST_AGAIN then
       guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
     end
   elseif message.status then
@@ -379,8 +393,8 @@ local function new(engine, name, stream, opts)
   local base = engine:inbox()
   local self = setmetatable({
     name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
-    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0, first = 1, ticking = false, told = {}, reason = nil,
-    repairing = false,
+    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0, first = 1,
+    ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>")
   self.events = engine:events()
