@@ -4,6 +4,9 @@
    When the state that has started threads is closed, it asks those that still run to end, by closing their control
    channel, and waits for them a little. One that does not end, since it computes and never looks at its channels, is
    left to itself: it has nothing of the state that has started it. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how sched_getaffinity is asked for */
+#endif
 #include <errno.h>
 #include <lualib.h>
 #include <pthread.h>
