@@ -386,7 +386,11 @@ describe("remote jobs in a cluster #slow", function()
     local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
     local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
     local settings = { replicas = 3, drain_on_term = false }
-    local worker <close> = other:serve("square", 8, function(v) return v * v end, settings) -- luacheck: ignore 211
+    -- At first not all servers of the cluster may know each other.
+    local worker <close> = background.wait_until(20000, function() -- luacheck: ignore 211
+      local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
+      return ok and made
+    end)
     local n = 0
     for v in rn.pmap(32, conn:remote("square", { replicas = 3 }), range(2000)) do
       n = n + 1
