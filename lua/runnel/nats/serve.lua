@@ -6,6 +6,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local jobs = require "runnel.nats.job"
 local names = require "runnel.nats.names"
 local wire = require "runnel.nats.wire"
 
@@ -96,63 +97,6 @@ function Worker:acknowledge(d)
   self.engine:publish(d.ack, "+ACK")
 end
 
-local function failed(err, traceback) return { n = 0, failed = true, err = err, traceback = traceback } end
-
--- The error with which a go block has died goes to the submitter, and is not reported here.
-local function excuse(block, why) pcall(internal.excuse, block, why) end
-
--- Calls the function for a job.
-local function call(f, value)
-  local result = f(value)
-  return { n = result ~= nil and 1 or 0, failed = false, result }
-end
-
--- The outcome for what guard.handler has returned, or Lua's own message.
-local function caught(failure)
-  if type(failure) == "table" then return failed(failure.err, failure.trace) end
-  return failed(failure)
-end
-
--- The go block of the function has died of an error, which the submitter gets.
-local function function_died(out, why, block)
-  excuse(block, why)
-  guard.close(out, why)
-end
-
--- Calls the function with a channel, and collects what it puts on it.
-local function call_async(f, value)
-  local out <close> = chan(1)
-  local failure
-  local caller = guard.go(function_died, out, function()
-    local ok, why = xpcall(f, guard.handler, value, out)
-    if not ok then
-      failure = caught(why)
-      out:close()
-    end
-  end)
-  -- If the job is cancelled, so is the function.
-  local closing <close> = setmetatable({}, { __close = function() core.cancel(caller) end }) -- luacheck: ignore 211
-  local outcome = { n = 0, failed = false }
-  while true do
-    local result, err = take(out)
-    if result == nil then
-      outcome.failed, outcome.err = err ~= nil, err
-      if failure then outcome.failed, outcome.err, outcome.traceback = true, failure.err, failure.traceback end
-      return outcome
-    end
-    outcome.n = outcome.n + 1
-    outcome[outcome.n] = result
-  end
-end
-
-function Worker:outcome_of(d)
-  local job = d.job
-  local value, why = wire.encodings[job.encoding].unpack(job.bytes)
-  if why ~= nil then return failed("the job's value cannot be read: " .. why) end
-  local ok, outcome = xpcall(job.is_async and call_async or call, guard.handler, self.f, value)
-  return ok and outcome or caught(outcome)
-end
-
 -- The worker's name, and the traceback as far as it is the program's.
 function Worker:traceback(trace)
   if not trace then return nil end
@@ -168,7 +112,7 @@ function Worker:send(d, outcome)
   elseif not message then
     why = ("serve %s: %s"):format(self.name, why)
   end
-  if why then message = wire.result(job, d.ack, failed(why:sub(1, room - HEAD))) end
+  if why then message = wire.result(job, d.ack, jobs.failed(why:sub(1, room - HEAD))) end
   self.engine:publish(job.reply, message)
 end
 
@@ -196,12 +140,12 @@ function Worker:ended(d, outcome)
   self:one_less()
 end
 
-local function run(self, d) self:ended(d, self:outcome_of(d)) end
+local function run(self, d) self:ended(d, jobs.run(self.f, d.job)) end
 
 -- The go block of a job has died, for example because its function has called coroutine.yield.
 local function run_died(d, why, block)
-  excuse(block, why)
-  d.worker:ended(d, failed(why == nil and "a job's go block died without an error" or why))
+  jobs.excuse(block, why)
+  d.worker:ended(d, jobs.failed(why == nil and "a job's go block died without an error" or why))
   d.worker:pump()
 end
 
