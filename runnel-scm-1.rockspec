@@ -124,6 +124,7 @@ build = {
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
     ["runnel.nats.options"] = "lua/runnel/nats/options.lua",
     ["runnel.nats.values"] = "lua/runnel/nats/values.lua",
+    ["runnel.nats.job"] = "lua/runnel/nats/job.lua",
     ["runnel.nats.json"] = "lua/runnel/nats/json.lua",
     ["runnel.nats.names"] = "lua/runnel/nats/names.lua",
     ["runnel.nats.remote"] = "lua/runnel/nats/remote.lua",
