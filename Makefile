@@ -49,10 +49,10 @@ LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
 endif
 
-# The module is csrc/base, core and lua. The library adds csrc/port, csrc/capi and the Lua modules, the executable
-# csrc/host. Only a C program can open a port, so the module has none; to give it ports, move `port` to MODULE_FOLDERS.
-MODULE_FOLDERS  = base shared core lua
-LIBRARY_FOLDERS = port capi
+# The module is everything that other C modules may use. The library adds the Lua modules (csrc/library), the executable
+# csrc/host.
+MODULE_FOLDERS  = base shared core port capi lua
+LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
@@ -74,6 +74,14 @@ HOST_LUA_FILES  = $(sort $(wildcard lua/runnel/host/*.lua))
 HOST_CPPFLAGS   = -D_GNU_SOURCE -D_DARWIN_C_SOURCE $(if $(EDIT),-DRUNNEL_EDITOR)
 $(HOST_OBJECTS): CPPFLAGS += $(HOST_CPPFLAGS)
 HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
+
+# The C module under runnel.nats, if the system has libnats. It is linked with nothing of runnel's core, whose functions
+# it gets from the state.
+NATS         := $(shell $(CC) -E -include nats/nats.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+NATS_LIBS    ?= -lnats
+NATS_SOURCES  = $(wildcard csrc/nats/*.c)
+NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o
+NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
@@ -104,15 +112,21 @@ BUILDING = +@$(MAKE) -q programs >/dev/null 2>&1 || echo 'building runnel (V=1 s
 all: programs library ## build the module, the executable and the library into build/
 	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
 	$(if $(EDIT),,@echo "$(NO_EDITOR)")
+	$(if $(NATS),,@echo "$(NO_NATS)")
 NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
 install them and run make again
+NO_NATS   = left out: runnel.nats. It needs libnats and its headers (Debian: libnats-dev); install them and run make again
 
 .PHONY: programs
-programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel
+programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(NATS_MODULE)
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
+
+$(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(NATS_OBJECTS) $(NATS_LIBS) -pthread
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
@@ -125,7 +139,7 @@ $(BUILD)/obj/%.o: $(BUILD)/%.c Makefile
 LUA_FILES = $(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*'))
 $(BUILD)/modules.c: scripts/embed.lua $(LUA_FILES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua runnel_modules capi/modules.h $(LUA_FILES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua runnel_modules library/modules.h $(LUA_FILES) > $@.new
 	@mv $@.new $@
 
 # What the prompt's :doc shows: the tables of the manual, without the C API.
@@ -138,7 +152,7 @@ $(MANUAL_TABLES): scripts/manual_tables.lua $(MANUAL)
 
 $(BUILD)/host_modules.c: scripts/embed.lua $(HOST_LUA_FILES) $(MANUAL_TABLES)
 	@mkdir -p $(@D)
-	$(Q)$(LUA) scripts/embed.lua host_modules capi/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
+	$(Q)$(LUA) scripts/embed.lua host_modules library/modules.h $(HOST_LUA_FILES) $(MANUAL_TABLES) > $@.new
 	@mv $@.new $@
 
 $(HOST_OBJECTS): $(HOST_KIND)
@@ -167,14 +181,14 @@ $(BUILD)/librunnel.a: $(LIB_OBJECTS)
 
 # A program finds the library where it was installed, without ldconfig or LD_LIBRARY_PATH; below /usr it needs no help.
 RPATH = $(if $(filter-out /usr,$(PREFIX)), -Wl$(comma)-rpath$(comma)$${libdir})
-$(BUILD)/runnel.pc: csrc/capi/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
+$(BUILD)/runnel.pc: csrc/library/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
 	  -e 's|@RPATH@|$(RPATH)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
--include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
@@ -331,6 +345,8 @@ lint-annotations: programs
 install: all install-library ## install below $(DESTDIR)$(PREFIX), by default /usr/local
 	$(Q)install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
 	$(Q)install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
+	$(if $(NATS),$(Q)install -d "$(LIBDIR)/runnel/nats" && \
+	  install -m 755 $(NATS_MODULE) "$(LIBDIR)/runnel/nats/core.so")
 	$(Q)for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
@@ -352,7 +368,7 @@ install-library: library
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
-	$(Q)rm -f "$(LIBDIR)/runnel/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
+	$(Q)rm -f "$(LIBDIR)/runnel/core.so" "$(LIBDIR)/runnel/nats/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
 	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done

@@ -1,5 +1,5 @@
 -- lua embed.lua ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with the name
--- ARRAY (csrc/capi/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that `require` would
+-- ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that `require` would
 -- find there; one elsewhere is a module by its bare name.
 local name, header = arg[1], arg[2]
 

@@ -1,15 +1,13 @@
-/* api.c: the C API: calls into Lua, opening runnel, and running the scheduler; see api.h and runnel.h. */
+/* api.c: the C API: calls into Lua, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
+#include <lauxlib.h>
+
 #include "base/wakeup.h"
-#include "capi/modules.h"
 #include "core/driver.h"
 #include "core/go.h"
 #include "core/sched.h"
 #include "core/unhandled.h"
-#include "lua/module.h"
-
-int luaopen_runnel_core(lua_State *L);
 
 /* Its address is the registry key of `perform`. */
 static const char call_key = 0;
@@ -93,37 +91,13 @@ const char *runnel_message(lua_State *L) {
 
 /* ---- opening ---- */
 
-/* Protected: (where the code goes) */
-static int open_all(lua_State *L) {
-  int *code = (int *)lua_touserdata(L, 1);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (!module_is_ours(L)) {
-    *code = RUNNEL_FOREIGN;
-    return 0;
-  }
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key) == LUA_TFUNCTION) return 0;
-  modules_preload(L, runnel_modules);
-  luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
-  if (!module_push_sched(L)) { /* runnel.core was loaded already, by another copy */
-    *code = RUNNEL_FOREIGN;
-    return 0;
-  }
+void api_open(lua_State *L) {
+  lua_pushvalue(L, SCHED_SELF);
   lua_pushnil(L);
   lua_pushcclosure(L, perform, AT_MESSAGE);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &call_key);
-  return 0;
-}
-
-int runnel_open(lua_State *L) {
-  int code = RUNNEL_OK;
-  if (!L) return RUNNEL_BAD_ARGUMENT;
-  if (!lua_checkstack(L, LUA_MINSTACK)) return RUNNEL_NO_MEMORY;
-  lua_pushcfunction(L, open_all);
-  lua_pushlightuserdata(L, &code);
-  int status = lua_pcall(L, 1, 0, 0);
-  if (status == LUA_OK) return code;
-  lua_pop(L, 1);
-  return status == LUA_ERRMEM ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
+  lua_pushlightuserdata(L, (void *)(uintptr_t)&api_functions); /* only ever read through a const pointer */
+  lua_setfield(L, LUA_REGISTRYINDEX, RUNNEL_FUNCTIONS_KEY);
 }
 
 /* ---- running ---- */

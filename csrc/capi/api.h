@@ -38,6 +38,13 @@ struct Call {
    that is RUNNEL_OK. */
 int api_call(lua_State *L, int n, Call *call);
 
+/* The table of functions for C modules. */
+extern const runnel_functions api_functions;
+
+/* Makes the C API work in the state, and stores api_functions in the registry. The scheduler's
+   userdata is at SCHED_SELF. */
+void api_open(lua_State *L);
+
 /* For bodies: sets the code, and returns 0: no results. */
 static inline int api_code(Call *call, int code) {
   call->code = code;

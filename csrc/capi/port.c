@@ -2,14 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/loaded.h"
 #include "capi/api.h"
 #include "port/pump.h"
 
 static int open_port(lua_State *L, Sched *S, Call *call) {
   Chan *ch = api_push_chan(L, call->chan);
+  _Static_assert((int)RUNNEL_CLOSE_CHANNEL == (int)PUMP_CLOSES && (int)RUNNEL_QUIET == (int)PUMP_QUIET, "the same");
   if (!ch || ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) return api_code(call, RUNNEL_BAD_ARGUMENT);
   if (ch->flags & CHAN_CLOSED) return api_code(call, RUNNEL_CLOSED);
-  Port *port = pump_open(L, S, API_VALUES, call->size, call->option == RUNNEL_CLOSE_CHANNEL);
+  Port *port = pump_open(L, S, API_VALUES, call->size, (unsigned)call->option);
   if (!port) return api_code(call, RUNNEL_NO_MEMORY);
   *call->port = port;
   return 0;
@@ -17,7 +19,8 @@ static int open_port(lua_State *L, Sched *S, Call *call) {
 
 int runnel_port_open(lua_State *L, runnel_chan *ch, size_t limit, int end, runnel_port **port) {
   if (!port || limit < 1 || limit > RUNNEL_PORT_MAX) return RUNNEL_BAD_ARGUMENT;
-  if (end != RUNNEL_LEAVE_OPEN && end != RUNNEL_CLOSE_CHANNEL) return RUNNEL_BAD_ARGUMENT;
+  if (end & ~(RUNNEL_CLOSE_CHANNEL | RUNNEL_QUIET)) return RUNNEL_BAD_ARGUMENT;
+  stay_loaded(); /* a thread may use the port when the state is closed */
   return api_call(L, 0, &(Call){.body = open_port, .chan = ch, .size = limit, .option = end, .port = port});
 }
 

@@ -139,10 +139,12 @@ RUNNEL_API int runnel_poll(lua_State *L, runnel_chan *ch);
    may still come: rn.run() does not return, and no wait is a deadlock. */
 typedef struct runnel_port runnel_port;
 
-/* What happens to the channel in the end, for runnel_port_open. */
+/* What happens to the channel in the end, for runnel_port_open. RUNNEL_QUIET may be added to the others. */
 enum {
-  RUNNEL_LEAVE_OPEN,   /* the channel stays as it is when the port closes */
-  RUNNEL_CLOSE_CHANNEL /* once the port has closed and all messages are delivered, the channel is closed */
+  RUNNEL_LEAVE_OPEN = 0,    /* the channel stays as it is when the port closes */
+  RUNNEL_CLOSE_CHANNEL = 1, /* once the port has closed and all messages are delivered, the channel is closed */
+  RUNNEL_QUIET = 2          /* the open port does not keep rn.run() from returning, unless somebody waits to take from
+                               the channel */
 };
 
 enum { RUNNEL_PORT_MAX = 0x7fffffff }; /* the highest limit */
@@ -182,6 +184,70 @@ RUNNEL_API int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop
 /* After RUNNEL_FULL: waits until about half the limit is free. RUNNEL_OK, or RUNNEL_CLOSED; closing the port makes it
    return. Any thread except the Lua thread, which has to make the room. */
 RUNNEL_API int runnel_port_wait(runnel_port *port);
+
+/* ---- C modules ----
+
+   A C module that Lua loads beside runnel.core is linked with no library of runnel, and finds no function of it by
+   name. It gets them in a table:
+
+     static int open(lua_State *L) {
+       const runnel_functions *rn = runnel_get_functions(L);
+       runnel_port *port;
+       int code = rn->port_open(L, ch, 100, RUNNEL_LEAVE_OPEN, &port);
+
+   The functions are those above, without the prefix; what may be called in which thread is the same. The core stays
+   loaded until the process ends, so that a thread may post after the state is closed. A thread whose code is in the
+   module must end before the module is unloaded, which lua_close does. */
+
+/* A later runnel with the same version may have more functions, at the end. */
+#define RUNNEL_FUNCTIONS_VERSION 1
+
+typedef struct runnel_functions {
+  unsigned version; /* RUNNEL_FUNCTIONS_VERSION of the runnel that is loaded */
+  size_t size;      /* sizeof(runnel_functions) there */
+  const char *(*strerror)(int code);
+  const char *(*message)(lua_State *L);
+  int (*chan_new)(lua_State *L, int kind, size_t size, runnel_chan **ch);
+  int (*chan_get)(lua_State *L, int index, runnel_chan **ch);
+  int (*chan_push)(lua_State *L, runnel_chan *ch);
+  int (*chan_release)(lua_State *L, runnel_chan *ch);
+  int (*chan_close)(lua_State *L, runnel_chan *ch, const char *reason);
+  int (*offer)(lua_State *L, runnel_chan *ch);
+  int (*poll)(lua_State *L, runnel_chan *ch);
+  int (*port_open)(lua_State *L, runnel_chan *ch, size_t limit, int end, runnel_port **port);
+  int (*port_hold)(runnel_port *port);
+  int (*port_release)(runnel_port *port);
+  int (*port_close)(runnel_port *port);
+  int (*port_wait)(runnel_port *port);
+  int (*post_boolean)(runnel_port *port, int b);
+  int (*post_integer)(runnel_port *port, lua_Integer n);
+  int (*post_number)(runnel_port *port, lua_Number n);
+  int (*post_bytes)(runnel_port *port, const void *bytes, size_t size);
+  int (*post_call)(runnel_port *port, runnel_push push, runnel_drop drop, void *data);
+} runnel_functions;
+
+/* The registry key of the table, a light userdata. */
+#define RUNNEL_FUNCTIONS_KEY "runnel.functions"
+
+/* The functions of the runnel that is loaded in the state; `require "runnel.core"` comes before. Raises a Lua error if
+   none is loaded, or if the module was compiled for another version. Lua thread. */
+static inline const runnel_functions *runnel_get_functions(lua_State *L) {
+  const runnel_functions *functions;
+  lua_getfield(L, LUA_REGISTRYINDEX, RUNNEL_FUNCTIONS_KEY);
+  functions = (const runnel_functions *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (!functions) {
+    lua_pushliteral(L, "this C module needs runnel, which is not loaded: require \"runnel\" before it");
+    lua_error(L);
+  } else if (functions->version != RUNNEL_FUNCTIONS_VERSION || functions->size < sizeof *functions) {
+    lua_pushfstring(L,
+                    "this C module was compiled for version %d of runnel's functions (%d bytes); the runnel that is "
+                    "loaded has version %d (%d bytes): compile the module with its runnel.h",
+                    RUNNEL_FUNCTIONS_VERSION, (int)sizeof *functions, (int)functions->version, (int)functions->size);
+    lua_error(L);
+  }
+  return functions;
+}
 
 #ifdef __cplusplus
 }

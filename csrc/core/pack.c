@@ -205,13 +205,15 @@ static bool pack_string(const Packing *g, const Level *level, const char *s, siz
 }
 
 /* Why a userdata cannot be packed. */
-static const char *why_not_userdata(lua_State *L, int at) {
-  return chan_to(L, at) ? "only a channel that rn.shared_chan has made can be sent" : "a userdata cannot be sent";
+static const char *why_not_userdata(const Packing *g, int at) {
+  if (!chan_to(g->L, at)) return "a userdata cannot be sent";
+  if (!g->p->to_chan) return "a channel cannot be sent to another machine";
+  return "only a channel that rn.shared_chan has made can be sent";
 }
 
 static bool pack_chan(const Packing *g, const Level *level, int at, SharedChan *chan) {
   Packer *p = g->p;
-  if (!chan) return refuse(g, level, why_not_userdata(g->L, at));
+  if (!chan) return refuse(g, level, why_not_userdata(g, at));
   if (p->nchans == p->chans_capacity) {
     uint32_t capacity = p->chans_capacity ? p->chans_capacity * 2 : 8;
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): packer_free leaves NULL */
@@ -450,7 +452,7 @@ bool pack_value(lua_State *L, int index, Packer *packer, const char *name, Share
     break;
   case LUA_TUSERDATA: {
     SharedChan *chan = packer->to_chan ? packer->to_chan(L, index) : NULL;
-    if (!chan) return refuse(&packing, NULL, why_not_userdata(L, index));
+    if (!chan) return refuse(&packing, NULL, why_not_userdata(&packing, index));
     *value = (SharedValue){.kind = SHARED_CHAN, .as.chan = shared_chan_hold(chan)};
     return true;
   }

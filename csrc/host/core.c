@@ -5,7 +5,7 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "capi/modules.h"
+#include "library/modules.h"
 #include "core/unhandled.h"
 #include "host/inspect.h"
 #include "host/terminal.h"

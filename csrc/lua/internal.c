@@ -288,6 +288,7 @@ void lua_internal_open(lua_State *L) {
   module_register(L, functions);
   lua_moving_open(L);
   lua_job_open(L);
+  lua_packing_open(L);
   lua_thread_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "capi/api.h"
 #include "core/origin.h"
 #include "core/sched.h"
 #include "core/unhandled.h"
@@ -35,6 +36,7 @@ static int fill(lua_State *L) {
   lua_internal_open(L);
   unhandled_open(L);
   origin_open(L);
+  api_open(L);
   return 1;
 }
 

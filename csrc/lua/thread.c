@@ -4,10 +4,6 @@
    When the state that has started threads is closed, it asks those that still run to end, by closing their control
    channel, and waits for them a little. One that does not end, since it computes and never looks at its channels, is
    left to itself: it has nothing of the state that has started it. */
-#if defined(__linux__) && !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how dladdr is asked for */
-#endif
-#include <dlfcn.h>
 #include <errno.h>
 #include <lualib.h>
 #include <pthread.h>
@@ -17,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/loaded.h"
 #include "base/random.h"
 #include "core/chan_shared.h"
 #include "core/park.h"
@@ -243,15 +240,6 @@ static bool copy_preloads(lua_State *L, Thread *t) {
   return ok;
 }
 
-/* Keeps this library loaded until the process ends: a thread may outlive the state that has loaded it. */
-static void stay_loaded(void) {
-  Dl_info info;
-  if (dladdr((void *)(uintptr_t)luaopen_runnel_core, &info) && info.dli_fname) {
-    /* cppcheck-suppress leakReturnValNotUsed */
-    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  }
-}
-
 /* Starts the thread, in which all signals are blocked: they are for the threads that the program knows of. */
 static int start(Thread *t) {
   sigset_t all, old;
@@ -297,7 +285,7 @@ static int internal_start_thread(lua_State *L) {
     release(t);
     return luaL_error(L, "not enough memory");
   }
-  stay_loaded();
+  stay_loaded(); /* the thread may outlive the state */
   atomic_fetch_add(&t->holds, 1);
   int error = start(t);
   if (error) {

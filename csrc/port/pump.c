@@ -27,7 +27,9 @@ typedef struct Pump {
   Port *port;  /* where the messages come from; NULL once it is shut */
   Go *go;      /* the go block */
   bool idle;   /* it waits for a message */
+  Chan *chan;  /* the channel, which its go block keeps alive */
   bool closes; /* it closes the channel in the end */
+  bool quiet;  /* keeps the scheduler waiting only while a take waits on the channel */
 } Pump;
 
 /* The ports of a scheduler: a userdata that is made when the first port is opened. */
@@ -79,7 +81,8 @@ static bool may_deliver(const Sched *S) {
   if (!link) return false;
   do {
     const Pump *pump = CONTAINER_OF(link, Pump, link);
-    if (!port_is_closed(pump->port) || has_news(pump)) return true;
+    if (has_news(pump)) return true;
+    if (!port_is_closed(pump->port) && (!pump->quiet || pump->chan->ntakes)) return true;
     link = link->next;
   } while (link != ports->pumps.first);
   return false;
@@ -252,7 +255,7 @@ static Pump *new_pump(lua_State *L) {
   return pump;
 }
 
-Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
+Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   int top = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -269,7 +272,9 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, bool closes) {
   lua_pushvalue(L, at);
   lua_pushnil(L);
   chan_push_done(L, ch, at);
-  pump->closes = closes;
+  pump->chan = ch;
+  pump->closes = flags & PUMP_CLOSES;
+  pump->quiet = flags & PUMP_QUIET;
   pump->go = go_spawn(L, S, AT_END);
   /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
   int go = lua_gettop(L);

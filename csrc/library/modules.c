@@ -1,5 +1,5 @@
-/* capi/modules.c: see capi/modules.h. */
-#include "capi/modules.h"
+/* library/modules.c: see library/modules.h. */
+#include "library/modules.h"
 
 #include <lauxlib.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* capi/modules.h: the Lua modules that scripts/embed.lua compiles into the library and the executable. Neither needs
+/* library/modules.h: the Lua modules that scripts/embed.lua compiles into the library and the executable. Neither needs
    LUA_PATH, and the modules always fit the core. */
-#ifndef RUNNEL_API_MODULES_H
-#define RUNNEL_API_MODULES_H
+#ifndef RUNNEL_LIBRARY_MODULES_H
+#define RUNNEL_LIBRARY_MODULES_H
 
 #include <lua.h>
 #include <stddef.h>

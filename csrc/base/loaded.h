@@ -1,0 +1,10 @@
+/* loaded.h: keeps a library in memory. lua_close unloads the C modules of its state, although a thread may still run
+   their code. */
+#ifndef RUNNEL_LOADED_H
+#define RUNNEL_LOADED_H
+
+/* Keeps the library, or program, that this function is linked into, and what it is linked with, loaded until the
+   process ends. */
+void stay_loaded(void);
+
+#endif

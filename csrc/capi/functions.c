@@ -1,0 +1,26 @@
+/* capi/functions.c: the functions that C modules get from runnel.core; see runnel.h. */
+#include "capi/api.h"
+
+const runnel_functions api_functions = {
+    .version = RUNNEL_FUNCTIONS_VERSION,
+    .size = sizeof(runnel_functions),
+    .strerror = runnel_strerror,
+    .message = runnel_message,
+    .chan_new = runnel_chan_new,
+    .chan_get = runnel_chan_get,
+    .chan_push = runnel_chan_push,
+    .chan_release = runnel_chan_release,
+    .chan_close = runnel_chan_close,
+    .offer = runnel_offer,
+    .poll = runnel_poll,
+    .port_open = runnel_port_open,
+    .port_hold = runnel_port_hold,
+    .port_release = runnel_port_release,
+    .port_close = runnel_port_close,
+    .port_wait = runnel_port_wait,
+    .post_boolean = runnel_post_boolean,
+    .post_integer = runnel_post_integer,
+    .post_number = runnel_post_number,
+    .post_bytes = runnel_post_bytes,
+    .post_call = runnel_post_call,
+};

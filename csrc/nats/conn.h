@@ -1,0 +1,117 @@
+/* conn.h: a connection to NATS, on libnats, and its subscriptions.
+
+   libnats has threads of its own. They call functions of this module, which post what has happened to ports
+   (capi/runnel.h); the functions that the ports then call in the Lua thread make Lua values of it. So a Conn and a Sub
+   are on the C heap and counted: whoever may still use one has a hold.
+
+   Before a Lua state ends, its connections are closed (the finalizer of the userdata), and that waits until no thread
+   will call functions of this module any more. */
+#ifndef RUNNEL_NATS_CONN_H
+#define RUNNEL_NATS_CONN_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <nats/nats.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "capi/runnel.h"
+
+typedef struct Beats Beats;
+
+/* How long a message of an error is, at most. */
+enum { TEXT_SIZE = 512 };
+
+typedef struct Conn {
+  atomic_uint holds;          /* the userdata's, the callbacks', each Sub's */
+  const runnel_functions *rn; /* the core's functions */
+  natsOptions *options;       /* for connecting */
+  natsConnection *nc;         /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
+                                 thread that connects until that is joined */
+  runnel_port *events;        /* where events go */
+  atomic_uint nevents;        /* how many have been posted and not delivered */
+  pthread_t connector;        /* the thread that connects */
+  bool is_connecting;         /* it has not been joined */
+  List subs;                  /* open subscriptions; used in the Lua thread only */
+  Beats *beats;               /* beat.h; or NULL. Used in the Lua thread only */
+
+  pthread_mutex_t lock;   /* guards the fields below */
+  pthread_cond_t changed; /* one of them has changed */
+  bool has_ended;         /* no callback of the connection will be called again */
+  unsigned delivering;    /* subscriptions whose callback may still be called */
+} Conn;
+
+typedef struct Sub {
+  atomic_uint holds;       /* the userdata's, that of libnats' thread, each message's */
+  Link link;               /* in Conn.subs while it is open */
+  Conn *conn;              /* with a hold */
+  natsSubscription *sub;   /* NULL once it is closed */
+  runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
+  atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
+  int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
+  atomic_uint refused;     /* messages that were lost because there was no memory */
+} Sub;
+
+/* Removes a hold; the last one frees. */
+void conn_release(Conn *conn);
+void sub_release(Sub *sub);
+
+/* Makes signals go to other threads than those that are started until conn_unblock. */
+void conn_block(sigset_t *old);
+void conn_unblock(const sigset_t *old);
+
+/* The connection at index 1, which must be open for anything but closing. */
+Conn *conn_check(lua_State *L);
+
+/* Pushes nil and a message, and returns 2: what a function returns that could not do its work. conn_refuse adds true:
+   the arguments are wrong. */
+int conn_fail(lua_State *L, natsStatus status);
+int conn_refuse(lua_State *L, const char *format, ...);
+
+/* Whether a subject is valid; with `wildcards`, also * and > may be in it. Otherwise pushes why not. */
+bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcards);
+
+/* Adds the options of the table at index `at` to `options`. If one is refused, *name is which. */
+natsStatus options_read(lua_State *L, int at, natsOptions *options, const char **name);
+
+/* Pushes the table that stands for a message. */
+void message_push_table(lua_State *L, natsMsg *msg);
+
+/* connect(options, channel, handler) -> conn | nil, message [, true]: see conn.c. */
+int conn_connect(lua_State *L);
+
+/* Methods of a connection. */
+int conn_publish(lua_State *L);
+int conn_publish_with(lua_State *L);
+int conn_subscribe(lua_State *L);
+int conn_beat(lua_State *L);
+int conn_unbeat(lua_State *L);
+
+/* Closes a connection's subscriptions. */
+void sub_close_all(Conn *conn);
+
+/* on_term(channel) -> watch | nil, and off_term(watch): see signal.c. */
+int signal_on_term(lua_State *L);
+int signal_off_term(lua_State *L);
+
+/* Ends the thread that beats, and frees its memory. */
+void beats_free(Beats *beats);
+
+/* Make the metatables of connections and of subscriptions. conn_open leaves the table of a connection's methods on the
+   stack. */
+void conn_open(lua_State *L);
+void sub_open(lua_State *L);
+
+/* Makes the metatable of what signal_on_term returns. */
+void signal_open(lua_State *L);
+
+/* runnel.nats.core: see module.c. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_nats_core(lua_State *L);
+
+#endif

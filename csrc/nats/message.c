@@ -1,0 +1,151 @@
+/* message.c: messages: a table of what libnats has received, and what is sent. */
+#include <string.h>
+
+#include "nats/conn.h"
+
+/* Pushes the values of a header: a string, or a list if there are several. */
+static bool push_values(lua_State *L, natsMsg *msg, const char *name) {
+  const char **values = NULL;
+  int count = 0;
+  if (natsMsgHeader_Values(msg, name, &values, &count) != NATS_OK) return false;
+  if (count == 1) lua_pushstring(L, values[0]);
+  else lua_createtable(L, count, 0);
+  for (int i = 0; count != 1 && i < count; i++) {
+    lua_pushstring(L, values[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  free((void *)values);
+  return true;
+}
+
+/* Adds the headers, and the status, to the table on top of the stack. */
+static void add_headers(lua_State *L, natsMsg *msg) {
+  const char **names = NULL;
+  int count = 0;
+  if (natsMsgHeader_Keys(msg, &names, &count) != NATS_OK) return;
+  lua_createtable(L, 0, count);
+  for (int i = 0; i < count; i++) {
+    if (!push_values(L, msg, names[i])) continue;
+    if (strcmp(names[i], "Status") == 0) {
+      lua_pushvalue(L, -1);
+      lua_setfield(L, -4, "status");
+    }
+    lua_setfield(L, -2, names[i]);
+  }
+  free((void *)names);
+  lua_setfield(L, -2, "headers");
+}
+
+void message_push_table(lua_State *L, natsMsg *msg) {
+  lua_createtable(L, 0, 3);
+  lua_pushstring(L, natsMsg_GetSubject(msg));
+  lua_setfield(L, -2, "subject");
+  lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
+  lua_setfield(L, -2, "data");
+  const char *reply = natsMsg_GetReply(msg);
+  if (reply) {
+    lua_pushstring(L, reply);
+    lua_setfield(L, -2, "reply");
+  }
+  add_headers(L, msg);
+}
+
+/* ---- sending ---- */
+
+/* What publish sends, from its arguments. */
+typedef struct Outgoing {
+  const char *subject; /* where to */
+  const char *reply;   /* where answers go, or NULL */
+  const char *data;    /* the payload */
+  size_t size;         /* its bytes */
+} Outgoing;
+
+/* (conn, subject, data, reply): checks them; false if one is wrong, with the results of conn_refuse pushed. */
+static bool read_outgoing(lua_State *L, const Conn *conn, Outgoing *out) {
+  size_t size;
+  out->subject = luaL_checklstring(L, 2, &size);
+  out->data = luaL_checklstring(L, 3, &out->size);
+  bool ok = subject_check(L, out->subject, size, false);
+  out->reply = NULL;
+  if (ok && !lua_isnoneornil(L, 4)) {
+    out->reply = luaL_checklstring(L, 4, &size);
+    ok = subject_check(L, out->reply, size, false);
+  }
+  int64_t most = natsConnection_GetMaxPayload(conn->nc);
+  if (ok && most > 0 && out->size > (size_t)most) {
+    lua_pushfstring(L, "the value takes %d bytes, and the server's limit is %d (its max_payload)", (int)out->size,
+                    (int)most);
+    ok = false;
+  }
+  return ok;
+}
+
+/* publish(subject, data [, reply]) -> true | nil, message [, true]: the arguments are wrong */
+int conn_publish(lua_State *L) {
+  const Conn *conn = conn_check(L);
+  Outgoing out;
+  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
+  if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
+  natsStatus s = out.reply ? natsConnection_PublishRequest(conn->nc, out.subject, out.reply, out.data, (int)out.size)
+                           : natsConnection_Publish(conn->nc, out.subject, out.data, (int)out.size);
+  if (s != NATS_OK) return conn_fail(L, s);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* Whether a string can be in a header line. */
+static bool is_line(const char *s, size_t size, const char *not_in) { return strlen(s) == size && !strpbrk(s, not_in); }
+
+/* Adds one header: the name at -2, and the value on top of the stack. NULL, or what is wrong with it. */
+static const char *add_header(lua_State *L, natsMsg *msg) {
+  size_t name_size, size;
+  if (lua_type(L, -2) != LUA_TSTRING) return "a header's name must be a string";
+  const char *name = lua_tolstring(L, -2, &name_size);
+  if (name_size == 0 || !is_line(name, name_size, "\r\n:")) return "a header's name is empty, or has ':' or a newline";
+  if (lua_type(L, -1) != LUA_TSTRING && !lua_isnumber(L, -1)) return "a header's value must be a string or a number";
+  const char *value = lua_tolstring(L, -1, &size);
+  if (!is_line(value, size, "\r\n")) return "a header's value has a newline or a zero byte";
+  return natsMsgHeader_Add(msg, name, value) == NATS_OK ? NULL : "not enough memory";
+}
+
+/* Adds the headers of the table at index 5: strings, or lists of strings. NULL, or what is wrong. The name is on the
+   stack if something is wrong with it. */
+static const char *add_all(lua_State *L, natsMsg *msg) {
+  for (lua_pushnil(L); lua_next(L, 5); lua_pop(L, 1)) {
+    const char *wrong = NULL;
+    if (lua_type(L, -1) == LUA_TTABLE) {
+      for (int i = 1; !wrong && lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
+        lua_pushvalue(L, -3);
+        lua_insert(L, -2);
+        wrong = add_header(L, msg);
+        lua_pop(L, 2);
+      }
+      if (!wrong) lua_pop(L, 1);
+    } else {
+      wrong = add_header(L, msg);
+    }
+    if (wrong) return wrong;
+  }
+  return NULL;
+}
+
+/* publish_with(subject, data, reply, headers): publish with headers */
+int conn_publish_with(lua_State *L) {
+  const Conn *conn = conn_check(L);
+  Outgoing out;
+  luaL_checktype(L, 5, LUA_TTABLE);
+  lua_settop(L, 5);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
+  if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
+  natsMsg *msg = NULL;
+  natsStatus s = natsMsg_Create(&msg, out.subject, out.reply, out.data, (int)out.size);
+  if (s != NATS_OK) return conn_fail(L, s);
+  const char *wrong = add_all(L, msg);
+  if (!wrong) s = natsConnection_PublishMsg(conn->nc, msg);
+  natsMsg_Destroy(msg);
+  if (wrong) return conn_refuse(L, "headers: %s", wrong);
+  if (s != NATS_OK) return conn_fail(L, s);
+  lua_pushboolean(L, 1);
+  return 1;
+}

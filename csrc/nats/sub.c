@@ -1,0 +1,268 @@
+/* sub.c: subscriptions. libnats has a thread for each of them, which calls `on_message` for one message after the
+   other. While the port is full that thread waits, and libnats keeps what arrives up to the limits of the subscription;
+   what exceeds them it drops and counts. */
+#include <stdlib.h>
+
+#include "nats/conn.h"
+
+/* Messages between libnats' thread and the channel, at most. */
+enum { PORT_LIMIT = 1024 };
+
+/* The registry key of the metatable. */
+#define SUB_TYPE "runnel.nats.sub"
+
+/* The user value of a subscription: the metatable of its messages, or the function that gets them. */
+enum { SUB_TAKER = 1 };
+
+/* A message on its way. */
+typedef struct Delivery {
+  natsMsg *msg; /* owned */
+  Sub *sub;     /* with a hold */
+} Delivery;
+
+void sub_release(Sub *sub) {
+  if (atomic_fetch_sub(&sub->holds, 1) > 1) return;
+  (void)sub->conn->rn->port_release(sub->port);
+  conn_release(sub->conn);
+  free(sub);
+}
+
+static Sub *sub_hold(Sub *sub) {
+  atomic_fetch_add(&sub->holds, 1);
+  return sub;
+}
+
+/* ---- messages ---- */
+
+static void drop(void *data) {
+  Delivery *delivery = (Delivery *)data;
+  natsMsg_Destroy(delivery->msg);
+  sub_release(delivery->sub);
+  free(delivery);
+}
+
+/* Protected: (delivery) -> message, or nothing if a function has got it */
+static int make(lua_State *L) {
+  Delivery *delivery = (Delivery *)lua_touserdata(L, 1);
+  bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
+  if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
+  else lua_pushnil(L);
+  message_push_table(L, delivery->msg);
+  if (lua_isfunction(L, -2)) {
+    lua_call(L, 1, 0);
+    return 0;
+  }
+  if (lua_istable(L, -2)) {
+    lua_pushvalue(L, -2);
+    lua_setmetatable(L, -2);
+  }
+  return 1;
+}
+
+/* runnel_push */
+static int push(lua_State *L, void *data) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, make);
+  lua_pushlightuserdata(L, data);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  drop(data);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - top;
+}
+
+/* In libnats' thread for the subscription. */
+static void on_message(natsConnection *nc, natsSubscription *subscription, natsMsg *msg, void *closure) {
+  (void)nc;
+  (void)subscription;
+  Sub *sub = (Sub *)closure;
+  const runnel_functions *rn = sub->conn->rn;
+  Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
+  if (!delivery) {
+    atomic_fetch_add(&sub->refused, 1);
+    natsMsg_Destroy(msg);
+    return;
+  }
+  *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub)};
+  atomic_fetch_add(&sub->delivered, 1);
+  int code;
+  while ((code = rn->post_call(sub->port, push, drop, delivery)) == RUNNEL_FULL) {
+    if (rn->port_wait(sub->port) != RUNNEL_OK) break;
+  }
+  if (code == RUNNEL_OK) return;
+  atomic_fetch_sub(&sub->delivered, 1);
+  if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
+  drop(delivery);
+}
+
+/* In that thread, after the last message. */
+static void on_complete(void *closure) {
+  Sub *sub = (Sub *)closure;
+  Conn *conn = sub->conn;
+  (void)conn->rn->port_close(sub->port);
+  (void)pthread_mutex_lock(&conn->lock);
+  conn->delivering--;
+  (void)pthread_cond_broadcast(&conn->changed);
+  (void)pthread_mutex_unlock(&conn->lock);
+  sub_release(sub);
+}
+
+/* ---- opening and closing ---- */
+
+/* Remembers what libnats has dropped, which it does not tell of a closed subscription. */
+static void count_dropped(Sub *sub) {
+  int64_t dropped = 0;
+  if (natsSubscription_GetDropped(sub->sub, &dropped) == NATS_OK) sub->dropped = dropped;
+}
+
+/* Ends the subscription. What has been posted is still delivered. Does not raise. */
+static void close_sub(Sub *sub) {
+  if (!sub->sub) return;
+  natsSubscription *subscription = sub->sub;
+  count_dropped(sub);
+  sub->sub = NULL;
+  list_remove(&sub->conn->subs, &sub->link);
+  (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
+  natsSubscription_Destroy(subscription);
+}
+
+void sub_close_all(Conn *conn) {
+  while (conn->subs.first) close_sub(CONTAINER_OF(conn->subs.first, Sub, link));
+}
+
+/* A channel's handle for a C module, for the channel at an index. */
+static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, int end) {
+  runnel_chan *ch;
+  runnel_port *port = NULL;
+  int code = rn->chan_get(L, at, &ch);
+  if (code == RUNNEL_OK) {
+    code = rn->port_open(L, ch, PORT_LIMIT, end, &port);
+    (void)rn->chan_release(L, ch);
+  }
+  if (code != RUNNEL_OK) luaL_error(L, "cannot open a port: %s", rn->strerror(code));
+  return port;
+}
+
+/* subscribe(subject, queue, channel, taker, messages, bytes, quiet) -> sub | nil, message [, true]: `taker` is the
+   metatable of the messages that are put on the channel, or a function that is called with each of them instead.
+   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. */
+int conn_subscribe(lua_State *L) {
+  Conn *conn = conn_check(L);
+  size_t size;
+  const char *subject = luaL_checklstring(L, 2, &size);
+  const char *queue = luaL_optstring(L, 3, NULL);
+  int messages = (int)luaL_checkinteger(L, 6), bytes = (int)luaL_checkinteger(L, 7);
+  int end = RUNNEL_CLOSE_CHANNEL | (lua_toboolean(L, 8) ? RUNNEL_QUIET : 0);
+  lua_settop(L, 8);
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
+  if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
+
+  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof *at, 1);
+  *at = NULL;
+  luaL_setmetatable(L, SUB_TYPE);
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, -2, SUB_TAKER);
+  Sub *sub = (Sub *)calloc(1, sizeof *sub);
+  if (!sub) return luaL_error(L, "not enough memory");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, sub); /* if this raises, a few bytes are lost */
+  runnel_port *port = open_port(L, conn->rn, 4, end);
+  atomic_init(&sub->holds, 2);
+  atomic_init(&sub->delivered, 0);
+  atomic_init(&sub->refused, 0);
+  atomic_fetch_add(&conn->holds, 1);
+  sub->conn = conn;
+  sub->port = port;
+  sigset_t old;
+  conn_block(&old);
+  (void)pthread_mutex_lock(&conn->lock);
+  conn->delivering++;
+  (void)pthread_mutex_unlock(&conn->lock);
+  natsStatus s = queue ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
+                       : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
+  conn_unblock(&old);
+  if (s == NATS_OK) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
+  if (s == NATS_OK) {
+    (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
+    list_append(&conn->subs, &sub->link);
+    *at = sub;
+    return 1;
+  }
+  if (sub->sub) natsSubscription_Destroy(sub->sub);
+  on_complete(sub);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
+  sub_release(sub);
+  return conn_fail(L, s);
+}
+
+static Sub *check_sub(lua_State *L) { return *(Sub **)luaL_checkudata(L, 1, SUB_TYPE); }
+
+/* sub:close() */
+static int sub_close(lua_State *L) {
+  Sub *sub = check_sub(L);
+  if (sub) close_sub(sub);
+  return 0;
+}
+
+/* sub:forget(): closes it; no message comes any more, so that the collector may have the userdata. To be called when
+   the channel has closed. */
+static int sub_forget(lua_State *L) {
+  Sub *sub = check_sub(L);
+  if (!sub) return 0;
+  close_sub(sub);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
+  return 0;
+}
+
+/* sub:drain(ms) -> true | nil, message: the server sends nothing more; what has arrived is delivered, then the channel
+   closes */
+static int sub_drain(lua_State *L) {
+  const Sub *sub = check_sub(L);
+  if (!sub || !sub->sub) return conn_fail(L, NATS_INVALID_SUBSCRIPTION);
+  sigset_t old;
+  conn_block(&old);
+  natsStatus s = natsSubscription_DrainTimeout(sub->sub, (int64_t)luaL_checknumber(L, 2));
+  conn_unblock(&old);
+  if (s != NATS_OK) return conn_fail(L, s);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* sub:stats() -> delivered, dropped, pending messages, pending bytes */
+static int sub_stats(lua_State *L) {
+  Sub *sub = check_sub(L);
+  int messages = 0, bytes = 0;
+  if (!sub) return 0;
+  if (sub->sub) {
+    count_dropped(sub);
+    if (natsSubscription_GetPending(sub->sub, &messages, &bytes) != NATS_OK) messages = bytes = 0;
+  }
+  lua_pushinteger(L, (lua_Integer)atomic_load(&sub->delivered));
+  lua_pushinteger(L, sub->dropped + (lua_Integer)atomic_load(&sub->refused));
+  lua_pushinteger(L, messages);
+  lua_pushinteger(L, bytes);
+  return 4;
+}
+
+static int sub_gc(lua_State *L) {
+  Sub **at = (Sub **)luaL_checkudata(L, 1, SUB_TYPE);
+  Sub *sub = *at;
+  if (!sub) return 0;
+  *at = NULL;
+  close_sub(sub);
+  sub_release(sub);
+  return 0;
+}
+
+void sub_open(lua_State *L) {
+  static const luaL_Reg methods[] = {
+      {"close", sub_close}, {"drain", sub_drain}, {"forget", sub_forget}, {"stats", sub_stats}, {NULL, NULL}};
+  luaL_newmetatable(L, SUB_TYPE);
+  lua_pushcfunction(L, sub_gc);
+  lua_setfield(L, -2, "__gc");
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,28 @@
+---NATS: messages between programs, on this machine and on others. Needs libnats, and the C module that `make` builds
+---where libnats and its headers are installed.
+---
+---    local nats = require "runnel.nats"
+---    local conn <close> = assert(nats.connect "nats://localhost:4222")
+---    local orders = conn:subscribe "orders.*"
+---    conn:publish("orders.new", "a dozen eggs")
+---    print(orders:take().data)
+
+local need = require "runnel.internal.need"
+
+local lib = need("runnel.nats.core", "install libnats and its headers, on Debian libnats-dev, and run make again")
+
+local connection = require "runnel.nats.connection"
+
+-- Modules of runnel.nats that add methods to connections.
+local PARTS = { "stages" }
+
+for _, part in ipairs(PARTS) do
+  for name, method in pairs(require("runnel.nats." .. part)) do connection.methods[name] = method end
+end
+
+---@class runnel.nats
+---@field connect fun(url?: string|string[], opts?: table): runnel.nats.Connection?, string?
+---@field libnats string the version of libnats
+local nats = { connect = connection.connect, libnats = lib.libnats }
+
+return nats

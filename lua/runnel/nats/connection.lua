@@ -1,0 +1,489 @@
+---Connections to NATS: nats.connect, and the methods of a connection for plain subjects.
+
+local core = require "runnel.core"
+local lib = require "runnel.nats.core"
+
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local options = require "runnel.nats.options"
+local timed_out = require "runnel.timed_out"
+local values = require "runnel.nats.values"
+
+local internal = core.internal
+
+local connection = {}
+
+-- What libnats keeps of a subscription whose channel is full.
+local PENDING_MESSAGES <const>, PENDING_BYTES <const> = 65536, 64 * 1024 * 1024
+
+-- How long a request waits for its reply.
+local REQUEST_MS <const> = 5000
+
+---A connection. It stays open, also when nobody refers to it, until it is closed.
+---@class runnel.nats.Connection
+---@field url string the server to which it was connected first
+---@field max_payload integer the longest message that the server accepts, in bytes
+---@field core userdata the connection of the C module, for functions of the library that need no checks
+local Conn = { __name = "nats connection" }
+Conn.__index = Conn
+connection.methods = Conn
+
+---A message.
+---@class runnel.nats.Message
+---@field subject string where it was sent to
+---@field data string its bytes
+---@field value any what the bytes stand for in the connection's encoding
+---@field reply? string where an answer goes
+---@field headers? table<string, string|string[]>
+---@field status? string of a message from the server itself: "503" means that nobody answers
+local Message = {}
+
+-- ---- sending ----
+
+-- Sends a value; errors of the caller's have `level` as seen from here.
+local function send(self, what, level, subject, value, opts)
+  local encode, reply, headers = self.encode, nil, nil
+  if type(subject) ~= "string" then
+    error(("%s: a subject expected, got %s"):format(what, check.describe(subject)), level)
+  end
+  if opts ~= nil then
+    if type(opts) ~= "table" then error(what .. ": a table of options expected, got a " .. type(opts), level) end
+    for key, option in pairs(opts) do
+      if key == "reply" then
+        if type(option) ~= "string" then error(what .. ": reply: a subject expected", level) end
+        reply = option
+      elseif key == "headers" then
+        if type(option) ~= "table" then error(what .. ": headers: a table expected", level) end
+        headers = option
+      elseif key == "encoding" then
+        encode = values.encoder(values.check(option, what, level))
+      else
+        error(("%s: unknown option %q"):format(what, tostring(key)), level)
+      end
+    end
+  end
+  local data, why = encode(value)
+  if not data then error(("%s: %s"):format(what, why), level) end
+  local ok, err, is_wrong
+  if headers then ok, err, is_wrong = self.core:publish_with(subject, data, reply, headers)
+  else ok, err, is_wrong = self.core:publish(subject, data, reply) end
+  if ok then return true end
+  if is_wrong then error(("%s: %s"):format(what, err), level) end
+  return nil, err
+end
+
+---Sends a message. While the connection is lost it is kept, up to the option `reconnect_buffer`, and sent when there is
+---a connection again.
+---@param subject string
+---@param value any by default a string (see the option `encoding` of nats.connect)
+---@param opts? { reply?: string, headers?: table<string, string|number|string[]>, encoding?: "raw"|"msgpack"|"json" }
+---@return true? ok nil if the connection is closed, or its buffer is full
+---@return string? err why
+function Conn:publish(subject, value, opts)
+  local ok, err = send(self, "publish", 3, subject, value, opts)
+  return ok, err
+end
+
+---Answers a message.
+---@param value any
+---@param opts? table as for publish
+---@return true? ok
+---@return string? err
+function Message:respond(value, opts)
+  if not self.reply then error(("respond: the message to %q wants no answer"):format(self.subject), 2) end
+  local ok, err = send(self.connection, "respond", 3, self.reply, value, opts)
+  return ok, err
+end
+
+-- ---- messages ----
+
+-- The metatable of messages of a connection in an encoding.
+local function new_metatable(conn, encoding)
+  local decode = values.decoder(encoding)
+  return {
+    __name = "nats message",
+    __index = function(message, key)
+      if key == "value" then
+        local value, why = decode(message.data)
+        if value == nil and why then
+          error(("the message to %q is not valid %s: %s"):format(message.subject, encoding, why), 2)
+        end
+        rawset(message, "value", value)
+        return value
+      end
+      if key == "connection" then return conn end
+      return Message[key]
+    end,
+  }
+end
+
+local function metatable(self, encoding)
+  local found = self.metatables[encoding]
+  if not found then
+    found = new_metatable(self, encoding)
+    self.metatables[encoding] = found
+  end
+  return found
+end
+
+-- The `encoding` of some options, or the connection's.
+local function encoding_of(self, opts, what)
+  if opts and opts.encoding ~= nil then return values.check(opts.encoding, what, 3) end
+  return self.encoding
+end
+
+-- ---- subscribing ----
+
+---A subscription.
+---@class runnel.nats.Subscription
+---@field subject string
+local Subscription = { __name = "nats subscription" }
+Subscription.__index = Subscription
+
+---Ends it. Messages that have arrived are still put on the channel, which then closes. To drop them, close the channel.
+function Subscription:close() self.core:close() end
+
+---Ends it without losing a message: the server sends no more, all that it has sent arrives, then the channel closes.
+---Does not wait for that.
+---@param ms? number after this time what has not arrived is lost (5000)
+---@return true? ok
+---@return string? err
+function Subscription:drain(ms)
+  if ms ~= nil and (type(ms) ~= "number" or not (ms >= 1 and ms < math.huge)) then
+    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
+  end
+  return self.core:drain(ms or 5000)
+end
+
+---What the subscription has done: messages `delivered` to the channel or on their way to it, `dropped` ones, and how
+---many messages and bytes are `pending` in the library.
+---@return { delivered: integer, dropped: integer, pending: integer, pending_bytes: integer } stats
+function Subscription:stats()
+  local delivered, dropped, pending, bytes = self.core:stats()
+  return { delivered = delivered, dropped = dropped, pending = pending, pending_bytes = bytes }
+end
+
+local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending_bytes = true, encoding = true }
+
+---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
+---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
+---them and `pending_bytes`; what exceeds that is dropped, counted (`sub:stats().dropped`), and told by an event.
+---@param subject string
+---@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
+---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
+---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
+---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
+function Conn:subscribe(subject, opts)
+  check.string(subject, "a subject", "subscribe")
+  check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
+  opts = opts or {}
+  local queue = opts.queue
+  if queue ~= nil and (type(queue) ~= "string" or queue == "" or queue:find "[%s%c]") then
+    error("subscribe: queue: a name without spaces expected, got " .. check.describe(queue), 2)
+  end
+  if opts.pending ~= nil then check.integer(opts.pending, 1, "subscribe: pending") end
+  if opts.pending_bytes ~= nil then check.integer(opts.pending_bytes, 1, "subscribe: pending_bytes") end
+  local encoding = encoding_of(self, opts, "subscribe")
+  local ch = check.new_chan(opts.buffer, "subscribe")
+  ch:name("nats " .. subject)
+  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, metatable(self, encoding),
+    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false)
+  if not handle then
+    if is_wrong then error("subscribe: " .. err, 2) end
+    return nil, err
+  end
+  local sub = setmetatable({ core = handle, subject = subject, ended = core.chan() }, Subscription)
+  internal.on_close(ch, function()
+    self.subs[sub] = nil
+    handle:forget()
+    sub.ended:close()
+  end)
+  self.subs[sub] = true
+  return ch, sub
+end
+
+-- ---- requests ----
+
+-- A request that waits for its reply: in Conn.requests by its number. Its go block `timer` ends it after its time.
+local Request = {}
+
+function Request:__close()
+  self.conn.requests[self.number] = nil
+  core.cancel(self.timer, "the request has ended")
+end
+
+local function expire(request, ms)
+  core.sleep(ms)
+  request.replies:close(timed_out.new(("the request had no reply after %s ms"):format(ms)))
+end
+
+-- Subscribes to the replies of all requests of the connection, which go to inbox.NUMBER.
+local function receive_replies(self)
+  local inbox = lib.inbox()
+  local first = #inbox + 2
+  local ch = core.chan(1):name("nats replies") -- nothing is put on it
+  local function take(message)
+    local request = self.requests[tonumber(message.subject:sub(first))]
+    if not request then return end
+    setmetatable(message, metatable(self, request.encoding))
+    request.replies:offer(message)
+  end
+  local handle, err = self.core:subscribe(inbox .. ".*", nil, ch, take, PENDING_MESSAGES, PENDING_BYTES, true)
+  if not handle then return nil, err end
+  internal.on_close(ch, function() handle:forget() end)
+  self.reply_prefix = inbox .. "."
+  return true
+end
+
+-- Sends a request and returns the first reply, or nil and why there is none.
+local function ask(self, what, subject, value, ms, opts, encoding)
+  if not self.reply_prefix then
+    local ok, err = receive_replies(self)
+    if not ok then return nil, err end
+  end
+  local number = self.nrequests + 1
+  self.nrequests = number
+  local replies = core.chan(1)
+  local with = { reply = self.reply_prefix .. number, encoding = encoding, headers = opts and opts.headers }
+  local ok, err = send(self, what, 4, subject, value, with)
+  if not ok then return nil, err end
+  local request <close> = setmetatable({
+    conn = self, number = number, replies = replies, encoding = encoding,
+  }, Request)
+  request.timer = core.go(expire, request, ms)
+  self.requests[number] = request
+  local message, why = replies:take()
+  return message, why
+end
+
+local REQUEST_OPTIONS = { headers = true, encoding = true }
+
+---Sends a message and waits for the first answer.
+---@param subject string
+---@param value any
+---@param ms? number how long to wait (5000)
+---@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json" }
+---@return runnel.nats.Message? message
+---@return any err why there is none: rn.is_timeout(err), or a string: nobody answers, the connection is closed
+function Conn:request(subject, value, ms, opts)
+  if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms < math.huge)) then
+    error("request: a number of milliseconds expected, got " .. check.describe(ms), 2)
+  end
+  check.options(opts, REQUEST_OPTIONS, "request")
+  local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
+  if message and message.status == "503" and message.data == "" then
+    return nil, ("nobody answers requests to %q (no responders)"):format(subject)
+  end
+  return message, err
+end
+
+---Waits until the server has got all that was published before. Source: a round trip.
+---@param ms? number how long to wait (5000)
+---@return true? ok
+---@return any err
+function Conn:flush(ms)
+  if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms < math.huge)) then
+    error("flush: a number of milliseconds expected, got " .. check.describe(ms), 2)
+  end
+  -- Nobody subscribes to this subject, and the server says so.
+  local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
+  return message and true, err
+end
+
+---A new subject that nobody else has, for replies.
+---@return string subject
+function Conn:inbox() return lib.inbox() end -- luacheck: no self
+
+-- ---- messages that are sent while Lua computes ----
+
+---Sends a message every `ms`, for the first time after that, from a thread of its own, until `unbeat`.
+---@param subject string one that has no beat yet
+---@param data string
+---@param ms number
+---@return true? ok
+---@return string? err
+function Conn:beat(subject, data, ms)
+  check.string(subject, "a subject", "beat")
+  check.string(data, "a string", "beat")
+  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
+    error("beat: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
+  end
+  if self.beats[subject] then error(("beat: %q has a beat already"):format(subject), 2) end
+  local beat, err, is_wrong = self.core:beat(subject, data, ms)
+  if not beat then
+    if is_wrong then error("beat: " .. err, 2) end
+    return nil, err
+  end
+  self.beats[subject] = beat
+  return true
+end
+
+---Ends the beat of a subject: nothing is sent once this has returned.
+---@param subject string
+function Conn:unbeat(subject)
+  local beat = self.beats[subject]
+  if not beat then return end
+  self.beats[subject] = nil
+  self.core:unbeat(beat)
+end
+
+-- ---- events, and the end ----
+
+-- Calls functions that the program, or a part of the library, has registered.
+local function call_each(list, what, ...)
+  local copy = table.move(list, 1, #list, 1, {})
+  for _, f in ipairs(copy) do guard.call(what, f, ...) end
+end
+
+local function remover(list, f)
+  list[#list + 1] = f
+  return function()
+    for i, other in ipairs(list) do
+      if other == f then return table.remove(list, i) end
+    end
+  end
+end
+
+-- The connection has ended, with an error if the program has not asked for it.
+local function finish(self, err)
+  if self.has_ended then return end
+  self.has_ended = true
+  self.core:close()
+  self.beats = {}
+  self.end_reason = err or "the connection is closed"
+  for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
+  call_each(self.closers, "on_close", err)
+  self.ended:close()
+  self.events_channel:close()
+end
+
+-- Called with each event, in the go block of the port. Returns what conn:events() gets.
+local function on_event(self, event)
+  local name = event.event
+  if self.is_abandoned then return self.core:close() end
+  if name == "connected" or name == "failed" then return event end
+  if name == "closed" then
+    self.events_channel:offer(event)
+    finish(self, event.error or "the connection is lost")
+    return nil
+  end
+  call_each(self.listeners, "on_event", event)
+  return event
+end
+
+---What happens to the connection, as a channel of { event =, error =, subject =, url =, dropped = }. The event is
+---"disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has refused
+---something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed", after
+---which the channel closes. If nobody takes them, the latest 64 are kept. It is the same channel at each call.
+---@return runnel.Channel<table> events
+function Conn:events() return self.events_channel end
+
+---Calls a function, which must not park, with each event. Several are possible.
+---@param f fun(event: table)
+---@return fun() remove ends that
+function Conn:on_event(f)
+  check.callable(f, "on_event")
+  return remover(self.listeners, f)
+end
+
+---Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
+---it. Several are possible.
+---@param f fun(err: string?)
+---@return fun() remove ends that
+function Conn:on_close(f)
+  check.callable(f, "on_close")
+  return remover(self.closers, f)
+end
+
+---Closes the connection: the channels of its subscriptions close, requests get an error. Closing it again does nothing.
+function Conn:close()
+  if self.has_ended then return end
+  finish(self, nil)
+end
+
+function Conn:__close() self:close() end
+
+---Ends the connection without losing a message: the subscriptions end as with sub:drain, somebody takes what they have
+---received, then the server gets all that was published, and the connection closes. Waits for that. It does not know of
+---work that goes on with messages which were taken: a program that has such work waits for it first.
+---@param ms? number after this time the connection is closed in any case (30000)
+---@return true? ok
+---@return string? err
+function Conn:drain(ms)
+  ms = ms == nil and 30000 or ms
+  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
+    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
+  end
+  if self.has_ended then return nil, "the connection is closed" end
+  local deadline, drained = core.now() + ms, false
+  local draining = core.go(function() -- sub.ended closes once all messages have been taken
+    local all = {}
+    for sub in pairs(self.subs) do
+      sub:drain(ms)
+      all[#all + 1] = sub
+    end
+    for _, sub in ipairs(all) do sub.ended:take() end
+    drained = self:flush(math.max(1, deadline - core.now()))
+  end)
+  local timer = core.go(function()
+    core.sleep(ms)
+    self:close()
+  end)
+  core.alts { draining, self.ended }
+  core.cancel(timer, "the connection is drained")
+  core.cancel(draining, "the connection is closed")
+  self:close()
+  if not drained then return nil, ("the connection had not drained after %s ms"):format(ms) end
+  return true
+end
+
+---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
+---are not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
+---@return table stats
+function Conn:stats() return self.core:stats() end
+
+function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status) end
+
+-- ---- connecting ----
+
+-- Closes the connection as soon as there is one, if the go block that waits for it is cancelled.
+local Attempt = {}
+
+function Attempt:__close()
+  if not self.has_ended then self.conn.is_abandoned = true end
+end
+
+---Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
+---@param url? string|string[] "nats://host:port", several with commas between them, or a list; by default the server on
+---this machine
+---@param opts? table see docs/manual/nats.md
+---@return runnel.nats.Connection? conn
+---@return string? err why there is no connection
+function connection.connect(url, opts)
+  local settings, encoding = options.read(url, opts, 3)
+  if internal.is_simulation() then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  end
+  local events = core.chan(core.sliding_buffer(64)):name("nats events")
+  local self = setmetatable({
+    encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
+    beats = {}, listeners = {}, closers = {}, events_channel = events, ended = core.chan():name("nats end"),
+  }, Conn)
+  local handle, err, is_wrong = lib.connect(settings, events, function(event) return on_event(self, event) end)
+  if not handle then
+    if is_wrong then error("connect: " .. err, 2) end
+    return nil, err
+  end
+  self.core = handle
+  local attempt <close> = setmetatable({ conn = self }, Attempt)
+  local event = events:take()
+  attempt.has_ended = true
+  if event.event == "failed" then
+    handle:close()
+    return nil, ("cannot connect to %s: %s"):format(table.concat(settings.servers, ", "), event.error)
+  end
+  self.url, self.max_payload = event.url, handle:max_payload()
+  return self
+end
+
+return connection

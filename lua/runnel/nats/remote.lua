@@ -1,0 +1,365 @@
+---Remote stages: an object that stands for a function, and whose calls run wherever its name is served
+---(runnel.nats.serve).  A submitter keeps each job until it has its result. The job goes to a stream, in which it has a
+---subject of its own: the stream takes no second message on that subject, so that the job can be sent again at any
+---time, in case it was lost. The worker's result comes to the submitter's own subject. Then the submitter acknowledges
+---the job, which removes it from the stream. Until then the server delivers the job again whenever its worker falls
+---silent.  A job that was delivered before may be what ended its worker. So its worker asks the submitter before it
+---starts the job. The submitter counts the starts, and has the last one happen on a worker that does nothing else: a
+---job is given up only if it has been the only job of a worker that fell silent.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local names = require "runnel.nats.names"
+local wire = require "runnel.nats.wire"
+
+local internal = core.internal
+local chan, now, sleep = core.chan, core.now, core.sleep
+local take, put = internal.moving.take, internal.moving.put
+
+-- A job without a result is sent again after so many ms, then after twice as many, and so on up to the most.
+local FIRST_AGAIN <const>, MOST_AGAIN <const> = 5000, 40000
+
+-- How often to look for jobs to be sent again, in ms.
+local LOOK <const> = 1000
+
+---What a submitter and a worker need of a connection; runnel.nats.engine makes it of one.
+---@class runnel.Engine
+---@field max_payload integer
+---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
+---@field subscribe fun(self, subject: string): runnel.Channel<runnel.EngineMessage> closing the channel ends it
+---@field inbox fun(self): string a new subject
+---@field beat fun(self, subject: string, bytes: string, ms: number) publishes every ms, also while Lua computes
+---@field unbeat fun(self, subject: string)
+---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
+---the connection ends
+
+---@class runnel.EngineMessage
+---@field subject string
+---@field data string
+---@field reply? string
+---@field status? string
+
+---@class runnel.Job
+---@field number integer
+---@field bytes string its value
+---@field is_async boolean
+---@field starts integer how often it may have been started
+---@field grants table<string, string> the answers to workers' questions, by the subject for the acknowledgement
+---@field again_at number when to send it again
+---@field again_after number ms after which it was, or will be, sent again
+---@field finish fun(outcome: runnel.Outcome)
+
+---A remote stage.
+---@class runnel.Remote
+---@operator call(any): any
+---@field private name string
+---@field private engine runnel.Engine
+---@field private encoding string
+---@field private starts integer
+---@field private traceback boolean
+---@field private reply string where workers answer
+---@field private inbox runnel.Channel<runnel.EngineMessage>
+---@field private jobs table<integer, runnel.Job> those without a result, by number
+---@field private last integer the number of the last job
+---@field private first integer no job before that number is without a result
+---@field private ticking boolean whether a go block looks for jobs to be sent again
+---@field private told table<string, boolean> reports that were made
+---@field private reason any why it is closed
+---@field private make_stream fun(): any, string?
+---@field private repairing boolean whether it makes the stream again
+---@field private events runnel.Channel<{ event: string }> of the connection
+---@field private id string its part of the subjects of jobs
+---@field private ticker runnel.Channel<any> the go block that looks
+local Remote = {}
+Remote.__index = Remote
+Remote.__name = "remote stage"
+
+-- ---- jobs ----
+
+function Remote:subject(job) return ("%s.%s.%d"):format(names.jobs(self.name), self.id, job.number) end
+
+---@param again boolean whether it may have been started before
+function Remote:send(job, again)
+  local message = wire.job(self.reply, job.number, self.encoding, job.is_async, again, job.bytes)
+  -- The first time, whether the stream has it is seen from its result; then the stream's answer is of interest.
+  return self.engine:publish(self:subject(job), message, again and self.reply or nil)
+end
+
+-- Starts a job; raises at the line that called the remote stage.
+function Remote:submit(value, is_async, finish)
+  local function fail(message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
+  if self.reason ~= nil then fail("%s", internal.error_text(self.reason)) end
+  if value == nil then fail "a value other than nil expected" end
+  local bytes, why = wire.encodings[self.encoding].pack(value, "value")
+  if not bytes then fail("%s", why) end
+  local number = self.last + 1
+  local job = {
+    number = number, bytes = bytes, is_async = is_async, starts = 1, grants = {},
+    again_at = now() + FIRST_AGAIN, again_after = FIRST_AGAIN, finish = finish,
+  }
+  local room = self.engine.max_payload - 300 -- for the first line
+  if #bytes > room then fail("a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
+  self.last = number
+  self.jobs[number] = job
+  if not self:send(job, false) then job.again_at = now() + LOOK end
+  if not self.ticking then self:tick() end
+  return job
+end
+
+-- A job is over, for whatever reason.
+function Remote:forget(job)
+  self.jobs[job.number] = nil
+  job.bytes = nil
+end
+
+function Remote:finish(job, outcome)
+  self:forget(job)
+  job.finish(outcome)
+end
+
+function Remote:give_up(job)
+  local message = "remote %s: the job was given up: its worker fell silent at each of %d starts"
+  self:finish(job, { n = 0, failed = true, err = message:format(self.name, job.starts) })
+end
+
+-- Nobody waits for the job any more: removes it from the stream, and has its worker cancel it.
+function Remote:drop(job)
+  if self.jobs[job.number] ~= job then return end
+  local subject = self:subject(job)
+  self:forget(job)
+  self.engine:publish(names.purge(self.name), ('{"filter":"%s"}'):format(subject), self.reply)
+  self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.number))
+end
+
+-- ---- sending again ----
+
+local function send_due(self, time)
+  for number = self.first, self.last do
+    local job = self.jobs[number]
+    if not job then
+      if number == self.first then self.first = number + 1 end
+    elseif job.again_at <= time then
+      job.again_at, job.again_after = time + job.again_after * 2, math.min(job.again_after * 2, MOST_AGAIN)
+      self:send(job, true)
+    end
+  end
+end
+
+-- Looks for jobs to be sent again as long as there are jobs.
+local function look(self)
+  while self.reason == nil do
+    sleep(LOOK)
+    send_due(self, now())
+    if self.first > self.last then break end
+  end
+  self.ticking = false
+end
+
+function Remote:tick()
+  self.ticking = true
+  self.ticker = guard.go(function() self.ticking = false end, nil, look, self)
+  guard.started(self.ticker, "remote " .. self.name)
+end
+
+local function send_all(self)
+  for number = self.first, self.last do
+    local job = self.jobs[number]
+    if job then job.again_at, job.again_after = 0, FIRST_AGAIN / 2 end
+  end
+  send_due(self, now())
+end
+
+-- Messages may have been lost with the connection.
+local function watch(self, events)
+  local event, err = take(events)
+  while event do
+    if event.event == "reconnected" then send_all(self) end
+    event, err = take(events)
+  end
+  self:close(err) -- unless it is closed already
+end
+
+-- ---- what workers and the server send ----
+
+-- Reports what is wrong, once.
+function Remote:tell(message)
+  if self.told[message] then return end
+  self.told[message] = true
+  internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
+end
+
+local receive = {}
+
+function receive.result(self, message, words, at)
+  local number, ack, sizes = tonumber(words[4]), words[5], words[6]
+  if not sizes then return false end
+  local job = self.jobs[number]
+  if job then self:finish(job, wire.outcome(message.data, at, sizes, self.encoding)) end
+  self.engine:publish(ack, "+ACK")
+  return true
+end
+
+receive["may-start"] = function(self, _, words)
+  local answer, number, ack = words[2], tonumber(words[4]), words[5]
+  if not ack then return false end
+  local job = self.jobs[number]
+  local text = "done"
+  if job then
+    text = job.grants[ack]
+    if not text then
+      if job.starts >= self.starts then
+        self:give_up(job)
+        text = "done"
+      else
+        job.starts = job.starts + 1
+        text = job.starts == self.starts and "alone" or "run"
+        job.grants[ack] = text
+      end
+    end
+  end
+  self.engine:publish(answer, wire.line("-", text))
+  return true
+end
+
+function receive.refused(self, _, words)
+  self:tell(("the worker %s speaks version %s of the protocol, this program version %s; its jobs wait for others")
+    :format(words[6] or "?", words[5] or "?", wire.VERSION))
+  return true
+end
+
+-- There is no stream to take a job.
+local function repair(self)
+  local ok, why = self.make_stream()
+  if ok then send_all(self) else self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+end
+
+local function repaired(self) self.repairing = false end
+
+-- The stream's answer to a job that was sent again: usually that it has the job.
+function Remote:stored(message)
+  local data = message.data
+  if message.status then
+    if self.repairing then return end
+    self.repairing = true
+    guard.started(guard.go(repaired, self, function()
+      repair(self)
+      sleep(LOOK)
+      self.repairing = false
+    end), "remote " .. self.name)
+  elseif data:find('"error"', 1, true) and not data:find('"err_code":10077', 1, true) then
+    self:tell("the stream does not take a job: " .. (data:match '"description":"([^"]*)"' or data))
+  end
+end
+
+function Remote:receive(message)
+  if message.status or message.data:byte() == 123 then return self:stored(message) end -- {: of the server
+  local words, at = wire.parse(message.data)
+  local handle = words and receive[words[3]]
+  if handle and handle(self, message, words, at) then return end
+  self:tell(("a worker has sent something that this version (%s) cannot read, of version %s"):format(wire.VERSION,
+    words and words[1] or tostring(at)))
+end
+
+local function listen(self)
+  for message in take, self.inbox do self:receive(message) end
+end
+
+-- ---- calls ----
+
+-- The error of an outcome as the caller gets it: with the worker's traceback, where there is a place for one.
+function Remote:error_of(outcome)
+  local err, traceback = outcome.err, outcome.traceback
+  if not self.traceback or not traceback then return err end
+  if type(err) == "string" then return err .. "\n" .. traceback end
+  if type(err) == "table" and err.traceback == nil then err.traceback = traceback end
+  return err
+end
+
+---@class runnel.RemoteCall one that waits
+local Call = {}
+Call.__index = Call
+
+-- The go block that waits is cancelled: so is the job.
+function Call:__close() self.remote:drop(self.job) end
+
+-- Puts a job's results, and closes their channel.
+local function deliver(self, result, outcome)
+  for i = 1, outcome.n do
+    if not put(result, outcome[i]) then break end
+  end
+  guard.close(result, outcome.failed and self:error_of(outcome) or nil)
+end
+
+---Runs a job on some worker and returns its first result or raises its error. With `result`, the channel of a job of
+---rn.pipeline_async, the worker's function gets a channel in its place, and this returns at once.
+---@param value any
+---@param result? runnel.Channel<any>
+---@return any
+function Remote:__call(value, result)
+  if result ~= nil then
+    self:submit(value, true, function(outcome)
+      if outcome.n == 0 then return guard.close(result, outcome.failed and self:error_of(outcome) or nil) end
+      guard.go(guard.close, result, deliver, self, result, outcome)
+    end)
+    return
+  end
+  local out = chan(1)
+  local job = self:submit(value, false, function(outcome) out:offer(outcome) end)
+  local closing <close> = setmetatable({ remote = self, job = job }, Call) -- luacheck: ignore 211
+  local outcome = take(out)
+  if outcome.failed then error(self:error_of(outcome), 0) end
+  return outcome[1]
+end
+
+---Ends the remote stage. Jobs without a result are dropped: those who wait for them get the error.
+---@param reason? any by default that it is closed
+function Remote:close(reason)
+  if self.reason ~= nil then return end
+  self.reason = reason == nil and "the remote stage is closed" or reason
+  local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
+  for number = self.first, self.last do
+    local job = self.jobs[number]
+    if job then
+      self:drop(job)
+      job.finish { n = 0, failed = true, err = err }
+    end
+  end
+  if self.ticking then core.cancel(self.ticker) end
+  self.events:close()
+  self.inbox:close()
+end
+
+Remote.__close = function(self) self:close() end
+
+function Remote:__tostring() return ("remote stage: %s"):format(self.name) end
+
+---What it has to do.
+---@return { waiting: integer, submitted: integer } stats `waiting`: jobs without a result
+function Remote:stats()
+  local waiting = 0
+  for _ in pairs(self.jobs) do waiting = waiting + 1 end
+  return { waiting = waiting, submitted = self.last }
+end
+
+---Makes a remote stage. Its arguments have been checked.
+---@param engine runnel.Engine
+---@param name string
+---@param opts { encoding: string, starts: integer, traceback: boolean, repair: fun(): any, string? } `repair` makes the
+---stream again
+---@return runnel.Remote
+local function new(engine, name, opts)
+  local reply = engine:inbox()
+  local self = setmetatable({
+    name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
+    reply = reply, id = reply:match "[^.]*$", jobs = {}, last = 0, first = 1, ticking = false, told = {}, reason = nil,
+    make_stream = opts.repair, repairing = false,
+  }, Remote)
+  self.inbox = engine:subscribe(reply)
+  self.events = engine:events()
+  local what = "remote " .. name
+  guard.started(guard.go(function(_, why) self:close(why) end, nil, listen, self), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  return self
+end
+
+return { new = new }

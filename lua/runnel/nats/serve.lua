@@ -1,0 +1,499 @@
+---Workers: they run the jobs of a remote stage (runnel.nats.remote).  A worker asks the stream for as many jobs as it
+---has room for. A job that is delivered for the first time starts at once, or as soon as fewer than n run. One that was
+---delivered before is suspect: it may have ended a worker. Suspects wait for each other, so that one of them runs at a
+---time, and the submitter is asked before each starts. While the worker has a job, waiting or running, a thread tells
+---the server every so often that it goes on; otherwise the server soon delivers the job to another worker.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local names = require "runnel.nats.names"
+local wire = require "runnel.nats.wire"
+
+local internal = core.internal
+local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
+local take = internal.moving.take
+
+-- A request for jobs ends after so many ms, and is repeated. While it lasts the server sends something every HEARTBEAT
+-- ms; if it has not for SILENCE ms, the request is lost, and maybe the stream.
+local PULL_LASTS <const>, HEARTBEAT <const>, SILENCE <const> = 30000, 2000, 5000
+
+-- A worker that computes does not hear the server. So much later it has taken what has come meanwhile.
+local CATCH_UP <const> = 100
+
+-- How long to wait after the server has refused a request for jobs, in ms.
+local AFTER_REFUSAL <const> = 500
+
+-- A question to a submitter is repeated after so many ms, so often; then the job goes back to the server for so long.
+local ASK_AGAIN <const>, ASK_TIMES <const>, BACK <const> = 1000, 5, 5000
+
+-- The least that a message has beside its values, in bytes.
+local HEAD <const> = 400
+
+---A job that a worker has.
+---@class runnel.Delivery
+---@field ack string the subject for its acknowledgement
+---@field job runnel.JobMessage
+---@field key string what identifies the job
+---@field block? runnel.Channel<any> the go block that runs it
+---@field cancelled? boolean its submitter does not want it any more
+---@field returned? boolean it goes back to the server
+
+---A worker.
+---@class runnel.Worker
+---@field name string
+---@field n integer
+---@field private f function
+---@field private engine runnel.Engine
+---@field private beats number ms between two messages that a job goes on
+---@field private label string identifies the worker in errors
+---@field private inbox runnel.Channel<runnel.EngineMessage>
+---@field private base string the subject below which the inbox is
+---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
+---@field private fresh runnel.Delivery[] those that wait to be started
+---@field private suspects runnel.Delivery[] those that were delivered before, and wait
+---@field private running integer
+---@field private suspect_runs boolean
+---@field private quiet boolean nothing is started: a job is to run alone
+---@field private asked integer jobs that the present request may still bring
+---@field private pulls integer requests so far
+---@field private heard_at number when the server has last sent something for the present request
+---@field private open boolean it asks for jobs
+---@field private over boolean it has ended
+---@field private counts table<string, integer>
+---@field private idle runnel.Channel<any>? somebody waits here until `fewer_than` jobs run
+---@field private questions table<string, runnel.Channel<string>> by subject of the answer
+local Worker = {}
+Worker.__index = Worker
+Worker.__name = "worker"
+
+-- ---- what runs ----
+
+-- Gives a job back to the server, for another worker, at once or after some ms.
+function Worker:give_back(d, ms)
+  self.engine:unbeat(d.ack)
+  self.held[d.ack] = nil
+  self.engine:publish(d.ack, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK")
+end
+
+-- The job need not run any more.
+function Worker:acknowledge(d)
+  self.engine:unbeat(d.ack)
+  self.held[d.ack] = nil
+  self.engine:publish(d.ack, "+ACK")
+end
+
+local function failed(err, traceback) return { n = 0, failed = true, err = err, traceback = traceback } end
+
+-- The error with which a go block has died goes to the submitter, and is not reported here.
+local function excuse(block, why) pcall(internal.excuse, block, why) end
+
+-- Calls the function for a job.
+local function call(f, value)
+  local result = f(value)
+  return { n = result ~= nil and 1 or 0, failed = false, result }
+end
+
+-- The outcome for what guard.handler has returned, or Lua's own message.
+local function caught(failure)
+  if type(failure) == "table" then return failed(failure.err, failure.trace) end
+  return failed(failure)
+end
+
+-- The go block of the function has died of an error, which the submitter gets.
+local function function_died(out, why, block)
+  excuse(block, why)
+  guard.close(out, why)
+end
+
+-- Calls the function with a channel, and collects what it puts on it.
+local function call_async(f, value)
+  local out <close> = chan(1)
+  local failure
+  local caller = guard.go(function_died, out, function()
+    local ok, why = xpcall(f, guard.handler, value, out)
+    if not ok then
+      failure = caught(why)
+      out:close()
+    end
+  end)
+  -- If the job is cancelled, so is the function.
+  local closing <close> = setmetatable({}, { __close = function() core.cancel(caller) end }) -- luacheck: ignore 211
+  local outcome = { n = 0, failed = false }
+  while true do
+    local result, err = take(out)
+    if result == nil then
+      outcome.failed, outcome.err = err ~= nil, err
+      if failure then outcome.failed, outcome.err, outcome.traceback = true, failure.err, failure.traceback end
+      return outcome
+    end
+    outcome.n = outcome.n + 1
+    outcome[outcome.n] = result
+  end
+end
+
+function Worker:outcome_of(d)
+  local job = d.job
+  local value, why = wire.encodings[job.encoding].unpack(job.bytes)
+  if why ~= nil then return failed("the job's value cannot be read: " .. why) end
+  local ok, outcome = xpcall(job.is_async and call_async or call, guard.handler, self.f, value)
+  return ok and outcome or caught(outcome)
+end
+
+-- The worker's name, and the traceback as far as it is the program's.
+function Worker:traceback(trace)
+  if not trace then return nil end
+  return ("[worker %s]\n%s"):format(self.label, trace)
+end
+
+function Worker:send(d, outcome)
+  local job, room = d.job, self.engine.max_payload
+  if outcome.traceback then outcome.traceback = self:traceback(outcome.traceback) end
+  local message, why = wire.result(job, d.ack, outcome)
+  if message and #message > room then
+    why = ("serve %s: a result of %d bytes is too large: the server takes up to %d"):format(self.name, #message, room)
+  elseif not message then
+    why = ("serve %s: %s"):format(self.name, why)
+  end
+  if why then message = wire.result(job, d.ack, failed(why:sub(1, room - HEAD))) end
+  self.engine:publish(job.reply, message)
+end
+
+-- A job runs no more: wakes who waits for that.
+function Worker:one_less()
+  self.running = self.running - 1
+  if self.idle and self.running <= self.idle_at then self.idle:close() end
+  if self.drained and self.running == 0 then self.drained:close() end
+end
+
+-- A job has ended, with an outcome or, if its go block has died, without.
+function Worker:ended(d, outcome)
+  if not self.held[d.ack] then return end
+  if d.returned then
+    self:give_back(d)
+  elseif d.cancelled then
+    self:acknowledge(d)
+  else
+    self.counts.done = self.counts.done + 1
+    if outcome.failed then self.counts.failed = self.counts.failed + 1 end
+    self:send(d, outcome)
+    self.engine:unbeat(d.ack)
+    self.held[d.ack] = nil
+  end
+  self:one_less()
+end
+
+local function run(self, d) self:ended(d, self:outcome_of(d)) end
+
+-- The go block of a job has died, for example because its function has called coroutine.yield.
+local function run_died(d, why, block)
+  excuse(block, why)
+  d.worker:ended(d, failed(why == nil and "a job's go block died without an error" or why))
+  d.worker:pump()
+end
+
+local function run_fresh(self, d)
+  run(self, d)
+  self:pump()
+end
+
+-- ---- suspects ----
+
+-- Asks the submitter whether a job may start. Returns its answer; or nil if there is none.
+function Worker:ask(d)
+  for _ = 1, ASK_TIMES do
+    self.asks = self.asks + 1
+    local subject = ("%s.a%d"):format(self.base, self.asks)
+    local answer = chan(1)
+    self.questions[subject] = answer
+    self.engine:publish(d.job.reply, wire.line(subject, "may-start", d.job.number, d.ack), subject)
+    local text, port = alts { answer, core.timeout(ASK_AGAIN) }
+    self.questions[subject] = nil
+    if port == answer then return text end
+    if self.over then break end
+  end
+end
+
+-- Waits until at most so many jobs run.
+function Worker:wait_until_running(at_most)
+  if self.running <= at_most then return end
+  self.idle, self.idle_at = chan(), at_most
+  take(self.idle)
+  self.idle = nil
+end
+
+local function run_suspect(self, d)
+  self.asking = d
+  local answer = self:ask(d)
+  self.asking = nil
+  if d.cancelled or answer == "done" or not answer then
+    if answer == "done" or d.cancelled then self:acknowledge(d) else self:give_back(d, BACK) end
+    self:one_less()
+  else
+    self.counts.redelivered = self.counts.redelivered + 1
+    if answer == "alone" then
+      self.quiet = true
+      self:wait_until_running(1)
+    end
+    run(self, d)
+  end
+  self.quiet, self.suspect_runs = false, false
+  self:pump()
+end
+
+local function suspect_died(d, why, block)
+  local self = d.worker
+  self.quiet, self.suspect_runs, self.asking = false, false, nil
+  run_died(d, why, block)
+end
+
+-- ---- what is next ----
+
+local function start(self, d, f, died)
+  self.running = self.running + 1
+  d.block = guard.go(died, d, f, self, d)
+end
+
+function Worker:pull(batch)
+  self.pulls, self.asked, self.heard_at = self.pulls + 1, batch, now()
+  local request = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
+    HEARTBEAT * 1000000)
+  self.engine:publish(names.pull(self.name), request, ("%s.p%d"):format(self.base, self.pulls))
+end
+
+-- Starts what can start, and asks for more.
+function Worker:pump()
+  if self.over then return end
+  if not self.suspect_runs and #self.suspects > 0 and self.running < self.n then
+    self.suspect_runs = true
+    start(self, table.remove(self.suspects, 1), run_suspect, suspect_died)
+  end
+  while not self.quiet and #self.fresh > 0 and self.running < self.n do
+    start(self, table.remove(self.fresh, 1), run_fresh, run_died)
+  end
+  if self.open and not self.quiet and self.asked == 0 then
+    local room = self.n - self.running - #self.fresh - #self.suspects
+    if room > 0 then self:pull(room) end
+  end
+end
+
+-- ---- what comes ----
+
+-- The server has refused a request, or has not answered: the stream or its consumer may be missing.
+local function look_for_stream(self)
+  local ok, why = self.repair()
+  if not ok and not self.told then
+    self.told = true
+    internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
+  end
+  self.told = not ok
+  sleep(ok and AFTER_REFUSAL or SILENCE)
+  self.asked = 0
+  self:pump()
+end
+
+function Worker:refused_or_lost()
+  self.asked, self.heard_at = math.huge, math.huge -- asks for nothing until then
+  guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
+end
+
+function Worker:status(message)
+  local answer = self.questions[message.subject]
+  if answer then
+    -- The submitter is gone. If it is only cut off, it sends the job again later.
+    if message.status == "503" then answer:offer "done" end
+  elseif message.subject == ("%s.p%d"):format(self.base, self.pulls) then
+    if message.status == "100" then
+      self.heard_at = now()
+    elseif message.status == "408" then
+      self.asked = 0
+      self:pump()
+    else
+      self:refused_or_lost()
+    end
+  end
+end
+
+function Worker:deliver(message)
+  self.asked = math.max(self.asked - 1, 0)
+  if self.heard_at < math.huge then self.heard_at = now() end
+  local ack = message.reply
+  if self.held[ack] then return end
+  local job, version, reply = wire.parse_job(message.data)
+  local d = { worker = self, ack = ack, job = job }
+  self.held[ack] = d
+  if not job then
+    -- For a worker of another version.
+    if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
+    if not self.refused[version or "?"] then
+      self.refused[version or "?"] = true
+      local why = "serve %s: a job of version %s of the protocol, or with an encoding that this worker (version %s) "
+        .. "does not know; it is left to other workers"
+      internal.report(why:format(self.name, version or "?", wire.VERSION), nil, "serve " .. self.name)
+    end
+    self:give_back(d, BACK)
+  elseif not self.open then
+    self:give_back(d)
+  else
+    d.key = job.reply .. " " .. job.number
+    self.engine:beat(ack, "+WPI", self.beats)
+    local is_suspect = job.again or wire.deliveries(ack) > 1
+    local queue = is_suspect and self.suspects or self.fresh
+    queue[#queue + 1] = d
+  end
+  self:pump()
+end
+
+function Worker:receive(message)
+  if message.status then return self:status(message) end
+  if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then return self:deliver(message) end
+  local answer = self.questions[message.subject]
+  local words = wire.parse(message.data)
+  if answer and words then answer:offer(words[3]) end
+end
+
+local function listen(self)
+  for message in take, self.inbox do self:receive(message) end
+end
+
+-- Takes a job out of a queue; false if it is not in it.
+local function remove(queue, d)
+  for i = 1, #queue do
+    if queue[i] == d then
+      table.remove(queue, i)
+      return true
+    end
+  end
+  return false
+end
+
+local function hear_cancellations(self)
+  for message in take, self.cancellations do
+    local words = wire.parse(message.data)
+    local key = words and words[3] == "cancel" and words[5] and words[4] .. " " .. words[5]
+    for _, d in pairs(self.held) do
+      if d.key == key and not d.cancelled then
+        d.cancelled = true
+        if d.block then core.cancel(d.block, "the job was cancelled")
+        elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
+      end
+    end
+  end
+end
+
+-- A request for jobs is lost with the connection, and may be lost otherwise.
+local function watch(self, events)
+  while not self.over do
+    local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
+    if port == events and not event then return self:stop() end
+    local function is_silent() return self.asked > 0 and now() - self.heard_at > SILENCE end
+    if event and event.event == "reconnected" then
+      self.asked = 0
+      self:pump()
+    elseif is_silent() then
+      sleep(CATCH_UP)
+      if is_silent() then self:refused_or_lost() end
+    end
+  end
+end
+
+-- ---- the handle ----
+
+---Waits until the worker has ended: by `stop`, `drain`, SIGTERM, or with the connection.
+function Worker:wait() take(self.ended_chan) end
+
+---A channel that closes when the worker has ended.
+---@return runnel.Channel<any> done
+function Worker:done() return self.ended_chan end
+
+local function finish(self)
+  if self.over then return end
+  self.over, self.open = true, false
+  self.events:close()
+  self.inbox:close()
+  self.cancellations:close()
+  for ack in pairs(self.held) do self.engine:unbeat(ack) end
+  self.ended_chan:close()
+end
+
+-- Takes no more jobs, and gives back those that have not started.
+local function refuse_more(self)
+  self.open = false
+  for _, queue in ipairs { self.fresh, self.suspects } do
+    while #queue > 0 do self:give_back(table.remove(queue, 1)) end
+  end
+  local d = self.asking
+  if d then
+    d.returned = true
+    core.cancel(d.block, "the worker drains")
+  end
+end
+
+---Takes no more jobs, and waits until those that run have ended, for so many ms at most. Then it is as `stop`.
+---@param ms? number for ever by default
+---@return boolean done whether all have ended
+function Worker:drain(ms)
+  if self.over then return true end
+  refuse_more(self)
+  local done = true
+  if self.running > 0 then
+    self.drained = self.drained or chan()
+    local _, port = alts { self.drained, ms and core.timeout(ms) or nil }
+    done = port == self.drained
+  end
+  self:stop()
+  return done
+end
+
+---Ends the worker. Jobs that run are cancelled and go to other workers.
+function Worker:stop()
+  if self.over then return end
+  refuse_more(self)
+  for _, d in pairs(self.held) do
+    d.returned = true
+    if d.block then core.cancel(d.block, "the worker was stopped") end
+    self:give_back(d)
+  end
+  finish(self)
+end
+
+Worker.__close = function(self) self:stop() end
+
+function Worker:__tostring() return ("worker: %s (%d/%d)"):format(self.name, self.running, self.n) end
+
+---What it does and has done.
+---@return { running: integer, waiting: integer, done: integer, failed: integer, redelivered: integer } stats
+function Worker:stats()
+  local counts = self.counts
+  return {
+    running = self.running, waiting = #self.fresh + #self.suspects,
+    done = counts.done, failed = counts.failed, redelivered = counts.redelivered,
+  }
+end
+
+---Makes a worker. Its arguments have been checked, and its stream is there.
+---@param engine runnel.Engine
+---@param name string
+---@param n integer
+---@param f function
+---@param opts { ack_wait: number, label: string, repair: fun(): any, string? } `repair` makes the stream again
+---@return runnel.Worker
+local function new(engine, name, n, f, opts)
+  local base = engine:inbox()
+  local self = setmetatable({
+    name = name, n = n, f = f, engine = engine, beats = opts.ack_wait / 3, label = opts.label, base = base, held = {},
+    fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
+    asked = 0, pulls = 0, heard_at = 0, asks = 0, questions = {}, refused = {}, repair = opts.repair,
+    open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
+  }, Worker)
+  self.inbox = engine:subscribe(base .. ".>")
+  self.cancellations = engine:subscribe(names.cancel(name))
+  self.events = engine:events()
+  local what = "serve " .. name
+  guard.started(guard.go(function() finish(self) end, nil, listen, self), what)
+  guard.started(guard.go(guard.nothing, nil, hear_cancellations, self), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  self:pump()
+  return self
+end
+
+return { new = new }

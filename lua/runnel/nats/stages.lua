@@ -1,0 +1,300 @@
+---conn:remote and conn:serve: remote stages and their workers on a connection to a NATS server. It makes the stream and
+---the consumer that a stage needs, and checks those that are there.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local json = require "runnel.nats.json"
+local names = require "runnel.nats.names"
+
+local internal = core.internal
+
+---@class runnel.nats_stages
+local stages = {}
+
+-- How long to wait for the server's answer to a request about streams, in ms.
+local ANSWER <const> = 5000
+
+local DAY <const> = 24 * 60 * 60 * 1000
+local NANOSECONDS <const> = 1000000 -- in a millisecond
+
+-- ---- the connection, as submitters and workers see it ----
+
+local Engine = {}
+Engine.__index = Engine
+
+function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
+
+function Engine:subscribe(subject) return (self.conn:subscribe(subject, { encoding = "raw" })) end
+
+function Engine:inbox() return self.conn:inbox() end
+
+function Engine:beat(subject, bytes, ms) return self.conn:beat(subject, bytes, ms) end
+
+function Engine:unbeat(subject) return self.conn:unbeat(subject) end
+
+-- Closed, with the reason, when the connection ends.
+function Engine:events()
+  local ch = core.chan(core.sliding_buffer(16))
+  local forget_event = self.conn:on_event(function(event) ch:offer(event) end)
+  local forget_end = self.conn:on_close(function(err) ch:close(err or "the connection is closed") end)
+  internal.on_close(ch, function()
+    forget_event()
+    forget_end()
+  end)
+  return ch
+end
+
+local function engine_of(conn)
+  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
+end
+
+-- ---- streams and consumers ----
+
+-- Asks the server; returns its answer as a table, or nil and why not.
+local function ask(conn, subject, what)
+  local bytes = what and json.encode(what) or ""
+  local message, err = conn:request("$JS.API." .. subject, bytes, ANSWER, { encoding = "raw" })
+  if not message then
+    local why = "the server does not answer about streams (%s); is JetStream enabled (nats-server -js)?"
+    return nil, why:format(tostring(err))
+  end
+  if message.status then return nil, "the server has no JetStream; start it with nats-server -js" end
+  local answer, why = json.decode(message.data)
+  if not answer then return nil, "the server's answer cannot be read: " .. tostring(why) end
+  return answer
+end
+
+local NOT_FOUND <const> = 404
+
+-- Returns the configuration of a stream or consumer, which it makes if there is none; nil and why if that fails.
+local function ensure(conn, what, info, create, config)
+  local answer, why = ask(conn, info)
+  if not answer then return nil, why end
+  if answer.error and answer.error.code == NOT_FOUND then
+    answer, why = ask(conn, create, config)
+    if not answer then return nil, why end
+  end
+  if answer.error then
+    return nil, ("%s: %s"):format(what, answer.error.description or "the server has refused")
+  end
+  return answer.config
+end
+
+-- The settings that a stage depends on.
+local function wrong_setting(config, expected)
+  for _, key in ipairs { "retention", "discard", "discard_new_per_subject", "max_msgs_per_subject", "ack_policy" } do
+    if expected[key] ~= nil and config[key] ~= expected[key] then
+      return ("%s is %s, expected %s"):format(key, tostring(config[key]), tostring(expected[key]))
+    end
+  end
+  if expected.subjects and not (config.subjects and config.subjects[1] == expected.subjects[1]) then
+    return ("its subjects are %s, expected %s"):format(table.concat(config.subjects or {}, ", "), expected.subjects[1])
+  end
+  if expected.max_deliver and (config.max_deliver or -1) > 0 then
+    return ("max_deliver is %d, expected -1"):format(config.max_deliver)
+  end
+  if expected.filter_subject == false and config.filter_subject and config.filter_subject ~= "" then
+    return "it has a filter: " .. config.filter_subject
+  end
+end
+
+-- Makes sure that the stream of a stage is there, with the settings that it needs. Returns nil and why if it is not.
+local function ensure_stream(conn, name, opts)
+  local stream = names.stream(name)
+  local expected = {
+    name = stream, subjects = { names.jobs(name) .. ".>" }, retention = "workqueue", discard = "new",
+    discard_new_per_subject = true, max_msgs_per_subject = 1, max_age = math.floor(opts.max_age * NANOSECONDS),
+    storage = opts.storage, num_replicas = opts.replicas,
+  }
+  local what = "the stream " .. stream
+  local config, why = ensure(conn, what, "STREAM.INFO." .. stream, "STREAM.CREATE." .. stream, expected)
+  if not config then return nil, why end
+  local wrong = wrong_setting(config, expected)
+  if wrong then
+    return nil, ("%s: %s; delete it, or use another name (nats-server 2.9 or later is needed)"):format(what, wrong)
+  end
+  return config
+end
+
+-- The same for the consumer that the workers share.
+local function ensure_consumer(conn, name, opts)
+  local stream, consumer = names.stream(name), names.CONSUMER
+  local expected = {
+    durable_name = consumer, ack_policy = "explicit", ack_wait = math.floor(opts.ack_wait * NANOSECONDS),
+    max_deliver = -1, max_ack_pending = opts.max_jobs or -1, max_waiting = 8192,
+  }
+  local what = ("the consumer %s of the stream %s"):format(consumer, stream)
+  local config, why = ensure(conn, what, ("CONSUMER.INFO.%s.%s"):format(stream, consumer),
+    ("CONSUMER.DURABLE.CREATE.%s.%s"):format(stream, consumer), { stream_name = stream, config = expected })
+  if not config then return nil, why end
+  local wrong = wrong_setting(config, { ack_policy = "explicit", max_deliver = -1, filter_subject = false })
+  if wrong then return nil, ("%s: %s; delete it"):format(what, wrong) end
+  return config
+end
+
+-- ---- SIGTERM ----
+
+local term = {} -- what drains workers on SIGTERM: `workers`, `channel`, and `watch`, the core's
+
+local function drain_all(channel)
+  if not channel:take() then return end
+  for worker in pairs(term.workers) do core.go(worker.drain, worker) end
+end
+
+-- Has SIGTERM drain a worker, unless the program handles the signal itself.
+local function drain_on_term(worker)
+  local lib = require "runnel.nats.core"
+  if not term.watch then
+    term.channel = core.chan(1)
+    term.watch = lib.on_term(term.channel)
+    if not term.watch then return end
+    term.workers = {}
+    internal.started(core.go(drain_all, term.channel), "serve")
+  end
+  term.workers[worker] = true
+  internal.on_close(worker:done(), function()
+    term.workers[worker] = nil
+    if next(term.workers) then return end
+    lib.off_term(term.watch)
+    term.channel:close()
+    term.watch = nil
+  end)
+end
+
+-- ---- arguments ----
+
+local function check_ms(value, what, level)
+  if value == nil then return end
+  if type(value) ~= "number" or not (value >= 10 and value < math.huge) then
+    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), level or 3)
+  end
+end
+
+local function check_one_of(value, list, what, level)
+  if value == nil then return end
+  local names_of = {}
+  for i, one in ipairs(list) do
+    if value == one then return end
+    names_of[i] = check.describe(one)
+  end
+  error(("%s: %s expected, got %s"):format(what, table.concat(names_of, " or "), check.describe(value)), level or 3)
+end
+
+---The options of conn:remote.
+---@class runnel.RemoteOptions
+---@field encoding? string of values and results: "msgpack" (default), "json", or "raw" for strings as they are
+---@field starts? integer how often a job is started at most, if its worker falls silent each time; default 5
+---@field traceback? boolean false: errors are as the worker's function raised them. Otherwise the worker's traceback is
+---appended to an error that is a string, and is the field `traceback` of one that is a table
+---@field storage? string "file" (default) or "memory": for the stream, if it has to be made
+---@field replicas? integer on how many servers of a cluster the stream is; default 1
+---@field max_age? number ms after which the stream drops a job that nobody has taken; default a day. A submitter that
+---lives sends it again
+
+local REMOTE_OPTIONS = {
+  encoding = true, starts = true, traceback = true, storage = true, replicas = true, max_age = true,
+}
+
+local function check_stream_options(opts, what)
+  check_one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
+  check_ms(opts.max_age, what .. ": max_age", 4)
+  if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
+    error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 3)
+  end
+end
+
+---Makes a remote stage: an object that stands for a function, and whose calls run in the workers that serve the name
+---(conn:serve). It can be given to rn.pmap, rn.pipeline_async and others in place of a function.
+---
+---A job is run at least once: again, if its worker falls silent. Results come once, in order where the pipeline is
+---ordered.
+---@param conn any
+---@param name string letters, digits, - and _
+---@param opts? runnel.RemoteOptions
+---@return runnel.Remote remote
+function stages.remote(conn, name, opts)
+  names.check(name, "remote")
+  check.options(opts, REMOTE_OPTIONS, "remote")
+  opts = opts or {}
+  check_one_of(opts.encoding, { "msgpack", "json", "raw" }, "remote: encoding")
+  if opts.starts ~= nil then check.integer(opts.starts, 1, "remote: starts") end
+  check_one_of(opts.traceback, { true, false }, "remote: traceback")
+  check_stream_options(opts, "remote")
+  local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
+  local config, why = ensure_stream(conn, name, settings)
+  if not config then error("remote: " .. why, 2) end
+  return require("runnel.nats.remote").new(engine_of(conn), name, {
+    encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
+    repair = function() return ensure_stream(conn, name, settings) end,
+  })
+end
+
+---The options of conn:serve.
+---@class runnel.ServeOptions
+---@field ack_wait? number ms after which the server gives a job to another worker if its worker has fallen silent;
+---default 500. The worker that makes the consumer decides
+---@field max_jobs? integer jobs that all workers have at a time; unlimited by default. As for ack_wait
+---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
+---@field storage? string as for conn:remote
+---@field replicas? integer as for conn:remote
+---@field max_age? number as for conn:remote
+
+local SERVE_OPTIONS = {
+  ack_wait = true, max_jobs = true, drain_on_term = true, storage = true, replicas = true, max_age = true,
+}
+
+-- What identifies this process in errors: its host and number.
+local function label()
+  local pipe = io.popen "uname -n; echo $PPID"
+  if not pipe then return "?" end
+  local host, pid = pipe:read("l", "l")
+  pipe:close()
+  return ("%s:%s"):format(host or "?", pid or "?")
+end
+
+---Makes a worker: runs the jobs of the remote stages of that name, `n` at a time. It runs until `worker:drain()`,
+---`worker:stop()`, or the end of the connection; `worker:wait()` waits for that.
+---@param conn any
+---@param name string
+---@param n integer jobs at a time
+---@param f string|function the function, or the name of a module that returns it
+---@param opts? runnel.ServeOptions
+---@return runnel.Worker worker
+function stages.serve(conn, name, n, f, opts)
+  names.check(name, "serve")
+  check.integer(n, 1, "serve: n")
+  check.options(opts, SERVE_OPTIONS, "serve")
+  if type(f) == "string" then
+    local module = f
+    local ok, loaded = pcall(require, module)
+    if not ok then error(("serve: the module %q cannot be loaded: %s"):format(module, tostring(loaded)), 2) end
+    if not check.is_callable(loaded) then
+      error(("serve: the module %q does not return a function"):format(module), 2)
+    end
+    f = loaded
+  end
+  check.callable(f, "serve: f")
+  opts = opts or {}
+  check_ms(opts.ack_wait, "serve: ack_wait")
+  if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
+  check_one_of(opts.drain_on_term, { true, false }, "serve: drain_on_term")
+  check_stream_options(opts, "serve")
+  local settings = {
+    storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
+    ack_wait = opts.ack_wait or 500, max_jobs = opts.max_jobs,
+  }
+  local function ensure_both()
+    local config, why = ensure_stream(conn, name, settings)
+    if not config then return nil, why end
+    return ensure_consumer(conn, name, settings)
+  end
+  local config, why = ensure_both()
+  if not config then error("serve: " .. why, 2) end
+  local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
+    ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
+  })
+  if opts.drain_on_term ~= false then drain_on_term(worker) end
+  return worker
+end
+
+return stages

@@ -1,0 +1,197 @@
+---The messages of remote stages: what a submitter (runnel.nats.remote) and a worker (runnel.nats.serve) send each
+---other.  Each message is a line of words, a newline, and the bytes of values. The first word is the version of this
+---format, the second one, in any version, is where to answer. Programs in other languages can be workers.      job, to
+---the stream:              1 REPLY NUMBER ENCODING FLAGS\n value     result, to REPLY:                1 - result NUMBER
+---ACK SIZES\n values     question, to REPLY:              1 ANSWER may-start NUMBER ACK\n     refusal, to REPLY:
+---1 - refused NUMBER VERSION WORKER\n     answer, to ANSWER:               1 - run | 1 - alone | 1 - done
+---cancellation, to all workers:    1 - cancel REPLY NUMBER  NUMBER is that of the job, among those of REPLY. ENCODING
+---is msgpack, json or raw. FLAGS are letters, or "-": `a`: the job's function gets a channel for its results; `r`: the
+---job may have been started before. ACK is the subject for the acknowledgement of the delivery. SIZES are the sizes in
+---bytes of the values that follow, separated by commas, or "-": `v` results, `e` an error, `t` its traceback:
+---"v12,v5,e40,t300".
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local wire = {}
+
+---The version of the format.
+wire.VERSION = "1"
+
+-- ---- values ----
+
+---@class runnel.Encoding
+---@field pack fun(value: any, name: string): string?, string? the bytes; or nil and what is wrong with the value
+---@field unpack fun(bytes: string): any, string? the value; or nil and what is wrong with the bytes
+
+local msgpack = { pack = internal.pack, unpack = internal.unpack }
+
+local raw = {}
+
+function raw.pack(value, name)
+  if type(value) == "string" then return value end
+  return nil, ("%s: a string expected by the encoding \"raw\", got a %s"):format(name, type(value))
+end
+
+function raw.unpack(bytes) return bytes end
+
+local json = {}
+
+function json.pack(value, name)
+  local ok, bytes, why = pcall(require("runnel.nats.json").encode, value)
+  if ok and bytes then return bytes end
+  return nil, ("%s: %s"):format(name, tostring(ok and why or bytes))
+end
+
+function json.unpack(bytes) return require("runnel.nats.json").decode(bytes) end
+
+---The encodings of values, by name.
+---@type table<string, runnel.Encoding>
+wire.encodings = { msgpack = msgpack, json = json, raw = raw }
+
+-- ---- jobs ----
+
+---A job as a message. `again`: it may have been started before.
+---@param reply string
+---@param number integer
+---@param encoding string
+---@param is_async boolean
+---@param again boolean
+---@param bytes string
+---@return string
+function wire.job(reply, number, encoding, is_async, again, bytes)
+  local flags = is_async and (again and "ar" or "a") or again and "r" or "-"
+  return ("%s %s %d %s %s\n%s"):format(wire.VERSION, reply, number, encoding, flags, bytes)
+end
+
+---@class runnel.JobMessage
+---@field reply string
+---@field number integer
+---@field encoding string
+---@field is_async boolean
+---@field again boolean
+---@field bytes string
+
+---Takes a job apart. Returns nil, the version and where to answer, if known, for what is not a job of this version.
+---@param data string
+---@return runnel.JobMessage? job
+---@return string? version
+---@return string? reply
+function wire.parse_job(data)
+  local version, reply, number, encoding, flags, at = data:match "^(%S+) (%S+) (%d+) (%S+) (%S+)\n()"
+  if version ~= wire.VERSION or not wire.encodings[encoding] then
+    return nil, data:match "^(%S+) (%S+)"
+  end
+  return {
+    reply = reply, number = math.tointeger(number), encoding = encoding,
+    is_async = flags:find("a", 1, true) ~= nil, again = flags:find("r", 1, true) ~= nil, bytes = data:sub(at),
+  }
+end
+
+-- ---- results ----
+
+---How a job has ended.
+---@class runnel.Outcome
+---@field n integer how many results
+---@field [integer] any the results
+---@field failed boolean
+---@field err any the error, if it has failed
+---@field traceback? string the worker's
+
+-- Packs the error, or else its text.
+local function pack_error(codec, err)
+  if err == nil then err = "nil" end
+  return codec.pack(err, "error") or codec.pack(internal.error_text(err), "error") or "an error that cannot be sent"
+end
+
+---A job's end as a message; nil and why if a result cannot be packed.
+---@param job runnel.JobMessage
+---@param ack string
+---@param outcome runnel.Outcome
+---@return string? message
+---@return string? why
+function wire.result(job, ack, outcome)
+  local codec = wire.encodings[job.encoding]
+  local sizes, parts = {}, { "" }
+  local function add(kind, bytes)
+    sizes[#sizes + 1] = kind .. #bytes
+    parts[#parts + 1] = bytes
+  end
+  for i = 1, outcome.n do
+    local bytes, why = codec.pack(outcome[i], "result")
+    if not bytes then return nil, why end
+    add("v", bytes)
+  end
+  if outcome.failed then
+    add("e", pack_error(codec, outcome.err))
+    if outcome.traceback then add("t", outcome.traceback) end
+  end
+  local list = #sizes > 0 and table.concat(sizes, ",") or "-"
+  parts[1] = ("%s - result %d %s %s\n"):format(wire.VERSION, job.number, ack, list)
+  return table.concat(parts)
+end
+
+local function unpack_results(codec, data, at, sizes)
+  local outcome = { n = 0, failed = false }
+  for kind, size in sizes:gmatch "([vet])(%d+)" do
+    local bytes = data:sub(at, at + size - 1)
+    if #bytes ~= tonumber(size) then return nil, "it is cut short" end
+    at = at + size
+    if kind == "t" then
+      outcome.traceback = bytes
+    else
+      local value, why = codec.unpack(bytes)
+      if why ~= nil then return nil, why end
+      if kind == "v" then
+        outcome.n = outcome.n + 1
+        outcome[outcome.n] = value
+      else
+        outcome.failed, outcome.err = true, value
+      end
+    end
+  end
+  return outcome
+end
+
+---The outcome that a result's message has; one that has failed if the message cannot be read.
+---@param data string
+---@param at integer where its values begin
+---@param sizes string
+---@param encoding string
+---@return runnel.Outcome
+function wire.outcome(data, at, sizes, encoding)
+  local outcome, why = unpack_results(wire.encodings[encoding], data, at, sizes)
+  return outcome or { n = 0, failed = true, err = "the worker's result cannot be read: " .. why }
+end
+
+-- ---- the rest ----
+
+---What a worker or submitter has sent, but for jobs: the words after the version, and where the values begin. Nil and
+---the version for what this version cannot read.
+---@param data string
+---@return string[]? words
+---@return integer|string at
+function wire.parse(data)
+  local line, at = data:match "^([^\n]*)\n?()"
+  local words = {}
+  for word in line:gmatch "%S+" do words[#words + 1] = word end
+  if words[1] ~= wire.VERSION or #words < 3 then return nil, words[1] or "?" end
+  return words, at
+end
+
+---A message without values.
+---@param ... string|integer its words after the version
+---@return string
+function wire.line(...) return table.concat({ wire.VERSION, ... }, " ") .. "\n" end
+
+---How often the server has delivered a job, from the subject for its acknowledgement. 1 is the first time.
+---@param ack string
+---@return integer
+function wire.deliveries(ack)
+  local words = {}
+  for word in ack:gmatch "[^.]+" do words[#words + 1] = word end
+  -- $JS.ACK.stream.consumer.deliveries. ..., or $JS.ACK.domain.account.stream.consumer.deliveries. ...
+  return math.tointeger(tonumber(words[#words >= 11 and 7 or 5])) or 1
+end
+
+return wire

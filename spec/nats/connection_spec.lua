@@ -1,0 +1,486 @@
+-- nats.connect and the methods of a connection, with real servers.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+local raises = require "spec.support.raises"
+local stage = require "spec.support.stage"
+
+describe("a connection to NATS", function()
+  if not nats_server.installed then return pending(nats_server.MISSING) end
+  local is_built, nats = pcall(require, "runnel.nats")
+  if not is_built then return pending "runnel.nats is not built, because libnats was missing" end
+
+  local server, conn
+
+  setup(function() server = nats_server.start { jetstream = false } end)
+  teardown(function() server:close() end)
+  before_each(function() conn = assert(nats.connect(server.url)) end)
+  after_each(function() conn:close() end)
+
+  local function take(ch) return (ch:take()) end
+
+  -- Takes events up to one of that name.
+  local function event_of(events, name)
+    while true do
+      local event = take(events)
+      if event.event == name then return event end
+    end
+  end
+
+  -- Answers each message to a subject by a function of it.
+  local function answer(subject, f)
+    local ch = conn:subscribe(subject)
+    rn.go(function()
+      for message in ch do f(message) end
+    end)
+    assert.is_true(conn:flush())
+    return ch
+  end
+
+  describe("publish and subscribe", function()
+    it("carry strings of any bytes, in order", function()
+      local ch = conn:subscribe "bytes"
+      local sent = { "", "\0", ("long "):rep(100000), "last" }
+      for _, text in ipairs(sent) do assert.is_true(conn:publish("bytes", text)) end
+      for _, text in ipairs(sent) do
+        local message = take(ch)
+        assert.equal("bytes", message.subject)
+        assert.equal(text, message.data)
+        assert.equal(text, message.value)
+        assert.is_nil(message.reply)
+        assert.is_nil(message.headers)
+      end
+    end)
+
+    it("carry a reply subject and headers", function()
+      local ch = conn:subscribe "headers"
+      conn:publish("headers", "x", { reply = "to.me", headers = { ["Nats-Msg-Id"] = 7, Several = { "a", "b" } } })
+      local message = take(ch)
+      assert.equal("to.me", message.reply)
+      assert.same({ ["Nats-Msg-Id"] = "7", Several = { "a", "b" } }, message.headers)
+    end)
+
+    it("carry values as MessagePack or JSON", function()
+      local value = { list = { 1, 2, 3 }, yes = true, text = "ü", half = 0.5 }
+      for _, encoding in ipairs { "msgpack", "json" } do
+        local other <close> = assert(nats.connect(server.url, { encoding = encoding }))
+        local ch = other:subscribe "values"
+        other:publish("values", value)
+        assert.same(value, take(ch).value)
+        other:publish("values", "bytes that are not valid: \xC1", { encoding = "raw" })
+        local message = take(ch)
+        raises("the message to \"values\" is not valid " .. encoding, function() return message.value end)
+        assert.equal("bytes that are not valid: \xC1", message.data)
+      end
+    end)
+
+    it("match wildcards", function()
+      local one, rest = conn:subscribe "w.*.z", conn:subscribe "w.>"
+      for _, subject in ipairs { "w.a.z", "w.a.y", "w.b.z" } do conn:publish(subject, "") end
+      assert.equal("w.a.z", take(one).subject)
+      assert.equal("w.b.z", take(one).subject)
+      for _, subject in ipairs { "w.a.z", "w.a.y", "w.b.z" } do assert.equal(subject, take(rest).subject) end
+    end)
+
+    it("give each message to one subscription of a queue", function()
+      local a = conn:subscribe("q", { queue = "g", buffer = 200 })
+      local b = conn:subscribe("q", { queue = "g", buffer = 200 })
+      for i = 1, 100 do conn:publish("q", tostring(i)) end
+      local seen = {}
+      for _ = 1, 100 do
+        local message = rn.alts { a, b }
+        assert.is_nil(seen[message.data])
+        seen[message.data] = true
+      end
+      assert.is_true(conn:flush())
+      assert.equal(0, #a + #b)
+    end)
+
+    it("stop when the channel is closed", function()
+      local ch, sub = conn:subscribe "stop"
+      conn:publish("stop", "1")
+      take(ch)
+      ch:close()
+      conn:publish("stop", "2")
+      assert.is_true(conn:flush())
+      assert.equal(1, sub:stats().delivered)
+    end)
+
+    it("deliver what has arrived when the subscription is closed, and then close the channel", function()
+      local ch, sub = conn:subscribe("close", { encoding = "json" })
+      for i = 1, 100 do conn:publish("close", tostring(i)) end
+      conn:flush()
+      assert.is_true(background.wait_until(5000, function() return sub:stats().delivered == 100 end))
+      sub:close()
+      sub:close()
+      for i = 1, 100 do assert.equal(i, take(ch).value) end
+      assert.is_nil(take(ch))
+    end)
+
+    it("deliver all that was sent when the subscription is drained", function()
+      local ch, sub = conn:subscribe "drain"
+      for i = 1, 3000 do conn:publish("drain", tostring(i)) end
+      conn:flush()
+      assert.is_true(sub:drain())
+      conn:publish("drain", "too late")
+      for i = 1, 3000 do assert.equal(tostring(i), take(ch).data) end
+      assert.is_nil(take(ch))
+      assert.equal(3000, sub:stats().delivered)
+    end)
+
+    it("wait while the channel is full, and count and tell what is dropped beyond the limit", function()
+      local ch, sub = conn:subscribe("slow", { pending = 100 })
+      local events = conn:events()
+      for _ = 1, 5000 do conn:publish("slow", "x") end
+      conn:flush()
+      local event = event_of(events, "dropped")
+      assert.equal("slow", event.subject)
+      assert.is_true(event.dropped > 0)
+      assert.is_true(background.wait_until(5000, function()
+        local stats = sub:stats()
+        return stats.delivered + stats.dropped + stats.pending >= 5000
+      end))
+      sub:drain()
+      local got = #stage.drain(ch)
+      assert.equal(5000, got + sub:stats().dropped)
+      assert.is_true(got >= 100)
+    end)
+  end)
+
+  describe("request", function()
+    it("returns the answer, also for many at a time", function()
+      answer("double", function(message) message:respond(tostring(message.data * 2)) end)
+      assert.equal("84", conn:request("double", "42").data)
+      local results = {}
+      for i = 1, 200 do
+        results[i] = rn.go(function() return assert(conn:request("double", tostring(i))).data end)
+      end
+      for i = 1, 200 do assert.equal(tostring(2 * i), results[i]:take()) end
+      assert.is_nil(next(conn.requests))
+    end)
+
+    it("uses the encoding and headers that it is given", function()
+      answer("meta", function(message) message:respond(message.headers.Name .. message.data) end)
+      local reply = conn:request("meta", { 1 }, 5000, { encoding = "json", headers = { Name = "x" } })
+      assert.equal("x[1]", reply.data)
+    end)
+
+    it("ends after its time, and ignores an answer that comes later", function()
+      local late
+      answer("late", function(message) late = message end)
+      local reply, err = conn:request("late", "", 30)
+      assert.is_nil(reply)
+      assert.is_true(rn.is_timeout(err))
+      assert.matches("^the request had no reply after 30 ms$", tostring(err))
+      late:respond "too late"
+      assert.is_true(conn:flush())
+      assert.is_nil(next(conn.requests))
+    end)
+
+    it("says at once that nobody answers", function()
+      local reply, err = conn:request("nobody", "")
+      assert.is_nil(reply)
+      assert.equal('nobody answers requests to "nobody" (no responders)', err)
+    end)
+
+    it("is withdrawn when its go block is cancelled", function()
+      answer("never", function() end)
+      local asking = rn.go(function() conn:request("never", "") end)
+      rn.yield()
+      rn.cancel(asking)
+      asking:take()
+      assert.is_nil(next(conn.requests))
+    end)
+
+    it("ends when the connection closes", function()
+      answer("never", function() end)
+      local asking = rn.go(function() return select(2, conn:request("never", "")) end)
+      rn.yield()
+      conn:close()
+      assert.equal("the connection is closed", asking:take())
+    end)
+
+    it("does not keep the program running after its answer", function()
+      local request = conn:request("nobody", "")
+      assert.is_nil(request)
+      local before = rn.now()
+      rn.run()
+      assert.is_true(rn.now() - before < 2000)
+    end)
+  end)
+
+  describe("beat", function()
+    it("sends while Lua computes, until unbeat", function()
+      local ch = conn:subscribe("beat", { buffer = 1000 })
+      conn:flush()
+      conn:beat("beat", "still here", 5)
+      local before = rn.now()
+      while rn.now() - before < 60 do end
+      conn:unbeat "beat"
+      conn:flush()
+      rn.sleep(20)
+      local count = #ch
+      assert.is_true(count >= 3, count .. " beats")
+      assert.equal("still here", take(ch).data)
+      rn.sleep(20)
+      conn:flush()
+      assert.equal(count - 1, #ch)
+    end)
+
+    it("can be added and removed thousands of times", function()
+      for i = 1, 5000 do conn:beat("b" .. i, "", 60000) end
+      for i = 5000, 1, -1 do conn:unbeat("b" .. i) end
+      conn:beat("b1", "", 60000)
+      raises('beat: "b1" has a beat already', function() conn:beat("b1", "", 1) end)
+      conn:close()
+      conn:unbeat "b1"
+    end)
+  end)
+
+  describe("the end", function()
+    it("closes channels and refuses further work", function()
+      local ch = conn:subscribe "x"
+      local reasons = {}
+      conn:on_close(function(err) reasons[#reasons + 1] = err or "none" end)
+      local removed = conn:on_close(function() reasons[#reasons + 1] = "removed" end)
+      removed()
+      conn:close()
+      conn:close()
+      assert.same({ "none" }, reasons)
+      assert.is_nil(take(ch))
+      assert.is_nil(take(conn:events()))
+      assert.same({ nil, "Connection Closed" }, { conn:publish("x", "") })
+      assert.same({ nil, "Connection Closed" }, { conn:subscribe "x" })
+      assert.same({ nil, "Connection Closed" }, { conn:request("x", "") })
+      assert.equal("closed", conn:stats().status)
+      assert.matches("%(closed%)$", tostring(conn))
+    end)
+
+    it("drains: what has arrived is delivered, answers are sent", function()
+      local other <close> = assert(nats.connect(server.url))
+      local ch, answers = conn:subscribe "work", other:subscribe("done", { buffer = 2000 })
+      other:flush()
+      for i = 1, 1000 do other:publish("work", tostring(i)) end
+      other:flush()
+      local working = rn.go(function()
+        local n = 0
+        for message in ch do
+          n = n + 1
+          conn:publish("done", message.data)
+        end
+        return n
+      end)
+      local reason = "not called"
+      conn:on_close(function(err) reason = err end)
+      assert.is_true(conn:drain(10000))
+      assert.is_nil(reason)
+      assert.equal(1000, working:take())
+      assert.is_true(background.wait_until(5000, function() return #answers == 1000 end))
+    end)
+
+    it("drains no longer than it may", function()
+      conn:subscribe "stuck"
+      for _ = 1, 3000 do conn:publish("stuck", "") end
+      conn:flush()
+      local ok, err = conn:drain(50)
+      assert.is_nil(ok)
+      assert.equal("the connection had not drained after 50 ms", err)
+      assert.same({ nil, "the connection is closed" }, { conn:drain(50) })
+    end)
+  end)
+
+  describe("a server that fails", function()
+    local victim
+
+    before_each(function() victim = nats_server.start { jetstream = false } end)
+    after_each(function() victim:close() end)
+
+    it("comes back: subscriptions go on, and what was published meanwhile is sent", function()
+      local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 20 }))
+      local ch, events, told = other:subscribe("a", { buffer = 10 }), other:events(), {}
+      other:on_event(function(event) told[#told + 1] = event.event end)
+      other:flush()
+      victim:kill()
+      event_of(events, "disconnected")
+      assert.is_true(other:publish("a", "meanwhile"))
+      assert.equal("reconnecting", other:stats().status)
+      assert.is_true(rn.is_timeout(select(2, other:request("a", "", 30))))
+      victim:start()
+      assert.equal(victim.url, event_of(events, "reconnected").url)
+      assert.equal("meanwhile", take(ch).data)
+      assert.same({ "disconnected", "reconnected" }, told)
+      assert.equal(1, other:stats().reconnects)
+    end)
+
+    it("is given up after max_reconnects: everything ends with an error", function()
+      local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 10, max_reconnects = 2 }))
+      local ch, reason = other:subscribe "a", nil
+      other:on_close(function(err) reason = err end)
+      local asking = rn.go(function() return select(2, other:request("a", "")) end)
+      other:flush()
+      victim:kill()
+      event_of(other:events(), "closed")
+      assert.is_nil(take(other:events()))
+      assert.is_string(reason)
+      assert.equal(reason, asking:take())
+      while take(ch) do end
+      assert.is_nil((other:publish("a", "")))
+    end)
+
+    it("stalls: a publish fails after write_timeout, and the connection recovers", function()
+      local other <close> = assert(nats.connect(victim.url, { write_timeout = 100, reconnect_wait = 20 }))
+      other:flush()
+      victim:pause()
+      local ok, err
+      for _ = 1, 1000 do
+        ok, err = other:publish("a", ("x"):rep(100000))
+        if not ok then break end
+      end
+      victim:resume()
+      assert.is_nil(ok)
+      assert.equal("Timeout", err)
+      event_of(other:events(), "reconnected")
+      assert.is_true(other:flush())
+    end)
+  end)
+
+  describe("connecting", function()
+    it("says why it failed", function()
+      local function fails(pattern, ...)
+        local none, err = nats.connect(...)
+        assert.is_nil(none)
+        assert.matches(pattern, err)
+      end
+      fails("^cannot connect to nats://127.0.0.1:1: No server available", "nats://127.0.0.1:1")
+      local guarded <close> = nats_server.start { jetstream = false, user = "me", password = "secret" }
+      local plain = guarded.url:gsub("//.*@", "//")
+      fails("[Aa]uthorization", plain)
+      fails("[Aa]uthorization", plain, { user = "me", password = "wrong" })
+      assert(nats.connect(plain, { user = "me", password = "secret" })):close()
+      assert(nats.connect(guarded.url)):close()
+    end)
+
+    it("tells of what the server refuses", function()
+      local strict <close> = nats_server.start {
+        jetstream = false,
+        config = "authorization { users: [ { user: u, password: p, permissions: { publish: { deny: refused } } } ] }",
+      }
+      local other <close> = assert(nats.connect(strict.url, { user = "u", password = "p" }))
+      other:publish("refused", "")
+      assert.matches('Permissions Violation for Publish to "refused"', event_of(other:events(), "error").error)
+    end)
+
+    it("uses TLS, and checks the certificate", function()
+      local secure <close> = nats_server.start { jetstream = false, tls = true }
+      local none, err = nats.connect(secure.url)
+      assert.is_nil(none)
+      assert.matches("certificate", err)
+      local other <close> = assert(nats.connect(secure.url, { tls_ca = secure.cert, tls_host = "localhost" }))
+      assert.is_true(other:flush())
+      assert(nats.connect(secure.url, { tls_skip_verify = true })):close()
+    end)
+
+    it("tries the other servers of a list", function()
+      local other <close> = assert(nats.connect { "nats://127.0.0.1:1", server.url })
+      assert.equal(server.url, other.url)
+      assert(nats.connect("nats://127.0.0.1:1," .. server.url, { in_order = true, name = "spec" })):close()
+    end)
+
+    it("lets other go blocks run, and can be cancelled", function()
+      local turns = 0
+      local connecting = rn.go(function() return nats.connect(server.url) end)
+      rn.go(function()
+        for _ = 1, 3 do
+          turns = turns + 1
+          rn.yield()
+        end
+      end)
+      local other <close> = connecting:take()
+      assert.equal(3, turns)
+      local cancelled = rn.go(function() return nats.connect(server.url) end)
+      rn.yield()
+      rn.cancel(cancelled)
+      assert.is_nil((cancelled:take()))
+      assert.is_true(other:flush()) -- and nothing is left of the cancelled one
+    end)
+
+    it("does not keep the program running", function()
+      local idle <close> = assert(nats.connect(server.url))
+      rn.run()
+      assert.equal("connected", idle:stats().status)
+    end)
+  end)
+
+  describe("bad input", function()
+    it("is refused at the caller's line", function()
+      raises('unknown option "nmae"', function() nats.connect(server.url, { nmae = "x" }) end)
+      raises("encoding: .* expected, got \"xml\"", function() nats.connect(server.url, { encoding = "xml" }) end)
+      raises("connect: name: a string expected, got 7", function() nats.connect(server.url, { name = 7 }) end)
+      raises("ping_interval: a number of milliseconds", function() nats.connect(server.url, { ping_interval = 0 }) end)
+      raises("the option password needs user", function() nats.connect(server.url, { password = "x" }) end)
+      raises("tls_ca: .*No such file", function() nats.connect(server.url, { tls_ca = "/does/not/exist" }) end)
+      raises("credentials: .*No such file", function()
+        nats.connect(server.url, { credentials = "/does/not/exist" })
+      end)
+      raises("begins with nats:// or tls://", function() nats.connect "http://localhost" end)
+      raises("a port is a number", function() nats.connect "nats://localhost:99999" end)
+      raises("a port is a number", function() nats.connect "nats://localhost:x" end)
+      raises("has no host", function() nats.connect "nats://:4222" end)
+      raises("no spaces", function() nats.connect "nats://local host" end)
+      raises("a URL is a string", function() nats.connect { 7 } end)
+      raises("an empty one", function() nats.connect {} end)
+      raises("a table of options expected", function() nats.connect(server.url, "x") end)
+
+      for pattern, subject in pairs {
+        ["is empty"] = "", ["a space at byte 2"] = "a b", ["\"a%.%.b\" has an empty part at byte 3"] = "a..b",
+        ["an empty part at byte 1"] = ".a", ["an empty part at byte 3"] = "a.", ["a control character"] = "a\nb",
+        ["a wildcard"] = "a.*", ["a wildcard, to which nothing can be sent, at byte 1"] = ">",
+      } do
+        raises(pattern, function() conn:publish(subject, "x") end)
+      end
+      raises("a subject expected, got 7", function() conn:publish(7, "x") end)
+      raises("the subject \"a b\" has a space", function() conn:publish("a", "x", { reply = "a b" }) end)
+      raises("a '>' before the last part", function() conn:subscribe "a.>.b" end)
+      raises("a subject expected", function() conn:subscribe() end)
+      raises('unknown option "q"', function() conn:subscribe("a", { q = 1 }) end)
+      raises("queue: a name without spaces", function() conn:subscribe("a", { queue = "a b" }) end)
+      raises("pending: an integer of at least 1", function() conn:subscribe("a", { pending = 0 }) end)
+      raises("request: a number of milliseconds expected", function() conn:request("a", "x", -1) end)
+      raises("request: the subject", function() conn:request("a b", "x") end)
+      raises("drain: a number of milliseconds", function() conn:drain(0) end)
+      raises("headers: a table expected", function() conn:publish("a", "x", { headers = "x" }) end)
+      raises("a header's value has a newline", function() conn:publish("a", "x", { headers = { a = "x\r\ny" } }) end)
+      raises("a header's name", function() conn:publish("a", "x", { headers = { ["a:"] = "x" } }) end)
+      raises("a header's name must be a string", function() conn:publish("a", "x", { headers = { "x" } }) end)
+      raises("a header's value must be", function() conn:publish("a", "x", { headers = { a = {{}} } }) end)
+      assert.is_true(conn:flush()) -- the connection has not suffered
+    end)
+
+    it("names the part of a value that cannot be packed", function()
+      raises("publish: a string expected, got a table", function() conn:publish("a", {}) end)
+      raises("value.x%[1%]: a function cannot be sent", function()
+        conn:publish("a", { x = { print } }, { encoding = "msgpack" })
+      end)
+      raises("publish: .*x", function() conn:publish("a", { x = print }, { encoding = "json" }) end)
+      local ch = conn:subscribe "plain"
+      conn:publish("plain", "x")
+      raises("wants no answer", function(message) message:respond "x" end, take(ch))
+    end)
+
+    it("refuses more than the server accepts", function()
+      assert.equal(1048576, conn.max_payload)
+      raises("the value takes 1048577 bytes, and the server's limit is 1048576", function()
+        conn:publish("a", ("x"):rep(1048577))
+      end)
+      assert.is_true(conn:flush())
+    end)
+
+    it("has a clear message where the time is virtual", function()
+      local sim = require "runnel.sim"
+      sim.run(function()
+        raises("a simulation, whose time is virtual", function() nats.connect(server.url) end)
+      end)
+    end)
+  end)
+end)

@@ -1,0 +1,272 @@
+-- Remote stages in simulations: the protocol of submitter and workers over a server that loses, delays, reorders and
+-- doubles messages and restarts, while workers are killed and jobs kill theirs. A failure names its case, made as small
+-- as possible. At the end the same finds faults that are planted in the protocol.
+local rn = require "runnel"
+local copy = require "spec.support.copy"
+local fake_nats = require "spec.support.fake_nats"
+local long = require "spec.support.long"
+local program = require "spec.support.program"
+local sim = require "runnel.sim"
+
+local SEEDS = tonumber(os.getenv "SEEDS") or long.times(300, 10000)
+local STARTS = 5
+
+-- Random numbers, the same for the same seed.
+local function generator(seed)
+  local state = (seed * 2654435761 + 12345) % 2 ^ 32
+  local function random()
+    state = (state * 1664525 + 1013904223) % 2 ^ 32
+    return state / 2 ^ 32
+  end
+  for _ = 1, 5 do random() end
+  return random, function(low, high) return low + math.floor(random() * (high - low + 1)) end
+end
+
+local KINDS = { "value", "value", "value", "nothing", "raises", "long", "poison" }
+
+local function random_case(seed)
+  local random, integer = generator(seed)
+  local case = { seed = seed, n = integer(1, 8), is_async = random() < 0.3, jobs = {}, workers = {}, events = {} }
+  case.poisonous = random() < 0.4
+  for i = 1, integer(1, 20) do
+    local kind = KINDS[integer(1, case.poisonous and #KINDS or #KINDS - 1)]
+    case.jobs[i] = { kind = kind, ms = kind == "long" and integer(500, 9000) or integer(0, 60) }
+  end
+  for i = 1, integer(1, 3) do case.workers[i] = { n = integer(1, 5) } end
+  local is_rough = random() < 0.7
+  case.lost = is_rough and random() < 0.5 and random() * 0.03 or 0
+  case.doubled = is_rough and random() < 0.5 and random() * 0.2 or 0
+  case.delay = random() < 0.5 and random() * 100 or 1
+  for i = 1, is_rough and integer(0, 3) or 0 do
+    local kind = ({ "kill", "restart", "cut", "cut worker", "drain" })[integer(1, 5)]
+    local at, ms = integer(0, 3000), integer(1, 2000)
+    case.events[i] = { kind = kind, at = at, ms = ms, worker = integer(1, 3), lost = integer(0, 5) }
+  end
+  return case
+end
+
+local GIVEN_UP = "gave up"
+
+-- What a job comes to.
+local function result_of(case, i)
+  local job = case.jobs[i]
+  if job.kind == "raises" then return "error " .. i end
+  if job.kind == "poison" then return GIVEN_UP end
+  if job.kind == "nothing" then return nil end
+  return i
+end
+
+local function expected_of(case)
+  local list = {}
+  for i = 1, #case.jobs do
+    local result = result_of(case, i)
+    if result ~= nil then
+      list[#list + 1] = result
+      if case.is_async and result == i then list[#list + 1] = -i end
+    end
+  end
+  return list
+end
+
+-- Runs a case with these modules of the protocol; raises what is wrong.
+local function perform(case, modules)
+  local random = generator(case.seed + 7)
+  local server = fake_nats.new(random, { lost = case.lost, doubled = case.doubled, delay = case.delay })
+  local starts, peaks, over, kills = {}, {}, false, 0
+  local is_calm = case.lost == 0 and case.doubled == 0 and #case.events == 0 and not case.poisonous and case.delay < 50
+
+  local function start_worker(number)
+    local connection, worker = server:connect(), nil
+    local running = 0
+    local function kill()
+      connection:kill()
+      rn.go(worker.stop, worker)
+      kills = kills + 1
+      rn.go(function()
+        rn.sleep(200)
+        if not over then start_worker(number) end
+      end)
+    end
+    local function work(i)
+      starts[i] = (starts[i] or 0) + 1
+      running = running + 1
+      peaks[number] = math.max(peaks[number] or 0, running)
+      local function leave() running = running - 1 end
+      local leaving <close> = setmetatable({}, { __close = leave }) -- luacheck: ignore 211
+      local job = case.jobs[i]
+      if job.kind == "poison" then
+        kill()
+        rn.sleep(1e6)
+      end
+      rn.sleep(job.ms)
+      if job.kind == "raises" then error("error " .. i, 0) end
+      if job.kind ~= "nothing" then return i end
+    end
+    local function work_async(i, out)
+      local closing <close> = out -- luacheck: ignore 211
+      local result = work(i)
+      if result then
+        out:put(result)
+        out:put(-result)
+      end
+    end
+    worker = modules.serve.new(connection, "job", case.workers[number].n, case.is_async and work_async or work,
+      { ack_wait = 500, label = "w" .. number, repair = function() return true end })
+    case.workers[number].now = { worker = worker, connection = connection, kill = kill }
+  end
+  for number = 1, #case.workers do start_worker(number) end
+
+  local connection = server:connect()
+  local remote = modules.remote.new(connection, "job", {
+    encoding = "msgpack", starts = STARTS + (case.lost > 0 and 4 or 0), traceback = false,
+  })
+  for _, event in ipairs(case.events) do
+    rn.go(function()
+      rn.sleep(event.at)
+      if over then return end
+      local target = case.workers[(event.worker - 1) % #case.workers + 1].now
+      if event.kind == "kill" then
+        target.kill()
+      elseif event.kind == "drain" then
+        target.worker:drain()
+        target.kill()
+      elseif event.kind == "restart" then
+        server:restart(event.ms, event.lost)
+      elseif event.kind == "cut" then
+        connection:cut(event.ms)
+      else
+        target.connection:cut(event.ms)
+      end
+    end)
+  end
+
+  local list, taken = {}, {}
+  for i = 1, #case.jobs do list[i] = i end
+  local function ex_handler(err)
+    if tostring(err):find "was given up" then return GIVEN_UP end
+    return err
+  end
+  local results
+  if case.is_async then
+    results = rn.pipeline_async(case.n, rn.chan(), remote, rn.to_chan(list), true, { ex_handler = ex_handler })
+  else
+    results = rn.pmap(case.n, remote, list, { ex_handler = ex_handler })
+  end
+  local deadline = rn.timeout(600000)
+  while true do
+    local value, port = rn.alts({ results, deadline }, { priority = true })
+    if port == deadline then error(("lost: %d of %d results came"):format(#taken, #expected_of(case)), 0) end
+    if value == nil then break end
+    taken[#taken + 1] = value
+  end
+  local took = sim.elapsed()
+  -- What is left in the stream is noticed, and removed, by workers.
+  rn.sleep(90000)
+  over = true
+  assert.same(expected_of(case), taken)
+  assert.equal(0, remote:stats().waiting)
+  assert.equal(0, server.count, "jobs are left in the stream")
+  for number, peak in pairs(peaks) do assert.is_true(peak <= case.workers[number].n, "too many jobs in a worker") end
+  for i, job in ipairs(case.jobs) do
+    if job.kind ~= "poison" then assert.is_true((starts[i] or 0) >= 1) end
+    if job.kind == "poison" and case.lost == 0 and case.doubled == 0 then
+      assert.is_true(starts[i] <= STARTS, "a job has ended too many workers")
+    end
+    if is_calm then assert.equal(1, starts[i], "a job was started more than once") end
+  end
+  for _, worker in ipairs(case.workers) do
+    assert.equal(0, worker.now.worker:stats().running)
+    worker.now.worker:stop()
+  end
+  remote:close()
+  for _, c in ipairs(server.connections) do assert.is_nil(next(c.beats), "a job is kept alive that has ended") end
+  return took
+end
+
+local MODULES = { remote = require "runnel.nats.remote", serve = require "runnel.nats.serve" }
+
+-- Runs a case in a simulation; returns whether it went well, and what was wrong.
+local function try(case, modules)
+  local reports = {}
+  local before = rn.on_error(function(err, trace) reports[#reports + 1] = tostring(err) .. "\n" .. tostring(trace) end)
+  local opts = { seed = case.seed, shuffle = case.seed % 2 == 0 }
+  local ok, err = pcall(sim.run, perform, opts, copy(case), modules or MODULES)
+  rn.on_error(before)
+  if ok and #reports > 0 then ok, err = false, "reported: " .. reports[1] end
+  return ok, type(err) == "table" and err.message or err
+end
+
+-- Makes a failing case smaller: without some of its jobs, workers and events, and with fewer faults.
+local function shrink(case, modules)
+  local err
+  local function smaller(change)
+    local changed = copy(case)
+    change(changed)
+    local ok, why = try(changed, modules)
+    if not ok then case, err = changed, why end
+    return not ok
+  end
+  repeat
+    local progress = false
+    for _, what in ipairs { "jobs", "events", "workers" } do
+      for i = #case[what], 1, -1 do
+        local may_go = what == "events" or #case[what] > 1
+        if may_go and smaller(function(c) table.remove(c[what], i) end) then progress = true end
+      end
+    end
+    for _, what in ipairs { "lost", "doubled" } do
+      if case[what] > 0 and smaller(function(c) c[what] = 0 end) then progress = true end
+    end
+    if case.delay > 1 and smaller(function(c) c.delay = 1 end) then progress = true end
+  until not progress
+  return case, err
+end
+
+-- Runs random cases; returns the first seed that fails.
+local function first_failure(seeds, modules)
+  for seed = 1, seeds do
+    local case = random_case(seed)
+    if not try(case, modules) then return seed, case end
+  end
+end
+
+-- A module with a part of its source changed.
+local function changed(name, from, to)
+  local path = assert(package.searchpath("runnel.nats." .. name, package.path))
+  local file <close> = assert(io.open(path))
+  local source = file:read "a"
+  local first, last = source:find(from, 1, true)
+  assert(first, "not in the source: " .. from)
+  return assert(load(source:sub(1, first - 1) .. to .. source:sub(last + 1), "=" .. name))()
+end
+
+describe("a remote stage", function()
+  it("gives each job's results, in order and once, whatever happens on the way", function()
+    local seed, case = first_failure(SEEDS)
+    if not seed then return end
+    local small, err = shrink(case)
+    local _, why = try(small)
+    error(("seed %d: %s\n%s"):format(seed, tostring(err or why), program.text(small)), 0)
+  end)
+
+  -- Each fault is found by some case.
+  local FAULTS = {
+    { "a job is not sent again", "remote", "self:send(job, true)", "" },
+    { "a worker does not say that a job goes on", "serve", 'self.engine:beat(ack, "+WPI", self.beats)', "" },
+    { "a job is acknowledged before its result", "serve", 'self.engine:beat(ack, "+WPI", self.beats)',
+      'self.engine:publish(ack, "+ACK")' },
+    { "redelivered jobs run beside each other", "serve", "is_suspect and self.suspects or self.fresh", "self.fresh" },
+    { "starts are not counted", "remote", "job.starts = job.starts + 1", "" },
+    { "a request for jobs that was lost is not repeated", "serve", "self.asked > 0 and now()", "false and now()" },
+     { "too many jobs run", "serve", "#self.fresh > 0 and self.running < self.n", "#self.fresh > 0" },
+    { "a second result counts", "remote", "self.jobs[job.number] = nil\n", "" },
+  }
+  for _, fault in ipairs(FAULTS) do
+    local what, name, from, to = table.unpack(fault)
+    it("would not: " .. what, function()
+      local modules = { remote = MODULES.remote, serve = MODULES.serve }
+      modules[name] = changed(name, from, to)
+      assert.is_number(first_failure(1000, modules))
+    end)
+  end
+end)

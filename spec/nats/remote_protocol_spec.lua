@@ -1,0 +1,372 @@
+-- What remote stages do, over a fake server, in simulations: cancelling, closing, errors, encodings, bad input. The
+-- model spec beside it has what happens when messages and workers are lost.
+local rn = require "runnel"
+local fake_nats = require "spec.support.fake_nats"
+local remote = require "runnel.nats.remote"
+local serve = require "runnel.nats.serve"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+local wire = require "runnel.nats.wire"
+
+local function reliable() return fake_nats.new(function() return 0.5 end, { lost = 0, doubled = 0, delay = 1 }) end
+
+local function repaired() return true end
+
+local function submitter(server, opts)
+  opts = opts or {}
+  local connection = server:connect()
+  return remote.new(connection, "job", {
+    encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback == true,
+    repair = repaired,
+  }), connection
+end
+
+local function worker(server, n, f, label)
+  local connection = server:connect()
+  return serve.new(connection, "job", n, f, { ack_wait = 500, label = label or "w", repair = repaired }), connection
+end
+
+-- Runs f in a simulation, and asserts that nothing was reported.
+local function within(f)
+  return function()
+    local reports = stage.reports(function() sim.run(f) end)
+    if #reports > 0 then error(tostring(reports[1].err) .. "\n" .. tostring(reports[1].trace), 0) end
+  end
+end
+
+describe("a remote stage", function()
+  it("stands for a function, and for one with a channel for its results", within(function()
+    local server = reliable()
+    worker(server, 2, function(v, out)
+      if not out then return v.text:upper() end
+      out:put(v.text)
+      out:put { v.text }
+      out:close()
+    end)
+    local job = submitter(server)
+    assert.equal("HELLO", job { text = "hello" })
+    local out = rn.chan(5)
+    job({ text = "x" }, out)
+    assert.same({ "x", { "x" } }, stage.drain(out))
+    assert.equal("remote stage: job", tostring(job))
+    assert.same({ waiting = 0, submitted = 2 }, job:stats())
+  end))
+
+  it("raises a job's error, with the worker's traceback", within(function()
+    local server = reliable()
+    local function fails(v)
+      if v == "text" then error "no such file" end
+      error({ code = 7 })
+    end
+    worker(server, 1, fails, "here")
+    local job = submitter(server, { traceback = true })
+    local _, err = pcall(job, "text")
+    assert.matches("^%S*remote_protocol_spec.lua:%d+: no such file\n%[worker here%]\nstack traceback:\n", err)
+    assert.matches("remote_protocol_spec.lua:%d+: in ", err)
+    _, err = pcall(job, "table")
+    assert.equal(7, err.code)
+    assert.matches("^%[worker here%]\nstack traceback:", err.traceback)
+    -- To ex_handler, also from a function with a channel.
+    local function fails_later(v, out)
+      out:put(v)
+      rn.sleep(1)
+      fails(v)
+    end
+    local errors = {}
+    local other = reliable()
+    worker(other, 2, fails_later)
+    local job_of_other = submitter(other, { traceback = true })
+    local to = rn.pipeline_async(2, rn.chan(), job_of_other, rn.to_chan { "text", "table" }, true, {
+      ex_handler = function(e)
+        errors[#errors + 1] = e
+        return "handled"
+      end,
+    })
+    assert.same({ "text", "handled", "table", "handled" }, stage.drain(to))
+    assert.matches("no such file\n%[worker w%]\nstack traceback:\n.*'fails'", errors[1])
+    assert.equal(7, errors[2].code)
+  end))
+
+  it("without tracebacks raises what the function has raised", within(function()
+    local server = reliable()
+    worker(server, 1, function(_, out)
+      if out then out:close "closed with it" else error("plain", 0) end
+    end)
+    local job = submitter(server)
+    assert.same({ false, "plain" }, { pcall(job, 1) })
+    local out = rn.chan(1)
+    job(1, out)
+    assert.same({ nil, "closed with it" }, { out:take() })
+  end))
+
+  it("has errors that cannot be packed, and other ways to fail, arrive as text", within(function()
+    local server = reliable()
+    worker(server, 1, function(v)
+      if v == 1 then error(setmetatable({}, { __tostring = function() return "its text" end })) end
+      if v == 2 then coroutine.yield() end
+      if v == 3 then return { f = print } end
+      if v == 4 then return ("x"):rep(2000000) end
+      if v == 5 then error() end
+    end)
+    local job = submitter(server)
+    local function message(v) return tostring(select(2, pcall(job, v))) end
+    local reports = stage.reports(function()
+      assert.equal("its text", message(1))
+      assert.matches("coroutine.yield", message(2))
+      assert.equal("serve job: result.f: a function cannot be sent", message(3))
+      assert.matches("^serve job: a result of %d+ bytes is too large: the server takes up to 1000000", message(4))
+      assert.equal("nil", message(5))
+    end)
+    assert.equal(0, #reports, reports[1] and reports[1].err)
+  end))
+
+  it("raises for a value that cannot be sent, at the caller's line, and goes on", within(function()
+    local server = reliable()
+    worker(server, 1, function(v) return v end)
+    local job = submitter(server)
+    local function message(v) return select(2, pcall(function() return (job(v)) end)) end
+    local at = "^%S*remote_protocol_spec.lua:%d+: remote job: "
+    assert.matches(at .. "value.f: a function cannot be sent$", message { f = print })
+    assert.matches(at .. "a value of 2000005 bytes is too large: the server takes up to", message(("x"):rep(2000000)))
+    assert.matches("remote job: a value other than nil expected", message(nil))
+    assert.equal(1, job(1))
+    assert.equal(1, job:stats().submitted)
+  end))
+
+  it("sends strings as they are, if asked", within(function()
+    local server = reliable()
+    worker(server, 1, function(v) return v == "number" and 7 or v .. "\0\xff" end)
+    local job = submitter(server, { encoding = "raw" })
+    assert.equal("abc\n\0\xff", job "abc\n")
+    assert.matches('value: a string expected by the encoding "raw", got a number', select(2, pcall(job, 1)))
+    assert.matches('result: a string expected by the encoding "raw", got a number', select(2, pcall(job, "number")))
+  end))
+
+  it("sends JSON, if asked", within(function()
+    local server = reliable()
+    worker(server, 1, function(v) return { v.a[2], "ü" } end)
+    assert.same({ "x", "ü" }, submitter(server, { encoding = "json" }) { a = { 1, "x" } })
+  end))
+
+  it("cancels jobs that nobody waits for any more: in workers and in the stream", within(function()
+    local server = reliable()
+    local running, cancelled = 0, 0
+    local w = worker(server, 2, function()
+      running = running + 1
+      local leaving <close> = setmetatable({}, { __close = function(_, err) -- luacheck: ignore 211
+        running = running - 1
+        if err ~= nil then cancelled = cancelled + 1 end
+      end })
+      rn.sleep(1e6)
+    end)
+    local job = submitter(server)
+    local results = rn.pmap(5, job, { 1, 2, 3, 4, 5 })
+    rn.sleep(100)
+    assert.equal(2, running)
+    assert.equal(5, server.count)
+    results:close()
+    rn.sleep(100)
+    assert.same({ 0, 2, 0 }, { running, cancelled, server.count })
+    assert.same({ running = 0, waiting = 0, done = 0, failed = 0, redelivered = 0 }, w:stats())
+    assert.equal(0, job:stats().waiting)
+    -- A timeout.
+    local _, err = rn.pmap(1, job, { 1 }, { timeout = 300 }):take()
+    assert.is_true(rn.is_timeout(err))
+    rn.sleep(100)
+    assert.same({ 0, 3, 0 }, { running, cancelled, server.count })
+  end))
+
+  it("runs a job once, however long it takes", within(function()
+    local server = reliable()
+    local starts = 0
+    worker(server, 1, function()
+      starts = starts + 1
+      rn.sleep(24 * 60 * 60 * 1000)
+      return "done"
+    end)
+    worker(server, 1, function() error "the other worker" end):drain()
+    worker(server, 1, function(v) return v end)
+    local job = submitter(server)
+    assert.equal("done", job(1))
+    assert.equal(1, starts)
+  end))
+
+  it("gives up what ends its workers after its starts, the last one alone, and nothing else", within(function()
+    local server = reliable()
+    local starts, beside, running, over = {}, {}, 0, false
+    local function start()
+      local w, connection
+      w, connection = worker(server, 10, function(v)
+        starts[v] = (starts[v] or 0) + 1
+        running = running + 1
+        local function leave() running = running - 1 end
+        local leaving <close> = setmetatable({}, { __close = leave }) -- luacheck: ignore 211
+        if v == "poison" then
+          beside[#beside + 1] = running - 1
+          connection:kill()
+          rn.go(function()
+            w:stop()
+            rn.sleep(50)
+            if not over then start() end
+          end)
+        end
+        rn.sleep(v == "poison" and 1e6 or 20)
+        return v
+      end)
+    end
+    start()
+    local values = { 1, 2, 3, "poison", 5, 6, 7, 8, 9, 10 }
+    for i = 11, 60 do values[i] = i end
+    local errors = {}
+    local results = stage.drain(rn.pmap(10, submitter(server, { starts = 3 }), values, {
+      ex_handler = function(err) errors[#errors + 1] = err end,
+    }))
+    over = true
+    table.remove(values, 4)
+    assert.same(values, results)
+    assert.same({ "remote job: the job was given up: its worker fell silent at each of 3 starts" }, errors)
+    assert.equal(3, starts.poison)
+    assert.equal(0, beside[3])
+  end))
+
+  it("leaves nothing behind when it ends without closing", within(function()
+    local server = reliable()
+    local job, connection = submitter(server)
+    for i = 1, 20 do rn.go(pcall, job, i) end
+    rn.sleep(10)
+    assert.equal(20, server.count)
+    connection:kill()
+    local ran = {}
+    worker(server, 3, function(v) ran[v] = (ran[v] or 0) + 1 end)
+    rn.sleep(5000)
+    assert.equal(0, server.count)
+    for i = 1, 20 do assert.equal(1, ran[i]) end
+    job:close()
+  end))
+
+  it("that is closed drops its jobs, whose callers get an error", within(function()
+    local server = reliable()
+    local job = submitter(server)
+    local waiting = rn.go(job, 1)
+    local results = rn.pipeline_async(3, rn.chan(1), job, rn.to_chan { 1, 2, 3, 4 }, true,
+      { ex_handler = function(err) return err end })
+    rn.sleep(10)
+    assert.equal(4, server.count)
+    job:close()
+    assert.same({ nil, "remote job: the remote stage is closed" }, { waiting:take() })
+    assert.equal("remote job: the remote stage is closed", results:take())
+    rn.sleep(10)
+    assert.equal(0, server.count)
+    assert.matches("remote_protocol_spec.lua:%d+: remote job: the remote stage is closed", select(2, pcall(function()
+      return (job(1))
+    end)))
+    job:close()
+    stage.drain(results)
+  end))
+
+  it("has its jobs wait for a worker that can read them", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local version = wire.VERSION
+        local job = submitter(server)
+        -- A worker of another version, as far as it differs: it refuses.
+        local old = server:connect()
+        local inbox = old:subscribe "_INBOX.old.>"
+        local refusals = 0
+        rn.go(function()
+          for message in inbox do
+            if message.reply then
+              refusals = refusals + 1
+              old:publish(message.data:match "^%S+ (%S+)", ("%s - refused 0 0 old\n"):format(version))
+              old:publish(message.reply, '-NAK {"delay":5000000000}')
+            end
+          end
+        end)
+        local request = '{"batch":1,"expires":30000000000,"idle_heartbeat":2000000000}'
+        old:publish("$JS.API.CONSUMER.MSG.NEXT.S.workers", request, "_INBOX.old.p1")
+        rn.go(function()
+          rn.sleep(3000)
+          worker(server, 1, function(v) return v + 1 end)
+        end)
+        assert.equal(2, job(1))
+        assert.equal(1, refusals)
+      end)
+    end)
+    assert.equal(1, #reports)
+    assert.matches("remote job: the worker old speaks version 0 of the protocol, this program version", reports[1].err)
+  end)
+end)
+
+describe("a worker", function()
+  it("leaves jobs of another version to others, and says so", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local w = worker(server, 2, function() error "it is called" end, "new")
+        local connection = server:connect()
+        local inbox = connection:subscribe "_INBOX.other"
+        connection:publish("runnel.jobs.job.x.1", "9 _INBOX.other something new\n")
+        connection:publish("runnel.jobs.job.x.2", "not even a line")
+        rn.sleep(100)
+        assert.equal("1 - refused 0 1 new\n", inbox:take().data)
+        assert.equal(2, server.count)
+        assert.same({ running = 0, waiting = 0, done = 0, failed = 0, redelivered = 0 }, w:stats())
+      end)
+    end)
+    assert.equal(2, #reports)
+    assert.matches("serve job: a job of version 9 of the protocol", reports[1].err)
+  end)
+
+  it("that drains ends the jobs that run, and leaves the others", within(function()
+    local server = reliable()
+    local done = {}
+    local w = worker(server, 2, function(v)
+      rn.sleep(1000)
+      done[#done + 1] = v
+      return v
+    end)
+    local job = submitter(server)
+    local results = rn.pmap(6, job, { 1, 2, 3, 4, 5, 6 })
+    rn.sleep(500)
+    assert.is_true(w:drain())
+    w:wait()
+    assert.same({ 1, 2 }, done)
+    worker(server, 6, function(v) return -v end)
+    assert.same({ 1, 2, -3, -4, -5, -6 }, stage.drain(results))
+  end))
+
+  it("that drains for too long stops, and its jobs run elsewhere at once", within(function()
+    local server = reliable()
+    local w = worker(server, 2, function() rn.sleep(1e6) end)
+    local job = submitter(server)
+    local results = rn.pmap(2, job, { 1, 2 })
+    rn.sleep(500)
+    assert.is_false(w:drain(100))
+    local before = sim.elapsed()
+    worker(server, 2, function(v) return -v end)
+    assert.same({ -1, -2 }, stage.drain(results))
+    assert.is_true(sim.elapsed() - before < 100)
+  end))
+
+  it("never runs more than n jobs, and n of them when there is work", within(function()
+    local server = reliable()
+    local running, peak, at_peak = {}, {}, 0
+    for number = 1, 2 do
+      running[number], peak[number] = 0, 0
+      worker(server, 3, function(v)
+        running[number] = running[number] + 1
+        peak[number] = math.max(peak[number], running[number])
+        if running[1] + (running[2] or 0) == 6 then at_peak = at_peak + 1 end
+        rn.sleep(50)
+        running[number] = running[number] - 1
+        return v
+      end)
+    end
+    local values = {}
+    for i = 1, 100 do values[i] = i end
+    assert.same(values, stage.drain(rn.pmap(20, submitter(server), values)))
+    assert.same({ 3, 3 }, peak)
+    assert.is_true(at_peak > 10)
+  end))
+end)

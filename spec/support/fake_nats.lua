@@ -1,0 +1,257 @@
+---A server like NATS with one JetStream stream, for simulations: it keeps what remote stages rely on, and loses,
+---delays, reorders and doubles messages. Its connections are the engines of runnel.nats.remote and runnel.nats.serve.
+
+local rn = require "runnel"
+
+local fake = {}
+
+local ACK_WAIT = 500
+
+---@class FakeServer
+---@field faults { lost: number, doubled: number, delay: number } probabilities of a message, and its most ms on the way
+local Server = {}
+Server.__index = Server
+
+local Connection = {}
+Connection.__index = Connection
+
+---@param random fun(): number from 0 to 1
+---@param faults { lost: number, doubled: number, delay: number }
+---@return FakeServer
+function fake.new(random, faults)
+  return setmetatable({
+    random = random, faults = faults, subscriptions = {}, connections = {}, names = 0, up = true,
+    stored = {}, by_subject = {}, last = 0, count = 0, requests = {},
+  }, Server)
+end
+
+-- ---- the way of a message ----
+
+-- Calls f when a message has arrived, if it does.
+local function travel(self, f)
+  local faults, random = self.faults, self.random
+  if random() < faults.lost then return end
+  local times = random() < faults.doubled and 2 or 1
+  for _ = 1, times do
+    local ms = random() * faults.delay
+    rn.go(function()
+      rn.sleep(ms)
+      f()
+    end)
+  end
+end
+
+local function matches(subscription, subject)
+  local pattern, connection = subscription.pattern, subscription.connection
+  if not connection.alive or not connection.up or subscription.ch:closed() then return false end
+  if pattern:sub(-1) == ">" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
+  return pattern == subject
+end
+
+-- Sends a message to all who have subscribed to `to`; returns whether there is anybody.
+function Server:send(to, message)
+  local found = false
+  for _, subscription in ipairs(self.subscriptions) do
+    if matches(subscription, to) then
+      found = true
+      local once = message.reply and message.reply:find("$JS.ACK.", 1, true) and true
+      local arrived = false
+      travel(self, function()
+        -- A server does not deliver a message of a stream twice with the same subject for its acknowledgement.
+        if once and arrived or not matches(subscription, to) then return end
+        arrived = true
+        subscription.ch:offer(message)
+      end)
+    end
+  end
+  return found
+end
+
+-- ---- the stream ----
+
+function Server:store(subject, data, reply)
+  local entry = self.by_subject[subject]
+  local answer
+  if entry then
+    answer = '{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"}}'
+  else
+    self.last, self.count = self.last + 1, self.count + 1
+    entry = { seq = self.last, subject = subject, data = data, deliveries = 0, due = 0 }
+    self.stored[self.last], self.by_subject[subject] = entry, entry
+    answer = ('{"stream":"S","seq":%d}'):format(self.last)
+  end
+  if reply then self:send(reply, { subject = reply, data = answer }) end
+  self:dispatch()
+end
+
+function Server:remove(entry)
+  if self.stored[entry.seq] ~= entry then return end
+  self.stored[entry.seq], self.count = nil, self.count - 1
+  if self.by_subject[entry.subject] == entry then self.by_subject[entry.subject] = nil end
+end
+
+-- Whether anybody listens on a subject.
+function Server:is_heard(subject)
+  for _, subscription in ipairs(self.subscriptions) do
+    if matches(subscription, subject) then return true end
+  end
+  return false
+end
+
+-- Delivers what is due to those who have asked for it.
+function Server:dispatch()
+  local now, next_due = rn.now(), math.huge
+  for seq = 1, self.last do
+    local entry = self.stored[seq]
+    if entry and entry.due <= now then
+      local request
+      repeat
+        request = self.requests[1]
+        if request and (request.ends <= now or not self:is_heard(request.reply)) then
+          table.remove(self.requests, 1)
+          self:send(request.reply, { subject = request.reply, data = "", status = "408" })
+          request = false
+        end
+      until request ~= false
+      if not request then break end
+      request.batch = request.batch - 1
+      table.remove(self.requests, 1)
+      if request.batch > 0 then self.requests[#self.requests + 1] = request end
+      entry.deliveries, entry.due = entry.deliveries + 1, now + ACK_WAIT
+      local ack = ("$JS.ACK.S.workers.%d.%d.1.1.0"):format(entry.deliveries, seq)
+      self:send(request.reply, { subject = entry.subject, data = entry.data, reply = ack })
+    end
+    if entry then next_due = math.min(next_due, entry.due) end
+  end
+  if next_due > now and next_due < (self.timer_at or math.huge) then
+    self.timer_at = next_due
+    rn.go(function()
+      rn.sleep(math.max(next_due - now, 0.01)) -- a little late rather than early, by rounding
+      if self.timer_at == next_due then self.timer_at = nil end
+      self:dispatch()
+    end)
+  end
+end
+
+function Server:acknowledged(deliveries, seq, data)
+  local entry = self.stored[seq]
+  if not entry then return end
+  if data == "+ACK" then
+    self:remove(entry)
+  elseif entry.deliveries == deliveries then
+    if data == "+WPI" then entry.due = rn.now() + ACK_WAIT end
+    local delay = data:match '^-NAK {"delay":(%d+)}' or data == "-NAK" and 0
+    if delay then entry.due = rn.now() + delay / 1e6 end
+  end
+  self:dispatch()
+end
+
+function Server:receive(subject, data, reply)
+  if not self.up then return end
+  local deliveries, seq = subject:match "^%$JS%.ACK%.S%.workers%.(%d+)%.(%d+)%."
+  if deliveries then
+    self:acknowledged(tonumber(deliveries), tonumber(seq), data)
+  elseif subject:find("runnel.jobs.", 1, true) == 1 then
+    self:store(subject, data, reply)
+  elseif subject:find("$JS.API.CONSUMER.MSG.NEXT.", 1, true) == 1 then
+    local batch, ends, every = data:match '^{"batch":(%d+),"expires":(%d+),"idle_heartbeat":(%d+)}$'
+    local request = { reply = reply, batch = tonumber(batch), ends = rn.now() + ends / 1e6 }
+    self.requests[#self.requests + 1] = request
+    rn.go(function()
+      repeat
+        rn.sleep(every / 1e6)
+        local waits = false
+        for _, other in ipairs(self.requests) do waits = waits or other == request end
+        if waits then self:send(reply, { subject = reply, data = "", status = "100" }) end
+      until not waits
+    end)
+    self:dispatch()
+  elseif subject:find("$JS.API.STREAM.PURGE.", 1, true) == 1 then
+    local filter = data:match '^{"filter":"(.*)"}$'
+    local entry = self.by_subject[filter]
+    if entry then self:remove(entry) end
+    if reply then self:send(reply, { subject = reply, data = '{"success":true}' }) end
+  elseif not self:send(subject, { subject = subject, data = data, reply = reply }) and reply then
+    self:send(reply, { subject = reply, data = "", status = "503" })
+  end
+end
+
+---The server ends and starts again after some ms. It has lost the last messages that were stored.
+---@param ms number
+---@param lost integer
+function Server:restart(ms, lost)
+  self.up, self.requests = false, {}
+  for seq = self.last, math.max(1, self.last - lost + 1), -1 do
+    if self.stored[seq] then self:remove(self.stored[seq]) end
+  end
+  for _, connection in ipairs(self.connections) do connection:cut(ms) end
+  rn.go(function()
+    rn.sleep(ms)
+    self.up = true
+    self:dispatch()
+  end)
+end
+
+-- ---- connections ----
+
+---@return table engine
+function Server:connect()
+  local connection = setmetatable({
+    server = self, alive = true, up = true, beats = {}, max_payload = 1000000, listeners = {},
+  }, Connection)
+  self.connections[#self.connections + 1] = connection
+  return connection
+end
+
+function Connection:publish(subject, data, reply)
+  if not self.alive then return nil, "closed" end
+  if not self.up then return true end -- lost
+  travel(self.server, function() self.server:receive(subject, data, reply) end)
+  return true
+end
+
+function Connection:subscribe(pattern)
+  local subscription = { connection = self, pattern = pattern, ch = rn.chan(rn.sliding_buffer(10000)) }
+  table.insert(self.server.subscriptions, subscription)
+  return subscription.ch
+end
+
+function Connection:inbox()
+  self.server.names = self.server.names + 1
+  return "_INBOX.c" .. self.server.names
+end
+
+function Connection:beat(subject, data, ms)
+  self.beats[subject] = true
+  rn.go(function()
+    while true do
+      rn.sleep(ms)
+      if not self.beats[subject] or not self.alive then break end
+      self:publish(subject, data)
+    end
+  end)
+end
+
+function Connection:unbeat(subject) self.beats[subject] = nil end
+
+function Connection:events()
+  local ch = rn.chan(rn.sliding_buffer(16))
+  table.insert(self.listeners, ch)
+  return ch
+end
+
+---The connection is lost for some ms.
+function Connection:cut(ms)
+  if not self.up or not self.alive then return end
+  self.up = false
+  rn.go(function()
+    rn.sleep(ms)
+    self.up = true
+    for _, ch in ipairs(self.listeners) do ch:offer { event = "reconnected" } end
+  end)
+end
+
+---The process that has the connection is killed.
+function Connection:kill() self.alive = false end
+
+return fake
