@@ -13,7 +13,7 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model oom san-gcc san-clang shared-memory shared-races \
+CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model nats-memory nats-races oom san-gcc san-clang shared-memory shared-races \
          soak specs-long spin threads \
          valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -159,6 +159,14 @@ run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)
 	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
 	  $(BUILD)/shared_lua tests/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done
 
+.PHONY: check-nats
+check-nats: check-nats-memory check-nats-races ## connections to NATS used and closed in every way, with sanitizers
+check-nats-memory check-nats-races: NEEDED = nats
+check-nats-races: BUILT = $(RACES)
+run-nats-memory run-nats-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
+run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE)
+	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
+
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
 check-spin: BUILT  =
@@ -206,7 +214,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-fuzz check-threads check-shared check-spin check-soak check-api check-host check-embed check-install
+              check-fuzz check-threads check-shared check-nats check-spin check-soak check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)

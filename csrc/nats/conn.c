@@ -223,21 +223,35 @@ static void *run_connector(void *data) {
   return NULL;
 }
 
-/* Opens the port for the events, to the channel at index `at`. The port is quiet: a program that only has a connection
-   does not go on because of it. */
-static int open_events(lua_State *L, Conn *conn, int at) {
+/* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
+   of it. */
+static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runnel_port **port) {
   runnel_chan *ch;
   int code = conn->rn->chan_get(L, at, &ch);
   if (code != RUNNEL_OK) return code;
-  code = conn->rn->port_open(L, ch, 2 * EVENT_LIMIT, RUNNEL_QUIET, &conn->events);
+  code = conn->rn->port_open(L, ch, limit, RUNNEL_QUIET, port);
   (void)conn->rn->chan_release(L, ch);
   return code;
 }
 
+/* conn:attend(channel): while the connection is open, a take from the channel counts as waiting for something that may
+   happen. */
+static int conn_attend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Attended *attended = (Attended *)malloc(sizeof *attended);
+  int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
+  if (code != RUNNEL_OK) {
+    free(attended);
+    return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  }
+  attended->next = conn->attended;
+  conn->attended = attended;
+  return 0;
+}
+
 /* connect(options, channel, handler) -> conn | nil, message [, true]: begins to connect. The handler, which must not
    park, is called with each event: a table { event =, error =, subject =, url =, dropped = }. The first is "connected"
-   or "failed". What it returns is put on the channel, unless it is nil. Only while somebody takes from the channel,
-   events count as something that may still happen. */
+   or "failed". What it returns is put on the channel, unless it is nil. */
 int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
@@ -270,7 +284,7 @@ int conn_connect(lua_State *L) {
   }
   s = set_callbacks(conn);
   if (s != NATS_OK) return conn_fail(L, s);
-  int code = open_events(L, conn, 2);
+  int code = open_quiet(L, conn, 2, 2 * EVENT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -320,6 +334,12 @@ static void close_conn(lua_State *L, Conn *conn) {
     conn->nc = NULL;
   }
   if (conn->events) (void)conn->rn->port_close(conn->events);
+  while (conn->attended) {
+    Attended *first = conn->attended;
+    conn->attended = first->next;
+    (void)conn->rn->port_release(first->port); /* which closes it */
+    free(first);
+  }
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
 }
@@ -397,15 +417,11 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"beat", conn_beat},
-                                     {"close", conn_close},
-                                     {"max_payload", conn_max_payload},
-                                     {"publish", conn_publish},
-                                     {"publish_with", conn_publish_with},
-                                     {"stats", conn_stats},
-                                     {"subscribe", conn_subscribe},
-                                     {"unbeat", conn_unbeat},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"attend", conn_attend},   {"beat", conn_beat},
+                                     {"close", conn_close},     {"max_payload", conn_max_payload},
+                                     {"publish", conn_publish}, {"publish_with", conn_publish_with},
+                                     {"stats", conn_stats},     {"subscribe", conn_subscribe},
+                                     {"unbeat", conn_unbeat},   {NULL, NULL}};
   luaL_newmetatable(L, CONN_TYPE);
   lua_pushcfunction(L, conn_gc);
   lua_setfield(L, -2, "__gc");

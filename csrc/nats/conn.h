@@ -25,6 +25,13 @@ typedef struct Beats Beats;
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
 
+/* A quiet port to a channel of events. Nothing is posted to it: it makes a take from the channel count as waiting for
+   something that may happen. */
+typedef struct Attended {
+  struct Attended *next; /* in Conn.attended */
+  runnel_port *port;     /* the port */
+} Attended;
+
 typedef struct Conn {
   atomic_uint holds;          /* the userdata's, the callbacks', each Sub's */
   const runnel_functions *rn; /* the core's functions */
@@ -32,6 +39,7 @@ typedef struct Conn {
   natsConnection *nc;         /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
                                  thread that connects until that is joined */
   runnel_port *events;        /* where events go */
+  Attended *attended;         /* those of the program's channels of events */
   atomic_uint nevents;        /* how many have been posted and not delivered */
   pthread_t connector;        /* the thread that connects */
   bool is_connecting;         /* it has not been joined */

@@ -18,7 +18,7 @@ static bool push_values(lua_State *L, natsMsg *msg, const char *name) {
   return true;
 }
 
-/* Adds the headers, and the status, to the table on top of the stack. */
+/* Adds the headers, and the status with its description, to the table on top of the stack. */
 static void add_headers(lua_State *L, natsMsg *msg) {
   const char **names = NULL;
   int count = 0;
@@ -26,9 +26,10 @@ static void add_headers(lua_State *L, natsMsg *msg) {
   lua_createtable(L, 0, count);
   for (int i = 0; i < count; i++) {
     if (!push_values(L, msg, names[i])) continue;
-    if (strcmp(names[i], "Status") == 0) {
+    bool is_status = strcmp(names[i], "Status") == 0;
+    if (is_status || strcmp(names[i], "Description") == 0) {
       lua_pushvalue(L, -1);
-      lua_setfield(L, -4, "status");
+      lua_setfield(L, -4, is_status ? "status" : "description");
     }
     lua_setfield(L, -2, names[i]);
   }

@@ -240,7 +240,7 @@ describe("a connection to NATS", function()
 
   describe("the end", function()
     it("closes channels and refuses further work", function()
-      local ch = conn:subscribe "x"
+      local ch, events = conn:subscribe "x", conn:events()
       local reasons = {}
       conn:on_close(function(err) reasons[#reasons + 1] = err or "none" end)
       local removed = conn:on_close(function() reasons[#reasons + 1] = "removed" end)
@@ -249,6 +249,7 @@ describe("a connection to NATS", function()
       conn:close()
       assert.same({ "none" }, reasons)
       assert.is_nil(take(ch))
+      assert.is_nil(take(events))
       assert.is_nil(take(conn:events()))
       assert.same({ nil, "Connection Closed" }, { conn:publish("x", "") })
       assert.same({ nil, "Connection Closed" }, { conn:subscribe "x" })
@@ -315,13 +316,15 @@ describe("a connection to NATS", function()
 
     it("is given up after max_reconnects: everything ends with an error", function()
       local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 10, max_reconnects = 2 }))
-      local ch, reason = other:subscribe "a", nil
+      local ch, events, reason = other:subscribe "a", other:events(), nil
+      local closed = other:events()
+      closed:close() -- disturbs nobody
       other:on_close(function(err) reason = err end)
       local asking = rn.go(function() return select(2, other:request("a", "")) end)
       other:flush()
       victim:kill()
-      event_of(other:events(), "closed")
-      assert.is_nil(take(other:events()))
+      event_of(events, "closed")
+      assert.is_nil(take(events))
       assert.is_string(reason)
       assert.equal(reason, asking:take())
       while take(ch) do end
@@ -331,6 +334,7 @@ describe("a connection to NATS", function()
     it("stalls: a publish fails after write_timeout, and the connection recovers", function()
       local other <close> = assert(nats.connect(victim.url, { write_timeout = 100, reconnect_wait = 20 }))
       other:flush()
+      local events = other:events()
       victim:pause()
       local ok, err
       for _ = 1, 1000 do
@@ -340,7 +344,7 @@ describe("a connection to NATS", function()
       victim:resume()
       assert.is_nil(ok)
       assert.equal("Timeout", err)
-      event_of(other:events(), "reconnected")
+      event_of(events, "reconnected")
       assert.is_true(other:flush())
     end)
   end)
@@ -367,8 +371,9 @@ describe("a connection to NATS", function()
         config = "authorization { users: [ { user: u, password: p, permissions: { publish: { deny: refused } } } ] }",
       }
       local other <close> = assert(nats.connect(strict.url, { user = "u", password = "p" }))
+      local events = other:events()
       other:publish("refused", "")
-      assert.matches('Permissions Violation for Publish to "refused"', event_of(other:events(), "error").error)
+      assert.matches('Permissions Violation for Publish to "refused"', event_of(events, "error").error)
     end)
 
     it("uses TLS, and checks the certificate", function()

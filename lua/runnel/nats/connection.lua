@@ -36,6 +36,7 @@ connection.methods = Conn
 ---@field reply? string where an answer goes
 ---@field headers? table<string, string|string[]>
 ---@field status? string of a message from the server itself: "503" means that nobody answers
+---@field description? string the status in words
 local Message = {}
 
 -- ---- sending ----
@@ -354,29 +355,46 @@ local function finish(self, err)
   for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
   call_each(self.closers, "on_close", err)
   self.ended:close()
-  self.events_channel:close()
+  for _, ch in ipairs(self.event_channels) do ch:close() end
 end
 
--- Called with each event, in the go block of the port. Returns what conn:events() gets.
+-- Puts an event on the channels of the program, and forgets those that it has closed.
+local function tell(self, event)
+  for i = #self.event_channels, 1, -1 do
+    if self.event_channels[i]:offer(event) == false then table.remove(self.event_channels, i) end
+  end
+end
+
+-- Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
 local function on_event(self, event)
   local name = event.event
   if self.is_abandoned then return self.core:close() end
   if name == "connected" or name == "failed" then return event end
   if name == "closed" then
-    self.events_channel:offer(event)
+    tell(self, event)
     finish(self, event.error or "the connection is lost")
     return nil
   end
   call_each(self.listeners, "on_event", event)
-  return event
+  tell(self, event)
+  return nil
 end
 
----What happens to the connection, as a channel of { event =, error =, subject =, url =, dropped = }. The event is
----"disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has refused
----something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed", after
----which the channel closes. If nobody takes them, the latest 64 are kept. It is the same channel at each call.
+---What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }.
+---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
+---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed".
+---The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events
-function Conn:events() return self.events_channel end
+function Conn:events()
+  local ch = core.chan(core.sliding_buffer(64)):name "nats events"
+  if self.has_ended then
+    ch:close()
+  else
+    self.core:attend(ch)
+    table.insert(self.event_channels, ch)
+  end
+  return ch
+end
 
 ---Calls a function, which must not park, with each event. Several are possible.
 ---@param f fun(event: table)
@@ -464,19 +482,19 @@ function connection.connect(url, opts)
   if internal.is_simulation() then
     error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
   end
-  local events = core.chan(core.sliding_buffer(64)):name("nats events")
+  local result = core.chan(1):name "nats connect"
   local self = setmetatable({
     encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
-    beats = {}, listeners = {}, closers = {}, events_channel = events, ended = core.chan():name("nats end"),
+    beats = {}, listeners = {}, closers = {}, event_channels = {}, ended = core.chan():name "nats end",
   }, Conn)
-  local handle, err, is_wrong = lib.connect(settings, events, function(event) return on_event(self, event) end)
+  local handle, err, is_wrong = lib.connect(settings, result, function(event) return on_event(self, event) end)
   if not handle then
     if is_wrong then error("connect: " .. err, 2) end
     return nil, err
   end
   self.core = handle
   local attempt <close> = setmetatable({ conn = self }, Attempt)
-  local event = events:take()
+  local event = result:take()
   attempt.has_ended = true
   if event.event == "failed" then
     handle:close()

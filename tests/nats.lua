@@ -1,0 +1,55 @@
+-- runner nats.lua ROUNDS [URL]: connections to a real server are used and closed in every way while messages arrive. The
+-- sanitizers with which the runner is built watch; the state is closed while connections are open, one is being made,
+-- and threads deliver. Skipped where nats-server is missing.
+local rn = require "runnel"
+local is_built, nats = pcall(require, "runnel.nats")
+package.path = "./?.lua;" .. package.path
+local nats_server = require "spec.support.nats_server"
+
+if not is_built or not nats_server.installed then
+  print("nats: skipped, because nats-server or libnats is not installed")
+  return
+end
+
+t.limit(600)
+local server = nats_server.start { jetstream = false } -- ends with this process
+local url = server.url
+
+local function serve(conn, ch)
+  for message in ch do
+    if not message:respond(message.data) then return end
+  end
+  return conn
+end
+
+local function count(ch)
+  local n = 0
+  for _ in ch do n = n + 1 end
+  return n
+end
+
+local function round(number)
+  local conn = assert(nats.connect(url, { encoding = "msgpack" }))
+  local ch, sub = conn:subscribe("work", { pending = 200 })
+  rn.go(serve, conn, conn:subscribe "service")
+  local counted = rn.go(count, ch)
+  assert(conn:flush())
+  for i = 1, 300 do conn:publish("work", { ("x"):rep(i) }, { headers = { Name = "value" } }) end
+  for i = 1, 20 do assert(conn:request("service", i).data) end
+  for i = 1, 10 do conn:beat("work", "x", 1) conn:unbeat "work" conn:beat("work" .. i, "x", 1) end
+  local asking = rn.go(function() return conn:request("service", "x", 5) end)
+  if number % 2 == 0 then rn.cancel(asking) end
+  sub:stats()
+  conn:stats()
+  if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
+  if number % 5 == 4 then server:kill() server:start() end
+  if number % 4 == 0 then conn:drain(2000) elseif number % 4 < 3 then conn:close() end
+  if number % 4 < 3 then counted:take() end
+  collectgarbage()
+end
+
+for i = 1, tonumber(arg and arg[1] or ...) or 20 do round(i) end
+assert(not nats.connect "nats://127.0.0.1:1")
+rn.go(nats.connect, url)
+rn.yield()
+print "nats: all rounds ended"
