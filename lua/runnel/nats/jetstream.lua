@@ -1,5 +1,5 @@
----JetStream's API: requests with JSON, the settings of streams, and messages that are stored for certain. What the other
----modules of streams use.
+---JetStream's API: requests with JSON, the settings of streams, and messages that are stored for certain. What the
+---other modules of streams use.
 
 local core = require "runnel.core"
 local json = require "runnel.nats.json"
@@ -20,6 +20,14 @@ jetstream.FULL = 10077
 function jetstream.ns(ms) return math.tointeger(ms * 1e6 // 1) end
 
 -- ---- names ----
+
+---Checks a number of milliseconds.
+---@param what string the function and the option, as in "source: ack_wait"
+function jetstream.check_ms(value, what)
+  if type(value) ~= "number" or not (value >= 1 and value < math.huge) then
+    error(("%s: a number of milliseconds, at least 1, expected, got %s"):format(what, tostring(value)), 3)
+  end
+end
 
 ---Checks the name of a stream, a consumer or a bucket. An error names the line that called the function whose argument
 ---it is.
@@ -126,7 +134,8 @@ local function try(conn, subject, value, ms, opts, level)
   local ok, message, err = pcall(conn.request, conn, subject, value, ms, opts)
   if ok then return message, err end
   if type(message) ~= "string" then error(message, 0) end
-  error(message:gsub("^[^:\n]+:%d+: ", ""), level + 1)
+  message = message:gsub("^[^:\n]+:%d+: ", ""):gsub("^request: ", "put: ")
+  error(message, level + 1)
 end
 
 ---Stores a message, and returns when the stream has it. Tries again as long as the server does not answer, with one id,
@@ -134,7 +143,7 @@ end
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any
----@param opts { id: string?, timeout: number, encoding: string?, headers: table<string, string>?, stream: string, level: integer }
+---@param opts { id?: string, timeout: number, encoding?: string, headers?: table, stream: string, level: integer }
 ---stream: which one has to store it; level: of the program's line, for errors
 ---@return integer? sequence, string|boolean|nil err_or_is_duplicate
 ---@return integer? code
@@ -154,7 +163,7 @@ function jetstream.store(conn, subject, value, opts)
       err, code = answer.error.description, answer.error.err_code
       if not PASSING[code] then return nil, err, code end
     end
-    if conn:closed() then return nil, "the connection is closed" end
+    if conn.has_ended then return nil, "the connection is closed" end
     if deadline - core.now() <= RETRY_MS then
       return nil, ("the stream %q has not answered within %d ms; it may have the message (%s)")
         :format(opts.stream, opts.timeout // 1, tostring(err))

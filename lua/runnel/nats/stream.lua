@@ -77,6 +77,24 @@ function stream.open(conn, name)
   return opened(conn, answer)
 end
 
+---Finds the information about a stream, and makes it first if it does not exist.
+---@param wanted table settings that it must have, in the server's words
+---@param config table the settings of a new one
+---@return table? info, string? err
+function stream.ensure(conn, name, wanted, config)
+  local answer, err, code = jetstream.stream_info(conn, name)
+  if code == jetstream.NO_STREAM then
+    answer, err, code = jetstream.request(conn, "STREAM.CREATE." .. name, config)
+    if code == jetstream.OTHER_SETTINGS then -- somebody else has made it in the meantime
+      answer, err = jetstream.stream_info(conn, name)
+    end
+  end
+  if not answer then return nil, ("stream %q: %s"):format(name, err) end
+  local difference = jetstream.difference(wanted, answer.config)
+  if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
+  return answer
+end
+
 ---Opens a stream, and makes it first if it does not exist. If it exists with other settings than those given, that is
 ---an error: the stream stays as it is.
 ---
@@ -89,19 +107,11 @@ function stream.stream(conn, name, opts)
   jetstream.check_name(name, "stream: name")
   check.options(opts, KNOWN, "stream")
   local wanted = wanted_of(opts)
-  local answer, err, code = jetstream.stream_info(conn, name)
-  if code == jetstream.NO_STREAM then
-    local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
-    for key, value in pairs(wanted) do config[key] = value end
-    answer, err, code = jetstream.request(conn, "STREAM.CREATE." .. name, config)
-    if code == jetstream.OTHER_SETTINGS then -- somebody else has made it in the meantime
-      answer, err = jetstream.stream_info(conn, name)
-    end
-  end
-  if not answer then return nil, ("stream %q: %s"):format(name, err) end
-  local difference = jetstream.difference(wanted, answer.config)
-  if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
-  return opened(conn, answer)
+  local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
+  for key, value in pairs(wanted) do config[key] = value end
+  local info, err = stream.ensure(conn, name, wanted, config)
+  if not info then return nil, err end
+  return opened(conn, info)
 end
 
 ---How many messages it has, their bytes, and the first and the last sequence number.
