@@ -61,14 +61,14 @@ local function start_workers(set, count, command)
   return workers, start
 end
 
--- Runs jobs through a remote stage, and returns the seconds.
-local function remote(conn, name, count, n)
+-- Runs jobs through a remote stage, and returns the seconds. `window`: how many results may wait for their turn.
+local function remote(conn, name, count, n, window)
   local i, start, results = 0, rn.now(), 0
   local function next_job()
     i = i + 1
     return i <= count and i or nil
   end
-  for value in rn.pmap(n, conn:remote(name), rn.to_chan(next_job)) do
+  for value in rn.pmap(n, conn:remote(name), rn.to_chan(next_job), { window = window }) do
     results = results + 1
     assert(value == results, "the results are not in order")
   end
@@ -93,13 +93,15 @@ local function compare(conn, url, count, n)
   return median(theirs), median(ours)
 end
 
+-- Jobs that wait for 20 ms, 16 at a time in each worker. n leaves room for the jobs of one or two dead workers, and the
+-- window for the results that meanwhile wait for those.
 local function with_and_without_kills(server, conn)
-  local count, n, ms = jobs * 2 // 3, 64, 20
+  local count, n, window, ms = jobs * 2 // 3, 128, 8192, 20
   local worker = server.set:write("kills.lua", WORKER)
   local command = { LUA, worker, server.url, "kills", "16", tostring(ms) }
   local workers, start = start_workers(server.set, WORKERS, command)
-  remote(conn, "kills", count // 10, n)
-  local without = remote(conn, "kills", count, n)
+  remote(conn, "kills", count // 10, n, window)
+  local without = remote(conn, "kills", count, n, window)
   local stopped, kills = false, 0
   local killer = rn.go(function()
     while true do
@@ -111,7 +113,7 @@ local function with_and_without_kills(server, conn)
       kills = kills + 1
     end
   end)
-  local with = remote(conn, "kills", count, n)
+  local with = remote(conn, "kills", count, n, window)
   stopped = true
   killer:take()
   show("kills        %8.2f s without, %8.2f s with %d kills of workers: %.2f times (at most 1.1)", without, with, kills,
