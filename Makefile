@@ -23,7 +23,9 @@ LUA_PACKAGE = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done)
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
-LIBS        = $(LUA_LIBS) -pthread
+LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
+# Before version 2.34 of glibc, dlopen and threads were in libraries of their own.
+SYSTEM_LIBS = -pthread $(if $(filter Linux,$(shell uname)),-ldl)
 
 # Link-time optimisation, and calling Lua without the PLT, save a tenth of the time of a message (make bench). Not every
 # linker supports clang's link-time optimisation.
@@ -47,6 +49,7 @@ HOST_LDFLAGS   = -Wl,-E
 LIBRARY        = librunnel.so.$(ABI)
 LIBRARY_LINK   = librunnel.so
 LIBRARY_FLAGS  = -shared -Wl,-soname,$(LIBRARY)
+STAYS          = -Wl,-z,nodelete # the module has a thread, and must not be unloaded
 endif
 
 # The module is everything that other C modules may use. The library adds the Lua modules (csrc/library), the executable
@@ -55,6 +58,17 @@ MODULE_FOLDERS  = base shared core port capi lua
 LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
+
+# The monitor's server is a C module of its own, built where libmicrohttpd's headers are. It needs nothing of the core.
+HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
+MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
+MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock wakeup) \
+                  $(BUILD)/obj/monitor_assets.o
+MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
+
+OPTIONAL_MODULES = $(NATS_MODULE) $(MONITOR)
+
 LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
 MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'lua/runnel/host/*' -o -name '*.fnl')))
@@ -64,7 +78,7 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
-HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm -ldl
+HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(shell $(CC) -E -include histedit.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
@@ -113,20 +127,32 @@ all: programs library ## build the module, the executable and the library into b
 	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
 	$(if $(EDIT),,@echo "$(NO_EDITOR)")
 	$(if $(NATS),,@echo "$(NO_NATS)")
+	$(if $(HTTPD),,@echo "$(NO_MONITOR)")
 NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
 install them and run make again
 NO_NATS   = left out: runnel.nats. It needs libnats and its headers (Debian: libnats-dev); install them and run make again
+NO_MONITOR = left out: the monitor (runnel --monitor). It needs the headers of libmicrohttpd (Debian: \
+libmicrohttpd-dev); install them and run make again
 
 .PHONY: programs
-programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(NATS_MODULE)
+programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(OPTIONAL_MODULES)
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) $(SYSTEM_LIBS)
 
 $(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(NATS_OBJECTS) $(NATS_LIBS) -pthread
+
+$(BUILD)/runnel/monitor/core.so: $(MONITOR_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(MONITOR_OBJECTS) -lmicrohttpd -pthread
+
+$(BUILD)/monitor_assets.c: scripts/embed_assets.lua $(MONITOR_ASSETS)
+	@mkdir -p $(@D)
+	$(Q)$(LUA) scripts/embed_assets.lua $(MONITOR_ASSETS) > $@.new
+	@mv $@.new $@
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
@@ -164,7 +190,7 @@ $(HOST_KIND): # the host is built again after libedit was installed or removed
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
 # The library for C programs, shared and static. The archive has one object, which exports only the names of runnel.h.
 .PHONY: library
@@ -185,10 +211,10 @@ $(BUILD)/runnel.pc: csrc/library/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
-	  -e 's|@RPATH@|$(RPATH)|' $< > $@
+	  -e 's|@RPATH@|$(RPATH)|; s|@SYSTEM_LIBS@|$(SYSTEM_LIBS)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
--include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d) $(MONITOR_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
@@ -329,12 +355,12 @@ lint-cppcheck:
 lint-tree: # the rockspec names every source; no include runs upward; no tabs, except in Go, and no trailing spaces
 	@$(LUA) scripts/check_rockspec.lua runnel-scm-1.rockspec $(SOURCES) $(LUA_FILES)
 	@$(LUA) scripts/check_includes.lua
-	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
+	@grep -rnIP --exclude-dir=.git --exclude-dir=build --exclude-dir=reference --exclude-dir=vendor --exclude=Makefile --exclude='*.mk' --exclude='*.go' \
 	  '\t|\s$$' .; test $$? -eq 1 # 2 means that grep failed
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
-	shellcheck .ci/run $(filter-out %.lua %.c,$(wildcard scripts/*))
+	shellcheck .ci/run tests/browser/check $(filter-out %.lua %.c,$(wildcard scripts/*))
 
 # lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
 # and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
@@ -358,8 +384,10 @@ lint-annotations: programs
 install: all install-library ## install below $(DESTDIR)$(PREFIX), by default /usr/local
 	$(Q)install -d "$(LIBDIR)/runnel" "$(ROOT)/bin" "$(ROOT)/share/man/man1"
 	$(Q)install -m 755 $(BUILD)/runnel/core.so "$(LIBDIR)/runnel/core.so"
-	$(if $(NATS),$(Q)install -d "$(LIBDIR)/runnel/nats" && \
-	  install -m 755 $(NATS_MODULE) "$(LIBDIR)/runnel/nats/core.so")
+	$(Q)for module in $(OPTIONAL_MODULES:$(BUILD)/runnel/%=%); do \
+	  install -d "$$(dirname "$(LIBDIR)/runnel/$$module")" && \
+	  install -m 755 "$(BUILD)/runnel/$$module" "$(LIBDIR)/runnel/$$module" || exit; \
+	done
 	$(Q)for file in $(MODULES); do \
 	  install -d "$$(dirname "$(LUADIR)/$$file")" && install -m 644 "lua/$$file" "$(LUADIR)/$$file" || exit; \
 	done
@@ -381,7 +409,7 @@ install-library: library
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
-	$(Q)rm -f "$(LIBDIR)/runnel/core.so" "$(LIBDIR)/runnel/nats/core.so" $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
+	$(Q)rm -f $(addprefix "$(LIBDIR)/runnel/,core.so" nats/core.so" monitor/core.so") $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
 	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done

@@ -13,6 +13,7 @@
 
 package.path = "bench/?.lua;bench/peers/?.lua;" .. package.path
 local chart = require "chart"
+local markdown = require "markdown"
 
 local LUA = os.getenv "LUA" or "lua5.4"
 local PAGE, CHART = "docs/performance.md", "docs/performance.svg"
@@ -252,28 +253,6 @@ local function show(x)
 end
 
 -- ---- the tables ----
-
--- A table in Markdown, padded so that the source is readable as well. The first column is left-aligned.
-local function markdown(rows)
-  local widths = {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 3, utf8.len(cell)) end
-  end
-  local lines = {}
-  for n, row in ipairs(rows) do
-    local cells = {}
-    for i, cell in ipairs(row) do
-      local padding = (" "):rep(widths[i] - utf8.len(cell))
-      cells[i] = i == 1 and cell .. padding or padding .. cell
-    end
-    lines[#lines + 1] = "| " .. table.concat(cells, " | ") .. " |"
-    if n == 1 then
-      for i, width in ipairs(widths) do cells[i] = i == 1 and ("-"):rep(width) or ("-"):rep(width - 1) .. ":" end
-      lines[#lines + 1] = "| " .. table.concat(cells, " | ") .. " |"
-    end
-  end
-  return table.concat(lines, "\n")
-end
 
 local function medians()
   local rows = { { "" } }

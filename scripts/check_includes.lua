@@ -3,7 +3,7 @@
 -- 1. An include never runs upward in the order of the folders below.
 -- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
 
-local ORDER = { "base", "shared", "core", "port", "capi", "lua", "library", "nats", "host" }
+local ORDER = { "base", "shared", "core", "port", "capi", "lua", "library", "nats", "monitor", "host" }
 
 -- Files that include each other count as one file: the kinds of channels, and the parts of a shared channel.
 local SAME = {

@@ -1,6 +1,6 @@
 -- lua embed.lua ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with the name
--- ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that `require` would
--- find there; one elsewhere is a module by its bare name.
+-- ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that `require`
+-- would find there; one elsewhere is a module by its bare name.
 local name, header = arg[1], arg[2]
 
 -- The bytes as elements of a C array, because C compilers need not accept string literals longer than 4095 bytes.

@@ -8,10 +8,11 @@
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
 -- Files that are modules of their own. Each of the rest is a section of `runnel`, with the functions that are on `rn`.
-local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = true, prompt = true }
+local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = true, nats = true, prompt = true }
 -- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
-local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "stream" } }
-local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn" }
+local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "stream" }, nats = { "connection" } }
+local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn", Conn = "conn", Message = "m",
+  Subscription = "sub" }
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "reduce", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and its functions are documented elsewhere

@@ -1032,11 +1032,11 @@ for _, name in ipairs { "pipeline", "pipeline_blocking" } do
 
     it("refuses bad arguments", function()
       local ch, xf = rn.chan(), function(rf) return rf end
-      assert.error_matches(function() pipeline(0, ch, xf, ch) end, "pipeline: n: an integer of at least 1 expected")
-      assert.error_matches(function() pipeline(1, nil, xf, ch) end, "pipeline: to: a channel expected, got nothing")
-      assert.error_matches(function() pipeline(1, ch, {}, ch) end, "pipeline: transducer: a function expected")
-      assert.error_matches(function() pipeline(1, ch, xf, "x") end, "pipeline: from: a channel expected, got a string")
-      assert.error_matches(function() pipeline(1, ch, xf, ch, true, {}) end, "pipeline: ex_handler: a function or nil")
+      assert.error_matches(function() pipeline(0, ch, xf, ch) end, name .. ": n: an integer of at least 1 expected")
+      assert.error_matches(function() pipeline(1, nil, xf, ch) end, name .. ": to: a channel expected, got nothing")
+      assert.error_matches(function() pipeline(1, ch, {}, ch) end, name .. ": transducer: a function expected")
+      assert.error_matches(function() pipeline(1, ch, xf, "x") end, name .. ": from: a channel expected, got a string")
+      assert.error_matches(function() pipeline(1, ch, xf, ch, true, {}) end, name .. ": ex_handler: a function or nil")
     end)
   end)
 end

@@ -3,7 +3,9 @@ local rn = require "runnel"
 local stage = require "spec.support.stage"
 
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
-local REQUIRED = { all = true, core_async = true, meta = true, prompt = true, sim = true, uv = true, xf = true }
+local REQUIRED = {
+  all = true, core_async = true, meta = true, nats = true, prompt = true, sim = true, uv = true, xf = true,
+}
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
 local function modules_of_rn()
@@ -206,7 +208,7 @@ describe("runnel.all", function()
       local shared = rn.shared_chan(1)
       shared:put(1)
       print("shared_chan", shared:take())
-      local _, _ = rn.thread, rn.threads -- whose states read their own files
+      local _, _, _ = rn.thread, rn.threads, rn.cores -- whose states read their own files
 
       -- scopes, buffers, transducers
       local ok, err = pcall(rn.scope, function() rn.sleep(1e6) end, { timeout = 1 })
@@ -219,7 +221,7 @@ describe("runnel.all", function()
       print("xf", #rn.into({}, rn.pipe(numbers(3), parts)):take())
 
       assert(rn.shared_chan(1):offer(1))
-      local _ = { rn.exit, rn.thread, rn.threads } -- a thread loads the library in its own state
+      local _ = { rn.exit, rn.thread, rn.threads, rn.cores } -- a thread loads the library in its own state
       print("unused: " .. unused())
       rn.exit(3)
     ]])

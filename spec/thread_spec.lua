@@ -176,12 +176,151 @@ describe("rn.thread", function()
     for i = 1, 200 do assert.equal(i, results[i]:take()) end
   end)
 
+  it("has the library's modules as bytecode, also in threads that it starts", function()
+    local function missing(again) return require "runnel.internal.missing_bytecode" (again) end
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    os.execute(("mkdir -p '%s/runnel/internal'"):format(dir.path))
+    dir:write("runnel/internal/missing_bytecode.lua", [[
+      return function(again)
+        local rn = require "runnel.all"
+        local _ = again or rn.threads(1, function(v) return v end):close()
+        local list = {}
+        for name in pairs(package.loaded) do
+          if name:find "^runnel" and not package.preload[name] then list[#list + 1] = name end
+        end
+        table.sort(list)
+        if again then return table.concat(list, " ") end
+        return table.concat(list, " ") .. ", " .. rn.thread(function()
+          return require "runnel.internal.missing_bytecode" (true)
+        end):take()
+      end
+    ]])
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    rn.thread(missing):take() -- the first one may be without
+    local seen = rn.thread(missing):take()
+    package.path = path
+    assert.equal("runnel.internal.missing_bytecode, runnel.internal.missing_bytecode", seen)
+  end)
+
+  it("has other modules of the library where package.path leads to them", function()
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    os.execute(("mkdir -p '%s/runnel'"):format(dir.path))
+    dir:write("runnel/mix.lua", "return { mix = 'another one' }")
+    local function mix() return type(require "runnel".mix) == "string" end
+    for _ = 1, 2 do assert.is_false(rn.thread(mix):take()) end
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    assert.is_true(rn.thread(mix):take())
+    package.path = path
+    assert.is_false(rn.thread(mix):take())
+    package.path = "/nowhere/?.lua"
+    local ok, is_other = pcall(function() return rn.thread(mix):take() end)
+    package.path = path
+    assert.same({ true, false }, { ok, is_other })
+  end)
+
   it("notices a deadlock in the thread, and one that is left when the thread has ended", function()
     local _, err = rn.thread(function() require "runnel".chan():take() end):take()
     assert.matches("deadlock: alts on .*take on chan", err)
     local ch = rn.shared_chan():name "dropped"
     rn.thread(function(dropped) assert(not dropped:closed()) end, ch)
     raises("^deadlock: take on chan: dropped would wait for ever", function() ch:take() end)
+  end)
+end)
+
+-- What ps says about the threads of this test.
+local function threads()
+  local list = {}
+  for _, entry in ipairs(stage.entries()) do
+    if entry.thread then list[#list + 1] = entry end
+  end
+  return list
+end
+
+describe("a thread in rn.ps", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("has what it calls as its name, what it does and for how long, and where it was started", function()
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    dir:write("waiter.lua", "return function(ch) require 'runnel'.sleep(20) return ch:take() end")
+    local path, go_on = package.path, rn.shared_chan():name "go on"
+    package.path = dir.path .. "/?.lua;" .. path
+    local result = rn.thread("waiter", go_on)
+    package.path = path
+    local entry = threads()[1]
+    assert.equal("thread waiter", entry.name)
+    assert.matches("^[^\n]*thread_spec.lua:%d+$", entry.where)
+    repeat
+      rn.sleep(1)
+      entry = threads()[1]
+    until #entry.waits > 0
+    assert.equal("waiting", entry.state)
+    assert.same({ { operation = "take", channel = go_on } }, entry.waits)
+    local waited = entry.waited
+    rn.sleep(20)
+    assert.is_true(threads()[1].waited > waited + 15)
+    go_on:put(1)
+    assert.equal(1, result:take())
+    rn.run()
+    assert.same({}, threads())
+  end)
+
+  it("computes, or starts", function()
+    local started, stop = rn.shared_chan(1), rn.shared_chan(1)
+    local result = rn.thread(function(first, last)
+      first:put(true) -- does not wait
+      repeat until last:poll()
+    end, started, stop)
+    assert.equal("starting", threads()[1].state)
+    started:take()
+    rn.sleep(5)
+    local entry = threads()[1]
+    assert.equal("computing", entry.state)
+    assert.is_true(entry.waited >= 4)
+    assert.same({}, entry.waits)
+    stop:put(true)
+    result:take()
+    rn.run()
+  end)
+
+  it("waits on some channels at once, of which only those are listed that are known here", function()
+    local a, b, c = rn.shared_chan(), rn.shared_chan(), rn.shared_chan()
+    local result = rn.thread(function(x, y, z)
+      local rn = require "runnel" -- luacheck: ignore
+      for _ = 1, 2 do rn.go(function() rn.alts { y, { x, 1 }, rn.shared_chan(), rn.chan() } end) end
+      z:take()
+    end, a, b, c)
+    local waits
+    repeat
+      rn.sleep(1)
+      waits = threads()[1].waits
+    until #waits > 2
+    assert.same({
+      { operation = "put", channel = a }, { operation = "take", channel = b }, { operation = "take", channel = c },
+    }, waits)
+    c:close()
+    result:take()
+    rn.run()
+  end)
+
+  it("ends at its next wait when it is cancelled", function()
+    local ch = rn.shared_chan()
+    local result = rn.thread(function(from) from:take() end, ch)
+    assert.is_true(rn.cancel(threads()[1].result))
+    assert.same({ nil, "the thread has ended without a result" }, { result:take() })
+    rn.run()
+    assert.same({}, threads())
+  end)
+
+  it("is in the report of a deadlock", function()
+    local pool <close> = rn.threads(2, function(v) return v end)
+    assert.equal(1, pool(1))
+    rn.sleep(5)
+    local _, err = pcall(function() rn.chan():take() end)
+    assert.matches("\n  #%d+ %(threads [^\n]*thread_spec.lua:%d+%): waiting: take on chan: jobs of threads [^\n]*"
+      .. "thread_spec.lua:%d+, take on chan: cancelled jobs of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
   end)
 end)
 
@@ -245,6 +384,157 @@ describe("rn.threads", function()
       timeout = 100, ex_handler = function(err) return rn.is_timeout(err) and "late" end,
     })
     assert.same({ "short", "late", "after" }, rn.into({}, results):take())
+  end)
+
+  it("takes thousands of calls at once", function()
+    local pool <close> = rn.threads(2, function(v) return -v end)
+    local calls = {}
+    for i = 1, 5000 do calls[i] = rn.go(pool, i) end
+    for i = 1, 5000 do assert.equal(-i, (calls[i]:take())) end
+  end)
+
+  it("does not start the job of a call that is cancelled while it waits for a thread", function()
+    local started = rn.shared_chan(20)
+    local pool <close> = rn.threads(1, function(job)
+      job.started:put(job.v)
+      require "runnel".sleep(20)
+      return job.v
+    end)
+    local calls = {}
+    for i = 1, 10 do calls[i] = rn.go(pool, { v = i, started = started }) end
+    assert.equal(1, started:take())
+    for i = 2, 9 do rn.cancel(calls[i], "not wanted") end
+    assert.equal(1, calls[1]:take())
+    assert.equal(10, calls[10]:take())
+    assert.same({ nil, "not wanted" }, { calls[5]:take() })
+    assert.equal(10, started:take())
+    assert.is_nil(started:poll())
+  end)
+
+  it("goes on after a cancelled job that did not wait, and one that went on", function()
+    local pool <close> = rn.threads(1, function(v)
+      local rn = require "runnel" -- luacheck: ignore
+      if v.kind == "compute" then
+        v.ch:put(true)
+        local stop = rn.now() + 30
+        repeat until rn.now() > stop
+      elseif v.kind == "stubborn" then
+        v.ch:put(true)
+        pcall(rn.sleep, 1e6)
+        rn.sleep(5)
+      end
+      return v.kind
+    end)
+    for _, kind in ipairs { "compute", "stubborn" } do
+      local ch = rn.shared_chan()
+      local call = rn.go(pool, { kind = kind, ch = ch })
+      ch:take()
+      rn.cancel(call)
+      for _ = 1, 3 do assert.equal("after", pool { kind = "after" }) end
+      assert.is_nil((call:take()))
+    end
+  end)
+
+  it("replaces a go block that a job has ended", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == 1 then coroutine.yield() end
+      if v == 2 then coroutine.close(coroutine.running()) end
+      return v
+    end)
+    assert.matches("^a go block called coroutine.yield", select(2, pcall(pool, 1)))
+    assert.matches("cannot close a running coroutine", select(2, pcall(pool, 2)))
+    assert.equal(3, pool(3))
+    assert.same({}, stage.heard())
+  end)
+
+  it("gives errors of any kind", function()
+    local pool <close> = rn.threads(1, function(v)
+      if v == "nil" then error() end
+      if v == "table" then error { code = 7 } end
+      if v == "object" then error(setmetatable({}, { __tostring = function() return "an object" end })) end
+      if v == "function" then return { list = { print } } end
+    end)
+    local function err_of(v) return (select(2, pcall(pool, v))) end
+    assert.equal("a job of a pool of threads has raised nil", err_of "nil")
+    assert.same({ code = 7 }, err_of "table")
+    assert.equal("an object", err_of "object")
+    assert.equal("threads: result.list[1]: a function cannot be sent", err_of "function")
+  end)
+
+  it("passes on what a job puts on its channel before it has ended, and stops it when nobody wants it", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      if v == 0 then return end -- leaves the channel open, which somebody else closes
+      require "runnel".go(function()
+        for i = 1, v do
+          if not result:put(i) then return end
+          require "runnel".sleep(1)
+        end
+        if v == 3 then result:close "after three" else result:close() end
+      end)
+    end)
+    for n, err in pairs { [1] = false, [2] = false, [3] = "after three", [7] = false } do
+      local to = rn.chan()
+      pool(n, to)
+      for i = 1, n do assert.equal(i, to:take()) end
+      assert.same({ n = err and 2 or 1, nil, err or nil }, table.pack(to:take()))
+    end
+    local to = rn.chan()
+    pool(1e9, to)
+    assert.equal(1, to:take())
+    rn.sleep(10) -- the next one waits
+    to:close()
+    assert.equal(1, select(2, pcall(function()
+      local last = rn.chan(1)
+      pool(1, last)
+      return last:take()
+    end)))
+  end)
+
+  it("reports an error that a job raises after it has closed its channel", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      result:put(v)
+      result:close()
+      error "too late"
+    end)
+    local to = rn.chan(1)
+    pool("value", to)
+    assert.equal("value", to:take())
+    assert.is_nil(to:take())
+    pool:close()
+    rn.run()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("too late", heard[1].err)
+    assert.matches("thread_spec.lua", heard[1].trace)
+  end)
+
+  it("fails the calls of a thread that ends, and later ones; other threads do what is left", function()
+    local pool <close> = rn.threads(2, function(v)
+      if v == "ends" then require "runnel".chan():take() end -- a deadlock
+      require "runnel".sleep(5)
+      return v
+    end)
+    local calls = {}
+    for i, v in ipairs { "ends", "a", "b", "c" } do calls[i] = rn.go(pool, v) end
+    local _, err = calls[1]:take()
+    assert.matches("^threads: the thread of this call has ended: deadlock", err)
+    assert.same({ "a", "b", "c" }, { (calls[2]:take()), (calls[3]:take()), (calls[4]:take()) })
+    raises("^threads: a thread of the pool has ended: deadlock", function() pool "d" end)
+    assert.same({}, stage.heard())
+  end)
+
+  it("that nobody has any more ends its threads", function()
+    local ended = rn.shared_chan()
+    local pool = rn.threads(1, function(ch)
+      setmetatable({}, { __gc = function() ch:close() end }) -- when the state is closed
+    end)
+    pool(ended)
+    pool = nil -- luacheck: ignore
+    for _ = 1, 4 do
+      collectgarbage()
+      rn.yield()
+    end
+    assert.is_nil(ended:take())
   end)
 
   it("that waits for jobs neither keeps rn.run from returning nor hides a deadlock", function()
@@ -332,6 +622,6 @@ describe("a program with threads", function()
       rn.exit(0)
     ]]
     assert.equal(0, status)
-    assert.equal("runnel: 1 thread is still running, and left\n", errors)
+    assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
   end)
 end)

@@ -1,6 +1,7 @@
--- runner nats.lua ROUNDS [URL]: connections to a real server are used and closed in every way while messages arrive. The
+-- runner nats.lua [ROUNDS]: connections to a real server are used and closed in every way while messages arrive. The
 -- sanitizers with which the runner is built watch; the state is closed while connections are open, one is being made,
 -- and threads deliver. Skipped where nats-server is missing.
+local t = t -- luacheck: globals t
 local rn = require "runnel"
 local is_built, nats = pcall(require, "runnel.nats")
 package.path = "./?.lua;" .. package.path
@@ -28,6 +29,8 @@ local function count(ch)
   return n
 end
 
+local open -- a connection that is left open, until the next one is
+
 local function round(number)
   local conn = assert(nats.connect(url, { encoding = "msgpack" }))
   local ch, sub = conn:subscribe("work", { pending = 200 })
@@ -43,7 +46,14 @@ local function round(number)
   conn:stats()
   if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
   if number % 5 == 4 then server:kill() server:start() end
-  if number % 4 == 0 then conn:drain(2000) elseif number % 4 < 3 then conn:close() end
+  if number % 4 == 0 then
+    conn:drain(2000)
+  elseif number % 4 < 3 then
+    conn:close()
+  else
+    if open then open:close() end
+    open = conn
+  end
   if number % 4 < 3 then counted:take() end
   collectgarbage()
 end

@@ -1,37 +1,70 @@
-/* wakeup.c: see wakeup.h. */
+/* wakeup.c: see wakeup.h.
+
+   There is no lock: who signals would hold it while the scheduler, already awake, waits for it. Instead `state` says
+   who writes and who reads. The thread that changes it from IDLE to SIGNALLED writes a token. The scheduler reads the
+   token, and then changes the state back to IDLE; so there is one token at most. If it looks before the token is
+   written, it changes the state to COMING, and the token ends one of its waits later. */
 #include "base/wakeup.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-struct Wakeup {
-  atomic_uint references; /* how many hold it */
-  pthread_mutex_t lock;   /* keeps `pending` and the pipe's content in step */
-  atomic_bool pending;    /* there is a byte in the pipe; read without the lock as a first, cheap check */
-  int read_end;           /* readable while a signal is pending */
-  int write_end;          /* where the byte is written */
+#ifdef __linux__
+#include <sys/eventfd.h>
+#define HAVE_EVENTFD
+#endif
+
+enum {
+  IDLE,      /* no signal, and no token */
+  SIGNALLED, /* the scheduler has not looked at the signal; the token is there, or about to be written */
+  COMING     /* the scheduler has looked at the signal; the token is about to be written, or there */
 };
 
-/* Closes a pipe without changing errno. */
+struct Wakeup {
+  atomic_uint references; /* how many hold it */
+  atomic_int state;       /* see above */
+  int read_end;           /* readable while there is a token */
+  int write_end;          /* where the token is written; the same descriptor if it is an eventfd */
+};
+
+/* Closes the descriptors without changing errno. */
 static void close_both(const int ends[2]) {
   int error = errno;
   (void)close(ends[0]);
-  (void)close(ends[1]);
+  if (ends[1] != ends[0]) (void)close(ends[1]);
   errno = error;
 }
 
-Wakeup *wakeup_new(void) {
-  int ends[2];
-  if (pipe(ends) != 0) return NULL;
+#ifdef HAVE_EVENTFD
+/* Linux: when a thread writes to a pipe, the kernel takes it that the writer is about to wait, and likes to wake the
+   reader on the writer's processor. For an eventfd it prefers a processor that is idle. */
+static bool open_both(int ends[2]) {
+  ends[0] = ends[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return ends[0] >= 0;
+}
+
+typedef uint64_t Token;
+#else
+static bool open_both(int ends[2]) {
+  if (pipe(ends) != 0) return false;
   for (int i = 0; i < 2; i++) {
     if (fcntl(ends[i], F_SETFD, FD_CLOEXEC) == 0 && fcntl(ends[i], F_SETFL, O_NONBLOCK) == 0) continue;
-    close_both(ends); /* uncovered: the system has made a pipe, and then refuses to set its flags */
-    return NULL;
+    close_both(ends);
+    return false;
   }
+  return true;
+}
+
+typedef char Token;
+#endif
+
+Wakeup *wakeup_new(void) {
+  int ends[2];
+  if (!open_both(ends)) return NULL;
   Wakeup *wakeup = (Wakeup *)malloc(sizeof *wakeup);
   if (!wakeup) {
     close_both(ends);
@@ -40,8 +73,7 @@ Wakeup *wakeup_new(void) {
   }
   *wakeup = (Wakeup){.read_end = ends[0], .write_end = ends[1]};
   atomic_init(&wakeup->references, 1);
-  atomic_init(&wakeup->pending, false);
-  (void)pthread_mutex_init(&wakeup->lock, NULL);
+  atomic_init(&wakeup->state, IDLE);
   return wakeup;
 }
 
@@ -53,31 +85,35 @@ Wakeup *wakeup_hold(Wakeup *wakeup) {
 void wakeup_release(Wakeup *wakeup) {
   if (atomic_fetch_sub_explicit(&wakeup->references, 1, memory_order_acq_rel) > 1) return;
   close_both((const int[2]){wakeup->read_end, wakeup->write_end});
-  (void)pthread_mutex_destroy(&wakeup->lock);
   free(wakeup);
 }
 
 void wakeup_signal(Wakeup *wakeup) {
+  if (atomic_exchange(&wakeup->state, SIGNALLED) != IDLE) return; /* there is a token */
   int error = errno;
-  (void)pthread_mutex_lock(&wakeup->lock);
-  if (!atomic_load(&wakeup->pending)) {
-    atomic_store(&wakeup->pending, true);
-    while (write(wakeup->write_end, "", 1) < 0 && errno == EINTR) continue;
-  }
-  (void)pthread_mutex_unlock(&wakeup->lock);
+  const Token token = 1;
+  while (write(wakeup->write_end, &token, sizeof token) < 0 && errno == EINTR) continue;
   errno = error;
 }
 
-bool wakeup_consume(Wakeup *wakeup) {
-  if (!wakeup_is_pending(wakeup)) return false;
-  char byte;
-  (void)pthread_mutex_lock(&wakeup->lock);
-  while (read(wakeup->read_end, &byte, 1) < 0 && errno == EINTR) continue;
-  atomic_store(&wakeup->pending, false);
-  (void)pthread_mutex_unlock(&wakeup->lock);
-  return true;
+/* Reads the token; false if it has not been written yet. */
+static bool read_token(const Wakeup *wakeup) {
+  Token token;
+  ssize_t n;
+  do n = read(wakeup->read_end, &token, sizeof token);
+  while (n < 0 && errno == EINTR);
+  return n > 0;
 }
 
-bool wakeup_is_pending(const Wakeup *wakeup) { return atomic_load_explicit(&wakeup->pending, memory_order_relaxed); }
+bool wakeup_consume(Wakeup *wakeup) {
+  if (atomic_load_explicit(&wakeup->state, memory_order_relaxed) == IDLE) return false;
+  /* The exchange comes last: what a thread has written before it signals, the scheduler sees after this. */
+  int before = atomic_exchange(&wakeup->state, read_token(wakeup) ? IDLE : COMING);
+  return before == SIGNALLED;
+}
+
+bool wakeup_is_pending(const Wakeup *wakeup) {
+  return atomic_load_explicit(&wakeup->state, memory_order_relaxed) == SIGNALLED;
+}
 
 int wakeup_fd(const Wakeup *wakeup) { return wakeup->read_end; }

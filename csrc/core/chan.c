@@ -26,6 +26,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
+  if (b.kind >= BUFFER_POLICY) ch->flags = CHAN_FOREIGN;
   return ch;
 }
 
@@ -249,7 +250,7 @@ static void admit(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
-  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY)) {
+  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN))) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
     if (chan_is_shared(ch)) return chan_shared_put(L, ch, value);
     return chan_custom_put(L, ch, at, value);
@@ -277,8 +278,8 @@ again:
 
 int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
-  uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
-  if (UNLIKELY(ch->flags & special || ch->buf.kind >= BUFFER_POLICY)) {
+  uint32_t special = ch->flags & (CHAN_XFORM | CHAN_BUSY | CHAN_FOREIGN);
+  if (UNLIKELY(special) && (special != CHAN_XFORM || ch->nputs)) {
     return chan_is_shared(ch) ? chan_shared_take(L, ch) : chan_custom_take(L, ch, at);
   }
   if (buffer_count(&ch->buf)) {
@@ -366,7 +367,7 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
-  if (UNLIKELY(ch->flags & CHAN_XFORM || ch->buf.kind >= BUFFER_POLICY)) {
+  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN))) {
     if (chan_is_shared(ch)) {
       chan_shared_close(L, ch, reason);
       return;

@@ -79,7 +79,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static inline bool chan_put_is_plain(const Chan *ch) {
-  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY) return false;
+  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN)) return false;
   if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }

@@ -23,12 +23,11 @@ enum OnError { RAISE, LEAVE };
    the result; or by the error, and then it returns false. */
 static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
   Sched *S = ch->sched;
-  const char *outer = S->inside;
-  S->inside = what;
+  const char *outer = sched_set_inside(S, what);
   ch->flags |= CHAN_BUSY;
   int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
   ch->flags &= ~(uint32_t)CHAN_BUSY;
-  S->inside = outer;
+  sched_set_inside(S, outer);
   lua_replace(L, base);
   if (UNLIKELY(ch->flags & CHAN_CLOSE_LATER)) {
     ch->flags &= ~(uint32_t)CHAN_CLOSE_LATER;

@@ -76,11 +76,11 @@ static void refuse(Sharing *sharing, SharedWait *wait);
 
 /* Gives back what has come for alts that have stopped waiting, as long as their channels are held. */
 static void refuse_unwanted(Sharing *sharing) {
-  SharedAlt **last = &sharing->arrived;
+  Arrival **last = &sharing->arrived;
   while (*last) last = &(*last)->next;
   *last = owner_pop_all(sharing->owner);
-  for (SharedAlt **link = &sharing->arrived; *link;) {
-    SharedWait *wait = CONTAINER_OF(*link, SharedWait, alt);
+  for (Arrival **link = &sharing->arrived; *link;) {
+    SharedWait *wait = shared_wait_of(*link);
     if (wait->local || wait->watching) {
       link = &(*link)->next;
     } else {
@@ -120,6 +120,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   int top = lua_gettop(L);
   Handle *h = (Handle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
+  h->chan.flags = CHAN_FOREIGN;
   h->shared = NULL;
   h->watch = NULL;
   push_part(L, AT_META);
@@ -142,8 +143,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   lua_settop(L, top - 1);
 }
 
-/* The go blocks in a queue that only the handle keeps alive become strong roots: another state is about to get the
-   channel, and may then wake them although nobody here has the handle any more. */
+/* The go blocks in a queue that only the handle keeps alive become strong roots. */
 static void promote_all(lua_State *L, Sched *S, const List *queue) {
   Link *link = queue->first;
   if (!link) return;
@@ -154,12 +154,16 @@ static void promote_all(lua_State *L, Sched *S, const List *queue) {
   } while (link != queue->first);
 }
 
+void chan_shared_promote(lua_State *L, const Chan *ch) {
+  promote_all(L, ch->sched, &ch->puts);
+  promote_all(L, ch->sched, &ch->takes);
+}
+
 /* Packer.to_chan */
 static SharedChan *chan_to_pack(lua_State *L, int index) {
   Chan *ch = chan_to(L, index);
   if (!ch || !chan_is_shared(ch) || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
-  promote_all(L, ch->sched, &ch->puts);
-  promote_all(L, ch->sched, &ch->takes);
+  chan_shared_promote(L, ch);
   return handle_of(ch)->shared;
 }
 
@@ -188,8 +192,8 @@ static int end_sharing(lua_State *L) {
     shared_wait_free(sharing, wait);
   }
   while (sharing->unused) {
-    SharedWait *wait = CONTAINER_OF(sharing->unused, SharedWait, alt);
-    sharing->unused = wait->alt.next;
+    SharedWait *wait = shared_wait_of(sharing->unused);
+    sharing->unused = wait->alt.arrival.next;
     free(wait->given);
     free(wait);
   }
@@ -274,6 +278,45 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared) {
 }
 
 SharedChan *chan_shared_get(const Chan *ch) { return handle_of(ch)->shared; }
+
+/* Adds { operation = operation, channel = the handle at index `at` } to the list at index `list`, which is in the order
+   of the channels' ids. */
+static void add_wait(lua_State *L, int list, const char *operation, int at) {
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, operation);
+  lua_setfield(L, -2, "operation");
+  lua_pushvalue(L, at);
+  lua_setfield(L, -2, "channel");
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  for (; n > 0; n--) { /* moves those with higher ids up */
+    lua_rawgeti(L, list, n);
+    lua_getfield(L, -1, "channel");
+    const Chan *before = (const Chan *)lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (before->id <= ch->id) {
+      lua_pop(L, 1);
+      break;
+    }
+    lua_rawseti(L, list, n + 1);
+  }
+  lua_rawseti(L, list, n + 1);
+}
+
+void chan_shared_push_waits(lua_State *L, const Owner *owner) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_newtable(L);
+  int list = lua_gettop(L);
+  push_part(L, AT_HANDLES);
+  for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
+    const Handle *h = handle_of((const Chan *)lua_touserdata(L, -1));
+    if (!h->shared) continue;
+    SharedCounts counts = shared_chan_waiting(h->shared, owner);
+    if (counts.takes) add_wait(L, list, "take", list + 3);
+    if (counts.puts) add_wait(L, list, "put", list + 3);
+  }
+  lua_settop(L, list);
+}
 
 /* ---- values ---- */
 
@@ -502,10 +545,7 @@ static bool is_wanted(Sched *S, SharedWait *wait) {
 static void commit(lua_State *L, Sched *S, Alt *alt) {
   alt->shared = NULL;
   if (alt->flags & ALT_WEAK) root_promote(L, S, sched_go(alt));
-  for (uint32_t i = 0; i < alt->count; i++) {
-    if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
-  }
-  alt->count = 0;
+  alt_withdraw_rest(alt);
 }
 
 /* Wakes the owner of a committed alt, whose take has failed with the error on top of L, which is popped. A callback
@@ -583,11 +623,10 @@ void chan_shared_drain(lua_State *L, Sched *S) {
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   for (;;) {
     if (!sharing->arrived) sharing->arrived = owner_pop_all(sharing->owner);
-    SharedAlt *alt = sharing->arrived;
-    if (!alt) return;
-    sharing->arrived = alt->next;
-    SharedWait *wait = CONTAINER_OF(alt, SharedWait, alt);
-    shared_settle(alt);
+    if (!sharing->arrived) return;
+    SharedWait *wait = shared_wait_of(sharing->arrived);
+    sharing->arrived = sharing->arrived->next;
+    shared_settle(&wait->alt);
     if (wait->watching) closed(L, S, wait);
     else complete(L, S, wait);
   }

@@ -41,7 +41,7 @@ Wakeup *driver_wakeup(lua_State *L, Sched *S) {
   lua_setfield(L, -2, "__gc");
   if (!S->wakeup) { /* else a finalizer has made it meanwhile */
     Wakeup *wakeup = wakeup_new();
-    if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a pipe: %s", strerror(errno));
+    if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
     if (wakeup) {
       S->wakeup = wakeup;
       lua_setmetatable(L, -2);
@@ -123,7 +123,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
 /* Waits in the driver on top of the stack, which is popped. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
   const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
-  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S);
+  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watch;
   if (may_have_news && !S->wakeup_is_watched && (ns < 0 || ns > longest)) ns = longest;
   lua_getfield(L, -1, "wait");
   lua_insert(L, -2);
@@ -147,10 +147,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   if (UNLIKELY(S->wakeup) && wakeup_consume(S->wakeup) && S->port_hook) S->port_hook->poll(L, S);
 }
 
-bool driver_alive(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->world.clock.is_virtual) return false;
-  if (driver_has_ports(S) || shared_wait_is_alive(S)) return true;
+bool driver_has_events(lua_State *L) {
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
     return false;
@@ -161,4 +158,10 @@ bool driver_alive(lua_State *L) {
   bool alive = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return alive;
+}
+
+bool driver_alive(lua_State *L) {
+  const Sched *S = sched_self(L);
+  if (S->world.clock.is_virtual) return false;
+  return driver_has_ports(S) || shared_wait_is_alive(S) || driver_has_events(L);
 }

@@ -130,14 +130,13 @@ void error_report(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
   lua_insert(L, -4);
   Sched *S = sched_self(L);
-  const char *outer = S->inside;
-  S->inside = "an error handler";
+  const char *outer = sched_set_inside(S, "an error handler");
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     const char *message = lua_tostring(L, -1);
     fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
     lua_pop(L, 1);
   }
-  S->inside = outer;
+  sched_set_inside(S, outer);
 }
 
 void error_call(lua_State *L, int nargs, const char *inside, int at) {
@@ -145,10 +144,9 @@ void error_call(lua_State *L, int nargs, const char *inside, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
   lua_insert(L, base);
   Sched *S = sched_self(L);
-  const char *outer = S->inside;
-  S->inside = inside;
+  const char *outer = sched_set_inside(S, inside);
   int status = lua_pcall(L, nargs, 0, base);
-  S->inside = outer;
+  sched_set_inside(S, outer);
   if (UNLIKELY(status != LUA_OK)) {
     error_push_traceback(L);
     lua_pushvalue(L, at);

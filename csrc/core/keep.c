@@ -42,7 +42,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
   Chan *ch = (Chan *)lua_touserdata(L, -1);
   if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
     if (has_waiter(S, &ch->puts) || has_waiter(S, &ch->takes)) return true;
-    ch->flags &= ~(uint32_t)CHAN_KEPT;
+    ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
     return false;
   }
   Waiter *block = (Waiter *)lua_touserdata(L, -1);
@@ -50,6 +50,9 @@ static bool is_needed(lua_State *L, const Sched *S) {
   block->is_kept = false;
   return false;
 }
+
+/* Notes whether the list has grown to its limit. */
+static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
 
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
@@ -67,6 +70,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
     }
     if (--k->next == 0) k->limit = k->size < FEW / 2 ? FEW : 2 * k->size;
   }
+  check_size(S);
   lua_pop(L, 1);
 }
 
@@ -82,6 +86,7 @@ void keep_add(lua_State *L, Sched *S, int at) {
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
   S->kept.size++;
+  check_size(S);
   lua_pop(L, 1);
 }
 

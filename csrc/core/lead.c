@@ -4,7 +4,7 @@
 #include "core/chan.h"
 
 void lead_pass(lua_State *L, Sched *S) {
-  Chan *turn = S->lead.turn;
+  Chan *turn = S->turn;
   Waiter *w = chan_first_taker(turn);
   lead_withdraw(S);
   if (!w) return;

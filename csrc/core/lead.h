@@ -6,12 +6,15 @@
 
 #include "core/state.h"
 
-/* Offers the lead of the running go block, to which `alt` belongs, to the takers of `turn`. The caller keeps
-   `turn` alive until it calls lead_withdraw, or the go block dies. */
-static inline void lead_offer(Sched *S, Alt *alt, Chan *turn) { S->lead = (Lead){alt, turn}; }
+/* Offers the lead of the running go block to the takers of `turn`. The caller keeps `turn` alive until it calls
+   lead_withdraw, or the go block dies. */
+static inline void lead_offer(Sched *S, Chan *turn) {
+  S->turn = turn;
+  sched_check_parks(S, PARK_LEAD, true);
+}
 
 /* Ends the offer of the running go block, if it has made one. */
-static inline void lead_withdraw(Sched *S) { S->lead.leader = NULL; }
+static inline void lead_withdraw(Sched *S) { sched_check_parks(S, PARK_LEAD, false); }
 
 /* The leader parks: gives its lead to the first follower, if there is one. Neither allocates nor raises. */
 void lead_pass(lua_State *L, Sched *S);

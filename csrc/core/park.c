@@ -78,7 +78,7 @@ int park_resumed(lua_State *L, Alt *alt) {
   return alt->nresults;
 }
 
-static int resumed(lua_State *L, int status, lua_KContext alt) {
+int park_return(lua_State *L, int status, lua_KContext alt) {
   (void)status;
   return park_resumed(L, (Alt *)alt);
 }
@@ -110,20 +110,17 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-/* park_wait, inline in park_on: it saves a message a call. */
-static inline int wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
 #endif
-  if (UNLIKELY(S->kept.size >= S->kept.limit)) keep_trim_grown(L, S, alt->count);
+  if (UNLIKELY(S->park_checks & PARK_KEPT)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
-  if (UNLIKELY(S->lead.leader == alt)) lead_pass(L, S);
-  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : resumed);
+  if (UNLIKELY(S->park_checks & PARK_LEAD)) lead_pass(L, S);
+  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
-
-int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) { return wait(L, S, alt, op, k); }
 
 /* park_on for a handle of a shared channel, with the alt of park_begin. The operation may complete now: another thread
    may have come between. */
@@ -142,10 +139,10 @@ static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operat
     alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
     alt->flags |= op->flags;
   }
-  return wait(L, S, alt, op, k);
+  return park_wait(L, S, alt, op, k);
 }
 
-int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Alt *alt = park_begin(L, S, op);
   if (UNLIKELY(chan_is_shared(ch))) return park_on_shared(L, alt, ch, at, op, k);
@@ -156,7 +153,7 @@ int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k
   alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
   if (UNLIKELY(op->waiter & WAITER_GIVES_UP)) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;
-  return wait(L, S, alt, op, k);
+  return park_wait(L, S, alt, op, k);
 }
 
 int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {

@@ -5,6 +5,8 @@
 #ifndef RUNNEL_PARK_H
 #define RUNNEL_PARK_H
 
+#include "core/alt.h"
+#include "core/chan.h"
 #include "core/state.h"
 
 /* The rest of park_begin: outside any go block, or where it raises. */
@@ -29,8 +31,29 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
    no value is lost, and raises at its next wait. */
 int park_resumed(lua_State *L, Alt *alt);
 
-/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. */
-int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
+/* The continuation of an operation without another one: returns its results. */
+int park_return(lua_State *L, int status, lua_KContext alt);
+
+/* park_on where anything is unusual. */
+int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
+
+/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. Inline, for a constant
+   `op`: then hardly a test is left of it. */
+static inline int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+  Sched *S = ch->sched;
+  Go *go = S->current;
+  bool is_usual = go && go->alt.co == L && !S->park_checks && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) &&
+                  (ch->flags & (CHAN_KEPT | CHAN_FOREIGN)) == CHAN_KEPT &&
+                  (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING;
+  if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
+  Alt *alt = &go->alt;
+  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
+  if (op->waiter & WAITER_GIVES_UP) ch->flags |= CHAN_GIVE_UP;
+  alt->flags |= op->flags;
+  alt->since = S->world.looked;
+  chan_check(ch);
+  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
+}
 
 /* Lets the other ready go blocks run; `k` as of park_wait. */
 int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);

@@ -194,10 +194,11 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   Alt *alt = &go->alt;
   int at = lua_gettop(L);
   make_tables(L, alt);
+  keep_before_weak(L, &go->chan, at);
   uint32_t size = size_of_waits(alt);
   if (size) lua_createtable(L, (int)size, 0);
   /* That has allocated: a finalizer may have woken the go block, which may even have run and parked elsewhere. */
-  if (!may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size) {
+  if (!may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size || !keep_when_weak(&go->chan)) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }

@@ -16,6 +16,7 @@
 #include "core/root.h"
 #include "core/timer.h"
 #include "core/unhandled.h"
+#include "core/watch.h"
 
 enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
@@ -41,6 +42,7 @@ static void look(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
   w->looked = now;
+  shared_wait_looked(S, now);
   if (took > CLOCK_MS) w->stride = 1;
   else if (w->stride < MAX_STRIDE) w->stride *= 2;
   w->left = w->stride;
@@ -48,6 +50,7 @@ static void look(lua_State *L, Sched *S) {
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  watch_look(L, S);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
@@ -57,12 +60,18 @@ static void look(lua_State *L, Sched *S) {
 
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  if (UNLIKELY(S->watch)) watch_wait_begins(S);
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
+    if (UNLIKELY(S->watch)) watch_wait_ends(S);
     return;
   }
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
-  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) driver_wait(L, S, ns);
+  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
+    driver_wait(L, S, ns);
+    shared_wait_looked(S, clock_now(&S->world.clock));
+  }
+  if (UNLIKELY(S->watch)) watch_wait_ends(S);
   shared_wait_awake(S);
   chan_shared_look(L, S);
 }
@@ -72,11 +81,13 @@ static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
   w->looked = now;
+  shared_wait_looked(S, now);
   root_watch(L, S);
   driver_check_hook(L);
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  watch_look(L, S);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && !driver_alive(L)) {
@@ -125,6 +136,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   root_watch(L, S);
   chan_shared_look(L, S);
   timer_fire_due(L, S, now);
+  watch_look(L, S);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(S));
@@ -155,6 +167,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   S->running = true;
   S->stop = false;
   shared_wait_awake(S);
+  if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   /* A program with a loop of its own may wait for the wakeup from here on. */

@@ -125,27 +125,29 @@ enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,           /* accepts no more puts */
-  CHAN_XFORM = 2,            /* values go through a transducer */
-  CHAN_FINISHED = 4,         /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,             /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,     /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,          /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,     /* see CHAN_REASON */
-  CHAN_RESULT = 128,         /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
-  CHAN_TIMEOUT = 256,        /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,           /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,     /* it has a table of attributes */
-  CHAN_GO = 2048,            /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,     /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,         /* of a go block that has died, and whose variables are being closed (go_close.h) */
-  CHAN_KILLED = 16384,       /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,         /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_FEEDS = 65536,        /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072, /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144,     /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_BARE = 524288,        /* it has no user values: its attributes are kept as those of a go block */
-  CHAN_DONE_SHARED = 1048576 /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_CLOSED = 1,            /* accepts no more puts */
+  CHAN_XFORM = 2,             /* values go through a transducer */
+  CHAN_FINISHED = 4,          /* the transducer's completion has run, or must not */
+  CHAN_BUSY = 8,              /* its transducer, handler or policy is running */
+  CHAN_CLOSE_LATER = 16,      /* closed while busy: closes when that ends */
+  CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
+  CHAN_RESULT = 128,          /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
+  CHAN_GO = 2048,             /* the result channel of a go block, live or not */
+  CHAN_ADMITTING = 4096,      /* a waiting put is being admitted, and others may wait although there is room */
+  CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
+  CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
+  CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
+  CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
+  CHAN_LISTED = 4194304       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
 } ChanFlag;
 
 struct Chan {
@@ -231,7 +233,8 @@ enum {
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
-  SCHED_NUSER = SCHED_ORIGINS
+  SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
+  SCHED_NUSER = SCHED_WATCHER
 };
 
 /* Sizes of blocks of waiters for which there is a pool, and blocks that each pool keeps. */
@@ -285,6 +288,13 @@ typedef struct Kept {
   uint32_t limit; /* entries from which on the list is trimmed as it grows */
 } Kept;
 
+/* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
+typedef enum ParkCheck {
+  PARK_INSIDE = 1, /* Sched.inside is set */
+  PARK_LEAD = 2,   /* the running go block offers its lead (lead.h) */
+  PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
+} ParkCheck;
+
 /* The origin that was looked up last (origin.c). */
 typedef struct LastOrigin {
   const char *what;        /* the function that the program has called; only compared */
@@ -293,18 +303,13 @@ typedef struct LastOrigin {
   uint32_t number;         /* the origin */
 } LastOrigin;
 
-/* A lead that is offered (lead.h). */
-typedef struct Lead {
-  const Alt *leader; /* who leads, and runs; NULL: there is no offer */
-  Chan *turn;        /* the channel on which the followers wait */
-} Lead;
-
 struct Sched {
   World world;                 /* time and the run queue */
   Go *current;                 /* the go block that is running, or NULL */
-  Lead lead;                   /* its lead, which passes on if it parks */
+  Chan *turn;                  /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
   Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
   Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
+  uint8_t park_checks;         /* of ParkCheck; nearly always 0 */
   bool running;                /* the loop is running, further down on the C stack */
   bool stop;                   /* what the loop waits for has come */
   Kept kept;                   /* bookkeeping of SCHED_KEPT */
@@ -319,6 +324,7 @@ struct Sched {
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
   struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
   struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
+  struct Watch *watch;        /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;           /* for the next channel or go block */
   int64_t grace;              /* how long an error may wait to be taken, in ns */
   uint64_t printed;           /* errors that were written to stderr, since there was no handler */
@@ -328,5 +334,19 @@ struct Sched {
 
 /* The scheduler of the C function that is running. */
 static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
+
+/* Sets or clears one of the park checks. */
+static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
+  if (on) S->park_checks |= (uint8_t)check;
+  else S->park_checks &= (uint8_t)~check;
+}
+
+/* Notes what kind of user code is called, inside which waiting is impossible; NULL: none. Returns what it was. */
+static inline const char *sched_set_inside(Sched *S, const char *inside) {
+  const char *outer = S->inside;
+  S->inside = inside;
+  sched_check_parks(S, PARK_INSIDE, inside != NULL);
+  return outer;
+}
 
 #endif

@@ -5,10 +5,11 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "library/modules.h"
 #include "core/unhandled.h"
+#include "host/beside.h"
 #include "host/inspect.h"
 #include "host/terminal.h"
+#include "library/modules.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -166,6 +167,7 @@ void core_preload(lua_State *L, bool for_prompt) {
   lua_pushcclosure(L, open_luv_driver, 1);
   lua_setfield(L, -2, "runnel.driver.luv");
   lua_pop(L, 1);
+  beside_add_searcher(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_getfield(L, -1, "exit");
   lua_pushcclosure(L, exit_after_reports, 1);

@@ -46,6 +46,16 @@ static bool read_seed(Options *o, const char *value) {
   return (end && end != value && !*end) || complain(o, "--seed", "needs an integer");
 }
 
+static bool read_monitor(Options *o, const char *word) {
+  const char *value = word[strlen("--monitor")] == '=' ? word + strlen("--monitor=") : "0";
+  char *end = NULL;
+  long port = strtol(value, &end, 10);
+  o->monitored = true;
+  o->monitor_port = (int)port;
+  return (end != value && !*end && port >= 0 && port <= 65535) ||
+         complain(o, "--monitor", "needs a port from 0 to 65535, as in --monitor=8080");
+}
+
 /* Reads an option of two dashes at argv[*i]. Returns false if it is invalid. */
 static bool read_long(Options *o, char **argv, int *i) {
   const char *word = argv[*i];
@@ -55,6 +65,7 @@ static bool read_long(Options *o, char **argv, int *i) {
   if (strcmp(word, "--time") == 0) return o->timed = true;
   if (strcmp(word, "--sim") == 0) return o->simulated = true;
   if (is_option(word, "--seed")) return read_seed(o, value_of("--seed", argv, i));
+  if (is_option(word, "--monitor")) return read_monitor(o, word);
   if (is_option(word, "--errors")) return read_errors(o, value_of("--errors", argv, i));
   if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
   return complain(o, word, NULL);
@@ -137,6 +148,7 @@ void options_usage(FILE *to, const char *program) {
       "                   ignore\n"
       "  --errors=MODE    after an unhandled error of a go block: error (exit with status 1, the default) or\n"
       "                   warn (do not change the exit status)\n"
+      "  --monitor[=PORT] show the program in a browser while it runs: prints the page's URL to stderr\n"
       "  --sim            run in virtual time, which jumps from one deadline to the next\n"
       "  --seed N         seed all random numbers with N\n"
       "  --time           print elapsed time, CPU time and peak memory at the end\n"

@@ -24,7 +24,9 @@ typedef struct Options {
   bool simulated;      /* --sim: in virtual time */
   bool seeded;         /* --seed N: all random numbers depend on the seed */
   bool test;           /* the script is `test`: its arguments are busted's */
+  bool monitored;      /* --monitor: with the page in the browser */
   bool errors_pass;    /* --errors=warn: unhandled errors do not change the exit status */
+  int monitor_port;    /* its port; 0: any that is free */
   long long seed;      /* N */
   Deadlock deadlock;   /* --deadlock=... */
 } Options;

@@ -149,6 +149,25 @@ bool script_options(lua_State *L, const Options *o, char **argv) {
   return true;
 }
 
+/* (port): starts the monitor */
+static int start_monitor(lua_State *L) {
+  push_module(L, "runnel.host.monitor");
+  lua_getfield(L, -1, "start");
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+bool script_monitor(lua_State *L, const Options *o) {
+  if (!o->monitored) return true;
+  lua_pushcfunction(L, start_monitor);
+  lua_pushinteger(L, o->monitor_port);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
+  script_complain(o->program, lua_tostring(L, -1));
+  lua_pop(L, 1);
+  return false;
+}
+
 /* Pushes the arguments in the global `arg` and returns their number. */
 static int push_arguments(lua_State *L) {
   if (lua_getglobal(L, "arg") != LUA_TTABLE) luaL_error(L, "'arg' is not a table");

@@ -4,10 +4,12 @@
 #include <lauxlib.h>
 #include <stdint.h>
 
-/* The loader of a module: (name, where it was found) -> what the module returns. Upvalue: the Module. */
+/* The loader of a module: (name, where it was found) -> what the module returns; () -> the module's main function.
+   Upvalue: the Module. */
 static int load_module(lua_State *L) {
   const Module *module = (const Module *)lua_touserdata(L, lua_upvalueindex(1));
   if (luaL_loadbufferx(L, (const char *)module->code, module->size, module->chunk, "t") != LUA_OK) return lua_error(L);
+  if (lua_gettop(L) == 1) return 1;
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 1);
   return 1;

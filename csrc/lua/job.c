@@ -76,7 +76,7 @@ static int job_start(lua_State *L) {
   lua_KContext before = 0;
   if (turn && S->current) {
     before = (lua_KContext)turn->put_total;
-    lead_offer(S, &S->current->alt, turn);
+    lead_offer(S, turn);
   }
   int status = lua_pcallk(L, 2, 0, 2, before, job_started);
   if (UNLIKELY(status != LUA_OK)) return job_started(L, status, before);
@@ -142,7 +142,7 @@ static int job_turns(lua_State *L) {
    runs out or the go block is cancelled. */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
-  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT)) && ch->buf.kind < BUFFER_POLICY);
+  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_FOREIGN)));
   return 1;
 }
 

@@ -19,7 +19,7 @@ typedef struct Beat {
 } Beat;
 
 struct Beats {
-  natsConnection *nc;    /* of the connection, which ends the thread before it closes */
+  Conn *conn;            /* the connection, which ends the thread before it closes */
   pthread_t thread;      /* the beater */
   pthread_mutex_t lock;  /* guards the fields below; held while a beat is sent */
   pthread_cond_t sooner; /* `wakes_at` has changed, or `ends` */
@@ -42,7 +42,8 @@ static int64_t send_due(Beats *beats) {
   do {
     Beat *beat = CONTAINER_OF(link, Beat, link);
     if (beat->due <= now) {
-      (void)natsConnection_Publish(beats->nc, beat->subject, beat->data, beat->size);
+      if (!atomic_load(&beats->conn->outbox.is_lost))
+        (void)natsConnection_Publish(beats->conn->nc, beat->subject, beat->data, beat->size);
       beat->due = now + beat->every;
     }
     if (beat->due < next) next = beat->due;
@@ -70,10 +71,10 @@ static void *run(void *data) {
 }
 
 /* NULL if there is no memory, or no thread. */
-static Beats *new_beats(natsConnection *nc) {
+static Beats *new_beats(Conn *conn) {
   Beats *beats = (Beats *)calloc(1, sizeof *beats);
   if (!beats) return NULL;
-  beats->nc = nc;
+  beats->conn = conn;
   beats->wakes_at = INT64_MAX;
   pthread_condattr_t attributes;
   (void)pthread_condattr_init(&attributes);
@@ -118,7 +119,7 @@ int conn_beat(lua_State *L) {
   int64_t every = (int64_t)luaL_checknumber(L, 4);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, length, false)) return conn_refuse(L, "%s", lua_tostring(L, -1));
-  if (!conn->beats) conn->beats = new_beats(conn->nc);
+  if (!conn->beats) conn->beats = new_beats(conn);
   Beats *beats = conn->beats;
   Beat *beat = beats ? (Beat *)malloc(sizeof *beat + length + 1 + size) : NULL;
   if (!beat) return conn_fail(L, NATS_NO_MEMORY);

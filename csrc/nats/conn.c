@@ -10,7 +10,10 @@
 #include "nats/conn.h"
 
 /* Events that wait for the Lua thread, at most; and how long closing waits for libnats' threads. */
-enum { EVENT_LIMIT = 1000, PATIENCE_S = 10 };
+enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
+
+/* Bytes that wait while the connection is lost, at most: libnats' own limit. */
+enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -22,6 +25,7 @@ void conn_release(Conn *conn) {
   if (atomic_fetch_sub(&conn->holds, 1) > 1) return;
   if (conn->events) (void)conn->rn->port_release(conn->events);
   natsOptions_Destroy(conn->options);
+  outbox_free(&conn->outbox);
   (void)pthread_mutex_destroy(&conn->lock);
   (void)pthread_cond_destroy(&conn->changed);
   free(conn);
@@ -66,9 +70,8 @@ typedef struct Event {
   Conn *conn;           /* with a hold */
   const char *name;     /* what has happened; static */
   char text[TEXT_SIZE]; /* the error; or empty */
-  char subject[256];    /* of the subscription; or empty */
   char url[256];        /* of the server; or empty */
-  int64_t dropped;      /* messages that the subscription has lost */
+  const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
 } Event;
 
 static void drop_event(void *data) {
@@ -92,10 +95,11 @@ static int handle(lua_State *L) {
   lua_createtable(L, 0, 4);
   set_text(L, "event", event->name);
   set_text(L, "error", event->text);
-  set_text(L, "subject", event->subject);
   set_text(L, "url", event->url);
-  if (event->dropped) {
-    lua_pushinteger(L, event->dropped);
+  Sub *sub = event->sub ? sub_find(event->conn, event->sub) : NULL;
+  if (sub) {
+    set_text(L, "subject", natsSubscription_GetSubject(sub->sub));
+    lua_pushinteger(L, sub_dropped(sub));
     lua_setfield(L, -2, "dropped");
   }
   lua_call(L, 1, 1);
@@ -154,9 +158,20 @@ static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last)
   post_event(event);
 }
 
-static void on_disconnected(natsConnection *nc, void *closure) { tell(nc, (Conn *)closure, "disconnected", false); }
+static void on_disconnected(natsConnection *nc, void *closure) {
+  Conn *conn = (Conn *)closure;
+  outbox_lost(&conn->outbox);
+  /* Nothing of the connection may be looked at here: it is locked while libnats connects. */
+  Event *event = atomic_load(&conn->nevents) < EVENT_LIMIT ? new_event(conn, "disconnected") : NULL;
+  (void)nc;
+  post_event(event);
+}
 
-static void on_reconnected(natsConnection *nc, void *closure) { tell(nc, (Conn *)closure, "reconnected", false); }
+static void on_reconnected(natsConnection *nc, void *closure) {
+  Conn *conn = (Conn *)closure;
+  outbox_send(&conn->outbox, nc);
+  tell(nc, conn, "reconnected", false);
+}
 
 static void on_discovered(natsConnection *nc, void *closure) { tell(nc, (Conn *)closure, "discovered", false); }
 
@@ -170,8 +185,7 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus statu
   const char *error = NULL; /* the server's words, where the error is the connection's last one */
   bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
   copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
-  if (sub) copy_text(event->subject, sizeof event->subject, natsSubscription_GetSubject(sub));
-  if (sub && natsSubscription_GetDropped(sub, &event->dropped) != NATS_OK) event->dropped = 0;
+  event->sub = sub; /* not to be used here: libnats does not keep it until this callback has returned */
   post_event(event);
 }
 
@@ -207,6 +221,7 @@ static void *run_connector(void *data) {
   Event *event = new_event(conn, s == NATS_OK ? "connected" : "failed");
   if (s == NATS_OK) {
     conn->nc = nc;
+    conn->max_payload = natsConnection_GetMaxPayload(nc);
     if (event) (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
   } else {
     natsStatus last = NATS_OK;
@@ -256,7 +271,7 @@ int conn_connect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TFUNCTION);
   lua_settop(L, 3);
-  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof *at, 1);
+  Conn **at = (Conn **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, CONN_TYPE);
   lua_pushvalue(L, 3);
@@ -268,6 +283,9 @@ int conn_connect(lua_State *L) {
   atomic_init(&conn->nevents, 0);
   conn->rn = (const runnel_functions *)lua_touserdata(L, lua_upvalueindex(1));
   conn->has_ended = true;
+  (void)lua_getfield(L, 1, "reconnect_buffer");
+  outbox_open(&conn->outbox, (size_t)luaL_optinteger(L, -1, RECONNECT_BUFFER));
+  lua_pop(L, 1);
   (void)pthread_mutex_init(&conn->lock, NULL);
   (void)pthread_cond_init(&conn->changed, NULL);
 
@@ -284,7 +302,7 @@ int conn_connect(lua_State *L) {
   }
   s = set_callbacks(conn);
   if (s != NATS_OK) return conn_fail(L, s);
-  int code = open_quiet(L, conn, 2, 2 * EVENT_LIMIT, &conn->events);
+  int code = open_quiet(L, conn, 2, PORT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   lua_pushvalue(L, 4);
   lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -296,10 +314,10 @@ int conn_connect(lua_State *L) {
   int error = pthread_create(&conn->connector, NULL, run_connector, conn);
   conn_unblock(&old);
   if (error) {
-    conn->has_ended = true;
-    conn_release(conn);
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
+    conn->has_ended = true;
+    conn_release(conn);
     lua_pushnil(L);
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
     return 2;
@@ -385,15 +403,18 @@ static void set_count(lua_State *L, const char *field, uint64_t n) {
   lua_setfield(L, -2, field);
 }
 
-/* conn:stats() -> a table */
+/* conn:stats() -> a table; only with the status while the connection is lost or closed */
 static int conn_stats(lua_State *L) {
   const Conn *conn = conn_check(L);
-  natsConnStatus status = conn->nc ? natsConnection_Status(conn->nc) : NATS_CONN_STATUS_CLOSED;
+  bool is_lost = conn->nc && atomic_load(&conn->outbox.is_lost); /* then libnats may hold its lock for long */
+  natsConnStatus status = is_lost    ? NATS_CONN_STATUS_RECONNECTING
+                          : conn->nc ? natsConnection_Status(conn->nc)
+                                     : NATS_CONN_STATUS_CLOSED;
   lua_createtable(L, 0, 8);
   lua_pushstring(L, status_name(status));
   lua_setfield(L, -2, "status");
   natsStatistics *stats = NULL;
-  if (!conn->nc || natsStatistics_Create(&stats) != NATS_OK) return 1;
+  if (!conn->nc || is_lost || natsStatistics_Create(&stats) != NATS_OK) return 1;
   uint64_t in = 0, in_bytes = 0, out = 0, out_bytes = 0, reconnects = 0;
   natsStatus s = natsConnection_GetStats(conn->nc, stats);
   if (s == NATS_OK) s = natsStatistics_GetCounts(stats, &in, &in_bytes, &out, &out_bytes, &reconnects);
@@ -412,7 +433,7 @@ static int conn_stats(lua_State *L) {
 /* conn:max_payload() -> bytes */
 static int conn_max_payload(lua_State *L) {
   const Conn *conn = conn_check(L);
-  lua_pushinteger(L, conn->nc ? natsConnection_GetMaxPayload(conn->nc) : 0);
+  lua_pushinteger(L, conn->max_payload);
   return 1;
 }
 

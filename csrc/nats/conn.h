@@ -32,6 +32,30 @@ typedef struct Attended {
   runnel_port *port;     /* the port */
 } Attended;
 
+/* What was published while the connection is lost: see outbox.c. */
+typedef struct Outbox {
+  atomic_bool is_lost;  /* the Lua thread must not send; changes under the lock */
+  pthread_mutex_t lock; /* guards the fields below */
+  natsMsg **messages;   /* in order; from malloc */
+  size_t count;         /* how many there are */
+  size_t capacity;      /* how many there is memory for */
+  size_t bytes;         /* of their payloads */
+  size_t limit;         /* most bytes */
+} Outbox;
+
+void outbox_open(Outbox *outbox, size_t limit);
+void outbox_free(Outbox *outbox);
+
+/* The connection is lost. In libnats' thread. */
+void outbox_lost(Outbox *outbox);
+
+/* There is a connection again: sends what has been kept. In libnats' thread. */
+void outbox_send(Outbox *outbox, natsConnection *nc);
+
+/* Keeps a message while the connection is lost: then *kept, and the outbox owns it. Else it is to be sent, unless the
+   status is an error. */
+natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
+
 typedef struct Conn {
   atomic_uint holds;          /* the userdata's, the callbacks', each Sub's */
   const runnel_functions *rn; /* the core's functions */
@@ -41,8 +65,10 @@ typedef struct Conn {
   runnel_port *events;        /* where events go */
   Attended *attended;         /* those of the program's channels of events */
   atomic_uint nevents;        /* how many have been posted and not delivered */
+  int64_t max_payload;        /* the longest message that the server accepts; set before the Lua thread uses `nc` */
   pthread_t connector;        /* the thread that connects */
   bool is_connecting;         /* it has not been joined */
+  Outbox outbox;              /* messages that wait for a connection */
   List subs;                  /* open subscriptions; used in the Lua thread only */
   Beats *beats;               /* beat.h; or NULL. Used in the Lua thread only */
 
@@ -97,6 +123,12 @@ int conn_publish_with(lua_State *L);
 int conn_subscribe(lua_State *L);
 int conn_beat(lua_State *L);
 int conn_unbeat(lua_State *L);
+
+/* The open subscription of a natsSubscription, or NULL. */
+Sub *sub_find(const Conn *conn, const void *subscription);
+
+/* How many messages the subscription has lost. */
+int64_t sub_dropped(Sub *sub);
 
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);

@@ -72,26 +72,13 @@ static bool read_outgoing(lua_State *L, const Conn *conn, Outgoing *out) {
     out->reply = luaL_checklstring(L, 4, &size);
     ok = subject_check(L, out->reply, size, false);
   }
-  int64_t most = natsConnection_GetMaxPayload(conn->nc);
+  int64_t most = conn->max_payload;
   if (ok && most > 0 && out->size > (size_t)most) {
     lua_pushfstring(L, "the value takes %d bytes, and the server's limit is %d (its max_payload)", (int)out->size,
                     (int)most);
     ok = false;
   }
   return ok;
-}
-
-/* publish(subject, data [, reply]) -> true | nil, message [, true]: the arguments are wrong */
-int conn_publish(lua_State *L) {
-  const Conn *conn = conn_check(L);
-  Outgoing out;
-  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
-  if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
-  natsStatus s = out.reply ? natsConnection_PublishRequest(conn->nc, out.subject, out.reply, out.data, (int)out.size)
-                           : natsConnection_Publish(conn->nc, out.subject, out.data, (int)out.size);
-  if (s != NATS_OK) return conn_fail(L, s);
-  lua_pushboolean(L, 1);
-  return 1;
 }
 
 /* Whether a string can be in a header line. */
@@ -130,23 +117,45 @@ static const char *add_all(lua_State *L, natsMsg *msg) {
   return NULL;
 }
 
+/* Sends what read_outgoing has read, with the headers of the table at index 5 if `has_headers`; or keeps it while the
+   connection is lost. Returns what conn_publish does. */
+static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_headers) {
+  natsMsg *msg = NULL;
+  natsStatus s = natsMsg_Create(&msg, out->subject, out->reply, out->data, (int)out->size);
+  if (s != NATS_OK) return conn_fail(L, s);
+  const char *wrong = has_headers ? add_all(L, msg) : NULL;
+  bool kept = false;
+  if (!wrong) s = outbox_keep(&conn->outbox, msg, &kept);
+  if (!wrong && s == NATS_OK && !kept) s = natsConnection_PublishMsg(conn->nc, msg);
+  if (!kept) natsMsg_Destroy(msg);
+  if (wrong) return conn_refuse(L, "headers: %s", wrong);
+  if (s != NATS_OK) return conn_fail(L, s);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* publish(subject, data [, reply]) -> true | nil, message [, true]: the arguments are wrong */
+int conn_publish(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Outgoing out;
+  if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
+  if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
+  if (atomic_load(&conn->outbox.is_lost)) return publish_msg(L, conn, &out, false);
+  natsStatus s = out.reply ? natsConnection_PublishRequest(conn->nc, out.subject, out.reply, out.data, (int)out.size)
+                           : natsConnection_Publish(conn->nc, out.subject, out.data, (int)out.size);
+  if (s != NATS_OK) return conn_fail(L, s);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* publish_with(subject, data, reply, headers): publish with headers */
 int conn_publish_with(lua_State *L) {
-  const Conn *conn = conn_check(L);
+  Conn *conn = conn_check(L);
   Outgoing out;
   luaL_checktype(L, 5, LUA_TTABLE);
   lua_settop(L, 5);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
-  natsMsg *msg = NULL;
-  natsStatus s = natsMsg_Create(&msg, out.subject, out.reply, out.data, (int)out.size);
-  if (s != NATS_OK) return conn_fail(L, s);
-  const char *wrong = add_all(L, msg);
-  if (!wrong) s = natsConnection_PublishMsg(conn->nc, msg);
-  natsMsg_Destroy(msg);
-  if (wrong) return conn_refuse(L, "headers: %s", wrong);
-  if (s != NATS_OK) return conn_fail(L, s);
-  lua_pushboolean(L, 1);
-  return 1;
+  return publish_msg(L, conn, &out, true);
 }

@@ -12,37 +12,33 @@ typedef struct Option {
   natsStatus (*set_ms)(natsOptions *, int64_t);
 } Option;
 
-#define STRING(name, f)                                                                                                \
-  { name, OPTION_STRING, .set_string = f }
-#define BOOLEAN(name, f)                                                                                               \
-  { name, OPTION_BOOLEAN, .set_boolean = f }
-#define INT(name, f)                                                                                                   \
-  { name, OPTION_INT, .set_int = f }
-#define MS(name, f)                                                                                                    \
-  { name, OPTION_MS, .set_ms = f }
+#define STRING(f) OPTION_STRING, .set_string = (f)
+#define BOOLEAN(f) OPTION_BOOLEAN, .set_boolean = (f)
+#define INT(f) OPTION_INT, .set_int = (f)
+#define MS(f) OPTION_MS, .set_ms = (f)
 
 /* In the order in which they are set: certificates before what they are used for. */
 static const Option OPTIONS[] = {
-    STRING("name", natsOptions_SetName),
-    STRING("token", natsOptions_SetToken),
-    STRING("inbox_prefix", natsOptions_SetCustomInboxPrefix),
-    MS("connect_timeout", natsOptions_SetTimeout),
-    MS("write_timeout", natsOptions_SetWriteDeadline),
-    MS("ping_interval", natsOptions_SetPingInterval),
-    INT("pings_out", natsOptions_SetMaxPingsOut),
-    INT("max_reconnects", natsOptions_SetMaxReconnect),
-    MS("reconnect_wait", natsOptions_SetReconnectWait),
-    INT("reconnect_buffer", natsOptions_SetReconnectBufSize),
-    BOOLEAN("reconnect", natsOptions_SetAllowReconnect),
-    BOOLEAN("in_order", natsOptions_SetNoRandomize),
-    BOOLEAN("no_echo", natsOptions_SetNoEcho),
-    BOOLEAN("ignore_discovered", natsOptions_SetIgnoreDiscoveredServers),
-    BOOLEAN("send_asap", natsOptions_SetSendAsap),
-    BOOLEAN("tls", natsOptions_SetSecure),
-    STRING("tls_ca", natsOptions_LoadCATrustedCertificates),
-    BOOLEAN("tls_skip_verify", natsOptions_SkipServerVerification),
-    STRING("tls_host", natsOptions_SetExpectedHostname),
-    STRING("tls_ciphers", natsOptions_SetCiphers),
+    {"name", STRING(natsOptions_SetName)},
+    {"token", STRING(natsOptions_SetToken)},
+    {"inbox_prefix", STRING(natsOptions_SetCustomInboxPrefix)},
+    {"connect_timeout", MS(natsOptions_SetTimeout)},
+    {"write_timeout", MS(natsOptions_SetWriteDeadline)},
+    {"ping_interval", MS(natsOptions_SetPingInterval)},
+    {"pings_out", INT(natsOptions_SetMaxPingsOut)},
+    {"max_reconnects", INT(natsOptions_SetMaxReconnect)},
+    {"reconnect_wait", MS(natsOptions_SetReconnectWait)},
+    {"reconnect_buffer", INT(natsOptions_SetReconnectBufSize)},
+    {"reconnect", BOOLEAN(natsOptions_SetAllowReconnect)},
+    {"in_order", BOOLEAN(natsOptions_SetNoRandomize)},
+    {"no_echo", BOOLEAN(natsOptions_SetNoEcho)},
+    {"ignore_discovered", BOOLEAN(natsOptions_SetIgnoreDiscoveredServers)},
+    {"send_asap", BOOLEAN(natsOptions_SetSendAsap)},
+    {"tls", BOOLEAN(natsOptions_SetSecure)},
+    {"tls_ca", STRING(natsOptions_LoadCATrustedCertificates)},
+    {"tls_skip_verify", BOOLEAN(natsOptions_SkipServerVerification)},
+    {"tls_host", STRING(natsOptions_SetExpectedHostname)},
+    {"tls_ciphers", STRING(natsOptions_SetCiphers)},
 };
 
 /* Sets the option to the value on top of the stack. */

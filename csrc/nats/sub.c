@@ -108,17 +108,29 @@ static void on_complete(void *closure) {
 
 /* ---- opening and closing ---- */
 
-/* Remembers what libnats has dropped, which it does not tell of a closed subscription. */
-static void count_dropped(Sub *sub) {
+Sub *sub_find(const Conn *conn, const void *subscription) {
+  Link *link = conn->subs.first;
+  if (!link) return NULL;
+  do {
+    Sub *sub = CONTAINER_OF(link, Sub, link);
+    if (sub->sub == subscription) return sub;
+    link = link->next;
+  } while (link != conn->subs.first);
+  return NULL;
+}
+
+int64_t sub_dropped(Sub *sub) {
   int64_t dropped = 0;
-  if (natsSubscription_GetDropped(sub->sub, &dropped) == NATS_OK) sub->dropped = dropped;
+  /* libnats does not tell of a closed subscription. */
+  if (sub->sub && natsSubscription_GetDropped(sub->sub, &dropped) == NATS_OK) sub->dropped = dropped;
+  return sub->dropped + (int64_t)atomic_load(&sub->refused);
 }
 
 /* Ends the subscription. What has been posted is still delivered. Does not raise. */
 static void close_sub(Sub *sub) {
   if (!sub->sub) return;
   natsSubscription *subscription = sub->sub;
-  count_dropped(sub);
+  (void)sub_dropped(sub);
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
   (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
@@ -157,7 +169,7 @@ int conn_subscribe(lua_State *L) {
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
 
-  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof *at, 1);
+  Sub **at = (Sub **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
   luaL_setmetatable(L, SUB_TYPE);
   lua_pushvalue(L, 5);
@@ -189,10 +201,10 @@ int conn_subscribe(lua_State *L) {
     return 1;
   }
   if (sub->sub) natsSubscription_Destroy(sub->sub);
-  on_complete(sub);
   lua_pushnil(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, sub);
-  sub_release(sub);
+  on_complete(sub); /* in place of the thread */
+  sub_release(sub); /* NOLINT(clang-analyzer-unix.Malloc): it has two holds */
   return conn_fail(L, s);
 }
 
@@ -235,12 +247,9 @@ static int sub_stats(lua_State *L) {
   Sub *sub = check_sub(L);
   int messages = 0, bytes = 0;
   if (!sub) return 0;
-  if (sub->sub) {
-    count_dropped(sub);
-    if (natsSubscription_GetPending(sub->sub, &messages, &bytes) != NATS_OK) messages = bytes = 0;
-  }
+  if (sub->sub && natsSubscription_GetPending(sub->sub, &messages, &bytes) != NATS_OK) messages = bytes = 0;
   lua_pushinteger(L, (lua_Integer)atomic_load(&sub->delivered));
-  lua_pushinteger(L, sub->dropped + (lua_Integer)atomic_load(&sub->refused));
+  lua_pushinteger(L, sub_dropped(sub));
   lua_pushinteger(L, messages);
   lua_pushinteger(L, bytes);
   return 4;

@@ -171,13 +171,18 @@ function core.driver(d) end
 ---@field id integer
 ---@field name string as rn.rename has set it; by default the place where its function was defined, `file:line`; for a
 ---go block of the library, the call that started it: "pipe at job.lua:2 -> chan: results"
----@field state string "running", "ready" or "parked"
+---@field state string "running", "ready", "parked" or "sleeping"; of a thread "starting", "computing", "waiting"
+---or "ended"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
 ---@field where? string the line of the program at which it waits; for a go block of the library, the line of the call
 ---that started it
 ---@field channel? runnel.Channel<any> the channel on which it waits
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, accurate to about 1 ms
+---@field thread? boolean true for a thread of rn.thread or rn.threads. rn.cancel of the result channel ends the
+---thread at its next wait
+---@field waits? {operation: string, channel: runnel.Channel<any>}[] what the go blocks of a thread wait for, on shared
+---channels that this state has, too
 ---@field result runnel.Channel<any> its result channel
 
 ---Lists the go blocks.
@@ -214,6 +219,7 @@ function core.is_reduced(v) end
 ---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean
+---@field shared? boolean true for a shared channel, whose numbers are those of all states
 ---@field put_total integer how many values have been put
 ---@field take_total integer how many values have been taken
 
@@ -342,6 +348,21 @@ function core.internal.on_close(ch, f) end
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
+---Packs a value as MessagePack.
+---@param value any
+---@param name string what the message calls the value
+---@return string? bytes
+---@return string? message why it cannot be packed
+function core.internal.pack(value, name) end
+
+---Unpacks the value for which bytes stand.
+---@param bytes string
+---@param from? integer position of the first byte (1)
+---@param to? integer position of the last byte
+---@return any value
+---@return string? message what is wrong with the bytes
+function core.internal.unpack(bytes, from, to) end
+
 ---Whether the go block has ended.
 ---@param result runnel.Channel<any>
 ---@return boolean
@@ -375,9 +396,19 @@ function core.internal.started(block, what) end
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
----@return boolean? ok
+---@return userdata? status what it does, for stands_for
 ---@return string? why not
 function core.internal.start_thread(job, control, result) end
+
+---Makes a go block show as a thread in rn.ps. For runnel.thread.
+---@param block runnel.Channel<any> its result channel
+---@param status userdata from start_thread
+---@param name string
+function core.internal.stands_for(block, status, name) end
+
+---How many processors this process may use.
+---@return integer n
+function core.internal.cores() end
 
 ---A take that does not count as something that may still happen: neither rn.run nor a deadlock waits for it. For the
 ---pools of runnel.thread.
@@ -447,6 +478,32 @@ function core.internal.require(name) end
 
 -- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
 -- the other go blocks run once 128 values have been moved since the last wait.
+
+-- ---- for the monitor ----
+
+---Lets another thread ask the scheduler's loop to call a function.
+---@param f? fun() it must not wait; nil ends the watch
+---@return userdata? watch for the C module that has the other thread (csrc/core/watch.h)
+function core.internal.watch(f) end
+
+---Fills the next part of a snapshot of the go blocks and channels (csrc/core/snapshot.h).
+---@param snapshot lightuserdata
+---@return boolean complete whether that was the last part
+function core.internal.snapshot(snapshot) end
+
+---@param id integer
+---@return runnel.Result<any>? block the result channel of the go block with this id
+function core.internal.find_go(id) end
+
+---@param id integer
+---@return runnel.Channel<any>? ch the channel with this id
+function core.internal.find_chan(id) end
+
+---The values that a channel holds, the oldest first, and then those of the puts that wait. They stay where they are.
+---@param ch runnel.Channel<any>
+---@param max integer how many values at most
+---@return any[] values
+function core.internal.peek(ch, max) end
 
 ---@class runnel.moving
 core.internal.moving = {}

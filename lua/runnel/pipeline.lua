@@ -115,8 +115,9 @@ local function deliver_by(put)
 end
 
 -- Runs a pipeline; `window` is nil for an unordered one. With a window of n the capacity of the queue limits the jobs.
--- With a wider one the jobs are counted, and the go block that has called af waits until its job ends.
-local function run(what, n, to, af, from, close, window, ex_handler)
+-- With a wider one the jobs are counted, and the go block that has called af waits until its job ends. at_end(), if it
+-- is not nil, is called when all is done.
+local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   local is_ordered, is_wide = window ~= nil, window ~= nil and window > n
   -- Ordered: the places of undelivered jobs, except the one that the deliverer has. Unordered: the deliverers without
   -- a job.
@@ -134,6 +135,7 @@ local function run(what, n, to, af, from, close, window, ex_handler)
   -- ---- ending ----
 
   local function close_to()
+    if at_end then at_end() end
     if close ~= false then guard.close(to, reason) end
   end
 
@@ -375,22 +377,21 @@ function pipeline.pipeline_async_unordered(n, to, af, from, close, opts)
   return run("pipeline_async_unordered", n, to, af, from, close, nil, opts and opts.ex_handler)
 end
 
----Sends each value of a channel through a transducer of its own. Source: core.async's pipeline.
----@generic T
----@param n integer values in progress at a time, from 1; in one thread this only limits how far it reads ahead
----@param to runnel.Channel<T> the channel for the results
----@param xf runnel.Transducer the transducer; it must not park
----@param from runnel.Channel<any> the channel of values
----@param close? boolean false: leave `to` open at the end; true or nil: close it
----@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
----@return runnel.Channel<T> to
-function pipeline.pipeline(n, to, xf, from, close, ex_handler)
-  check.integer(n, 1, "pipeline: n")
-  check.chan(to, "pipeline: to")
-  check.callable(xf, "pipeline: transducer")
-  check.chan(from, "pipeline: from")
-  check.close(close, "pipeline")
-  check.callable_or_nil(ex_handler, "pipeline: ex_handler")
+-- The two functions below call this as a tail call, so that a failed check blames the line that called them. `most` is
+-- how many threads they start at most for a module.
+local function transduce(what, most, n, to, xf, from, close, ex_handler)
+  check.integer(n, 1, what .. ": n")
+  check.chan(to, what .. ": to")
+  if type(xf) ~= "string" then check.callable(xf, what .. ": transducer") end
+  check.chan(from, what .. ": from")
+  check.close(close, what)
+  check.callable_or_nil(ex_handler, what .. ": ex_handler")
+  if type(xf) == "string" then
+    local k = math.min(n, most)
+    local module_job, at_end = require "runnel.internal.module_job" (what, k, xf, ex_handler)
+    if not module_job then error(("%s: %s"):format(what, at_end), 2) end
+    return run(what, n, to, module_job, from, close, n, ex_handler, at_end)
+  end
   local function job(value, result)
     local out = chan(1, xf, ex_handler)
     out:put(value)
@@ -400,10 +401,34 @@ function pipeline.pipeline(n, to, xf, from, close, ex_handler)
     end
     result:close()
   end
-  return run("pipeline", n, to, job, from, close, n, ex_handler)
+  return run(what, n, to, job, from, close, n, ex_handler)
 end
 
----The same as pipeline, until there are threads.
-pipeline.pipeline_blocking = pipeline.pipeline
+---Sends each value of a channel through a transducer of its own. With the name of a module that returns the transducer,
+---threads do that, as many as there are processors for them, but at most n. Source: core.async's pipeline.
+---@generic T
+---@param n integer values in progress at a time, from 1; in one thread this only limits how far it reads ahead
+---@param to runnel.Channel<T> the channel for the results
+---@param xf runnel.Transducer|string the transducer; it must not park. Or the name of a module
+---@param from runnel.Channel<any> the channel of values
+---@param close? boolean false: leave `to` open at the end; true or nil: close it
+---@param ex_handler? fun(err: any): any gets the error of a transducer; what it returns, if not nil, is put instead
+---@return runnel.Channel<T> to
+function pipeline.pipeline(n, to, xf, from, close, ex_handler)
+  return transduce("pipeline", internal.cores(), n, to, xf, from, close, ex_handler)
+end
+
+---Like pipeline, but with the name of a module it starts n threads, since each of them may block.
+---@generic T
+---@param n integer
+---@param to runnel.Channel<T>
+---@param xf runnel.Transducer|string
+---@param from runnel.Channel<any>
+---@param close? boolean
+---@param ex_handler? fun(err: any): any
+---@return runnel.Channel<T> to
+function pipeline.pipeline_blocking(n, to, xf, from, close, ex_handler)
+  return transduce("pipeline_blocking", math.huge, n, to, xf, from, close, ex_handler)
+end
 
 return pipeline

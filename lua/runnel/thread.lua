@@ -1,71 +1,12 @@
 ---rn.thread calls a function in an OS thread with a Lua state of its own; rn.threads makes a pool of such threads.
 
-local core = require "runnel.core"
-local internal = core.internal
-
 local check = require "runnel.internal.check"
+local internal = require "runnel.core".internal
+local pool = require "runnel.internal.pool"
+local start = require "runnel.internal.start"
 
 ---@class runnel.thread
 local thread = {}
-
--- Reports that wait to be taken by the state that has started the thread.
-local REPORTS = 1024
-
--- What can be sent of a function, or of the name of a module; and its name. Raises at the line of the program that has
--- called `caller`.
-local function describe(f, caller)
-  local function fail(message, ...) error(caller .. ": " .. message:format(...), 4) end
-  if type(f) == "string" then return { module = f }, f end
-  if type(f) ~= "function" then
-    fail("a function or the name of a module expected, got %s", f == nil and "nothing" or "a " .. type(f))
-  end
-  local info = debug.getinfo(f, "uS")
-  if info.what == "C" then fail "a function written in C cannot be sent; give the name of a module that returns one" end
-  for i = 1, info.nups do
-    local name = debug.getupvalue(f, i)
-    if name ~= "_ENV" then
-      fail("the function uses '%s', a local variable from outside it, which another state does not have: require it "
-        .. "inside, or pass it as an argument", name == "(no name)" and "?" or name)
-    end
-  end
-  return { code = string.dump(f) }, ("%s:%d"):format(info.short_src, info.linedefined)
-end
-
--- The name of the module that is the driver, or nil.
-local function driver_module()
-  local driver = core.driver(nil)
-  core.driver(driver)
-  if driver == nil then return nil end
-  for name, module in pairs(package.loaded) do
-    if rawequal(module, driver) then return name end
-  end
-end
-
--- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
--- which may wait for jobs for ever.
-local function receive(take, reports, result)
-  for report in take, reports do
-    if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
-    else internal.report(report.err, report.traceback, report.where) end
-  end
-end
-
--- Starts a thread for what `describe` returned; `caller` is what the program has called.
-local function start(job, where, caller, ...)
-  job.name = caller .. " " .. where
-  job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
-  if internal.is_simulation() then
-    error(caller .. ": a simulation, whose time is virtual, cannot start threads", 3)
-  end
-  job.driver, job.seed = driver_module(), internal.seed()
-  local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
-  result:name(job.name)
-  job.control, job.result, job.reports = control, result, reports
-  local ok, why = internal.start_thread(job, control, result)
-  if not ok then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
-  internal.started(core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result), caller)
-  return result
-end
 
 ---Calls a function in an OS thread of its own, in a Lua state with its own go blocks. Source: core.async's thread.
 ---
@@ -87,9 +28,10 @@ end
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result a shared channel that gets the function's first result, and closes
 function thread.thread(f, ...)
-  local job, where = describe(f, "thread")
-  local result = start(job, where, "thread", ...)
-  return result
+  local job, where = start.describe(f)
+  if not job then error("thread: " .. where, 2) end
+  local result, why = start.thread(job, where, "thread", ...)
+  return result or error("thread: " .. why, 2)
 end
 
 -- ---- pools ----
@@ -97,57 +39,6 @@ end
 ---The options of rn.threads.
 ---@class runnel.ThreadsOptions
 ---@field n? integer jobs that each thread does at a time; default 1. More are of use when jobs wait
-
----A pool of threads that call one function.
----@class runnel.Pool
----@operator call(any): any
----@field private jobs runnel.Channel<table>
----@field private results runnel.Channel<any>[] of the threads
-local Pool = {}
-Pool.__index = Pool
-
--- Passes the results of an asynchronous job on; `result` closes as `out` does, and the other way round.
-local function deliver(out, result)
-  local from <close> = out
-  while true do
-    local value, err = from:take()
-    if value == nil then return result:close(err) end
-    if not result:put(value) then return end
-  end
-end
-
----Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the
----channel of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
----@param value any
----@param result? runnel.Channel<any>
----@return any
-function Pool:__call(value, result)
-  local out = core.shared_chan(1)
-  local ok, open = pcall(self.jobs.put, self.jobs, { value = value, out = out, is_async = result ~= nil })
-  if not ok then
-    local path = type(open) == "string" and open:match "put: value%.(value.*)"
-    if path then error("threads: " .. path, 2) end
-    error(open, 0)
-  end
-  if not open then error("threads: the pool is closed", 2) end
-  if result ~= nil then
-    core.go(deliver, out, result)
-    return
-  end
-  local closing <close> = out -- if this go block is cancelled, so is the job
-  local returned, err = closing:take()
-  if err ~= nil then error(err, 0) end
-  return returned
-end
-
----Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended.
-function Pool:close()
-  self.jobs:close()
-  for _, result in ipairs(self.results) do result:take() end
-end
-
-Pool.__close = Pool.close
-Pool.__name = "pool of threads"
 
 local OPTIONS = { n = true }
 
@@ -158,7 +49,7 @@ local OPTIONS = { n = true }
 ---    for image in rn.pmap(8, resize, images) do ... end
 ---
 ---The function is sent as for rn.thread. A value goes to any thread that is free.
----@param k integer how many threads
+---@param k integer how many threads; for jobs that compute, rn.cores() or one less
 ---@param f string|function the function, or the name of a module that returns it
 ---@param opts? runnel.ThreadsOptions
 ---@return runnel.Pool pool
@@ -167,20 +58,14 @@ function thread.threads(k, f, opts)
   check.options(opts, OPTIONS, "threads")
   local n = opts and opts.n or 1
   check.integer(n, 1, "threads: n")
-  local what, where = describe(f, "threads")
-  local jobs, ready = core.shared_chan(), core.shared_chan(k)
-  local pool = setmetatable({ jobs = jobs, results = {} }, Pool)
-  for i = 1, k do
-    pool.results[i] = start({ module = "runnel.internal.pool_main" }, where, "threads", what, n, jobs, ready)
-  end
-  for _ = 1, k do
-    local is_ready, err = ready:take()
-    if is_ready ~= true then
-      jobs:close()
-      error("threads: " .. tostring(is_ready and is_ready[1] or err), 2)
-    end
-  end
-  return pool
+  local what, where = start.describe(f)
+  if not what then error("threads: " .. where, 2) end
+  local made, why = pool.make(k, what, where, "threads", n)
+  return made or error("threads: " .. why, 2)
 end
+
+---How many processors this process may use: for rn.threads, a good number of threads that compute.
+---@return integer n at least 1
+function thread.cores() return internal.cores() end
 
 return thread

@@ -314,6 +314,40 @@ describe("a connection to NATS", function()
       assert.equal(1, other:stats().reconnects)
     end)
 
+    it("does not hold up the program while it gives no answer to a new connection", function()
+      if not nats_server.has_proxy then return pending "luv is not installed" end
+      local proxy = nats_server.proxy(victim)
+      local other <close> = assert(nats.connect(proxy.url, { reconnect_wait = 20, reconnect_buffer = 1000 }))
+      local ch, events = other:subscribe("a", { buffer = 100 }), other:events()
+      other:flush()
+      victim:pause()
+      proxy:cut()
+      event_of(events, "disconnected")
+      other:beat("a", "a beat", 1)
+      local longest, before = 0, rn.now()
+      while rn.now() - before < 500 do
+        local start = rn.now()
+        assert.is_true(other:publish("a", "x", { headers = { Name = "value" } }))
+        assert.equal("reconnecting", other:stats().status)
+        longest = math.max(longest, rn.now() - start)
+        rn.sleep(20)
+      end
+      assert.is_true(longest < 300, longest .. " ms")
+      assert.same({ nil, "Insufficient Buffer" }, { other:publish("a", ("x"):rep(1000)) })
+      other:unbeat "a"
+      victim:resume()
+      event_of(events, "reconnected")
+      other:publish("a", "last")
+      local message
+      repeat
+        message = take(ch)
+      until message.data ~= "a beat"
+      assert.same({ Name = "value" }, message.headers)
+      repeat
+        message = take(ch)
+      until message.data == "last"
+    end)
+
     it("is given up after max_reconnects: everything ends with an error", function()
       local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 10, max_reconnects = 2 }))
       local ch, events, reason = other:subscribe "a", other:events(), nil

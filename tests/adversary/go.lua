@@ -14,7 +14,10 @@ local function one_of(list) return list[random(#list)] end
 
 -- ---- programs ----
 
-local KINDS = { "take", "put", "alts", "alts_time", "sleep", "yield", "result", "returns", "raises", "leaves", "scope" }
+local KINDS = {
+  "take", "put", "alts", "alts_time", "sleep", "yield", "result", "lost", "lost_timed", "other", "returns", "raises",
+  "leaves", "scope",
+}
 local DEEDS = { "nothing", "sleep", "yield", "put", "alts", "raise", "leave", "catch", "collect", "spawn", "go" }
 local EVENTS = { "c", "r", "l", "cr", "crl", "count" }
 local MEDDLES = { "resume", "resume", "close", "close", "wrap", "cancel", "cancel", "hook", "look", "set", "run" }
@@ -50,6 +53,7 @@ end
 local function generate()
   local program = list_of(random(3, 30), step)
   program.sim = random(2) == 1
+  program.leaves = program.sim and random(4) == 1
   return program
 end
 
@@ -95,6 +99,8 @@ local deeds = {
   go = function() rn.go(function() return "inner" end):take() end,
 }
 
+local function wait_for_ever() return rn.chan():take() end
+
 local kinds = {
   take = function(play) return play.ch:take() end,
   put = function(play) return play.ch:put "value" end,
@@ -102,7 +108,10 @@ local kinds = {
   alts_time = function(play) return (rn.alts { play.ch, rn.timeout(1), rn.chan() }) end,
   sleep = function() rn.sleep(0.2) end,
   yield = function() for _ = 1, 3 do rn.yield() end end,
-  result = function() return rn.go(rn.sleep, 0.1):take() end,
+  result = function(play) return rn.go(rn.sleep, play.leaves and 100 or 0.1):take() end,
+  lost = function() return rn.go(wait_for_ever):take() end,
+  lost_timed = function() return (rn.alts { rn.go(wait_for_ever), rn.timeout(2) }) end,
+  other = function(play) return (rn.alts { one_of(play.blocks).result, one_of(play.blocks).result }) end,
   returns = function() return "returned" end,
   raises = function() error("raised", 0) end,
   leaves = function() coroutine.yield "nothing" end,
@@ -282,15 +291,20 @@ local function play(program)
   rn.on_error(function() end)
   local here = setmetatable({
     ch = rn.chan(), other = rn.chan(1), blocks = {}, strays = {}, open = 0, sim = program.sim,
+    leaves = program.leaves,
   }, Play)
   local function all()
     for _, made in ipairs(program) do
       if made[1] ~= "meddle" or #here.blocks > 0 then steps[made[1]](here, made) end
       if not program.sim then t.invariants() end
     end
-    here:finish()
+    if not program.leaves then here:finish() end
   end
   if program.sim then sim.run(all) else all() end
+  if not program.leaves then return end
+  -- The simulation has dropped the go blocks that were ready or asleep; others still wait, some of them for those.
+  for _, block in ipairs(here.blocks) do pcall(coroutine.close, block.co) end
+  t.invariants()
 end
 
 support.main({ name = "go", generate = generate, play = play }, ...)

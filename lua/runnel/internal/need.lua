@@ -9,10 +9,13 @@ local core = require "runnel.core"
 local function need(library, packages)
   local ok, found = pcall(core.internal.require, library)
   if ok then return found end
-  -- Levels: 1 is this function, 2 the module, 3 require, 4 the line that requires the module.
+  -- Levels: 1 is this function, 2 the module, then come require and loaders, which are C functions, then the line that
+  -- requires the module.
+  local level = 3
+  while (debug.getinfo(level, "S") or {}).what == "C" do level = level + 1 end
   local why = tostring(found)
   if why:find("^module '" .. library:gsub("%p", "%%%0") .. "' not found") then why = "it is not installed" end
-  error(("the library %s is needed here (%s): %s"):format(library, packages, why), 4)
+  error(("the library %s is needed here (%s): %s"):format(library, packages, why), level)
 end
 
 return need

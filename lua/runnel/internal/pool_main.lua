@@ -1,41 +1,156 @@
----What each thread of rn.threads runs: it takes jobs and calls the function for them, some at a time.
+---What each thread of a pool runs: it takes jobs and calls the function for them, some at a time. The messages are
+---described in runnel.internal.pool.
 
-local rn = require "runnel"
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
 local thread_function = require "runnel.internal.thread_function"
+local internal = core.internal
 
--- Calls f for a job, in a go block that is cancelled when its result channel is closed from the other side.
-local function do_job(f, job)
-  local out <close> = job.out
-  local call = job.is_async and rn.go(f, job.value, out) or rn.go(f, job.value)
-  core.internal.on_close(out, function() rn.cancel(call, "the result channel was closed") end)
-  local value, err = call:take()
-  if err ~= nil then
-    out:close(err)
-  elseif job.is_async then
-    out:done():take()
-  elseif value ~= nil then
-    local ok, why = pcall(out.put, out, value)
-    if not ok then out:close(why) end
-  end
+local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
+local shared_chan = core.shared_chan
+
+local A_JOB = "a job of a pool of threads"
+local RAISED_NIL = "a job of a pool of threads has raised nil"
+
+---A go block that does jobs, one at a time.
+---@class runnel.PoolWorker
+---@field block runnel.Channel<any> its result channel
+---@field number integer|false of the call whose job it does
+---@field is_cancelled boolean whether that call was cancelled
+
+-- Calls the function of a job that gets a channel for its results.
+local function call_async(f, value, result)
+  local ok, failure = xpcall(f, guard.handler, value, result)
+  if ok then return end
+  local err, trace = guard.caught(failure)
+  if result:closed() then return internal.report(err, trace, A_JOB) end
+  guard.close(result, err == nil and RAISED_NIL or err)
 end
 
 ---@param what table see runnel.internal.thread_function
 ---@param n integer jobs at a time
----@param jobs runnel.Channel<table> each with `value`, `out` and `is_async`
+---@param jobs runnel.Channel<table>
+---@param answers runnel.Channel<table>
+---@param cancels runnel.Channel<integer> the numbers of cancelled calls
 ---@param ready runnel.Channel<any> gets true, or why the function cannot be called
-return function(what, n, jobs, ready)
+return function(what, n, jobs, answers, cancels, ready)
   local ok, f = pcall(thread_function, what)
-  ready:put(ok or { core.internal.error_text(f) })
+  ready:put(ok or { internal.error_text(f) })
   if not ok then return end
-  local workers = {}
-  for i = 1, n do
-    workers[i] = rn.go(function()
-      for job in jobs do do_job(f, job) end
-    end)
+
+  local workers, over = 0, core.chan() -- how many there are; closed when there are none
+  local busy = {} -- a worker by the number of the call whose job it does
+  local last = 0 -- the last number taken
+  local awaited = {} -- numbers of cancelled calls whose jobs may still come
+  local work
+
+  -- ---- answers ----
+
+  local function send(number, value, more, second)
+    local is_sent, err = pcall(put, answers, { number, value, more, second })
+    if is_sent then return end
+    local path = type(err) == "string" and err:match "^put: value%[2%](.*)"
+    if not path then error(err, 0) end
+    if more == true then err = internal.error_text(value)
+    else err = "threads: result" .. path end
+    put(answers, { number, err, true })
   end
-  for i = 1, n do
-    local _, err = workers[i]:take()
-    if err ~= nil then error(err, 0) end
+
+  local function send_error(number, err)
+    if err == nil then err = RAISED_NIL end
+    send(number, err, true)
   end
+
+  -- ---- jobs ----
+
+  local function do_async(number, value)
+    local result = shared_chan(1)
+    guard.go(guard.close, result, call_async, f, value, result)
+    local first, err = take(result)
+    if first == nil then
+      if err ~= nil then return send_error(number, err) end
+      return send(number)
+    end
+    local second
+    if result:closed() then
+      second, err = poll(result)
+      if second == nil and err == nil then return send(number, first) end
+    end
+    send(number, first, result, second)
+    take(result:done())
+  end
+
+  local function do_sync(self, number, value)
+    busy[number] = self
+    local is_ok, result = pcall(f, value)
+    busy[number] = nil
+    if self.is_cancelled then
+      self.is_cancelled = false
+      pcall(yield) -- if the job has not waited since it was cancelled, that is raised here
+    elseif is_ok then
+      send(number, result)
+    else
+      send_error(number, result)
+    end
+  end
+
+  -- Jobs come in the order of their numbers: none is awaited below the last.
+  local function note_taken(number)
+    last = number
+    if next(awaited) == nil then return true end
+    local is_wanted = not awaited[number]
+    for cancelled in pairs(awaited) do
+      if cancelled <= number then awaited[cancelled] = nil end
+    end
+    return is_wanted
+  end
+
+  -- ---- workers ----
+
+  local function add_worker(worker_died)
+    local self = { block = nil, number = false, is_cancelled = false }
+    self.block = guard.go(worker_died, self, work, self)
+    workers = workers + 1
+  end
+
+  -- Its job has called coroutine.yield, for example. Another worker takes its place.
+  local function worker_died(self, why, block)
+    workers = workers - 1
+    if self.number then
+      busy[self.number] = nil
+      pcall(internal.excuse, block, why)
+      if not self.is_cancelled then core.go(send_error, self.number, why) end
+    end
+    add_worker(worker_died)
+  end
+
+  function work(self)
+    for job in take, jobs do
+      local number = job[1]
+      if note_taken(number) then
+        self.number = number
+        if job[3] then do_async(number, job[2])
+        else do_sync(self, number, job[2]) end
+        self.number = false
+      end
+      yield() -- the job may have been short, and have started others
+    end
+    workers = workers - 1
+    if workers == 0 then over:close() end
+  end
+
+  for _ = 1, n do add_worker(worker_died) end
+
+  core.go(function()
+    for number in internal.listen, cancels do
+      local worker = busy[number]
+      if worker then
+        worker.is_cancelled = true
+        core.cancel(worker.block, "the call was cancelled")
+      elseif number > last then
+        awaited[number] = true
+      end
+    end
+  end)
+  take(over)
 end

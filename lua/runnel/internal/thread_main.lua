@@ -2,15 +2,9 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local bytecode = require "runnel.internal.bytecode"
+local sendable = require "runnel.internal.sendable"
 local thread_function = require "runnel.internal.thread_function"
-
--- An error as it can be sent: the text of one that cannot.
-local function sendable(err)
-  local kind = type(err)
-  if kind == "string" or kind == "number" or kind == "boolean" then return err end
-  if kind == "table" and pcall(function() rn.shared_chan(1):put(err) end) then return err end
-  return core.internal.error_text(err)
-end
 
 ---@class runnel.ThreadJob what runnel.thread sends to a thread
 ---@field code? string the function, as string.dump returns it
@@ -18,6 +12,7 @@ end
 ---@field args table the function's arguments, and `n`
 ---@field path string package.path
 ---@field cpath string package.cpath
+---@field modules? runnel.Channel<table<string, string>> a promise of bytecode for package.preload
 ---@field driver? string the module of the driver
 ---@field seed integer for the scheduler's random choices
 ---@field name string of the thread, for messages
@@ -29,6 +24,7 @@ end
 return function(job)
   local result, reports = job.result, job.reports
   core.internal.seed(job.seed)
+  bytecode.inherit(job.modules)
   if job.driver then rn.driver(require(job.driver)) end
   rn.on_error(function(err, traceback, where)
     reports:put_async { err = sendable(err), traceback = traceback, where = ("%s in %s"):format(where, job.name) }

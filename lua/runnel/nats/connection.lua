@@ -21,9 +21,24 @@ local REQUEST_MS <const> = 5000
 
 ---A connection. It stays open, also when nobody refers to it, until it is closed.
 ---@class runnel.nats.Connection
----@field url string the server to which it was connected first
+---@field url string the server to which it was connected at first
 ---@field max_payload integer the longest message that the server accepts, in bytes
----@field core userdata the connection of the C module, for functions of the library that need no checks
+---@field core any the connection of the C module, for functions of the library that need no checks
+---@field package encoding string
+---@field package encode fun(value: any): string?, string?
+---@field package metatables table<string, table> of messages, by encoding
+---@field package subs table<runnel.nats.Subscription, boolean> the open subscriptions
+---@field package requests table<integer, table> those that wait for their replies
+---@field package nrequests integer how many there have been
+---@field package reply_prefix? string of the subjects for replies
+---@field package beats table<string, any> by subject
+---@field package listeners function[] of conn:on_event
+---@field package closers function[] of conn:on_close
+---@field package event_channels runnel.Channel<any>[] of conn:events
+---@field package ended runnel.Channel<any> closes with the connection
+---@field package has_ended? boolean
+---@field package is_abandoned? boolean the go block that was connecting has been cancelled
+---@field package end_reason? any what requests get that were waiting when the connection ended
 local Conn = { __name = "nats connection" }
 Conn.__index = Conn
 connection.methods = Conn
@@ -37,6 +52,7 @@ connection.methods = Conn
 ---@field headers? table<string, string|string[]>
 ---@field status? string of a message from the server itself: "503" means that nobody answers
 ---@field description? string the status in words
+---@field package connection runnel.nats.Connection
 local Message = {}
 
 -- ---- sending ----
@@ -138,6 +154,8 @@ end
 ---A subscription.
 ---@class runnel.nats.Subscription
 ---@field subject string
+---@field package core any the subscription of the C module
+---@field package ended runnel.Channel<any> closes once all messages have been taken
 local Subscription = { __name = "nats subscription" }
 Subscription.__index = Subscription
 
@@ -382,8 +400,8 @@ end
 
 ---What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }.
 ---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
----refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed".
----The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
+---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or
+---"closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events
 function Conn:events()
   local ch = core.chan(core.sliding_buffer(64)):name "nats events"

@@ -1,0 +1,101 @@
+/* snapshot.h: a copy of what a scheduler has, for a thread that must not touch Lua: its go blocks, channels, and who
+   puts on and takes from which. Plain records in memory of malloc, filled in the scheduler's thread.
+
+   With many go blocks that takes a while. So it is filled a part at a time, and the program runs in between: what it
+   changes meanwhile may be missing, or be there as it was before. */
+#ifndef RUNNEL_CORE_SNAPSHOT_H
+#define RUNNEL_CORE_SNAPSHOT_H
+
+#include "core/state.h"
+
+/* What a go block waits for. */
+typedef enum SnapshotOp { SNAPSHOT_NOTHING, SNAPSHOT_TAKE, SNAPSHOT_PUT, SNAPSHOT_ALTS } SnapshotOp;
+
+/* A go block; the main program, while it waits outside any go block, has the id 0. */
+typedef struct SnapshotGo {
+  uint64_t id;     /* its id */
+  uint64_t chan;   /* id of the (first) channel that it waits on, or 0 */
+  int64_t since;   /* when it began to wait, in ns of the scheduler's clock; 0: it does not */
+  uint32_t name;   /* a text: its name */
+  uint32_t where;  /* a text: the line where it waits, or "" */
+  uint32_t nchans; /* channels that it waits on */
+  uint8_t state;   /* an AltState */
+  uint8_t op;      /* a SnapshotOp */
+} SnapshotGo;
+
+typedef enum SnapshotFlag {
+  SNAPSHOT_CLOSED = 1,  /* accepts no more puts */
+  SNAPSHOT_RESULT = 2,  /* the result channel of a go block */
+  SNAPSHOT_TIMEOUT = 4, /* a timeout */
+  SNAPSHOT_XFORM = 8    /* has a transducer */
+} SnapshotFlag;
+
+typedef struct SnapshotChan {
+  uint64_t id;     /* its id */
+  uint64_t puts;   /* values accepted so far */
+  uint64_t takes;  /* values given so far */
+  uint32_t name;   /* a text: the name that the program has given it, or "" */
+  uint32_t count;  /* values in the buffer */
+  uint32_t limit;  /* values that the buffer holds; 0: no buffer, or a policy that does not say */
+  uint32_t nputs;  /* puts that wait */
+  uint32_t ntakes; /* takes that wait */
+  uint8_t kind;    /* a BufferKind */
+  uint8_t flags;   /* of SnapshotFlag */
+} SnapshotChan;
+
+/* Go blocks of one name have put on a channel, or taken from it. */
+typedef struct SnapshotEdge {
+  uint64_t chan;  /* id of the channel */
+  uint64_t total; /* how many values; 0 if they only wait */
+  uint32_t name;  /* a text: the name of the go blocks */
+  bool is_put;    /* they put, else they take */
+} SnapshotEdge;
+
+/* An array that grows. */
+typedef struct SnapshotArray {
+  void *items;   /* the elements */
+  uint32_t n;    /* how many there are */
+  uint32_t room; /* how many there is memory for */
+} SnapshotArray;
+
+/* Begins as zeros. */
+typedef struct Snapshot {
+  SnapshotArray gos;   /* of SnapshotGo */
+  SnapshotArray chans; /* of SnapshotChan */
+  SnapshotArray edges; /* of SnapshotEdge, each one once */
+  SnapshotArray texts; /* of char: the texts, each one once and with a zero at its end; a text is named by its offset */
+  SnapshotArray index; /* of uint32_t: a hash table of the texts (offset + 1, or 0) */
+  SnapshotArray seen;  /* of uint64_t: a hash table of what is in `chans` and `edges` */
+  uint32_t ntexts;     /* texts in `index` */
+  uint32_t nseen;      /* entries in `seen` */
+  uint32_t next;       /* how far it is filled: the next slot of the roots; 0: it is complete */
+  bool has_main;       /* the first of `gos` is the main program */
+  bool is_virtual;     /* the scheduler's time is virtual */
+  int64_t now;         /* the scheduler's time when it was begun */
+  int64_t taken;       /* time that filling it has taken, in ns */
+  uint64_t memory;     /* bytes that Lua uses */
+  uint32_t ready;      /* go blocks in the run queue */
+} Snapshot;
+
+/* The text at an offset. */
+static inline const char *snapshot_text(const Snapshot *snapshot, uint32_t text) {
+  return (const char *)snapshot->texts.items + text;
+}
+
+/* Fills the next part: begins anew if it is complete. Returns whether it is complete now. May raise, and then it must be
+   begun anew. */
+bool snapshot_fill(lua_State *L, Sched *S, Snapshot *snapshot);
+
+/* ---- what a page asks about ---- */
+
+/* Pushes the userdata of the go block with this id and returns true, or pushes nothing. */
+bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id);
+
+/* The same for a channel: of those that a snapshot lists. */
+bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id);
+
+/* Pushes a list of at most `max` values: those in the buffer of the channel at index `at`, the oldest first, and then
+   those of puts that wait. None for a shared channel or a policy. */
+void snapshot_push_values(lua_State *L, Chan *ch, int at, lua_Integer max);
+
+#endif

@@ -1,0 +1,53 @@
+/* lua/watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua). */
+#include "core/watch.h"
+
+#include <lauxlib.h>
+
+#include "core/snapshot.h"
+#include "lua/check.h"
+#include "lua/module.h"
+
+/* watch(f or nil) -> the Watch, a userdata: from now on another thread may ask the loop to call f(), which must not
+   wait. Nil ends that. */
+static int internal_watch(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_settop(L, 1);
+  if (lua_isnil(L, 1)) {
+    watch_end(L, S);
+    return 0;
+  }
+  check_callable(L, 1, "watch");
+  watch_begin(L, S, 1);
+  return 1;
+}
+
+/* snapshot(light userdata) -> whether the Snapshot is complete: fills the next part of it. */
+static int internal_snapshot(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TLIGHTUSERDATA);
+  lua_pushboolean(L, snapshot_fill(L, sched_self(L), (Snapshot *)lua_touserdata(L, 1)));
+  return 1;
+}
+
+/* find_go(id) -> the result channel of the go block with this id, or nil */
+static int internal_find_go(lua_State *L) {
+  return snapshot_push_go(L, sched_self(L), (uint64_t)luaL_checkinteger(L, 1)) ? 1 : 0;
+}
+
+/* find_chan(id) -> the channel with this id, or nil */
+static int internal_find_chan(lua_State *L) {
+  return snapshot_push_chan(L, sched_self(L), (uint64_t)luaL_checkinteger(L, 1)) ? 1 : 0;
+}
+
+/* peek(ch, max) -> a list of the oldest values in the buffer, and then of those of waiting puts */
+static int internal_peek(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "peek", "peek(ch, max)");
+  snapshot_push_values(L, ch, 1, luaL_checkinteger(L, 2));
+  return 1;
+}
+
+void lua_watch_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"find_chan", internal_find_chan}, {"find_go", internal_find_go},
+                                       {"peek", internal_peek},           {"snapshot", internal_snapshot},
+                                       {"watch", internal_watch},         {NULL, NULL}};
+  module_register(L, functions);
+}

@@ -1,0 +1,111 @@
+/* desk.c: see desk.h. */
+#include "monitor/desk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+bool desk_init(Desk *desk, Watch *watch) {
+  *desk = (Desk){.watch = watch};
+  desk->news = wakeup_new();
+  if (!desk->news) return false;
+  pthread_mutex_init(&desk->mutex, NULL);
+  desk->filling = &desk->snapshots[0];
+  desk->waiting = &desk->snapshots[1];
+  desk->shown = &desk->snapshots[2];
+  return true;
+}
+
+static void free_snapshot(Snapshot *s) {
+  SnapshotArray *arrays[] = {&s->gos, &s->chans, &s->edges, &s->texts, &s->index, &s->seen};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]->items);
+  *s = (Snapshot){0};
+}
+
+void desk_free(Desk *desk) {
+  for (int i = 0; i < 3; i++) free_snapshot(&desk->snapshots[i]);
+  for (int i = 0; i < DESK_RESULTS; i++) free(desk->results[i].json);
+  for (Command *c = desk->first, *next; c; c = next) {
+    next = c->next;
+    free(c);
+  }
+  pthread_mutex_destroy(&desk->mutex);
+  wakeup_release(desk->news);
+  *desk = (Desk){0};
+}
+
+void desk_ask(Desk *desk) { desk->watch->ask(desk->watch); }
+
+bool desk_fetch(Desk *desk) {
+  pthread_mutex_lock(&desk->mutex);
+  bool fresh = desk->fresh;
+  if (fresh) {
+    Snapshot *newest = desk->waiting;
+    desk->waiting = desk->shown;
+    desk->shown = newest;
+    desk->fresh = false;
+  }
+  pthread_mutex_unlock(&desk->mutex);
+  return fresh;
+}
+
+int64_t desk_command(Desk *desk, Command *command) {
+  pthread_mutex_lock(&desk->mutex);
+  int64_t number = 0;
+  if (desk->ncommands < DESK_COMMANDS) {
+    number = command->number = ++desk->number;
+    command->next = NULL;
+    if (desk->last) desk->last->next = command;
+    else desk->first = command;
+    desk->last = command;
+    desk->ncommands++;
+  }
+  pthread_mutex_unlock(&desk->mutex);
+  if (number) desk_ask(desk);
+  else free(command);
+  return number;
+}
+
+void desk_publish(Desk *desk) {
+  pthread_mutex_lock(&desk->mutex);
+  Snapshot *complete = desk->filling;
+  desk->filling = desk->waiting;
+  desk->waiting = complete;
+  desk->fresh = true;
+  pthread_mutex_unlock(&desk->mutex);
+  wakeup_signal(desk->news);
+}
+
+Command *desk_take(Desk *desk) {
+  int64_t now = clock_now(&(Clock){0});
+  pthread_mutex_lock(&desk->mutex);
+  desk->served = now;
+  Command *command = desk->first;
+  if (command) {
+    desk->first = command->next;
+    if (!desk->first) desk->last = NULL;
+    desk->ncommands--;
+  }
+  pthread_mutex_unlock(&desk->mutex);
+  return command;
+}
+
+void desk_result(Desk *desk, int64_t number, const char *json) {
+  size_t size = strlen(json) + 1;
+  char *copy = malloc(size);
+  if (copy) memcpy(copy, json, size);
+  pthread_mutex_lock(&desk->mutex);
+  Result *result = &desk->results[desk->nresults++ % DESK_RESULTS];
+  free(result->json);
+  *result = (Result){.number = number, .json = copy};
+  pthread_mutex_unlock(&desk->mutex);
+  wakeup_signal(desk->news);
+}
+
+void desk_stop(Desk *desk) {
+  pthread_mutex_lock(&desk->mutex);
+  desk->stop = true;
+  pthread_mutex_unlock(&desk->mutex);
+  wakeup_signal(desk->news);
+}

@@ -1,0 +1,83 @@
+/* desk.h: what passes between the scheduler's thread and the server's: snapshots and results one way, commands the
+   other way. A mutex guards it; nobody waits for the other side. */
+#ifndef RUNNEL_MONITOR_DESK_H
+#define RUNNEL_MONITOR_DESK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/wakeup.h"
+#include "core/snapshot.h"
+#include "core/watch.h"
+
+/* Commands that wait at most: a program that computes does not take them. */
+enum { DESK_COMMANDS = 64 };
+
+/* Results that are kept. */
+enum { DESK_RESULTS = 64 };
+
+/* What a page wants done. The texts are what the page has sent, unchecked, each shorter than its array. */
+typedef struct Command {
+  struct Command *next; /* the one that came after it */
+  int64_t number;       /* names it in its result */
+  char what[16];        /* "kill", "inject" or "values" */
+  char id[24];          /* of the go block or channel */
+  char type[16];        /* of the value to inject */
+  char text[4096];      /* the value */
+} Command;
+
+/* What came of a command, as JSON. */
+typedef struct Result {
+  int64_t number; /* of the command; 0: none */
+  char *json;     /* text of malloc */
+} Result;
+
+typedef struct Desk {
+  pthread_mutex_t mutex;
+  Watch *watch;                 /* asks the scheduler */
+  Wakeup *news;                 /* the server sleeps on it */
+  Snapshot snapshots[3];        /* one is being filled, one waits, one is shown */
+  Snapshot *filling;            /* the scheduler's thread */
+  Snapshot *waiting;            /* complete, if `fresh` */
+  Snapshot *shown;              /* the server's thread */
+  bool fresh;                   /* `waiting` is newer than `shown` */
+  Command *first, *last;        /* the commands, in the order of their numbers */
+  uint32_t ncommands;           /* how many */
+  int64_t number;               /* of the last command */
+  Result results[DESK_RESULTS]; /* the newest: the nth is at n % DESK_RESULTS */
+  uint64_t nresults;            /* results so far */
+  int64_t served;               /* when the scheduler last took its commands, in ns */
+  bool stop;                    /* the server's thread is to end */
+} Desk;
+
+/* Returns false, with errno set, if a wakeup cannot be made. */
+bool desk_init(Desk *desk, Watch *watch);
+void desk_free(Desk *desk);
+
+/* ---- the server's thread ---- */
+
+/* Asks the scheduler for a snapshot, and to take its commands. */
+void desk_ask(Desk *desk);
+
+/* Takes the newest snapshot as the one that is shown. Returns false if there is none that is newer. */
+bool desk_fetch(Desk *desk);
+
+/* Adds a command, which the desk owns from here on, and returns its number; 0 if there are too many already. */
+int64_t desk_command(Desk *desk, Command *command);
+
+/* ---- the scheduler's thread ---- */
+
+/* The snapshot being filled is complete. */
+void desk_publish(Desk *desk);
+
+/* Takes the next command, or returns NULL. The caller frees it. */
+Command *desk_take(Desk *desk);
+
+/* The result of a command, as JSON, which is copied. */
+void desk_result(Desk *desk, int64_t number, const char *json);
+
+/* Makes the server's thread end. */
+void desk_stop(Desk *desk);
+
+#endif

@@ -1,0 +1,32 @@
+/* http.h: requests: who may ask, and for what. Runs in the server's thread. */
+#ifndef RUNNEL_MONITOR_HTTP_H
+#define RUNNEL_MONITOR_HTTP_H
+
+#include <microhttpd.h>
+
+#include "monitor/desk.h"
+#include "monitor/page.h"
+
+/* Characters of the token. */
+enum { TOKEN_LENGTH = 32 };
+
+/* Pages that may be open at a time. */
+enum { MAX_PAGES = 16 };
+
+/* What requests are answered from. */
+typedef struct Site {
+  Desk desk;                    /* what passes to and from the scheduler */
+  int port;                     /* of the server */
+  bool control;                 /* pages may kill and inject */
+  char token[TOKEN_LENGTH + 1]; /* what a page must know */
+  Page *pages;                  /* the pages that are open */
+  uint32_t npages;              /* how many */
+  bool has_new_page;            /* one was opened, and has no message yet */
+} Site;
+
+/* Callbacks of libmicrohttpd; `data` is the Site. */
+enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const char *url, const char *method,
+                            const char *version, const char *upload, size_t *upload_size, void **request);
+void http_completed(void *data, struct MHD_Connection *client, void **request, enum MHD_RequestTerminationCode code);
+
+#endif

@@ -1,0 +1,120 @@
+/* module.c: runnel.monitor.core, the C module of lua/runnel/monitor.lua: starts and stops the server. */
+#include <lauxlib.h>
+#include <lua.h>
+
+#include <stdlib.h>
+
+#include "monitor/server.h"
+
+#define META "runnel.monitor.server"
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_monitor_core(lua_State *L);
+
+/* The server at index 1; NULL once it has stopped. */
+static Server **server_at(lua_State *L) { return (Server **)luaL_checkudata(L, 1, META); }
+
+static Server *running(lua_State *L) {
+  Server *server = *server_at(L);
+  if (!server) luaL_error(L, "the monitor has been closed");
+  return server;
+}
+
+/* start(watch, port, control, program) -> server, url; or nil and why not */
+static int start(lua_State *L) {
+  Watch *watch = (Watch *)lua_touserdata(L, 1);
+  char why[256];
+  luaL_checktype(L, 1, LUA_TUSERDATA);
+  if (lua_rawlen(L, 1) != sizeof(Watch) || watch->release != WATCH_RELEASE)
+    return luaL_error(L, "runnel.monitor.core was built for another release of runnel: run make again");
+  int port = (int)luaL_checkinteger(L, 2);
+  bool control = lua_toboolean(L, 3);
+  const char *program = luaL_checkstring(L, 4);
+  Server **slot = (Server **)lua_newuserdatauv(L, sizeof(Server *), 1);
+  *slot = NULL;
+  luaL_setmetatable(L, META);
+  lua_pushvalue(L, 1); /* keeps the Watch */
+  lua_setiuservalue(L, -2, 1);
+  *slot = server_start(watch, port, control, program, why);
+  if (*slot) {
+    lua_pushstring(L, (*slot)->url);
+    return 2;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, why);
+  return 2;
+}
+
+/* stop(server): ends the pages' streams, the thread and the server; also at the end of the Lua state. */
+static int stop(lua_State *L) {
+  Server **slot = server_at(L), *server = *slot;
+  *slot = NULL;
+  if (server) server_stop(server);
+  return 0;
+}
+
+/* filling(server) -> the Snapshot to fill, a light userdata */
+static int filling(lua_State *L) {
+  lua_pushlightuserdata(L, running(L)->site.desk.filling);
+  return 1;
+}
+
+/* publish(server): that Snapshot is complete. */
+static int publish(lua_State *L) {
+  desk_publish(&running(L)->site.desk);
+  return 0;
+}
+
+/* ask(server): the Snapshot is not complete: the watcher is called again soon. */
+static int ask(lua_State *L) {
+  desk_ask(&running(L)->site.desk);
+  return 0;
+}
+
+/* command(server) -> number, what, id, type, text of the next command; or nothing */
+static int command(lua_State *L) {
+  luaL_checkstack(L, 5, NULL);
+  Command *c = desk_take(&running(L)->site.desk);
+  if (!c) return 0;
+  Command copy = *c;
+  free(c);
+  lua_pushinteger(L, copy.number);
+  lua_pushstring(L, copy.what);
+  lua_pushstring(L, copy.id);
+  lua_pushstring(L, copy.type);
+  lua_pushstring(L, copy.text);
+  return 5;
+}
+
+/* result(server, number, ok, lines...): what has come of a command */
+static int result(lua_State *L) {
+  Server *server = running(L);
+  lua_Integer number = luaL_checkinteger(L, 2);
+  int n = lua_gettop(L);
+  for (int i = 4; i <= n; i++) luaL_checkstring(L, i);
+  Text text = {0};
+  text_puts(&text, lua_toboolean(L, 3) ? "true" : "false");
+  for (int i = 4; i <= n; i++) {
+    text_puts(&text, ",");
+    text_json(&text, lua_tostring(L, i));
+  }
+  text_add(&text, "", 1);
+  if (!text.failed) desk_result(&server->site.desk, number, text.bytes);
+  text_free(&text);
+  return 0;
+}
+
+int luaopen_runnel_monitor_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"ask", ask},         {"command", command}, {"filling", filling},
+                                       {"publish", publish}, {"result", result},   {"start", start},
+                                       {"stop", stop},       {NULL, NULL}};
+  luaL_checkversion(L);
+  luaL_newmetatable(L, META);
+  lua_pushcfunction(L, stop);
+  lua_setfield(L, -2, "__gc");
+  lua_pop(L, 1);
+  luaL_newlib(L, functions);
+  return 1;
+}

@@ -1,0 +1,35 @@
+/* page.h: one page that is open: a stream of Server-Sent Events. A page that reads too slowly misses messages and not
+   rows: the next message has everything that has changed since the last one that it was sent. */
+#ifndef RUNNEL_MONITOR_PAGE_H
+#define RUNNEL_MONITOR_PAGE_H
+
+#include <microhttpd.h>
+
+#include "monitor/desk.h"
+#include "monitor/feed.h"
+
+typedef struct Page {
+  struct Page *next;             /* the next page that is open */
+  struct MHD_Connection *client; /* its connection */
+  Feed feed;                     /* what it was sent */
+  Text message;                  /* the message that is being sent */
+  size_t sent;                   /* bytes of it that were */
+  uint64_t results;              /* results that it was sent */
+  int64_t last_sent;             /* when the last message was made, in ns */
+  bool suspended;                /* it waits for a message */
+  bool ended;                    /* there will be none after this one */
+  bool gone;                     /* its connection is closed */
+} Page;
+
+/* A response that streams a page, or NULL if there is no memory. */
+struct MHD_Response *page_response(Page *page);
+
+/* Whether it has been sent the last message completely. */
+static inline bool page_is_idle(const Page *page) { return page->sent == page->message.length; }
+
+/* Begins to send page->message, which has been made. */
+void page_send(Page *page);
+
+void page_free(Page *page);
+
+#endif

@@ -1,0 +1,66 @@
+// charts.js: rates over the last minutes, by uPlot.
+const { html, useEffect, useRef } = window.htmPreact;
+import { short } from "./model.js";
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+const MINUTES = [-4, -3, -2, -1, 0]; // the axis
+
+// A line over time. `series`: { label, color, max, format }
+function make(element, series, width, height) {
+  const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false },
+    font: "11px system-ui, sans-serif" };
+  return new window.uPlot({
+    width, height, padding: [6, 14, 0, 0], legend: { show: false }, cursor: { drag: { setScale: false } },
+    scales: { x: { time: true, range: (u, min, max) => [max - 240, max] },
+      y: { range: (u, min, max) => [0, series.max || Math.max(max * 1.1, 1)] } },
+    axes: [{ ...axis, size: 22, splits: (u) => MINUTES.map((m) => u.scales.x.max + m * 60),
+      values: () => MINUTES.map((m) => (m ? `${m} min` : "now")) },
+      { ...axis, space: 22, size: 44, values: (u, ticks) => ticks.map((v) => series.format(v)) }],
+    series: [{}, { stroke: color(series.color), fill: color(series.color) + "26", width: 1.5, points: { show: false } }],
+  }, [[], []], element);
+}
+
+export function Chart({ title, now, times, values, series, height = 84 }) {
+  const box = useRef(null), plot = useRef(null);
+  useEffect(() => {
+    const draw = () => {
+      if (plot.current) plot.current.destroy();
+      plot.current = make(box.current, series, box.current.clientWidth, height);
+      plot.current.setData([times, values]);
+    };
+    draw();
+    const observer = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
+    observer.observe(box.current);
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", draw);
+    return () => {
+      observer.disconnect();
+      scheme.removeEventListener("change", draw);
+      plot.current.destroy();
+    };
+  }, [series.color]);
+  useEffect(() => { if (plot.current) plot.current.setData([times.slice(), values.slice()]); });
+  return html`<div class="chart"><h3>${title} <b>${now}</b></h3><div ref=${box} style=${{ height: height + "px" }}></div></div>`;
+}
+
+const PERCENT = { color: "--go", max: 100, format: (v) => v + "%" };
+const RATE = { color: "--accent", format: (v) => short(v) };
+const NUMBER = { color: "--dim", format: (v) => short(v) };
+
+export function Charts({ model }) {
+  const h = model.history, s = model.summary;
+  return html`<div class="charts">
+    <${Chart} title="values put per second" now=${short(model.rate || 0)} times=${h.t} values=${h.rate} series=${RATE} />
+    <${Chart} title="the scheduler is busy" now=${Math.round((model.busy || 0) * 100) + "%"} times=${h.t} values=${h.busy}
+      series=${PERCENT} />
+    <${Chart} title="go blocks" now=${short(s.gos || 0)} times=${h.t} values=${h.gos} series=${NUMBER} />
+  </div>`;
+}
+
+export function ChanCharts({ chan }) {
+  return html`<${Chart} title="puts per second" now=${short(chan.rate)} times=${chan.times} values=${chan.rates} series=${RATE}
+      height=${72} />
+    <${Chart} title=${chan.limit ? "values in the buffer" : "puts that wait"} now=${chan.limit ? chan.count : chan.nputs}
+      times=${chan.times} values=${chan.fills} series=${NUMBER} height=${72} />`;
+}

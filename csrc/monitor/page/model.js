@@ -1,0 +1,247 @@
+// model.js: the program as the page knows it: what the server has sent, rates, history, and hints.
+
+// Numbers of csrc/core/state.h, base/buffer.h and core/snapshot.h.
+export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
+export const OPS = ["", "take", "put", "alts"];
+const KINDS = ["unbuffered", "fixed", "dropping", "sliding", "promise", "policy", "shared"];
+const CLOSED = 1, RESULT = 2, TIMEOUT = 4;
+const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
+
+const SAMPLES = 480; // of history: four minutes
+
+// ---- texts for people ----
+
+export function short(n) {
+  if (n >= 1e9) return (n / 1e9).toPrecision(3) + "G";
+  if (n >= 1e6) return (n / 1e6).toPrecision(3) + "M";
+  if (n >= 1e4) return (n / 1e3).toPrecision(3) + "k";
+  return n >= 100 || Number.isInteger(n) ? String(Math.round(n)) : n.toPrecision(2);
+}
+
+export function duration(ms) {
+  if (ms < 1000) return Math.max(0, Math.round(ms)) + " ms";
+  if (ms < 60000) return (ms / 1000).toFixed(1) + " s";
+  if (ms < 3600000) return Math.floor(ms / 60000) + " min " + Math.floor(ms / 1000 % 60) + " s";
+  return Math.floor(ms / 3600000) + " h " + Math.floor(ms / 60000 % 60) + " min";
+}
+
+export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+
+// ---- a channel ----
+
+class Chan {
+  constructor(id) {
+    Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
+    Object.assign(this, { rate: 0, at: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
+  }
+
+  get label() {
+    if (this.name) return this.name;
+    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : "#") + this.id;
+  }
+  get kindName() { return KINDS[this.kind] + (this.limit ? ` (${this.limit})` : ""); }
+  get closed() { return (this.flags & CLOSED) !== 0; }
+  get isPlain() { return !(this.flags & (RESULT | TIMEOUT)); }
+
+  // Who waits says more than the fill: puts that wait are backpressure.
+  get state() {
+    if (this.closed) return "closed";
+    if (this.nputs) return "full";
+    if (this.ntakes) return "starved";
+    return this.count ? "flowing" : "empty";
+  }
+  get fill() { return this.limit ? Math.min(1, this.count / this.limit) : this.nputs ? 1 : 0; }
+}
+
+// ---- the model ----
+
+export class Model {
+  constructor() {
+    this.status = "connecting"; // or "live", "lost", "ended"
+    this.hello = null;
+    this.summary = {};
+    this.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
+    this.forget();
+  }
+
+  forget() {
+    this.texts = new Map();
+    this.chans = new Map();
+    this.gos = new Map();
+    this.edges = new Map();
+  }
+
+  // Takes a message of the server (csrc/monitor/feed.h). Returns the results of commands in it.
+  apply(message) {
+    if (message.hello) this.hello = message.hello;
+    if (message.reset) this.forget();
+    const last = this.summary;
+    this.summary = message;
+    for (const [number, text] of message.n) this.texts.set(number, text);
+    for (const row of message.u) this.update(row, message.t);
+    for (const [kind, id] of message.d || []) this.remove(kind, id);
+    let rate = 0;
+    for (const ch of this.chans.values()) {
+      if (!message.cut && message.busy === 0 && ch.at !== message.t) ch.rate = 0;
+      rate += ch.rate;
+    }
+    if (last.t && message.t - last.t > 200) this.sample(message, last, rate);
+    return message.r;
+  }
+
+  update(row, t) {
+    const [kind, id] = row;
+    if (kind === CHAN || kind === FILL) {
+      let ch = this.chans.get(id);
+      if (!ch) this.chans.set(id, ch = new Chan(id));
+      if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
+      else this.refill(ch, row, t);
+    } else if (kind === GO) {
+      const [, , name, where, state, op, chan, nchans, since, n, first] = row;
+      this.gos.set(id, { id, name: this.texts.get(name), where: this.texts.get(where), state: STATES[state], op: OPS[op],
+        chan, nchans, since, n, first });
+    } else if (kind === EDGE) {
+      const [, , name, chan, isPut, total] = row;
+      this.edges.set(id, { id, name: this.texts.get(name), chan, isPut: isPut === 1, total });
+    }
+  }
+
+  refill(ch, row, t) {
+    const puts = ch.puts;
+    [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
+    if (ch.at) ch.rate = t > ch.at ? Math.max(0, ch.puts - puts) * 1000 / (t - ch.at) : ch.rate;
+    if (ch.puts !== puts || !ch.at) ch.movedAt = t;
+    ch.at = t;
+    ch.fullSince = ch.nputs ? ch.fullSince || t : 0;
+  }
+
+  remove(kind, id) {
+    if (kind === CHAN || kind === FILL) this.chans.delete(id);
+    else if (kind === GO) this.gos.delete(id);
+    else this.edges.delete(id);
+  }
+
+  sample(message, last, rate) {
+    const h = this.history, passed = message.t - last.t;
+    const busy = message.busy ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
+    const add = (list, value) => { list.push(value); if (list.length > SAMPLES) list.shift(); };
+    add(h.t, Date.now() / 1000);
+    add(h.rate, rate);
+    add(h.busy, busy * 100);
+    add(h.gos, message.gos || 0);
+    add(h.memory, (message.memory || 0) / 1048576);
+    this.rate = rate;
+    this.busy = busy;
+    if (this.chans.size > 2000) return;
+    for (const ch of this.chans.values()) {
+      add(ch.times, Date.now() / 1000);
+      add(ch.rates, ch.rate);
+      add(ch.fills, ch.limit ? ch.count : ch.nputs);
+    }
+  }
+
+  waited(go) { return go.since ? Math.max(0, this.summary.now - go.since) : 0; }
+
+  // Go blocks by name: { name, n, states: { "take": 3, ... }, waited, rows }
+  groups() {
+    const groups = new Map();
+    for (const go of this.gos.values()) {
+      let g = groups.get(go.name);
+      if (!g) groups.set(go.name, g = { name: go.name, n: 0, states: {}, waited: 0, rows: [] });
+      const doing = go.state === "parked" && go.op ? go.op : go.state;
+      g.n += go.n;
+      g.states[doing] = (g.states[doing] || 0) + go.n;
+      g.waited = Math.max(g.waited, this.waited(go));
+      g.rows.push(go);
+    }
+    return groups;
+  }
+
+  // ---- hints: { level: "bad" | "warn", text, chan, go } ----
+
+  hints(groups) {
+    const hints = [], t = this.summary.t || 0;
+    const { puts, takes } = this.sides();
+    if (this.summary.busy >= 100) {
+      hints.push({ level: "bad", text: `Lua has computed for ${duration(this.summary.busy)} and no go block has parked` });
+    }
+    for (const g of groups.values()) {
+      const inputs = (takes.get(g.name) || []).filter((ch) => ch.isPlain);
+      const outputs = (puts.get(g.name) || []).filter((ch) => ch.isPlain);
+      const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
+      if (full && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
+        hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
+          (outputs.length ? ", its output is not" : "") });
+      }
+      if (g.n > 10000) hints.push({ level: "warn", go: g.name, text: `${count(g.n, "go block")} with the name ${g.name}` });
+    }
+    for (const ch of this.chans.values()) {
+      if (!ch.isPlain) continue;
+      if (ch.fullSince && t - ch.fullSince >= 5000) {
+        const moves = ch.rate > 0 ? "" : ", and nothing moves";
+        hints.push({ level: ch.rate > 0 ? "warn" : "bad", chan: ch.id,
+          text: `${ch.label} has been full for ${duration(t - ch.fullSince)}${moves}` });
+      }
+      if (t - ch.movedAt < 5000 || ch.closed) continue;
+      if (ch.ntakes && !this.someone(puts, ch)) {
+        hints.push({ level: "warn", chan: ch.id, text: `${count(ch.ntakes, "take")} on ${ch.label}, and nobody puts` });
+      }
+      if (ch.nputs && !this.someone(takes, ch)) {
+        hints.push({ level: "warn", chan: ch.id, text: `${count(ch.nputs, "put")} on ${ch.label}, and nobody takes` });
+      }
+    }
+    return hints;
+  }
+
+  // The channels that go blocks of each name put on, and take from.
+  sides() {
+    const puts = new Map(), takes = new Map();
+    for (const e of this.edges.values()) {
+      const ch = this.chans.get(e.chan), side = e.isPut ? puts : takes;
+      if (!ch) continue;
+      if (!side.has(e.name)) side.set(e.name, []);
+      side.get(e.name).push(ch);
+    }
+    return { puts, takes };
+  }
+
+  // Whether a go block that is alive has used this side of the channel.
+  someone(side, ch) {
+    for (const go of this.gos.values()) {
+      if ((side.get(go.name) || []).includes(ch)) return true;
+    }
+    return false;
+  }
+}
+
+// ---- the stream ----
+
+export const token = new URLSearchParams(location.search).get("token");
+
+// Connects the model to the server, and calls changed() after each message. EventSource connects again by itself while
+// the server is there.
+export function connect(model, changed, onResult) {
+  const source = new EventSource(`events?token=${token}`);
+  source.onmessage = (event) => {
+    model.status = "live";
+    for (const result of model.apply(JSON.parse(event.data))) onResult(result);
+    changed();
+  };
+  source.addEventListener("ended", () => {
+    source.close();
+    model.status = "ended";
+    changed();
+  });
+  source.onerror = () => {
+    if (model.status === "ended") return;
+    model.status = source.readyState === EventSource.CLOSED ? "ended" : "lost";
+    changed();
+  };
+}
+
+// Sends a command. Resolves to its number, or throws the server's message.
+export async function send(what, fields) {
+  const answer = await fetch(`${what}?token=${token}`, { method: "POST", body: new URLSearchParams(fields) });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return (await answer.json()).number;
+}

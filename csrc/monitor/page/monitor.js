@@ -1,0 +1,112 @@
+// monitor.js: the page.
+const { html, render, useEffect, useState } = window.htmPreact;
+import { Model, connect, count, duration, send } from "./model.js";
+import { Charts } from "./charts.js";
+import { Details, Hints } from "./details.js";
+import { Graph } from "./graph.js";
+import { Chans, Gos } from "./tables.js";
+
+const KEPT = "runnel.history"; // so that a reload keeps the charts
+
+const model = new Model();
+
+function restore() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(KEPT));
+    if (kept && kept.url === location.href) model.history = kept.history;
+  } catch { /* begins with empty charts */ }
+}
+
+addEventListener("pagehide", () => {
+  sessionStorage.setItem(KEPT, JSON.stringify({ url: location.href, history: model.history }));
+});
+
+// ---- the head ----
+
+function status(paused) {
+  if (model.status === "ended") return ["ended", "the program has ended"];
+  if (model.status === "lost") return ["lost", "no connection: the program has ended, or is connecting again"];
+  if (model.status === "connecting") return ["", "connecting"];
+  if (paused) return ["paused", "the picture is paused; the program runs"];
+  if (model.summary.busy >= 100) return ["busy", `computing for ${duration(model.summary.busy)}`];
+  return ["live", model.summary.virtual ? "live, in virtual time" : "live"];
+}
+
+function Head({ paused, onPause }) {
+  const [kind, text] = status(paused), s = model.summary;
+  const name = model.hello ? model.hello.program.split("/").pop() : "";
+  return html`<header>
+    <h1>${name || "runnel"}</h1>
+    <span id="status" class=${`status ${kind}`}>${text}</span>
+    <span class="numbers">${count(s.gos || 0, "go block")} · ${count(s.chans || 0, "channel")} ·
+      ${" "}${((s.memory || 0) / 1048576).toFixed(1)} MB of Lua memory${model.hello ? ` · pid ${model.hello.pid}` : ""}</span>
+    <button id="pause" disabled=${kind === "ended"} aria-pressed=${paused} onClick=${onPause}>
+      ${paused ? "resume" : "pause"}</button>
+  </header>`;
+}
+
+// ---- the page ----
+
+const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks" };
+
+function App() {
+  const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
+  const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
+  const control = useState(() => ({ paused: false, waiting: new Map() }))[0];
+
+  const say = (ok, text) => {
+    setMessage({ ok, text });
+    clearTimeout(control.timer);
+    control.timer = setTimeout(() => setMessage(null), 5000);
+  };
+
+  useEffect(() => {
+    restore();
+    connect(model, () => { if (!control.paused || model.status !== "live") redraw((n) => n + 1); }, ([number, ok, ...lines]) => {
+      const then = control.waiting.get(number);
+      control.waiting.delete(number);
+      if (then) then(ok, lines);
+      else control.early = [number, ok, lines]; // it came before the answer with its number
+    });
+  }, []);
+
+  const command = async (what, fields, quiet) => {
+    if (model.status !== "live") return;
+    const then = (ok, lines) => (what === "values" ? setValues([ok, ...lines]) : say(ok, lines[0]));
+    try {
+      const number = await send(what, fields);
+      if (control.early && control.early[0] === number) then(control.early[1], control.early[2]);
+      else control.waiting.set(number, then);
+    } catch (err) {
+      if (!quiet) say(false, err.message);
+    }
+  };
+
+  const select = (what) => {
+    setValues(null);
+    setSelection(what);
+  };
+  const groups = model.groups();
+  const selectNode = (node) => select(node.isChan ? { chan: node.chans[0].id } : { go: node.label });
+  const shared = { model, groups, selection, onSelect: select };
+  document.title = `${model.hello ? model.hello.program.split("/").pop() : "runnel"}${model.status === "ended" ? " (ended)" : ""}`;
+  return html`
+    <${Head} paused=${paused} onPause=${() => { control.paused = !paused; setPaused(!paused); }} />
+    <${Charts} model=${model} />
+    <main>
+      <section class="views">
+        <nav>${Object.entries(VIEWS).map(([key, title]) => html`<button id=${"view-" + key} aria-pressed=${view === key}
+          onClick=${() => setView(key)}>${title}</button>`)}</nav>
+        ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
+        ${view === "chans" && html`<${Chans} ...${shared} />`}
+        ${view === "gos" && html`<${Gos} ...${shared} />`}
+      </section>
+      <aside>
+        <h3>hints</h3><${Hints} hints=${model.hints(groups)} onSelect=${select} />
+        <div id="details"><${Details} ...${shared} command=${command} values=${values} /></div>
+      </aside>
+    </main>
+    ${message && html`<div id="message" role="status" class=${message.ok ? "ok" : "bad"}>${message.text}</div>`}`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

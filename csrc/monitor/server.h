@@ -1,0 +1,31 @@
+/* server.h: the monitor's web server: a thread of its own, which never touches Lua or the scheduler. It serves the page,
+   feeds the pages that are open, and passes their commands on. */
+#ifndef RUNNEL_MONITOR_SERVER_H
+#define RUNNEL_MONITOR_SERVER_H
+
+#include <pthread.h>
+
+#include "monitor/http.h"
+#include "monitor/view.h"
+
+/* What server_start has set does not change after that. All else belongs to the server's thread. */
+typedef struct Server {
+  Site site;                 /* what requests are answered from */
+  struct MHD_Daemon *daemon; /* run by the thread */
+  pthread_t thread;          /* runs the daemon and feeds the pages */
+  char url[96];              /* where the page is, with the token */
+  char program[128];         /* the program's name */
+  View view;                 /* the snapshot that is shown, as rows */
+  bool has_view;             /* there has been one */
+  int64_t asked;             /* when a snapshot was asked for last, in ns */
+  int64_t due;               /* when to ask for the next */
+} Server;
+
+/* Starts a server on a port, or on any that is free if that is 0. `watch` must stay until the server has stopped, and
+   `program` is copied. Returns NULL, with a message in `why`, if that fails. */
+Server *server_start(Watch *watch, int port, bool control, const char *program, char why[256]);
+
+/* Ends the pages' streams and the thread, and frees the server. */
+void server_stop(Server *server);
+
+#endif

@@ -1,0 +1,57 @@
+/* view.h: a snapshot as rows, which is what pages are sent. A row is identified by its key; a page is sent the rows that
+   have changed since it was last sent them (feed.h). What changes often is in a row of its own, so that the rest need
+   not be sent again. */
+#ifndef RUNNEL_MONITOR_VIEW_H
+#define RUNNEL_MONITOR_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/snapshot.h"
+
+/* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
+enum { VIEW_SINGLE = 1000 };
+
+/* Rows of go blocks at most. */
+enum { VIEW_GOS = 4000 };
+
+/* What follows the key in a row, in this order. monitor.js reads them. */
+typedef enum RowKind {
+  ROW_CHAN, /* name; kind, limit, flags */
+  ROW_FILL, /* puts, takes, count, nputs, ntakes */
+  ROW_GO,   /* name, where; state, op, chan, nchans, since in ms, go blocks, id of the first */
+  ROW_EDGE, /* name; chan, is_put, total or -1: that of the channel */
+  ROW_KINDS
+} RowKind;
+
+enum { ROW_TEXTS = 2, ROW_NUMBERS = 7 };
+
+typedef struct Row {
+  uint64_t id;                  /* distinguishes the rows of a kind; below 2^53, as numbers in JavaScript */
+  int64_t numbers[ROW_NUMBERS]; /* see RowKind */
+  uint32_t texts[ROW_TEXTS];    /* texts of the snapshot */
+  uint8_t kind;                 /* a RowKind */
+} Row;
+
+/* How many texts and numbers the rows of a kind have. */
+typedef struct RowShape {
+  uint8_t texts, numbers;
+} RowShape;
+extern const RowShape row_shapes[ROW_KINDS];
+
+/* Begins as zeros. */
+typedef struct View {
+  const Snapshot *snapshot; /* the texts */
+  Row *rows;                /* the rows */
+  uint32_t n;               /* how many there are */
+  uint32_t room;            /* how many there is memory for */
+  uint32_t more;            /* go blocks that are in no row */
+} View;
+
+/* Makes the rows of a snapshot, which must stay as it is while the view is used. Returns false if there is no memory; the
+   view is empty then. */
+bool view_make(View *view, const Snapshot *snapshot);
+
+void view_free(View *view);
+
+#endif

@@ -1,0 +1,73 @@
+/* outbox.c: what is published while the connection is lost. libnats holds the connection's lock while it connects anew,
+   so that a publish would stop the Lua thread for as long as a silent server does not answer. Instead the messages wait
+   here; libnats' thread that tells of the new connection sends them. */
+#include <stdlib.h>
+
+#include "nats/conn.h"
+
+enum { FIRST_CAPACITY = 16 };
+
+void outbox_open(Outbox *outbox, size_t limit) {
+  *outbox = (Outbox){.limit = limit};
+  atomic_init(&outbox->is_lost, false);
+  (void)pthread_mutex_init(&outbox->lock, NULL);
+}
+
+void outbox_free(Outbox *outbox) {
+  for (size_t i = 0; i < outbox->count; i++) natsMsg_Destroy(outbox->messages[i]);
+  free((void *)outbox->messages);
+  (void)pthread_mutex_destroy(&outbox->lock);
+}
+
+void outbox_lost(Outbox *outbox) {
+  (void)pthread_mutex_lock(&outbox->lock);
+  atomic_store(&outbox->is_lost, true);
+  (void)pthread_mutex_unlock(&outbox->lock);
+}
+
+void outbox_send(Outbox *outbox, natsConnection *nc) {
+  for (;;) {
+    (void)pthread_mutex_lock(&outbox->lock);
+    natsMsg **messages = outbox->messages;
+    size_t count = outbox->count;
+    outbox->messages = NULL;
+    outbox->count = outbox->capacity = outbox->bytes = 0;
+    if (count == 0) atomic_store(&outbox->is_lost, false); /* from here on the Lua thread sends itself */
+    (void)pthread_mutex_unlock(&outbox->lock);
+    for (size_t i = 0; i < count; i++) {
+      (void)natsConnection_PublishMsg(nc, messages[i]);
+      natsMsg_Destroy(messages[i]);
+    }
+    free((void *)messages);
+    if (count == 0) return;
+  }
+}
+
+/* Makes room for one more message; false if there is no memory. */
+static bool grow(Outbox *outbox) {
+  if (outbox->count < outbox->capacity) return true;
+  size_t capacity = outbox->capacity ? 2 * outbox->capacity : FIRST_CAPACITY;
+  natsMsg **messages = (natsMsg **)realloc((void *)outbox->messages, capacity * sizeof(void *));
+  if (!messages) return false;
+  outbox->messages = messages;
+  outbox->capacity = capacity;
+  return true;
+}
+
+natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept) {
+  natsStatus s = NATS_OK;
+  size_t size = (size_t)natsMsg_GetDataLength(msg);
+  (void)pthread_mutex_lock(&outbox->lock);
+  *kept = false;
+  if (atomic_load(&outbox->is_lost)) {
+    if (size > outbox->limit - outbox->bytes) s = NATS_INSUFFICIENT_BUFFER;
+    else if (!grow(outbox)) s = NATS_NO_MEMORY;
+    else *kept = true;
+    if (*kept) {
+      outbox->messages[outbox->count++] = msg;
+      outbox->bytes += size;
+    }
+  }
+  (void)pthread_mutex_unlock(&outbox->lock);
+  return s;
+}

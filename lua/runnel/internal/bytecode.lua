@@ -1,0 +1,80 @@
+---The library's own modules as bytecode, for the threads that a state starts: compiling them takes most of the time in
+---which a thread starts. They are compiled once, when a state starts its second thread, and passed on from a thread to
+---those that it starts. The bytecode of all is one value on a shared promise channel, so it is packed once.
+
+local core = require "runnel.core"
+
+local bytecode = {}
+
+-- What `require "runnel.all"` loads, and what runs in a thread. One that is missing here is compiled by each thread.
+local MODULES = {
+  "runnel", "runnel.all", "runnel.alt", "runnel.mix", "runnel.mult", "runnel.operations", "runnel.pipe",
+  "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce", "runnel.scope",
+  "runnel.thread", "runnel.timed_out", "runnel.xf", "runnel.internal.bytecode", "runnel.internal.check",
+  "runnel.internal.ends", "runnel.internal.guard",
+  "runnel.internal.module_job", "runnel.internal.pool", "runnel.internal.pool_main",
+  "runnel.internal.sendable", "runnel.internal.start", "runnel.internal.thread_function", "runnel.internal.thread_main",
+  "runnel.internal.transduce",
+}
+
+local threads = 0 -- how many this state has started
+local promise -- the channel, once there is one
+local for_path -- the package.path for which it was made, or nil if it was inherited
+local files -- the file of each module, or false where it is inside the program
+
+-- Where the library is, if package.path does not lead there any more.
+local FOLDER = debug.getinfo(1, "S").source:match "^@(.*)runnel/internal/bytecode%.lua$"
+
+-- The module's file, false where it is inside the program, or nil where there is none.
+local function find(name)
+  if package.preload[name] then return false end
+  local file = package.searchpath(name, package.path)
+  return file or FOLDER and package.searchpath(name, FOLDER .. "?.lua") or nil
+end
+
+local function compile(name, file)
+  local code
+  if file then
+    code = loadfile(file, "t")
+  else
+    local loader = package.preload[name]
+    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/capi/modules.c
+  end
+  return type(code) == "function" and string.dump(code) or nil
+end
+
+local function make()
+  local codes = {}
+  files = {}
+  for _, name in ipairs(MODULES) do
+    local file = find(name)
+    files[name] = file
+    if file ~= nil then codes[name] = compile(name, file) end
+  end
+  promise, for_path = core.shared_chan "promise", package.path
+  promise:put(codes)
+end
+
+-- Whether package.path leads to the files that were compiled.
+local function is_valid()
+  if not for_path or for_path == package.path then return true end
+  for _, name in ipairs(MODULES) do
+    if find(name) ~= files[name] then return false end
+  end
+  for_path = package.path
+  return true
+end
+
+---For a thread that is about to be started.
+---@return runnel.Channel<table<string, string>>? modules a promise of the bytecode by name; nil for the first thread
+function bytecode.modules()
+  threads = threads + 1
+  if not promise and threads > 1 or promise and not is_valid() then make() end
+  return promise
+end
+
+---Uses the bytecode from which this thread has its modules (csrc/lua/thread.c) for those that it starts.
+---@param modules? runnel.Channel<table<string, string>>
+function bytecode.inherit(modules) promise = modules end
+
+return bytecode

@@ -1,0 +1,256 @@
+---A pool of threads, as the state has it that calls it. What its threads do is in runnel.internal.pool_main.
+---
+---Jobs go to the threads through one shared channel with a buffer, from which each thread takes the next job when it is
+---free. All answers come back through another one, where a go block takes them, the receiver, which exists while calls
+---wait. So while there is work, operations find a value or room, and nobody has to be woken for them.
+---
+---Calls are numbered in the order in which their jobs are put. A message to the threads is { number, value }, or
+---{ number, value, true } for a job that gets a channel for its results. A message back is one of
+---
+---    { number }, { number, value }      the result
+---    { number, err, true }              the job has failed
+---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
+---                                       the channel
+---
+---That a call was cancelled each thread hears by the call's number.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local start = require "runnel.internal.start"
+local internal = core.internal
+
+local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local put_while_open = internal.moving.put_while_open
+
+-- Jobs, and answers, that wait in the channels at most; further ones wait in the go blocks that put them.
+local CAPACITY = 1024
+
+-- Cancelled calls of which a thread has not heard yet.
+local CANCELS = 256
+
+-- Calls that are kept to be used again.
+local MOST_UNUSED = 256
+
+---A call that waits for its answer.
+---@class runnel.PoolCall
+---@field pool runnel.Pool
+---@field number integer
+---@field done? runnel.Channel<true> gets true when `answer` has come
+---@field answer? table
+---@field to? runnel.Channel<any> of a job that gets a channel for its results: the one that the program has passed
+local Call = {}
+Call.__index = Call
+
+---A pool of threads that call one function.
+---@class runnel.Pool
+---@operator call(any): any
+---@field jobs runnel.Channel<table>
+---@field answers runnel.Channel<table>
+---@field package cancels runnel.Channel<integer>[] for each thread, the numbers of cancelled calls
+---@field package results runnel.Channel<any>[] of the threads: each closes when its thread has ended
+---@field package calls table<integer, runnel.PoolCall> those that wait
+---@field package waiting integer how many they are
+---@field package last integer the number of the last call
+---@field package receiver? runnel.Channel<any> the receiver's result channel
+---@field package unused runnel.PoolCall[]
+---@field package running integer threads that have not ended
+---@field package caller string the function that has made it, for messages
+---@field package ended? any why a thread has ended before the pool was closed
+local Pool = {}
+Pool.__index = Pool
+
+-- ---- calls that end ----
+
+-- Forgets a call: it does not wait any more.
+local function forget(pool, call)
+  pool.calls[call.number] = nil
+  pool.waiting = pool.waiting - 1
+end
+
+-- Passes the results of a job on that gets a channel for them: those of its message, then those from the channel.
+local function deliver(to, message)
+  local from <close> = message[3] or nil
+  if not put_while_open(to, message[2]) then return end
+  local value, err = message[4], nil
+  if value == nil and from then value, err = take(from) end
+  while value ~= nil do
+    if not put_while_open(to, value) then return end
+    value, err = take(from)
+  end
+  guard.close(to, err)
+end
+
+local function answer_channel(to, message)
+  local value, more = message[2], message[3]
+  if value == nil then
+    to:close()
+  elseif more == true then
+    guard.close(to, value)
+  elseif not more and is_plain(to) and to:offer(value) ~= nil then
+    to:close()
+  else
+    guard.go(guard.close, to, deliver, to, message)
+  end
+end
+
+-- Gives a call its answer.
+local function complete(pool, call, message)
+  forget(pool, call)
+  if call.to then return answer_channel(call.to, message) end
+  call.answer = message
+  call.done:offer(true)
+end
+
+-- Fails all calls that wait: nobody else will answer them.
+local function fail_all(pool, why)
+  for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
+end
+
+-- What the receiver does.
+local function receive(pool)
+  while pool.waiting > 0 do
+    local message = take(pool.answers)
+    if message == nil then
+      fail_all(pool, pool.caller .. ": the thread of this call has ended: " .. internal.error_text(pool.ended))
+    else
+      local call = pool.calls[message[1]]
+      if call then complete(pool, call, message) end -- else it was cancelled
+    end
+  end
+  pool.receiver = nil
+end
+
+-- The receiver was killed, or memory ran out.
+local function receiver_died(pool, why)
+  pool.receiver = nil
+  fail_all(pool, why)
+end
+
+-- Called when a call ends, also if the caller is cancelled while it waits; then the job is, too.
+function Call.__close(call)
+  local pool = call.pool
+  if pool.calls[call.number] ~= call then
+    call.answer = nil
+    if #pool.unused < MOST_UNUSED and not call.done:poll() then pool.unused[#pool.unused + 1] = call end
+    return
+  end
+  forget(pool, call)
+  for _, cancels in ipairs(pool.cancels) do
+    if cancels:offer(call.number) == nil then core.go(put, cancels, call.number) end
+  end
+  if pool.waiting == 0 and pool.receiver then core.cancel(pool.receiver) end
+end
+
+-- ---- calls that begin ----
+
+-- Puts a call's job.
+local function submit(pool, call, value, gets_channel)
+  local number = pool.last + 1
+  call.number, pool.last = number, number
+  pool.calls[number], pool.waiting = call, pool.waiting + 1
+  if not pool.receiver then
+    pool.receiver = guard.started(guard.go(receiver_died, pool, receive, pool), "threads")
+  end
+  local ok, accepted = pcall(put, pool.jobs, { number, value, gets_channel })
+  if ok and accepted then return end
+  if pool.calls[number] == call then forget(pool, call) end
+  if ok and pool.ended ~= nil then
+    error(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended), 3)
+  elseif ok then
+    error(pool.caller .. ": the pool is closed", 3)
+  end
+  local path = type(accepted) == "string" and accepted:match "^put: value%[2%](.*)"
+  if path then error(("%s: value%s"):format(pool.caller, path), 3) end
+  error(accepted, 0)
+end
+
+---Calls the function in one of the threads, and returns its first result or raises its error. With `result`, the
+---channel of a job of rn.pipeline_async, the function gets a channel in its place, and this returns at once.
+---@param value any
+---@param result? runnel.Channel<any>
+---@return any
+function Pool:__call(value, result)
+  if result ~= nil then return submit(self, { pool = self, number = 0, to = result }, value, true) end
+  local call <close> = table.remove(self.unused)
+    or setmetatable({ pool = self, number = 0, done = chan(1), answer = nil, to = nil }, Call)
+  submit(self, call, value)
+  take(call.done)
+  local answer = call.answer
+  if answer[3] then error(answer[2], 0) end
+  return answer[2]
+end
+
+-- ---- the pool ----
+
+---Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended.
+function Pool:close()
+  self.jobs:close()
+  for _, result in ipairs(self.results) do result:take() end
+end
+
+Pool.__close = Pool.close
+Pool.__name = "pool of threads"
+
+-- The threads of a pool that nobody has any more end.
+function Pool:__gc() self.jobs:close() end
+
+local function thread_ended(self, result, ready)
+  self.running = self.running - 1
+  if not self.jobs:closed() then
+    -- The others do what is left. Then calls without an answer fail, since it may have had their jobs.
+    local _, why = result:poll()
+    self.ended = why or "its function has returned"
+    self.jobs:close()
+    ready:close(self.ended)
+  end
+  if self.running == 0 then self.answers:close() end
+end
+
+local function add_thread(self, result, cancels, ready)
+  local i = self.running + 1
+  self.running, self.results[i], self.cancels[i] = i, result, cancels
+  -- The thread must not keep the pool from being collected.
+  local ref = setmetatable({ self }, { __mode = "v" })
+  internal.on_close(result, function()
+    if ref[1] then thread_ended(ref[1], result, ready) end
+  end)
+end
+
+local pool = {}
+
+---Makes a pool of k threads.
+---@param k integer
+---@param what table what they call: start.describe has returned it
+---@param where string and its name
+---@param caller string the function that the program has called
+---@param n integer jobs that each thread does at a time
+---@return runnel.Pool?
+---@return string? why that is impossible
+function pool.make(k, what, where, caller, n)
+  -- A channel of the pool, with a name for reports.
+  local function channel(size, of) return core.shared_chan(size):name((of .. where):sub(1, start.LONGEST_NAME)) end
+  local self = setmetatable({
+    jobs = channel(CAPACITY, "jobs of threads "), answers = channel(CAPACITY, "answers of threads "),
+    cancels = {}, results = {}, calls = {},
+    waiting = 0, last = 0, receiver = nil, unused = {}, running = 0, ended = nil, caller = caller,
+  }, Pool)
+  local ready = core.shared_chan(k)
+  local function not_ready(why)
+    self.jobs:close()
+    return nil, internal.error_text(why)
+  end
+  for _ = 1, k do
+    local cancels = channel(CANCELS, "cancelled jobs of threads ")
+    local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
+      what, n, self.jobs, self.answers, cancels, ready)
+    if not result then return not_ready(why) end
+    add_thread(self, result, cancels, ready)
+  end
+  for _ = 1, k do
+    local is_ready, err = ready:take()
+    if is_ready ~= true then return not_ready(is_ready and is_ready[1] or err) end
+  end
+  return self
+end
+
+return pool

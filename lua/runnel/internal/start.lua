@@ -1,0 +1,79 @@
+---Starts threads, for rn.thread and for pools.
+
+local bytecode = require "runnel.internal.bytecode"
+local core = require "runnel.core"
+local internal = core.internal
+
+local start = {}
+
+-- Reports that wait to be taken by the state that has started the thread.
+local REPORTS = 1024
+
+start.LONGEST_NAME = 200 -- bytes, of a channel's name
+
+---What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
+---@param f any
+---@return { code?: string, module?: string }?
+---@return string
+function start.describe(f)
+  if type(f) == "string" then return { module = f }, f end
+  if type(f) ~= "function" then
+    return nil, "a function or the name of a module expected, got " .. (f == nil and "nothing" or "a " .. type(f))
+  end
+  local info = debug.getinfo(f, "uS")
+  if info.what == "C" then
+    return nil, "a function written in C cannot be sent; give the name of a module that returns one"
+  end
+  for i = 1, info.nups do
+    local name = debug.getupvalue(f, i)
+    if name ~= "_ENV" then
+      return nil, ("the function uses '%s', a local variable from outside it, which another state does not have: "
+        .. "require it inside, or pass it as an argument"):format(name == "(no name)" and "?" or name)
+    end
+  end
+  return { code = string.dump(f) }, ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
+-- The name of the module that is the driver, or nil.
+local function driver_module()
+  local driver = core.driver(nil)
+  core.driver(driver)
+  if driver == nil then return nil end
+  for name, module in pairs(package.loaded) do
+    if rawequal(module, driver) then return name end
+  end
+end
+
+-- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
+-- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
+local function receive(take, reports, result, control)
+  local _ <close> = control
+  for report in take, reports do
+    if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
+    else internal.report(report.err, report.traceback, report.where) end
+  end
+end
+
+---Starts a thread.
+---@param job table what start.describe has returned
+---@param where string and its name
+---@param caller string the function that the program has called
+---@param ... any arguments for the thread's function
+---@return runnel.Channel<any>? result
+---@return string? why it cannot be started
+function start.thread(job, where, caller, ...)
+  job.name = (caller .. " " .. where):sub(1, start.LONGEST_NAME)
+  job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
+  if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
+  job.driver, job.seed, job.modules = driver_module(), internal.seed(), bytecode.modules()
+  local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
+  result:name(job.name)
+  job.control, job.result, job.reports = control, result, reports
+  local status, why = internal.start_thread(job, control, result)
+  if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
+  local take = caller == "thread" and reports.take or internal.listen
+  internal.stands_for(internal.started(core.go(receive, take, reports, result, control), caller), status, job.name)
+  return result
+end
+
+return start

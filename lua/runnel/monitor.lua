@@ -1,0 +1,202 @@
+---A page in the browser that shows the program while it runs: a graph of its go blocks and channels, tables, rates and
+---hints.
+---
+---    local monitor = require "runnel.monitor"
+---    local m = assert(monitor.listen())
+---    print(m.url)
+---
+---`runnel --monitor script.lua` does the same for a script. Needs libmicrohttpd: `make` builds the C module
+---runnel.monitor.core where it finds that library's headers.
+---
+---The page is served by a thread of its own, so it answers while Lua computes. Twice a second, as long as a page is
+---open, that thread asks the scheduler for a snapshot. Watching is no reason to go on: a program with nothing else to
+---wait for ends.
+
+local check = require "runnel.internal.check"
+local core = require "runnel.core"
+
+local internal = core.internal
+
+local found, server_module = pcall(require, "runnel.monitor.core")
+if not found then
+  -- Levels: 1 is this file, 2 require, 3 the line that requires the module.
+  error(("the monitor's C module, runnel.monitor.core, cannot be loaded; it is built by `make` where the headers of "
+    .. "libmicrohttpd are installed (Debian: libmicrohttpd-dev): %s"):format(server_module), 3)
+end
+
+---@class runnel.monitor
+local monitor = {}
+
+---@class runnel.Monitor
+---@field url string where the page is; nobody who does not know its token can see it
+---@field port integer the port
+local Monitor = {}
+Monitor.__index = Monitor
+Monitor.__name = "runnel.Monitor"
+
+-- ---- values, as far as `show` allows ----
+
+local LONGEST = 200
+
+local function entries_of(t)
+  local n, more = 0, false
+  for _ in next, t do
+    if n == 1000 then
+      more = true
+      break
+    end
+    n = n + 1
+  end
+  return ("%d%s %s"):format(n, more and "+" or "", n == 1 and "entry" or "entries")
+end
+
+-- What kind of value it is, and how large: nothing of what is in it.
+local function show_type(v)
+  local kind = math.type(v) or type(v)
+  if kind == "string" then return ("string (%d %s)"):format(#v, #v == 1 and "byte" or "bytes") end
+  if kind == "table" then return ("table (%s)"):format(entries_of(v)) end
+  return kind
+end
+
+local function shorten(text) return #text <= LONGEST and text or text:sub(1, LONGEST) .. "..." end
+
+local function show_plain(v)
+  if type(v) == "string" then return shorten(("%q"):format(v:sub(1, LONGEST + 1)):gsub("\\\n", "\\n")) end
+  if type(v) == "number" or type(v) == "boolean" then return tostring(v) end
+  return show_type(v)
+end
+
+local function show_value(v)
+  if type(v) ~= "table" then return show_plain(v) end
+  local parts = {}
+  for key, value in next, v do
+    if #parts == 8 then
+      parts[9] = "..."
+      break
+    end
+    local text = show_plain(value)
+    parts[#parts + 1] = math.type(key) == "integer" and text or show_plain(key) .. " = " .. text
+  end
+  return shorten("{ " .. table.concat(parts, ", ") .. " }")
+end
+
+local SHOW = { types = show_type, values = show_value }
+
+-- ---- commands of the page ----
+
+-- Each gets what the page has sent, and returns whether it was done, and lines about it.
+local commands = {}
+
+function commands.kill(_, id)
+  local block = internal.find_go(math.tointeger(tonumber(id)) or 0)
+  if not block then return false, ("there is no go block #%s any more"):format(id) end
+  if not core.cancel(block, "killed from the monitor's page") then return false, "it has ended already" end
+  return true, ("go block #%s is cancelled"):format(id)
+end
+
+local function read_value(kind, text)
+  if kind == "string" then return text end
+  if kind == "number" then return tonumber(text) end
+  if kind == "boolean" and text == "true" then return true end
+  if kind == "boolean" and text == "false" then return false end
+  return nil
+end
+
+local function find_chan(id) return internal.find_chan(math.tointeger(tonumber(id)) or 0) end
+
+function commands.inject(_, id, kind, text)
+  local ch = find_chan(id)
+  if not ch then return false, ("there is no channel #%s any more"):format(id) end
+  local value = read_value(kind, text)
+  if value == nil then return false, ("this is no %s: %s"):format(kind, text) end
+  local done = ch:offer(value)
+  if done then return true, "the value is put" end
+  if done == false then return false, "the channel is closed" end
+  ch:put_async(value)
+  return true, "the channel is full: the put waits"
+end
+
+function commands.values(self, id)
+  local ch = find_chan(id)
+  if not ch then return false, ("there is no channel #%s any more"):format(id) end
+  local list = internal.peek(ch, 20)
+  local texts = {}
+  for i, value in ipairs(list) do
+    local ok, text = pcall(self.show, value)
+    texts[i] = ok and type(text) == "string" and text or "?"
+  end
+  return true, table.unpack(texts)
+end
+
+local function report(self, number, ran, done, ...)
+  if ran then server_module.result(self.server, number, done, ...)
+  else server_module.result(self.server, number, false, tostring(done)) end
+end
+
+local function run_command(self, number, what, ...)
+  if what ~= "values" and not self.control then report(self, number, true, false, "this monitor only shows")
+  else report(self, number, pcall(commands[what], self, ...)) end
+end
+
+-- ---- the monitor ----
+
+-- The scheduler calls this when the server asks for it.
+local function serve(self)
+  local function run(number, ...)
+    if number then run_command(self, number, ...) end
+    return number
+  end
+  while run(server_module.command(self.server)) do end
+  if internal.snapshot(server_module.filling(self.server)) then server_module.publish(self.server)
+  else server_module.ask(self.server) end
+end
+
+local OPTIONS = { control = true, show = true, program = true }
+
+---Starts to serve the page at 127.0.0.1. There is one monitor at a time in a Lua state.
+---@param port? integer the port; 0, the default, is any that is free
+---@param opts? { control?: boolean, show?: "types"|"values"|fun(v: any): string, program?: string }
+---`control`: the page can cancel go blocks and put values on channels, default false. `show`: what it shows of the
+---values that wait in channels: "types", the default, only their types and sizes; "values" their contents, shortened;
+---or a function that returns a text. `program`: the page's title, by default the script's name
+---@return runnel.Monitor? m nil if the port cannot be used
+---@return string? why
+function monitor.listen(port, opts)
+  opts = opts or {}
+  if port ~= nil and (math.type(port) ~= "integer" or port < 0 or port > 65535) then
+    error(("listen: the port must be an integer from 0 to 65535, got %s"):format(check.describe(port)), 2)
+  end
+  check.table(opts, "listen: opts")
+  for key in pairs(opts) do
+    if not OPTIONS[key] then error(("listen: unknown option %s"):format(check.describe(key)), 2) end
+  end
+  if type(opts.control or false) ~= "boolean" then error("listen: control: a boolean expected", 2) end
+  local show = SHOW[opts.show or "types"] or opts.show
+  if not check.is_callable(show) then
+    error(('listen: show: "types", "values" or a function expected, got %s'):format(check.describe(opts.show)), 2)
+  end
+  local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
+  if type(program) ~= "string" then error("listen: program: a string expected", 2) end
+  local self = setmetatable({ control = opts.control or false, show = show }, Monitor)
+  local watched, watch = pcall(internal.watch, function() serve(self) end)
+  if not watched then error("listen: this program has a monitor already; close it first", 2) end
+  local server, url = server_module.start(watch, port or 0, self.control, program)
+  if not server then
+    internal.watch(nil)
+    return nil, "monitor: " .. url
+  end
+  self.server, self.url, self.port = server, url, math.tointeger(tonumber(url:match ":(%d+)/"))
+  return self
+end
+
+---Ends the monitor: pages that are open show that it has ended.
+function Monitor:close()
+  if not self.server then return end
+  internal.watch(nil)
+  server_module.stop(self.server)
+  self.server = nil
+end
+
+Monitor.__close = Monitor.close
+
+return monitor

@@ -1,0 +1,390 @@
+-- runnel.monitor without a browser: what the server answers, and what it sends. tests/browser has the page.
+
+local rn = require "runnel"
+local json = require "dkjson"
+local monitored = require "spec.support.monitored"
+local shell = require "spec.support.shell"
+
+it("says what to install if the C module is missing", function()
+  local core = (package.searchpath("runnel.core", package.cpath))
+  local text = ([[package.preload["runnel.core"] = package.loadlib(%q, "luaopen_runnel_core")
+    package.cpath = "/none/?.so"
+    print(select(2, pcall(require, "runnel.monitor")))]]):format(core)
+  local out = shell.run(("lua -e '%s'"):format(text:gsub("'", "'\\''")))
+  assert.match("libmicrohttpd%-dev", out)
+  assert.match("runnel%.monitor%.core", out)
+end)
+
+local has_monitor, monitor = pcall(require, "runnel.monitor")
+if not has_monitor then
+  describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
+  return
+end
+
+-- The messages of a stream's text, decoded; without the {} of its end.
+local function messages(text)
+  local list = {}
+  for line in text:gmatch "data: ({\".-})\n" do list[#list + 1] = assert(json.decode(line)) end
+  return list
+end
+
+-- The newest rows of some messages, by kind: 0 channels, 1 fills, 2 go blocks, 3 edges; and the texts.
+local function rows_of(list)
+  local rows, texts = { [0] = {}, {}, {}, {} }, {}
+  for _, message in ipairs(list) do
+    for _, text in ipairs(message.n) do texts[text[1]] = text[2] end
+    for _, row in ipairs(message.u) do rows[row[1]][row[2]] = row end
+    for _, gone in ipairs(message.d or {}) do rows[gone[1]][gone[2]] = nil end
+  end
+  return rows, texts
+end
+
+describe("runnel.monitor", function()
+  local program
+  after_each(function()
+    if program then program:close() end
+    program = nil
+  end)
+
+  local function start(text) program = monitored.start(text) return program end
+
+  -- ---- who may ask ----
+
+  it("serves the page to who has the token, and nothing to others", function()
+    local p = start "local m = listen(0) rn.sleep(3000)"
+    assert.equal(200, (p:get "/?"))
+    assert.equal(200, (p:get "/monitor.js"))
+    for what, status in pairs {
+      ["GET / HTTP/1.1"] = 403,
+      ["GET /?token=0123456789abcdef0123456789abcdef HTTP/1.1"] = 403,
+      ["GET /events HTTP/1.1"] = 403,
+      ["POST /values HTTP/1.1\nContent-Length: 0"] = 403,
+      ["GET /../../etc/passwd HTTP/1.1"] = 404,
+      ["PUT / HTTP/1.1"] = 405,
+    } do
+      assert.equal(status, (monitored.request(p.port, what)), what)
+    end
+  end)
+
+  it("refuses requests that other sites make the browser send, by the headers Host and Origin", function()
+    local p = start "local m = listen(0) rn.sleep(3000)"
+    for headers, status in pairs {
+      ["Host: evil.example"] = 403,
+      ["Host: 127.0.0.1:1"] = 403,
+      ["Host: 127.0.0.1"] = 403,
+      [("Host: localhost:%d"):format(p.port)] = 200,
+      [("Host: 127.0.0.1:%d\nOrigin: http://evil.example"):format(p.port)] = 403,
+      [("Host: 127.0.0.1:%d\nOrigin: null"):format(p.port)] = 403,
+      [("Host: 127.0.0.1:%d\nOrigin: https://127.0.0.1:%d"):format(p.port, p.port)] = 403,
+      [("Host: 127.0.0.1:%d\nOrigin: http://127.0.0.1:%d"):format(p.port, p.port)] = 200,
+    } do
+      assert.equal(status, (p:get("/?", headers)), headers)
+    end
+  end)
+
+  it("lets the page run no script but its own, and names the licences of the libraries in it", function()
+    local p = start "local m = listen(0) rn.sleep(3000)"
+    local _, page = p:get "/?"
+    assert.match("Content%-Security%-Policy: default%-src 'none'; script%-src 'self'", page)
+    assert.match("Referrer%-Policy: no%-referrer", page)
+    local _, licences = p:get "/licenses.txt"
+    for _, name in ipairs { "uplot 1%.6%.32", "dagre 3%.1%.3", "htm 3%.1%.1", "preact 10%." } do
+      assert.match("==== " .. name, licences)
+    end
+  end)
+
+  -- ---- what it sends ----
+
+  it("sends go blocks and channels, and then what has changed", function()
+    local p = start [[
+      local m = listen(0)
+      local jobs, idle = rn.chan(3):name "jobs", rn.chan():name "idle"
+      rn.go(function() rn.rename "feeder" for i = 1, 1000 do jobs:put(i) end end)
+      rn.go(function() rn.rename "idler" idle:take() end)
+      rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(10) end end)
+      rn.sleep(3000)
+    ]]
+    local list = messages(p:events(1.7))
+    assert.is_true(#list >= 3)
+    local rows, texts = rows_of(list)
+    local chans, gos = {}, {}
+    for id, row in pairs(rows[0]) do chans[texts[row[3]]] = id end
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = row end
+    assert.is_truthy(chans.jobs)
+    assert.is_truthy(chans.idle)
+    assert.equal(3, rows[0][chans.jobs][5])
+    local fill = rows[1][chans.jobs]
+    assert.is_true(fill[3] > 4 and fill[3] - fill[4] <= 3)
+    assert.same({ 3, 1 }, { fill[5], fill[6] })
+    assert.same({ 1, 2, chans.jobs }, table.move(gos.feeder, 5, 7, 1, {}))
+    assert.same({ 1, 1, chans.idle }, table.move(gos.idler, 5, 7, 1, {}))
+    assert.is_true(list[1].reset)
+    for _, row in ipairs(list[#list].u) do assert.not_equal(chans.idle, row[2]) end
+    assert.same({}, list[#list].n)
+  end)
+
+  it("sends at most 64 KB a second when 1000 channels change, and all of them in turn", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 1000 do
+        local ch = rn.chan(10):name("channel number " .. i)
+        chs[i] = ch
+        rn.go(function() rn.rename("reader " .. i) for _ in ch do end end)
+      end
+      rn.go(function()
+        for n = 1, 1000 do
+          for _, ch in ipairs(chs) do ch:put(n) end
+          rn.sleep(20)
+        end
+      end)
+      rn.sleep(6000)
+    ]]
+    local text = p:events(5)
+    assert.is_true(#text <= 5 * 64 * 1024 + 32 * 1024, #text .. " bytes in 5 s")
+    local rows = rows_of(messages(text))
+    local n = 0
+    for id in pairs(rows[0]) do
+      n = n + 1
+      assert.is_truthy(rows[1][id])
+    end
+    assert.is_true(n >= 1000, n .. " channels")
+  end)
+
+  it("folds go blocks that do the same if there are very many, and the program goes on", function()
+    local p = start [[
+      local m = listen(0)
+      local done = 0
+      local chs = {}
+      for i = 1, 100 do chs[i] = rn.chan() end
+      for i = 1, 100000 do rn.go(function() rn.rename "waiter" chs[i % 100 + 1]:take() end) end
+      rn.go(function() for _ = 1, 300 do rn.sleep(10) done = done + 1 end end):take()
+      print("turns: " .. done)
+    ]]
+    local list = messages(p:events(4))
+    local most = 0
+    for _, message in ipairs(list) do most = math.max(most, message.gos or 0) end
+    assert.equal(100001, most)
+    local rows = rows_of(list)
+    local n, folded = 0, 0
+    for _, row in pairs(rows[2]) do
+      n = n + 1
+      folded = math.max(folded, row[10])
+    end
+    assert.is_true(n < 1000, n .. " rows")
+    assert.is_true(folded >= 1000, folded .. " in a row")
+    assert.match("turns: 300", p:wait())
+  end)
+
+  it("sends any name as a text in one line", function()
+    local p = start [[
+      local m = listen(0)
+      rn.go(function() rn.rename '</script><b>"x"\\\n\r\1' rn.chan():name "a\n\ndata: {}":take() end)
+      rn.sleep(2000)
+    ]]
+    local text = p:events(1)
+    assert.is_nil(text:find("\ndata: {}", 1, true))
+    local rows, texts = rows_of(messages(text))
+    local found
+    for _, row in pairs(rows[2]) do found = found or texts[row[3]] == '</script><b>"x"\\\n\r\1' end
+    assert.is_true(found)
+  end)
+
+  it("says that the program has ended", function()
+    local p = start "local m = listen(0) rn.sleep(1000)"
+    assert.match("event: ended\ndata: {}\n\n$", p:events(5))
+  end)
+
+  -- ---- while the program is busy, or does not care ----
+
+  it("answers while a go block computes, and says for how long", function()
+    local p = start [[
+      local m = listen(0)
+      rn.go(function() local t = rn.now() while rn.now() - t < 2500 do end end)
+      rn.sleep(1)
+      print "computed"
+    ]]
+    local before = rn.now()
+    assert.equal(200, (p:get "/?"))
+    assert.is_true(rn.now() - before < 1000)
+    local list = messages(p:events(1.3))
+    assert.is_true(#list > 0)
+    assert.is_true(list[#list].busy >= 400, tostring(list[#list].busy))
+    assert.match("computed", p:wait())
+  end)
+
+  it("goes on when a browser never reads", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 1000 do
+        local ch = rn.chan(10):name(("channel %d "):format(i):rep(12))
+        chs[i] = ch
+        rn.go(function() for _ in ch do end end)
+      end
+      local t = rn.now()
+      while rn.now() - t < 3000 do
+        for _, ch in ipairs(chs) do ch:put(1) end
+        rn.sleep(10)
+      end
+      print "done"
+    ]]
+    local closed = p:stream(10, "sleep 5")
+    assert.is_true(#messages(p:events(2)) >= 3)
+    assert.match("done", p:wait())
+    closed()
+  end)
+
+  it("is no reason to go on: a program ends, and a deadlock is one", function()
+    local p = start [[
+      local m = listen(0)
+      local ok, err = pcall(function() rn.chan():name "nobody":take() end)
+      print(err)
+    ]]
+    assert.match("deadlock: take on chan: nobody", p:wait())
+  end)
+
+  it("is in no list of go blocks", function()
+    local _ <close> = assert(monitor.listen())
+    for _, entry in ipairs(rn.ps()) do assert.not_match("monitor", entry.name) end
+  end)
+
+  -- ---- commands ----
+
+  local CONTROLLED = [[
+    local m = listen(0, { control = %s, show = %s })
+    local jobs = rn.chan(2):name "jobs"
+    local block = rn.go(function() rn.rename "victim" rn.chan():take() end)
+    rn.go(function() local _, err = block:take() print("killed: " .. tostring(err)) end)
+    jobs:put("secret") jobs:put { 1, 2, key = "hidden" }
+    rn.go(function() rn.rename "putter" jobs:put(3.5) end)
+    rn.sleep(%d)
+    for _ = 1, #jobs do print("job", (jobs:take())) end
+    for _ = 1, 3 do print("job", (jobs:poll())) end
+  ]]
+
+  -- The ids of the go block and the channel with these names.
+  local function ids(p, go, chan)
+    local rows, texts = rows_of(messages(p:events(1)))
+    local go_id, chan_id
+    for _, row in pairs(rows[2]) do go_id = texts[row[3]] == go and row[11] or go_id end
+    for id, row in pairs(rows[0]) do chan_id = texts[row[3]] == chan and id or chan_id end
+    return go_id, chan_id
+  end
+
+  -- Posts commands, which get the numbers from 1 on.
+  local function post(p, ...)
+    for i, command in ipairs { ... } do
+      local status, answer = p:post(command[1] .. "?", command[2])
+      assert.equal(202, status)
+      assert.equal(tostring(i), answer:match '"number":(%d+)')
+    end
+  end
+
+  it("kills a go block and puts values where control = true", function()
+    local p = start(CONTROLLED:format("true", '"types"', 4000))
+    local victim, jobs = ids(p, "victim", "jobs")
+    local stream = p:stream(2, "cat <&3")
+    local value = "id=" .. jobs .. "&type=number&text="
+    post(p, { "/kill", "id=" .. victim }, { "/kill", "id=987654" }, { "/inject", value .. "77" },
+      { "/inject", value .. "seven" })
+    local got = {}
+    for _, message in ipairs(messages(stream())) do
+      for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
+    end
+    assert.same({ "yes", "there is no go block #987654 any more", "yes", "this is no number: seven" }, got)
+    local out = p:wait()
+    assert.match("killed: killed from the monitor's page", out)
+    assert.match("job\t77", out)
+  end)
+
+  it("refuses that where control is not true, and forms that are wrong", function()
+    local p = start(CONTROLLED:format("false", '"types"', 3000))
+    assert.equal(403, (p:post("/kill?", "id=1")))
+    assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
+    assert.equal(400, (p:post("/values?", "id=1&evil=1")))
+    assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
+    assert.equal(404, (p:post("/load?", "text=x")))
+    assert.not_match("killed: killed", p:wait())
+  end)
+
+  for show, expected in pairs {
+    ['"types"'] = { "string (6 bytes)", "table (3 entries)", "float" },
+    ['"values"'] = { '"secret"', '{ 1, 2, "key" = "hidden" }', "3.5" },
+    ['function(v) return "a " .. type(v) end'] = { "a string", "a table", "a number" },
+  } do
+    it("shows of values what `show` allows: " .. show, function()
+      local p = start(CONTROLLED:format("false", show, 3500))
+      local _, jobs = ids(p, "victim", "jobs")
+      local stream = p:stream(1.5, "cat <&3")
+      post(p, { "/values", "id=" .. jobs })
+      local got
+      for _, message in ipairs(messages(stream())) do
+        for _, result in ipairs(message.r) do got = result end
+      end
+        assert.same({ 1, true, table.unpack(expected) }, got)
+    end)
+  end
+
+  -- ---- listen ----
+
+  it("says that the port is taken", function()
+    local p = start "local m = listen(0) rn.sleep(1500)"
+    local m, err = monitor.listen(p.port)
+    assert.is_nil(m)
+    assert.equal(("monitor: port %d of 127.0.0.1 is taken by another program"):format(p.port), err)
+    assert(monitor.listen()):close() -- nothing is left of the attempt
+  end)
+
+  it("runs once in a Lua state, and again after it was closed", function()
+    local m = assert(monitor.listen())
+    local ok, err = pcall(function() monitor.listen() end)
+    assert.is_false(ok)
+    assert.match("monitor_spec%.lua:%d+: listen: this program has a monitor already; close it first", err)
+    m:close()
+    m:close()
+    local again <close> = assert(monitor.listen(m.port))
+    assert.equal(m.port, again.port)
+    assert.not_equal(m.url, again.url)
+  end)
+
+  it("refuses arguments that are wrong, at the caller's line", function()
+    for message, arguments in pairs {
+      ["the port must be an integer from 0 to 65535, got 70000"] = { 70000 },
+      ['the port must be an integer from 0 to 65535, got "80"'] = { "80" },
+      ['unknown option "ports"'] = { 0, { ports = 1 } },
+      ["control: a boolean expected"] = { 0, { control = "yes" } },
+      ['show: "types", "values" or a function expected, got "all"'] = { 0, { show = "all" } },
+      ["program: a string expected"] = { 0, { program = 1 } },
+    } do
+      local ok, err = pcall(monitor.listen, table.unpack(arguments))
+      assert.is_false(ok)
+      assert.match("listen: " .. message:gsub("%p", "%%%0"), err)
+    end
+  end)
+end)
+
+describe("runnel --monitor", function()
+  local RUNNEL = os.getenv "RUNNEL" or "build/bin/runnel"
+
+  it("prints the page's URL to stderr, and runs the script", function()
+    local out, err, status = shell.run(RUNNEL .. " --monitor -e 'print(1 + 1)'")
+    assert.same({ "2\n", 0 }, { out, status })
+    assert.match("^monitor: http://127%.0%.0%.1:%d+/%?token=%x+\n$", err)
+  end)
+
+  it("finds the C module beside the executable", function()
+    local _, err = shell.run("cd / && LUA_PATH= LUA_CPATH='/none/?.so' " .. RUNNEL .. " --monitor -e ''")
+    assert.match("^monitor: http", err)
+  end)
+
+  it("refuses a port that is none, or taken", function()
+    local _, err, status = shell.run(RUNNEL .. " --monitor=http -e ''")
+    assert.equal(2, status)
+    assert.match("'%-%-monitor' needs a port from 0 to 65535", err)
+    local m <close> = assert(monitor.listen())
+    _, err, status = shell.run(("%s --monitor=%d -e 'print \"ran\"'"):format(RUNNEL, m.port))
+    assert.equal(1, status)
+    assert.match("port %d+ of 127%.0%.0%.1 is taken by another program", err)
+  end)
+end)

@@ -1,0 +1,142 @@
+-- Programs with connections to NATS end in every way, while messages arrive; and connections under other drivers.
+
+local nats_server = require "spec.support.nats_server"
+local process = require "spec.support.process"
+
+describe("a program with connections to NATS", function()
+  if not nats_server.installed then return pending(nats_server.MISSING) end
+  if not pcall(require, "runnel.nats") then return pending "runnel.nats is not built, because libnats was missing" end
+
+  local LUA = os.getenv "LUA" or "lua5.4"
+  local server, dir
+
+  setup(function()
+    server = nats_server.start { jetstream = false }
+    dir = process.directory()
+  end)
+  teardown(function()
+    server:close()
+    dir:remove()
+  end)
+
+  -- Messages flow in a circle, a beat is sent, a request waits, a connection is being made.
+  local BUSY = [[
+    local rn = require "runnel"
+    local nats = require "runnel.nats"
+    local url = %q
+    local conn = assert(nats.connect(url))
+    local ch = conn:subscribe "end.*"
+    local other = conn:subscribe "end.>"
+    conn:beat("end.beat", "b", 1)
+    local busy = rn.go(function()
+      while conn:publish("end.a", ("x"):rep(100)) do rn.yield() end
+    end)
+    rn.go(function() conn:request("end.b", "") end)
+    for _ = 1, 300 do ch:take() end
+    rn.go(nats.connect, url)
+    rn.yield()
+  ]]
+
+  local function run(program, code)
+    dir:write("program.lua", BUSY:format(server.url) .. code)
+    return process.run(dir.path, ("exec timeout 60 %s program.lua"):format(program))
+  end
+
+  for _, program in ipairs { LUA, process.runnel } do
+    local name = program:match "[^/]*$"
+
+    it("ends by os.exit: " .. name, function()
+      assert.same({ out = "", err = "", status = 3 }, run(program, "os.exit(3)"))
+      assert.same({ out = "", err = "", status = 4 }, run(program, "os.exit(4, true)"))
+      assert.same({ out = "", err = "", status = 5 }, run(program, "conn:close() os.exit(5, true)"))
+    end)
+
+    it("ends by an error: " .. name, function()
+      local result = run(program, "error 'raised'")
+      assert.equal(1, result.status)
+      assert.matches("raised", result.err)
+    end)
+
+    it("ends by a signal: " .. name, function()
+      local number = name == "runnel" and 130 or 1
+      local result = run(program, [[
+        rn.cancel(busy)
+        conn:unbeat "end.beat"
+        os.execute("(sleep 0.3; kill -INT " .. io.open("/proc/self/stat"):read "n" .. ") &")
+        conn:subscribe("idle"):take()
+      ]])
+      assert.equal(number, result.status, result.err)
+    end)
+  end
+
+  it("ends when its last line has run, under lua5.4", function()
+    assert.same({ out = "done\n", err = "", status = 0 }, run(LUA, "print 'done'"))
+  end)
+
+  it("ends when all is closed, under runnel", function()
+    assert.same({ out = "done\n", err = "", status = 0 }, run(process.runnel, [[
+      ch:close()
+      other:close()
+      conn:close()
+      print 'done'
+    ]]))
+  end)
+
+  it("need not close a connection that waits for nothing, under runnel", function()
+    dir:write("program.lua", ([[
+      local conn = require("runnel.nats").connect(%q)
+      print((select(2, conn:request("nobody", ""))))
+    ]]):format(server.url))
+    local result = process.run(dir.path, process.runnel .. " program.lua")
+    assert.same({ out = 'nobody answers requests to "nobody" (no responders)\n', err = "", status = 0 }, result)
+  end)
+
+  it("can be a thread of rn.thread", function()
+    dir:write("program.lua", ([[
+      local rn = require "runnel"
+      local function echo(url)
+        local conn <close> = assert(require("runnel.nats").connect(url))
+        return assert(conn:request("thread", "hello", 5000)).data
+      end
+      local conn <close> = assert(require("runnel.nats").connect(%q))
+      local ch = conn:subscribe "thread"
+      conn:flush()
+      rn.go(function() for m in ch do m:respond(m.data .. " you") end end)
+      print(rn.thread(echo, conn.url):take())
+    ]]):format(server.url))
+    assert.same({ out = "hello you\n", err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
+      .. " program.lua"))
+  end)
+
+  for driver, library in pairs { luv = "luv", cqueues = "cqueues", copas = "copas", luasocket = "socket" } do
+    it("is woken by messages under the driver " .. driver, function()
+      local has = os.execute(("%s -e 'require %q' 2>/dev/null"):format(LUA, library))
+      if not has then return pending(library .. " is not installed") end
+      dir:write("program.lua", ([[
+        local rn = require "runnel"
+        rn.driver(require "runnel.driver.%s")
+        local conn <close> = assert(require("runnel.nats").connect(%q))
+        local ch = conn:subscribe "driver"
+        rn.go(function() for m in ch do m:respond(m.data) end end)
+        local before = rn.now()
+        for i = 1, 50 do assert(conn:request("driver", "x", 5000)) end
+        print(rn.now() - before < 5000)
+      ]]):format(driver, server.url))
+      assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
+        .. " program.lua"))
+    end)
+  end
+
+  it("says what to install where the module is missing", function()
+    dir:write("program.lua", [[
+      package.cpath = package.cpath:gsub("[^;]*", function(path) return path:find "build" and path .. ".none" end)
+      require "runnel"
+      package.preload["runnel.nats.core"] = nil
+      local ok, message = pcall(require, "runnel.nats")
+      print(ok, message)
+    ]])
+    local result = process.run(dir.path, process.runnel .. " program.lua")
+    assert.matches("program.lua:4: the library runnel.nats.core is needed here %(install libnats.*libnats%-dev.*"
+      .. "%): it is not installed", result.out)
+  end)
+end)

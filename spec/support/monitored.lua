@@ -1,0 +1,105 @@
+---A program with a monitor, in a process of its own, and requests to it. They go through bash, which can open TCP
+---connections, so that no library is needed.
+
+local monitored = {}
+
+local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+-- Runs a script of bash with TARGET, the address, for at most some seconds; returns what it prints.
+local function bash(port, seconds, script)
+  local command = ("exec 3<>/dev/tcp/127.0.0.1/%d && %s"):format(port, script)
+  local pipe <close> = assert(io.popen(("timeout %g bash -c %s 2>&1"):format(seconds, quote(command))))
+  return pipe:read "a"
+end
+
+---Sends a request and reads the answer.
+---@param port integer
+---@param head string the request line and headers, one a line
+---@param body? string
+---@param seconds? number how long to read; default 10
+---@return integer? status nil if there was no answer
+---@return string answer with its headers
+function monitored.request(port, head, body, seconds)
+  local lines = {}
+  for line in head:gmatch "[^\n]+" do lines[#lines + 1] = line end
+  if not head:find "\nHost:" then lines[#lines + 1] = "Host: 127.0.0.1:" .. port end
+  lines[#lines + 1] = "Connection: close"
+  if body then
+    lines[#lines + 1] = "Content-Type: application/x-www-form-urlencoded"
+    lines[#lines + 1] = "Content-Length: " .. #body
+  end
+  local text = table.concat(lines, "\r\n") .. "\r\n\r\n" .. (body or "")
+  local answer = bash(port, seconds or 10, ("printf %%s %s >&3 && cat <&3"):format(quote(text)))
+  return math.tointeger(tonumber(answer:match "^HTTP/1.1 (%d+)")), answer
+end
+
+---@class spec.Monitored
+local Program = {}
+Program.__index = Program
+
+---Runs a program, whose text may use `rn` and `monitor`, and which must begin with a call of `listen(port, opts)`.
+---@param text string
+---@return spec.Monitored
+function monitored.start(text)
+  local prelude = [[
+    local rn = require "runnel"
+    local monitor = require "runnel.monitor"
+    local function listen(...)
+      local m = assert(monitor.listen(...))
+      print(m.url)
+      io.stdout:flush()
+      return m
+    end
+  ]]
+  local out = io.popen((os.getenv "LUA" or "lua5.4") .. " -e " .. quote(prelude .. text) .. " 2>&1")
+  local url = out:read()
+  local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
+  if not port then error("no URL: " .. tostring(url)) end
+  return setmetatable({ out = out, url = url, port = math.tointeger(tonumber(port)), token = token }, Program)
+end
+
+---The status and text of a request; a `?` in the path gets the token.
+function Program:get(path, headers)
+  path = path:gsub("%?", "?token=" .. self.token)
+  return monitored.request(self.port, ("GET %s HTTP/1.1\n%s"):format(path, headers or ""))
+end
+
+function Program:post(path, body, headers)
+  path = path:gsub("%?", "?token=" .. self.token)
+  return monitored.request(self.port, ("POST %s HTTP/1.1\n%s"):format(path, headers or ""), body)
+end
+
+---Opens the stream of events for some seconds, with this command for what comes ("cat <&3"). Returns a function that
+---waits until it is closed, and returns what the command has printed.
+function Program:stream(seconds, command)
+  local head = ("GET /events?token=%s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
+  local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
+  local pipe = io.popen(("timeout %g bash -c %s"):format(seconds, quote(script)))
+  os.execute "sleep 0.3" -- until it is open
+  return function()
+    local text = pipe:read "a"
+    pipe:close()
+    return (text:gsub("\r\n%x+\r\n", ""))
+  end
+end
+
+---What the stream of events sends within some seconds.
+---@return string text without the marks of HTTP's chunks
+function Program:events(seconds)
+  local _, text = monitored.request(self.port, "GET /events?token=" .. self.token .. " HTTP/1.1", nil, seconds)
+  return (text:gsub("^.-\r\n\r\n", ""):gsub("\r\n%x+\r\n", ""):gsub("^%x+\r\n", ""):gsub("\r\n$", ""))
+end
+
+---Waits for the program's end; returns what it has printed.
+function Program:wait()
+  local text = self.out:read "a"
+  self:close()
+  return text
+end
+
+---Waits for the program's end, unless that has happened.
+function Program:close()
+  if io.type(self.out) == "file" then self.out:close() end
+end
+
+return monitored
