@@ -2,6 +2,8 @@
    other. While the port is full that thread waits, and libnats keeps what arrives up to the limits of the subscription;
    what exceeds them it drops and counts. */
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "nats/conn.h"
 
@@ -18,7 +20,14 @@ enum { SUB_TAKER = 1 };
 typedef struct Delivery {
   natsMsg *msg; /* owned */
   Sub *sub;     /* with a hold */
+  int64_t came; /* when it has arrived, in ms of the monotonic clock */
 } Delivery;
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 void sub_release(Sub *sub) {
   if (atomic_fetch_sub(&sub->holds, 1) > 1) return;
@@ -48,6 +57,11 @@ static int make(lua_State *L) {
   if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
   else lua_pushnil(L);
   message_push_table(L, delivery->msg);
+  const char *reply = natsMsg_GetReply(delivery->msg);
+  if (reply && strncmp(reply, "$JS.ACK.", 8) == 0) { /* while Lua computed, its time may have run out */
+    lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+    lua_setfield(L, -2, "age");
+  }
   if (lua_isfunction(L, -2)) {
     lua_call(L, 1, 0);
     return 0;
@@ -82,7 +96,7 @@ static void on_message(natsConnection *nc, natsSubscription *subscription, natsM
     natsMsg_Destroy(msg);
     return;
   }
-  *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub)};
+  *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
   atomic_fetch_add(&sub->delivered, 1);
   int code;
   while ((code = rn->post_call(sub->port, push, drop, delivery)) == RUNNEL_FULL) {

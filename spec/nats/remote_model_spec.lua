@@ -40,7 +40,8 @@ local function random_case(seed)
   for i = 1, is_rough and integer(0, 3) or 0 do
     local kind = ({ "kill", "restart", "cut", "cut worker", "drain" })[integer(1, 5)]
     local at, ms = integer(0, 3000), integer(1, 2000)
-    case.events[i] = { kind = kind, at = at, ms = ms, worker = integer(1, 3), lost = integer(0, 5) }
+    local lost, stuck = integer(0, 5), integer(0, 5)
+    case.events[i] = { kind = kind, at = at, ms = ms, worker = integer(1, 3), lost = lost, stuck = stuck }
   end
   return case
 end
@@ -117,7 +118,7 @@ local function perform(case, modules)
   for number = 1, #case.workers do start_worker(number) end
 
   local connection = server:connect()
-  local remote = modules.remote.new(connection, "job", {
+  local remote = modules.remote.new(connection, "job", server:stream_for(connection), {
     encoding = "msgpack", starts = STARTS + (case.lost > 0 and 4 or 0), traceback = false,
   })
   for _, event in ipairs(case.events) do
@@ -131,7 +132,7 @@ local function perform(case, modules)
         target.worker:drain()
         target.kill()
       elseif event.kind == "restart" then
-        server:restart(event.ms, event.lost)
+        server:restart(event.ms, event.lost, event.stuck)
       elseif event.kind == "cut" then
         connection:cut(event.ms)
       else
@@ -252,6 +253,8 @@ describe("a remote stage", function()
   -- Each fault is found by some case.
   local FAULTS = {
     { "a job is not sent again", "remote", "self:send(job, true)", "" },
+    { "a job that the stream does not deliver any more is left there", "remote",
+      "if not self.stream:is_stuck(self:subject(job)) then return end", "if true then return end" },
     { "a worker does not say that a job goes on", "serve", 'self.engine:beat(ack, "+WPI", self.beats)', "" },
     { "a job is acknowledged before its result", "serve", 'self.engine:beat(ack, "+WPI", self.beats)',
       'self.engine:publish(ack, "+ACK")' },

@@ -15,9 +15,8 @@ local function repaired() return true end
 local function submitter(server, opts)
   opts = opts or {}
   local connection = server:connect()
-  return remote.new(connection, "job", {
+  return remote.new(connection, "job", server:stream_for(connection), {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback == true,
-    repair = repaired,
   }), connection
 end
 

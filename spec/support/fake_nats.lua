@@ -21,7 +21,7 @@ Connection.__index = Connection
 function fake.new(random, faults)
   return setmetatable({
     random = random, faults = faults, subscriptions = {}, connections = {}, names = 0, up = true,
-    stored = {}, by_subject = {}, last = 0, count = 0, requests = {},
+    stored = {}, by_subject = {}, removed = {}, last = 0, count = 0, requests = {},
   }, Server)
 end
 
@@ -86,7 +86,7 @@ end
 
 function Server:remove(entry)
   if self.stored[entry.seq] ~= entry then return end
-  self.stored[entry.seq], self.count = nil, self.count - 1
+  self.stored[entry.seq], self.removed[entry.seq], self.count = nil, entry, self.count - 1
   if self.by_subject[entry.subject] == entry then self.by_subject[entry.subject] = nil end
 end
 
@@ -166,21 +166,28 @@ function Server:receive(subject, data, reply)
       until not waits
     end)
     self:dispatch()
-  elseif subject:find("$JS.API.STREAM.PURGE.", 1, true) == 1 then
-    local filter = data:match '^{"filter":"(.*)"}$'
-    local entry = self.by_subject[filter]
-    if entry then self:remove(entry) end
-    if reply then self:send(reply, { subject = reply, data = '{"success":true}' }) end
   elseif not self:send(subject, { subject = subject, data = data, reply = reply }) and reply then
     self:send(reply, { subject = reply, data = "", status = "503" })
   end
 end
 
----The server ends and starts again after some ms. It has lost the last messages that were stored.
+---The server ends and starts again after some ms. It has lost the last messages that were stored, and of others that
+---they were acknowledged, or delivered: messages that it will not deliver.
 ---@param ms number
 ---@param lost integer
-function Server:restart(ms, lost)
+---@param stuck integer
+function Server:restart(ms, lost, stuck)
   self.up, self.requests = false, {}
+  for seq = self.last, 1, -1 do
+    local entry = self.removed[seq] or self.stored[seq]
+    if stuck == 0 then break end
+    if entry and not self.by_subject[entry.subject] or self.stored[seq] then
+      if self.removed[seq] then self.count = self.count + 1 end
+      stuck = stuck - 1
+      self.removed[seq], self.stored[seq], self.by_subject[entry.subject] = nil, entry, entry
+      entry.due = math.huge
+    end
+  end
   for seq = self.last, math.max(1, self.last - lost + 1), -1 do
     if self.stored[seq] then self:remove(self.stored[seq]) end
   end
@@ -193,6 +200,43 @@ function Server:restart(ms, lost)
 end
 
 -- ---- connections ----
+
+-- What a submitter asks of the stream (runnel.nats.stages).
+local JobStream = {}
+JobStream.__index = JobStream
+
+---@return table stream
+function Server:stream_for(connection) return setmetatable({ server = self, connection = connection }, JobStream) end
+
+function JobStream:reached()
+  rn.sleep(self.server.random() * self.server.faults.delay)
+  return self.connection.alive and self.connection.up and self.server.up
+end
+
+function JobStream:make() return self:reached() end -- luacheck: no self
+
+function JobStream:position(subject)
+  local entry = self:reached() and self.server.by_subject[subject]
+  return entry and entry.seq
+end
+
+function JobStream:subjects(filter)
+  local prefix, found = filter:match "^(.*)>$", {}
+  for subject in pairs(self:reached() and self.server.by_subject or {}) do
+    if subject:sub(1, #prefix) == prefix then found[subject] = 1 end
+  end
+  return found
+end
+
+function JobStream:is_stuck(subject)
+  local entry = self:reached() and self.server.by_subject[subject]
+  return entry ~= nil and entry.due == math.huge
+end
+
+function JobStream:remove(subject)
+  local entry = self:reached() and self.server.by_subject[subject]
+  if entry then self.server:remove(entry) end
+end
 
 ---@return table engine
 function Server:connect()

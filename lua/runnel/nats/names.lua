@@ -30,8 +30,4 @@ function names.cancel(name) return "runnel.cancel." .. name end
 ---@param name string
 function names.pull(name) return ("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(names.stream(name), names.CONSUMER) end
 
----Where jobs are removed from the stream.
----@param name string
-function names.purge(name) return "$JS.API.STREAM.PURGE." .. names.stream(name) end
-
 return names

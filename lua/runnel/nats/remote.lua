@@ -16,8 +16,12 @@ local internal = core.internal
 local chan, now, sleep = core.chan, core.now, core.sleep
 local take, put = internal.moving.take, internal.moving.put
 
--- A job without a result is sent again after so many ms, then after twice as many, and so on up to the most.
-local FIRST_AGAIN <const>, MOST_AGAIN <const> = 5000, 40000
+-- A job without a result is sent again after so many ms. If the stream answers, which says that it has the job, the
+-- next time is as many ms later, then twice as many, and so on up to the most. Otherwise the next time is soon.
+local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 5000, 40000, 2000
+
+-- After so many attempts to make the stream in vain it is reported. A cluster that has lost a server needs some time.
+local PATIENCE <const> = 3
 
 -- How often to look for jobs to be sent again, in ms.
 local LOOK <const> = 1000
@@ -38,6 +42,7 @@ local LOOK <const> = 1000
 ---@field data string
 ---@field reply? string
 ---@field status? string
+---@field age? integer for a job: ms since it has arrived
 
 ---@class runnel.Job
 ---@field number integer
@@ -46,7 +51,7 @@ local LOOK <const> = 1000
 ---@field starts integer how often it may have been started
 ---@field grants table<string, string> the answers to workers' questions, by the subject for the acknowledgement
 ---@field again_at number when to send it again
----@field again_after number ms after which it was, or will be, sent again
+---@field again_after number how many ms after the stream's next answer to send it again
 ---@field finish fun(outcome: runnel.Outcome)
 
 ---A remote stage.
@@ -65,7 +70,8 @@ local LOOK <const> = 1000
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made
 ---@field private reason any why it is closed
----@field private make_stream fun(): any, string?
+---@field private stream runnel.JobStream
+---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private id string its part of the subjects of jobs
@@ -82,7 +88,8 @@ function Remote:subject(job) return ("%s.%s.%d"):format(names.jobs(self.name), s
 function Remote:send(job, again)
   local message = wire.job(self.reply, job.number, self.encoding, job.is_async, again, job.bytes)
   -- The first time, whether the stream has it is seen from its result; then the stream's answer is of interest.
-  return self.engine:publish(self:subject(job), message, again and self.reply or nil)
+  local answer = again and ("%s.%d"):format(self.base, job.number) or nil
+  return self.engine:publish(self:subject(job), message, answer)
 end
 
 -- Starts a job; raises at the line that called the remote stage.
@@ -127,7 +134,7 @@ function Remote:drop(job)
   if self.jobs[job.number] ~= job then return end
   local subject = self:subject(job)
   self:forget(job)
-  self.engine:publish(names.purge(self.name), ('{"filter":"%s"}'):format(subject), self.reply)
+  guard.started(guard.go(guard.nothing, nil, self.stream.remove, self.stream, subject), "remote " .. self.name)
   self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.number))
 end
 
@@ -139,7 +146,7 @@ local function send_due(self, time)
     if not job then
       if number == self.first then self.first = number + 1 end
     elseif job.again_at <= time then
-      job.again_at, job.again_after = time + job.again_after * 2, math.min(job.again_after * 2, MOST_AGAIN)
+      job.again_at = time + WITHOUT_ANSWER
       self:send(job, true)
     end
   end
@@ -164,16 +171,29 @@ end
 local function send_all(self)
   for number = self.first, self.last do
     local job = self.jobs[number]
-    if job then job.again_at, job.again_after = 0, FIRST_AGAIN / 2 end
+    if job then job.again_at, job.again_after = 0, FIRST_AGAIN end
   end
   send_due(self, now())
+end
+
+-- Removes jobs that have ended, but are in the stream again since the server was killed.
+local function tidy(self)
+  sleep(LOOK)
+  local prefix = ("%s.%s."):format(names.jobs(self.name), self.id)
+  for subject in pairs(self.stream:subjects(prefix .. ">")) do
+    if self.reason ~= nil then break end
+    if not self.jobs[tonumber(subject:sub(#prefix + 1))] then self.stream:remove(subject) end
+  end
 end
 
 -- Messages may have been lost with the connection.
 local function watch(self, events)
   local event, err = take(events)
   while event do
-    if event.event == "reconnected" then send_all(self) end
+    if event.event == "reconnected" then
+      send_all(self)
+      guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
+    end
     event, err = take(events)
   end
   self:close(err) -- unless it is closed already
@@ -229,16 +249,38 @@ end
 
 -- There is no stream to take a job.
 local function repair(self)
-  local ok, why = self.make_stream()
-  if ok then send_all(self) else self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+  local failures = 0
+  while self.reason == nil do
+    local ok, why = self.stream:make()
+    if ok then return send_all(self) end
+    failures = failures + 1
+    if failures == PATIENCE then self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+    sleep(LOOK)
+  end
 end
 
 local function repaired(self) self.repairing = false end
 
+-- The stream has had a job for long. If it does not deliver it any more, it gets the job anew.
+local function look_after(self, job)
+  if not self.stream:is_stuck(self:subject(job)) then return end
+  self.stream:remove(self:subject(job))
+  if self.jobs[job.number] == job then self:send(job, true) end
+end
+
 -- The stream's answer to a job that was sent again: usually that it has the job.
 function Remote:stored(message)
   local data = message.data
-  if message.status then
+  local job = self.jobs[tonumber(message.subject:match "%d+$")]
+  if job and not message.status then
+    job.again_at = now() + job.again_after
+    job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
+  end
+  if job and data:find('"err_code":10077', 1, true) then
+    if job.again_after > 2 * FIRST_AGAIN then
+      guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
+    end
+  elseif message.status then
     if self.repairing then return end
     self.repairing = true
     guard.started(guard.go(repaired, self, function()
@@ -246,7 +288,7 @@ function Remote:stored(message)
       sleep(LOOK)
       self.repairing = false
     end), "remote " .. self.name)
-  elseif data:find('"error"', 1, true) and not data:find('"err_code":10077', 1, true) then
+  elseif job and data:find('"error"', 1, true) then
     self:tell("the stream does not take a job: " .. (data:match '"description":"([^"]*)"' or data))
   end
 end
@@ -344,17 +386,17 @@ end
 ---Makes a remote stage. Its arguments have been checked.
 ---@param engine runnel.Engine
 ---@param name string
----@param opts { encoding: string, starts: integer, traceback: boolean, repair: fun(): any, string? } `repair` makes the
----stream again
+---@param stream runnel.JobStream
+---@param opts { encoding: string, starts: integer, traceback: boolean }
 ---@return runnel.Remote
-local function new(engine, name, opts)
-  local reply = engine:inbox()
+local function new(engine, name, stream, opts)
+  local base = engine:inbox()
   local self = setmetatable({
     name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
-    reply = reply, id = reply:match "[^.]*$", jobs = {}, last = 0, first = 1, ticking = false, told = {}, reason = nil,
-    make_stream = opts.repair, repairing = false,
+    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0, first = 1,
+    ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
-  self.inbox = engine:subscribe(reply)
+  self.inbox = engine:subscribe(base .. ".>")
   self.events = engine:events()
   local what = "remote " .. name
   guard.started(guard.go(function(_, why) self:close(why) end, nil, listen, self), what)

@@ -20,6 +20,9 @@ local PULL_LASTS <const>, HEARTBEAT <const>, SILENCE <const> = 30000, 2000, 5000
 -- A worker that computes does not hear the server. So much later it has taken what has come meanwhile.
 local CATCH_UP <const> = 100
 
+-- After so many attempts to make the stream in vain it is reported. A cluster that has lost a server needs some time.
+local PATIENCE <const> = 3
+
 -- How long to wait after the server has refused a request for jobs, in ms.
 local AFTER_REFUSAL <const> = 500
 
@@ -44,6 +47,7 @@ local HEAD <const> = 400
 ---@field n integer
 ---@field private f function
 ---@field private engine runnel.Engine
+---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
 ---@field private inbox runnel.Channel<runnel.EngineMessage>
@@ -57,10 +61,20 @@ local HEAD <const> = 400
 ---@field private asked integer jobs that the present request may still bring
 ---@field private pulls integer requests so far
 ---@field private heard_at number when the server has last sent something for the present request
+---@field private asks integer questions so far
+---@field private asking runnel.Delivery? the job about which the submitter is asked
+---@field private failures integer attempts to make the stream in vain, in a row
+---@field private repair fun(): any, string? makes the stream if it is missing
+---@field private refused table<string, boolean> versions of jobs that were reported
+---@field private cancellations runnel.Channel<runnel.EngineMessage>
+---@field private events runnel.Channel<{ event: string }> of the connection
+---@field private ended_chan runnel.Channel<any> closes when it has ended
+---@field private drained runnel.Channel<any>? closes when no job runs; drain waits for that
 ---@field private open boolean it asks for jobs
 ---@field private over boolean it has ended
 ---@field private counts table<string, integer>
----@field private idle runnel.Channel<any>? somebody waits here until `fewer_than` jobs run
+---@field private idle runnel.Channel<any>? a job waits here until at most `idle_at` jobs run
+---@field private idle_at integer
 ---@field private questions table<string, runnel.Channel<string>> by subject of the answer
 local Worker = {}
 Worker.__index = Worker
@@ -281,12 +295,11 @@ end
 -- The server has refused a request, or has not answered: the stream or its consumer may be missing.
 local function look_for_stream(self)
   local ok, why = self.repair()
-  if not ok and not self.told then
-    self.told = true
+  self.failures = ok and 0 or self.failures + 1
+  if self.failures == PATIENCE then
     internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
   end
-  self.told = not ok
-  sleep(ok and AFTER_REFUSAL or SILENCE)
+  sleep(AFTER_REFUSAL)
   self.asked = 0
   self:pump()
 end
@@ -318,6 +331,8 @@ function Worker:deliver(message)
   if self.heard_at < math.huge then self.heard_at = now() end
   local ack = message.reply
   if self.held[ack] then return end
+  local age = message.age or 0
+  if age > self.ack_wait then return self:pump() end -- Lua has computed; the server gives the job to another worker
   local job, version, reply = wire.parse_job(message.data)
   local d = { worker = self, ack = ack, job = job }
   self.held[ack] = d
@@ -335,6 +350,7 @@ function Worker:deliver(message)
     self:give_back(d)
   else
     d.key = job.reply .. " " .. job.number
+    if age > self.beats then self.engine:publish(ack, "+WPI") end
     self.engine:beat(ack, "+WPI", self.beats)
     local is_suspect = job.again or wire.deliveries(ack) > 1
     local queue = is_suspect and self.suspects or self.fresh
@@ -480,9 +496,10 @@ end
 local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
-    name = name, n = n, f = f, engine = engine, beats = opts.ack_wait / 3, label = opts.label, base = base, held = {},
+    name = name, n = n, f = f, engine = engine, label = opts.label, base = base, held = {},
+    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    asked = 0, pulls = 0, heard_at = 0, asks = 0, questions = {}, refused = {}, repair = opts.repair,
+    asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
   self.inbox = engine:subscribe(base .. ".>")

@@ -132,6 +132,44 @@ local function ensure_consumer(conn, name, opts)
   return config
 end
 
+-- ---- what submitters ask of the stream ----
+
+---@class runnel.JobStream
+local JobStream = {}
+JobStream.__index = JobStream
+
+-- Makes the stream if it is missing.
+function JobStream:make() return ensure_stream(self.conn, self.name, self.settings) end
+
+-- Where in the stream the message of a subject is; nil if it has none, or does not answer.
+function JobStream:position(subject)
+  local answer = ask(self.conn, "STREAM.MSG.GET." .. names.stream(self.name), { last_by_subj = subject })
+  return answer and answer.message and math.tointeger(answer.message.seq)
+end
+
+-- The subjects that have a message, among those that match.
+function JobStream:subjects(filter)
+  local answer = ask(self.conn, "STREAM.INFO." .. names.stream(self.name), { subjects_filter = filter })
+  return answer and answer.state and answer.state.subjects or {}
+end
+
+-- Whether the stream has a message that it will not deliver: it counts as acknowledged. That can be if the server was
+-- killed, since it writes messages and acknowledgements to different files.
+function JobStream:is_stuck(subject)
+  local position = self:position(subject)
+  if not position then return false end
+  local answer = ask(self.conn, ("CONSUMER.INFO.%s.%s"):format(names.stream(self.name), names.CONSUMER))
+  return (answer and answer.ack_floor and answer.ack_floor.stream_seq >= position) == true
+end
+
+-- Removes the message of a subject. (Not by purging the subject: the consumers of nats-server 2.9 then skip messages of
+-- other subjects.)
+function JobStream:remove(subject)
+  local position = self:position(subject)
+  if not position then return end
+  ask(self.conn, "STREAM.MSG.DELETE." .. names.stream(self.name), { seq = position, no_erase = true })
+end
+
 -- ---- SIGTERM ----
 
 local term = {} -- what drains workers on SIGTERM: `workers`, `channel`, and `watch`, the core's
@@ -223,9 +261,9 @@ function stages.remote(conn, name, opts)
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local config, why = ensure_stream(conn, name, settings)
   if not config then error("remote: " .. why, 2) end
-  return require("runnel.nats.remote").new(engine_of(conn), name, {
+  local stream = setmetatable({ conn = conn, name = name, settings = settings }, JobStream)
+  return require("runnel.nats.remote").new(engine_of(conn), name, stream, {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
-    repair = function() return ensure_stream(conn, name, settings) end,
   })
 end
 
