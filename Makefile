@@ -222,7 +222,7 @@ env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s en
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo bench bench-peers bench-io bench-scale bench-host bench-port docs
+COMMANDS = demo demo-cluster bench-machines bench bench-peers bench-io bench-scale bench-host bench-port docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -234,6 +234,11 @@ demo: ## set up, build, and run three programs: words, pipelines, processes
 demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo
+
+demo-cluster: ## lose no file of a folder while workers and nats-servers are killed; CLUSTER=3 FILES=folder
+demo-cluster: NEEDED = cluster
+run-demo-cluster: programs
+	@$(LUA) scripts/demo_cluster.lua
 
 .PHONY: test run-specs
 test: ## set up, build and run the specs
@@ -298,6 +303,14 @@ run-bench-port: $(BUILD)/port
 
 $(BUILD)/port: bench/port.c $(LIB_OBJECTS) Makefile
 	$(Q)$(CC) $(CORE_CFLAGS) $(CFLAGS) -o $@ $< $(LIB_OBJECTS) $(LIBS)
+
+bench-machines: ## compare remote stages with plain nats.c; MACHINES='--quick latency' runs a part
+bench-machines: NEEDED = cluster
+run-bench-machines: programs $(BUILD)/machines
+	$(LUA) bench/machines.lua $(MACHINES)
+
+$(BUILD)/machines: bench/machines.c Makefile
+	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CFLAGS) -o $@ $< -lnats -pthread
 
 include tests/checks.mk
 

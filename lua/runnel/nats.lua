@@ -14,7 +14,7 @@ local lib = need("runnel.nats.core", "install libnats and its headers, on Debian
 local connection = require "runnel.nats.connection"
 
 -- Modules of runnel.nats that add methods to connections.
-local PARTS = { "stages" }
+local PARTS = { "stages", "streams" }
 
 for _, part in ipairs(PARTS) do
   for name, method in pairs(require("runnel.nats." .. part)) do connection.methods[name] = method end

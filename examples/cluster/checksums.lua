@@ -1,0 +1,93 @@
+-- checksums.lua work URL STREAMS N: a worker. Takes paths from one stream, N at a time, and stores lines of CHECKSUM,
+-- number of lines and path in another one, until it is killed.
+-- checksums.lua run URL STREAMS REPLICAS: makes the streams, submits the paths of its standard input, prints each
+-- result as it is stored, and ends when every path has one.
+--
+-- A durable chain: files.paths -> checksum -> files.sums. Kill workers and servers while it runs: nothing is lost, and
+-- nothing is stored twice. `make demo-cluster` does that.
+
+local rn = require "runnel"
+local nats = require "runnel.nats"
+
+local what, url, streams, number = arg[1], arg[2], arg[3], math.tointeger(arg[4])
+if not (number and number > 0 and (what == "work" or what == "run")) then
+  io.stderr:write "usage: checksums.lua work URL STREAMS N | run URL STREAMS REPLICAS\n"
+  os.exit(2)
+end
+local paths, sums = streams .. "-paths", streams .. "-sums"
+
+local conn <close> = assert(nats.connect(url, { name = "checksums " .. what, reconnect_wait = 100 }))
+
+-- Adler-32 and the number of lines: some work, without a library.
+local function checksum(path)
+  local file = io.open(path, "rb")
+  local text = file and file:read "a"
+  if file then file:close() end
+  if not text then return "unreadable 0 " .. path end
+  local a, b, lines = 1, 0, 0
+  for i = 1, #text, 4096 do
+    for j = i, math.min(i + 4095, #text) do
+      local byte = text:byte(j)
+      a = a + byte
+      b = b + a
+      if byte == 10 then lines = lines + 1 end
+    end
+    a, b = a % 65521, b % 65521
+    rn.yield()
+  end
+  return ("%08x %d %s"):format(b << 16 | a, lines, path)
+end
+
+if what == "work" then
+  local stage = assert(conn:stage(number, paths, checksum, sums, { name = "checksum", ack_wait = 1000 }))
+  print "ready"
+  io.stdout:flush()
+  local ok, err = stage:wait()
+  if not ok then error(err, 0) end
+  return
+end
+
+for _, name in ipairs { paths, sums } do
+  local made, err
+  for _ = 1, 50 do -- a cluster that has just started has no leader yet
+    made, err = conn:stream(name, { replicas = number, duplicates = 600000 })
+    if made then break end
+    rn.sleep(100)
+  end
+  if not made then error(err, 0) end
+end
+local sink, results = assert(conn:sink(paths)), assert(conn:source(sums))
+print "ready"
+io.stdout:flush()
+
+local waiting, count = {}, 0
+for path in io.lines() do
+  if not waiting[path] then
+    waiting[path], count = true, count + 1
+  end
+end
+rn.go(function()
+  for path in pairs(waiting) do
+    local ok, err = sink:put(path, { id = path })
+    if not ok then error(err, 0) end
+  end
+end)
+
+local done = {}
+while count > 0 do
+  local m, err = results:take()
+  if not m then error(err, 0) end
+  local path = m.value:match "^%S+ %d+ (.*)$"
+  print(done[path] and "twice" or "done", m.value)
+  io.stdout:flush()
+  if not done[path] then
+    done[path], count = true, count - 1
+  end
+end
+rn.sleep(1500) -- what comes now would be stored twice
+local m = results:poll()
+while m do
+  print("twice", m.value)
+  m = results:poll()
+end
+results:close()

@@ -1,0 +1,255 @@
+---conn:kv: buckets of keys and values, of the kind that other NATS clients have too. A bucket is a stream KV_NAME with
+---a subject for each key.
+
+local check = require "runnel.internal.check"
+local jetstream = require "runnel.nats.jetstream"
+local reader = require "runnel.nats.reader"
+local stream = require "runnel.nats.stream"
+local values = require "runnel.nats.values"
+
+local kv = {}
+
+-- How long to try to write.
+local WRITE_MS <const> = 30000
+
+---A bucket.
+---@class runnel.nats.Bucket
+---@field name string
+---@field private conn runnel.nats.Connection
+local Bucket = { __name = "bucket" }
+Bucket.__index = Bucket
+
+local function check_key(key, what)
+  local is_key = type(key) == "string" and key:find "^[%w_=/.-]+$" and not ("." .. key .. "."):find("..", 1, true)
+  if not is_key then
+    error(("%s: a key of letters, digits, - _ = / and single dots expected, got %s")
+      :format(what, check.describe(key)), 3)
+  end
+end
+
+local DIGITS = {}
+for i, c in ipairs { ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):byte(1, -1) } do
+  DIGITS[c] = i - 1
+end
+
+local function from_base64(text)
+  local parts = {}
+  for a, b, c, d in text:gmatch "(.)(.)(.)(.)" do
+    local bits = DIGITS[a:byte()] << 18 | DIGITS[b:byte()] << 12
+    bits = bits | (DIGITS[c:byte()] or 0) << 6 | (DIGITS[d:byte()] or 0)
+    local bytes = string.char(bits >> 16, bits >> 8 & 255, bits & 255)
+    parts[#parts + 1] = c == "=" and bytes:sub(1, 1) or d == "=" and bytes:sub(1, 2) or bytes
+  end
+  return table.concat(parts)
+end
+
+local function is_deletion(headers)
+  return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil
+end
+
+-- The last message of a key, or nil and whether that is no error.
+local function last_message(self, key)
+  local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
+    { last_by_subj = self.prefix .. key })
+  if answer then
+    local message = answer.message
+    return {
+      data = from_base64(message.data or ""), revision = message.seq,
+      deleted = is_deletion(message.hdrs and from_base64(message.hdrs)),
+    }
+  end
+  if code == jetstream.NO_MESSAGE then return nil end
+  return nil, err
+end
+
+---The value of a key, and its revision; nil if the key has none; nil, nil, err if that cannot be found out.
+---@param key string
+---@return any value, integer? revision, string? err
+function Bucket:get(key)
+  check_key(key, "get")
+  local message, err = last_message(self, key)
+  if not message or message.deleted then return nil, nil, err end
+  local value, problem = self.decode(message.data)
+  if value == nil and problem then return nil, nil, ("the value of %q: %s"):format(key, problem) end
+  return value, message.revision
+end
+
+local function write(self, key, value, headers, encoding)
+  local sequence, err, code = jetstream.store(self.conn, self.prefix .. key, value, {
+    timeout = WRITE_MS, encoding = encoding or self.encoding, headers = headers, stream = self.stream, level = 4,
+  })
+  if sequence then return sequence end
+  if code == jetstream.WRONG_SEQUENCE then
+    err = ("the key %q has revision %s"):format(key, tostring(err):match "%d+$" or "unknown")
+    if err:find "revision 0$" then err = ("the key %q has no value"):format(key) end
+  end
+  return nil, err --[[@as string]], code
+end
+
+---Sets a value. Returns its revision, when the server has it; or nil, err.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:put(key, value)
+  check_key(key, "put")
+  local revision, err = write(self, key, value)
+  return revision, err
+end
+
+---Sets a value if the key still has this revision; 0: if it has never had a value.
+---@param key string
+---@param value any
+---@param revision integer
+---@return integer? revision, string? err
+function Bucket:update(key, value, revision)
+  check_key(key, "update")
+  check.integer(revision, 0, "update: revision")
+  local new, err = write(self, key, value, { ["Nats-Expected-Last-Subject-Sequence"] = tostring(revision) })
+  return new, err
+end
+
+---Sets a value if the key has none.
+---@param key string
+---@param value any
+---@return integer? revision, string? err
+function Bucket:create(key, value)
+  check_key(key, "create")
+  local message, err = last_message(self, key)
+  if err then return nil, err end
+  if message and not message.deleted then
+    return nil, ("the key %q has a value, of revision %d"):format(key, message.revision)
+  end
+  local revision, why = write(self, key, value,
+    { ["Nats-Expected-Last-Subject-Sequence"] = tostring(message and message.revision or 0) })
+  return revision, why
+end
+
+---Deletes the value of a key; with a revision, only if the key still has it.
+---@param key string
+---@param revision? integer
+---@return integer? revision of the deletion, string? err
+function Bucket:delete(key, revision)
+  check_key(key, "delete")
+  if revision ~= nil then check.integer(revision, 0, "delete: revision") end
+  local new, err = write(self, key, "", {
+    ["KV-Operation"] = "DEL", ["Nats-Expected-Last-Subject-Sequence"] = revision and tostring(revision),
+  }, "raw")
+  return new, err
+end
+
+-- ---- watching ----
+
+---A change of a key.
+---@class runnel.nats.Change
+---@field key string
+---@field value any nil if it was deleted
+---@field revision integer
+---@field time number ms since 1970
+---@field deleted boolean
+---@field pending integer how many changes are known after this one: 0 for the last of the present values
+
+-- What watch puts on its channel for a message.
+local function change_of(self, message)
+  local operation = message.headers and message.headers["KV-Operation"]
+  local deleted = operation == "DEL" or operation == "PURGE"
+  local value, problem
+  if not deleted then value, problem = self.decode(message.data) end
+  return {
+    key = message.subject:sub(#self.prefix + 1), value = value, problem = problem, revision = message.sequence,
+    time = message.time, deleted = deleted, pending = message.pending,
+  }
+end
+
+local function watch(self, pattern, policy, what)
+  return reader.open({
+    conn = self.conn, stream = self.stream, encoding = "raw", batch = 256,
+    config = { filter_subject = self.prefix .. pattern, deliver_policy = policy },
+    wrap = function(message) return change_of(self, message) end,
+  }, what)
+end
+
+local WATCH_OPTIONS = { updates_only = true, history = true }
+
+---The values of keys and their changes from now on, as a channel: first the present values, unless updates_only; with
+---history, all that the bucket has. It goes on across reconnects. Close it to end it.
+---@param pattern? string a key, or a pattern with * and >; by default all keys
+---@param opts? { updates_only?: boolean, history?: boolean }
+---@return runnel.Channel<runnel.nats.Change>? changes, string? err
+function Bucket:watch(pattern, opts)
+  pattern = pattern == nil and ">" or pattern
+  if type(pattern) ~= "string" or not pattern:find "^[%w_=/.*>-]+$" then
+    error("watch: a key or a pattern expected, got " .. check.describe(pattern), 2)
+  end
+  check.options(opts, WATCH_OPTIONS, "watch")
+  opts = opts or {}
+  local policy = opts.updates_only and "new" or opts.history and "all" or "last_per_subject"
+  local ch, err = watch(self, pattern, policy, "watch")
+  if not ch then return nil, err --[[@as string]] end
+  return ch
+end
+
+---The keys that have a value.
+---@return string[]? keys, string? err
+function Bucket:keys()
+  local changes, info = watch(self, ">", "last_per_subject", "keys")
+  if not changes then return nil, info --[[@as string]] end
+  local _ <close> = changes
+  local keys = {}
+  if info.num_pending == 0 then return keys end
+  for change in changes do
+    if not change.deleted then keys[#keys + 1] = change.key end
+    if change.pending == 0 then
+      table.sort(keys)
+      return keys
+    end
+  end
+  return nil, "the connection has ended"
+end
+
+---Deletes the bucket with all values.
+---@return boolean? deleted, string? err
+function Bucket:destroy()
+  local answer, err = jetstream.request(self.conn, "STREAM.DELETE." .. self.stream)
+  if not answer then return nil, err end
+  return true
+end
+
+local OPTIONS = { history = true, ttl = true, replicas = true, storage = true, max_value = true, encoding = true }
+
+---Opens a bucket, and makes it first if it does not exist. If it exists with other settings than those given, that is
+---an error.
+---@param conn runnel.nats.Connection
+---@param name string
+---@param opts? { history?: integer, ttl?: number, replicas?: integer, storage?: "file"|"memory", max_value?: integer,
+---encoding?: "raw"|"msgpack"|"json" } history: values to keep of each key (1); ttl: ms after which values go
+---@return runnel.nats.Bucket? bucket, string? err
+function kv.kv(conn, name, opts)
+  jetstream.check_name(name, "kv: name")
+  check.options(opts, OPTIONS, "kv")
+  opts = opts or {}
+  local encoding = conn.encoding
+  if opts.encoding ~= nil then encoding = values.check(opts.encoding, "kv", 2) end
+  if opts.history ~= nil and (math.type(opts.history) ~= "integer" or opts.history < 1 or opts.history > 64) then
+    error("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history), 2)
+  end
+  if opts.ttl ~= nil then jetstream.check_ms(opts.ttl, "kv: ttl") end
+  local self = setmetatable({
+    conn = conn, name = name, stream = "KV_" .. name, prefix = "$KV." .. name .. ".", encoding = encoding,
+    decode = values.decoder(encoding),
+  }, Bucket)
+  local wanted = {
+    max_msgs_per_subject = opts.history, max_age = opts.ttl and jetstream.ns(opts.ttl), num_replicas = opts.replicas,
+    storage = opts.storage, max_msg_size = opts.max_value,
+  }
+  local config = {
+    name = self.stream, subjects = { self.prefix .. ">" }, max_msgs_per_subject = 1, discard = "new", storage = "file",
+    allow_rollup_hdrs = true, deny_delete = true, allow_direct = true, num_replicas = 1, retention = "limits",
+    duplicate_window = jetstream.ns(opts.ttl and math.min(opts.ttl, 120000) or 120000),
+  }
+  for key, value in pairs(wanted) do config[key] = value end
+  local info, err = stream.ensure(conn, self.stream, wanted, config)
+  if not info then return nil, ("bucket %q: %s"):format(name, err:gsub("^stream ", "its stream ")) end
+  return self
+end
+
+return kv

@@ -1,0 +1,297 @@
+---Reads a stream: asks a consumer for as many messages as there is room for, and puts them on a channel.
+---
+---The server gives a consumer its messages again if they are not acknowledged within ack_wait. While a message waits
+---here for a taker, a beat tells the server that it is alive; so ack_wait counts from the take.
+
+local core = require "runnel.core"
+local internal = core.internal
+local put_while_open = internal.moving.put_while_open
+
+local guard = require "runnel.internal.guard"
+local jetstream = require "runnel.nats.jetstream"
+
+local reader = {}
+
+-- A request for messages waits at the server for EXPIRES_MS, and the server says every HEARTBEAT_MS that it still knows
+-- it. If nothing comes for SILENCE_MS, the request is lost.
+local EXPIRES_MS <const>, HEARTBEAT_MS <const>, SILENCE_MS <const> = 30000, 1000, 2500
+
+-- Before asking again after the server has refused a request.
+local REFUSED_MS <const> = 100
+
+-- How long the server keeps a consumer without a name that nobody uses.
+local UNUSED_MS <const> = 60000
+
+-- ---- messages ----
+
+---A message of a stream.
+---@class runnel.nats.StreamMessage
+---@field value any what its bytes stand for in the encoding
+---@field data string its bytes
+---@field subject string
+---@field sequence integer its number in the stream
+---@field time number when the stream has stored it: ms since 1970
+---@field deliveries integer how often it was delivered, this time included
+---@field pending integer how many messages the consumer has after it
+---@field headers? table<string, string>
+---@field private raw runnel.nats.Message
+---@field private reader table
+local Message = { __name = "stream message" }
+
+function Message:__index(key)
+  local method = Message[key]
+  if method ~= nil then return method end
+  if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
+end
+
+-- Answers the delivery, once; false if it was answered already, or the connection is closed.
+local function answer(self, text)
+  if self.is_answered or not self.reader.name then return false end
+  self.is_answered = true
+  self.reader.conn:unbeat(self.ack_subject)
+  return self.reader.conn.core:publish(self.ack_subject, text, nil) == true
+end
+
+---Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
+---acknowledge.
+---@return boolean
+function Message:ack() return self.reader.acks == "explicit" and answer(self, "+ACK") end
+
+---Gives it back, to be delivered again: at once, or after `ms`.
+---@param ms? number
+---@return boolean
+function Message:nak(ms)
+  if ms ~= nil then jetstream.check_ms(ms, "nak: ms") end
+  if self.reader.acks ~= "explicit" then return false end
+  if ms == nil then return answer(self, "-NAK") end
+  return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
+end
+
+---Gives it up: it will not be delivered again, though it was not processed.
+---@return boolean
+function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
+
+---Says that work on it goes on: ack_wait begins again.
+---@return boolean
+function Message:progress()
+  if self.is_answered or self.reader.acks ~= "explicit" then return false end
+  return self.reader.conn.core:publish(self.ack_subject, "+WPI", nil) == true
+end
+
+local ACK = "^%$JS%.ACK%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)$"
+local LONG_ACK = "^%$JS%.ACK%.[^.]+%.[^.]+%.[^.]+%.([^.]+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)%.(%d+)"
+
+-- A message as the program sees it, from the subject for its acknowledgement. Returns nil for one of another consumer.
+local function message_of(self, raw)
+  local reply = raw.reply
+  if not reply then return nil end
+  local consumer, deliveries, sequence, order, time, pending = reply:match(ACK)
+  if not consumer then consumer, deliveries, sequence, order, time, pending = reply:match(LONG_ACK) end
+  if consumer ~= self.consumer then return nil end
+  return setmetatable({
+    raw = raw, reader = self, ack_subject = reply, subject = raw.subject, sequence = math.tointeger(sequence),
+    order = math.tointeger(order), deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6,
+    pending = math.tointeger(pending),
+  }, Message)
+end
+
+-- ---- consumers ----
+
+-- Makes the consumer if there is none; one with a name may exist.
+local function open_consumer(self)
+  local conn, stream, config = self.conn, self.stream, self.config
+  if self.name then
+    local verb = ("%s.%s"):format(stream, self.name)
+    local info, err, code = jetstream.request(conn, "CONSUMER.INFO." .. verb)
+    if code == jetstream.NO_CONSUMER then
+      local all = { durable_name = self.name }
+      for key, value in pairs(self.defaults) do all[key] = value end
+      for key, value in pairs(config) do all[key] = value end
+      info, err = jetstream.request(conn, "CONSUMER.DURABLE.CREATE." .. verb, { stream_name = stream, config = all })
+    end
+    if not info then return nil, err end
+    local difference = jetstream.difference(config, info.config)
+    if difference then
+      return nil, ("the consumer %q exists with other settings: %s"):format(self.name, difference)
+    end
+    self.consumer, self.ack_ms = self.name, (info.config.ack_wait or 30e9) / 1e6
+    return info
+  end
+  local all = { inactive_threshold = jetstream.ns(UNUSED_MS), mem_storage = true, ack_policy = "none" }
+  for key, value in pairs(config) do all[key] = value end
+  if self.last then all.deliver_policy, all.opt_start_seq = "by_start_sequence", self.last + 1 end
+  local info, err, code = jetstream.request(conn, "CONSUMER.CREATE." .. stream, { stream_name = stream, config = all })
+  if not info then return nil, err, code end
+  self.consumer, self.order = info.name, 0
+  -- If the consumer has to be made again, "new" is what is new now.
+  if config.deliver_policy == "new" and not self.last then self.last = info.delivered.stream_seq end
+  return info
+end
+
+-- ---- asking ----
+
+-- Asks for as many messages as there is room for, if that are enough.
+local function replenish(self)
+  if self.is_closed or self.is_paused then return end
+  local room = self.batch - self.asked - #self.waiting
+  if room * 2 < self.batch then return end
+  self.nrequests = self.nrequests + 1
+  if self.asked == 0 then self.heard = core.now() end
+  self.asked = self.asked + room
+  self.conn.core:publish(("$JS.API.CONSUMER.MSG.NEXT.%s.%s"):format(self.stream, self.consumer),
+    ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}')
+      :format(room, jetstream.ns(EXPIRES_MS), jetstream.ns(HEARTBEAT_MS)), self.inbox .. "." .. self.nrequests)
+end
+
+local function close(self, err)
+  if self.is_closed then return end
+  self.is_closed = true
+  self.sub:close()
+  guard.close(self.out, err)
+end
+
+-- Finds out whether the consumer still exists. One without a name is made again, after the last message that has come.
+local function look_after(self)
+  self.asked = 0
+  local verb = ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer)
+  local info, err, code = jetstream.request(self.conn, verb)
+  if self.is_closed then return end
+  if not info and code == jetstream.NO_CONSUMER and not self.name then
+    info, err, code = open_consumer(self)
+    if self.is_closed then return end
+  end
+  if not info then
+    if code == jetstream.NO_STREAM then
+      return close(self, ("source: the stream %q was deleted"):format(self.stream))
+    end
+    if code == jetstream.NO_CONSUMER then
+      return close(self, ("source: the consumer %q of the stream %q was deleted"):format(self.consumer, self.stream))
+    end
+    self.why = err -- the server is away: the next round tries again
+    return
+  end
+  self.asked = 0
+  replenish(self)
+end
+
+-- Notices requests that were lost, with the connection or with the server.
+local function watch(self)
+  while not self.is_closed do
+    local event = core.alts { self.wake, core.timeout(HEARTBEAT_MS) }
+    if self.is_closed then return end
+    local is_silent = self.asked > 0 and core.now() - self.heard > SILENCE_MS and #self.sub == 0
+    if event == "refused" then
+      core.sleep(REFUSED_MS)
+      look_after(self)
+    elseif event or is_silent or self.asked == 0 and #self.waiting * 2 < self.batch then
+      look_after(self)
+    end
+  end
+end
+
+-- A message from the server about a request.
+local function on_status(self, raw)
+  if raw.status == "100" then return end -- a heartbeat
+  local left = raw.headers and math.tointeger(raw.headers["Nats-Pending-Messages"]) or self.batch
+  self.asked = math.max(0, self.asked - left)
+  if raw.status == "408" or raw.status == "404" then return replenish(self) end
+  self.why = raw.description
+  self.wake:offer "refused"
+end
+
+-- Puts what arrives on the channel `waiting`, which has room for all that was asked for.
+local function receive(self)
+  for raw in self.sub do
+    self.heard = core.now()
+    if raw.status then
+      on_status(self, raw)
+    else
+      local message = message_of(self, raw)
+      if message then
+        self.asked = math.max(0, self.asked - 1)
+        if self.name then
+          self.conn:beat(message.ack_subject, "+WPI", self.beat_ms)
+        elseif message.order ~= self.order + 1 then -- some were lost on the way
+          message = nil
+          self.wake:offer "lost"
+        else
+          self.order, self.last = message.order, message.sequence
+        end
+      end
+      if message then self.waiting:put(message) end
+    end
+  end
+  self.waiting:close()
+  if not self.is_closed then close(self, self.conn.end_reason) end
+end
+
+-- Gives the messages to takers. Those that nobody takes go back to the server when the channel closes.
+local function hand_over(self)
+  local out, holds, takes = self.out, self.holds, self.acks == "taken"
+  for message in self.waiting do
+    if not self.is_closed and put_while_open(out, self.wrap and self.wrap(message) or message) then
+      if self.name and not holds then self.conn:unbeat(message.ack_subject) end
+      if takes then answer(message, "+ACK") end
+      replenish(self)
+    else
+      answer(message, "-NAK")
+    end
+  end
+end
+
+-- Ends the beats and tells the server, when the channel was closed.
+local function on_close(self)
+  close(self)
+  self.remove_listener()
+  self.wake:offer "closed"
+  if not self.name then
+    self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
+  end
+end
+
+---Opens a reader.
+---
+---    conn, stream   the connection and the stream's name
+---    name           of the consumer; nil: one of its own, which does not acknowledge and gives each message once
+---    config         settings of the consumer that must be so, in the server's words
+---    defaults       settings for a new consumer
+---    batch          how many messages may wait here
+---    encoding, acks ("explicit", "taken" or nil)
+---    holds          keep messages alive after the take as well, until they are answered
+---    wrap           a function for what is put on the channel instead of a message
+---@param self table
+---@param what string
+---@return runnel.Channel<any>? ch, string|table info_or_err of the consumer
+function reader.open(self, what)
+  local conn = self.conn
+  self.asked, self.nrequests, self.heard, self.order = 0, 0, core.now(), 0
+  self.defaults = self.defaults or {}
+  local info, err, code = open_consumer(self)
+  if not info then
+    if code == jetstream.NO_STREAM or err == "stream not found" then
+      err = ("there is no stream %q (conn:stream makes one)"):format(self.stream)
+    end
+    return nil, ("%s: %s"):format(what, err)
+  end
+  self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
+  self.inbox = conn:inbox()
+  local sub, why = conn:subscribe(self.inbox .. ".*", { buffer = 2 * self.batch, encoding = self.encoding })
+  if not sub then return nil, ("%s: %s"):format(what, why) end
+  self.sub, self.waiting = sub, core.chan(2 * self.batch)
+  self.out, self.wake = core.chan():name(("%s %s"):format(what, self.stream)), core.chan(1)
+  self.remove_listener = conn:on_event(function(event)
+    if event.event == "reconnected" then
+      self.asked = 0
+      self.wake:offer "reconnected"
+    end
+  end)
+  internal.on_close(self.out, function() on_close(self) end)
+  local function give_up(_, reason) close(self, reason) end
+  guard.started(guard.go(give_up, self, receive, self), what)
+  guard.started(guard.go(give_up, self, hand_over, self), what)
+  guard.started(guard.go(give_up, self, watch, self), what)
+  replenish(self)
+  return self.out, info
+end
+
+return reader

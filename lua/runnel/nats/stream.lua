@@ -1,0 +1,144 @@
+---conn:stream: streams of JetStream, made with the settings that the program asks for.
+
+local check = require "runnel.internal.check"
+local jetstream = require "runnel.nats.jetstream"
+local json = require "runnel.nats.json"
+
+-- What this module calls the settings, and what the server calls them.
+local NAMES = {
+  subjects = "subjects", storage = "storage", replicas = "num_replicas", retention = "retention", discard = "discard",
+  max_messages = "max_msgs", max_bytes = "max_bytes", max_message = "max_msg_size", max_age = "max_age",
+  max_per_subject = "max_msgs_per_subject", discard_per_subject = "discard_new_per_subject",
+  duplicates = "duplicate_window", description = "description",
+}
+local DURATIONS = { max_age = true, duplicates = true }
+local KNOWN = {}
+for name in pairs(NAMES) do KNOWN[name] = true end
+
+---The settings of a stream. Those that are not given are as the server has them, or the default.
+---@class runnel.nats.StreamOptions
+---@field subjects? string|string[] what the stream stores; by default the subject that has the stream's name
+---@field storage? "file"|"memory" default file
+---@field replicas? integer how many servers of a cluster have it: 1 (the default), 3 or 5
+---@field retention? "limits"|"workqueue"|"interest" when messages go: at the limits below (the default), when they are
+---acknowledged, or when all consumers have acknowledged them
+---@field max_age? number ms
+---@field max_messages? integer
+---@field max_bytes? integer
+---@field max_message? integer bytes of one message
+---@field max_per_subject? integer messages
+---@field discard? "old"|"new" at a limit: drop the oldest message (the default), or refuse the new one
+---@field discard_per_subject? boolean with discard = "new", refuse what exceeds max_per_subject
+---@field duplicates? number ms for which the stream knows the ids of messages; default 120000
+---@field description? string
+
+---A stream.
+---@class runnel.nats.Stream
+---@field name string
+---@field subjects string[]
+---@field created string when it was made
+---@field duplicates number ms for which it knows ids
+---@field private conn runnel.nats.Connection
+local Stream = {}
+Stream.__index = Stream
+Stream.__name = "stream"
+
+local stream = {}
+
+local function wanted_of(opts)
+  local wanted = {}
+  for name, value in pairs(opts or {}) do
+    if DURATIONS[name] then
+      if type(value) ~= "number" or value < 0 then
+        error(("stream: %s: milliseconds expected, got %s"):format(name, tostring(value)), 3)
+      end
+      value = jetstream.ns(value)
+    elseif name == "subjects" and type(value) == "string" then
+      value = { value }
+    end
+    wanted[NAMES[name]] = value
+  end
+  return wanted
+end
+
+local function opened(conn, answer)
+  local config = answer.config
+  return setmetatable({
+    conn = conn, name = config.name, subjects = config.subjects or json.array {}, created = answer.created,
+    duplicates = (config.duplicate_window or 0) / 1e6,
+  }, Stream)
+end
+
+---Opens a stream that exists.
+---@return runnel.nats.Stream? stream, string? err
+function stream.open(conn, name)
+  local answer, err = jetstream.stream_info(conn, name)
+  if not answer then return nil, err end
+  return opened(conn, answer)
+end
+
+---Finds the information about a stream, and makes it first if it does not exist.
+---@param wanted table settings that it must have, in the server's words
+---@param config table the settings of a new one
+---@return table? info, string? err
+function stream.ensure(conn, name, wanted, config)
+  local answer, err, code = jetstream.stream_info(conn, name)
+  if code == jetstream.NO_STREAM then
+    answer, err, code = jetstream.request(conn, "STREAM.CREATE." .. name, config)
+    if code == jetstream.OTHER_SETTINGS then -- somebody else has made it in the meantime
+      answer, err = jetstream.stream_info(conn, name)
+    end
+  end
+  if not answer then return nil, ("stream %q: %s"):format(name, err) end
+  local difference = jetstream.difference(wanted, answer.config)
+  if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end
+  return answer
+end
+
+---Opens a stream, and makes it first if it does not exist. If it exists with other settings than those given, that is
+---an error: the stream stays as it is.
+---
+---    local orders = assert(conn:stream("orders", { subjects = "orders.>", max_age = 24 * 3600 * 1000 }))
+---@param conn runnel.nats.Connection
+---@param name string
+---@param opts? runnel.nats.StreamOptions
+---@return runnel.nats.Stream? stream, string? err
+function stream.stream(conn, name, opts)
+  jetstream.check_name(name, "stream: name")
+  check.options(opts, KNOWN, "stream")
+  local wanted = wanted_of(opts)
+  local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
+  for key, value in pairs(wanted) do config[key] = value end
+  local info, err = stream.ensure(conn, name, wanted, config)
+  if not info then return nil, err end
+  return opened(conn, info)
+end
+
+---How many messages it has, their bytes, and the first and the last sequence number.
+---@return { messages: integer, bytes: integer, first: integer, last: integer, consumers: integer }? state, string? err
+function Stream:state()
+  local answer, err = jetstream.stream_info(self.conn, self.name)
+  if not answer then return nil, err end
+  local state = answer.state
+  return { messages = state.messages, bytes = state.bytes, first = state.first_seq, last = state.last_seq,
+    consumers = state.consumer_count }
+end
+
+---Removes all messages, or those of a subject, which may be a pattern. Returns how many.
+---@param subject? string
+---@return integer? count, string? err
+function Stream:purge(subject)
+  local answer, err = jetstream.request(self.conn, "STREAM.PURGE." .. self.name, subject and { filter = subject })
+  if not answer then return nil, err end
+  return answer.purged
+end
+
+---Deletes the stream with its messages and consumers.
+---@return boolean? deleted, string? err
+function Stream:delete()
+  local answer, err = jetstream.request(self.conn, "STREAM.DELETE." .. self.name)
+  if not answer then return nil, err end
+  return true
+end
+
+return stream

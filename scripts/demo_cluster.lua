@@ -1,0 +1,153 @@
+-- `make demo-cluster`: a durable chain over NATS JetStream, which loses nothing although its processes are killed.
+--
+-- Starts a nats-server on loopback (three as a cluster with CLUSTER=3), four workers as processes, and a submitter
+-- (examples/cluster/checksums.lua) that has the checksum of each file of a folder made. Meanwhile it kills a worker
+-- every 0.4 s and a server now and then, all with SIGKILL. In the end it prints what was lost and what was done twice,
+-- and the results a second over time, also as build/demo-cluster.svg. FILES=folder chooses the files.
+
+local rn = require "runnel"
+local jetstream = require "runnel.nats.jetstream"
+local nats = require "runnel.nats"
+local nats_server = require "spec.support.nats_server"
+local svg = require "bench.svg"
+
+local LUA, PROGRAM = os.getenv "LUA" or "lua5.4", "examples/cluster/checksums.lua"
+local WORKERS, KILL_MS, SERVER_KILL_MS, SLOT_MS, MOST = 4, 400, 2000, 250, 6000
+local size = tonumber(os.getenv "CLUSTER" or "1")
+if size ~= 1 and size ~= 3 and size ~= 5 then error("CLUSTER: 1, 3 or 5 expected", 0) end
+
+local function show(format, ...)
+  print(format:format(...))
+  io.stdout:flush()
+end
+
+local folder = os.getenv "FILES"
+if not folder then
+  for _, candidate in ipairs { "/usr/share/doc", "/usr/include", "." } do
+    folder = candidate
+    if os.execute("[ -d " .. candidate .. " ]") then break end
+  end
+end
+
+local cluster <close> = size > 1 and nats_server.cluster(size) or nats_server.start()
+local set, servers, url = cluster.set, cluster.servers or { cluster }, cluster.url
+show("%d nats-server%s with JetStream on loopback: %s", size, size > 1 and "s, clustered" or "", url)
+
+-- The names of files, the same on every run. What was written into the list is what has to come back.
+local list = set.dir .. "/paths"
+local quoted = "'" .. folder:gsub("'", "'\\''") .. "'"
+os.execute(("find %s -type f -size -64k 2>/dev/null | LC_ALL=C sort | head -n %d >%s"):format(quoted, MOST, list))
+local wanted, count = {}, 0
+for path in io.lines(list) do
+  wanted[path], count = true, count + 1
+end
+if count == 0 then error("there are no files in " .. folder, 0) end
+
+local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, LUA, PROGRAM, "run", url, "files",
+  size > 1 and "3" or "1" }
+assert(submitter:says("ready", 30000), submitter:output())
+local workers = {}
+local function start_worker(i) workers[i] = set:start { LUA, PROGRAM, "work", url, "files", "8" } end
+for i = 1, WORKERS do start_worker(i) end
+show("%d workers make the checksums of %d files in %s; one of them is killed every %.1f s, a server every %.0f s%s",
+  WORKERS, count, folder, KILL_MS / 1000, SERVER_KILL_MS / 1000, size > 1 and " once the last is back" or "")
+
+-- ---- killing ----
+
+local worker_kills, server_kills = 0, 0
+rn.go(function()
+  while not submitter:status() do
+    rn.sleep(KILL_MS)
+    local i = worker_kills % WORKERS + 1
+    workers[i]:signal "KILL"
+    start_worker(i)
+    worker_kills = worker_kills + 1
+  end
+end)
+
+-- Whether all servers of a cluster have what the streams have. A cluster of three bears the loss of one at a time.
+local conn <close> = assert(nats.connect(url, { reconnect_wait = 100 }))
+local function is_whole()
+  if size == 1 then return true end
+  for _, name in ipairs { "files-paths", "files-sums" } do
+    local info = jetstream.stream_info(conn, name)
+    local replicas = info and info.cluster and info.cluster.leader and info.cluster.replicas or {}
+    if #replicas < 2 then return false end
+    for _, replica in ipairs(replicas) do
+      if not replica.current then return false end
+    end
+  end
+  return true
+end
+
+rn.go(function()
+  while true do
+    rn.sleep(SERVER_KILL_MS)
+    while not is_whole() do rn.sleep(200) end
+    if submitter:status() then return end
+    local server = servers[server_kills % size + 1]
+    server:kill()
+    rn.sleep(100)
+    server:start(true)
+    server_kills = server_kills + 1
+  end
+end)
+
+-- ---- counting ----
+
+local start, slots, seen = rn.now(), {}, 0
+while not submitter:status() do
+  rn.sleep(SLOT_MS)
+  local _, total = submitter:output():gsub("%f[^\n\0]done\t", "")
+  slots[#slots + 1] = total - seen
+  seen = total
+  io.write(("\r%d of %d results after %.1f s"):format(seen, count, (rn.now() - start) / 1000))
+  io.stdout:flush()
+end
+print()
+if submitter:status() ~= 0 then error(submitter:output():sub(-2000), 0) end
+while #slots > 0 and slots[#slots] == 0 do slots[#slots] = nil end -- the submitter waits for results that come twice
+
+local results, twice = {}, 0
+for kind, path in submitter:output():gmatch "(%a+)\t%S+ %d+ ([^\n]*)\n" do
+  if kind == "twice" then twice = twice + 1 end
+  results[path] = true
+end
+local lost, foreign = 0, 0
+for path in pairs(wanted) do
+  if not results[path] then lost = lost + 1 end
+end
+for path in pairs(results) do
+  if not wanted[path] then foreign = foreign + 1 end
+end
+
+-- ---- showing ----
+
+local most = math.max(1, table.unpack(slots))
+print "results a second:"
+local group = math.max(1, #slots // 20)
+for i = 1, #slots, group do
+  local sum, n = 0, 0
+  for j = i, math.min(i + group - 1, #slots) do sum, n = sum + slots[j], n + 1 end
+  local rate = sum / n * 1000 / SLOT_MS
+  print(("%6.1f s %7.0f %s"):format((i - 1) * SLOT_MS / 1000, rate, ("#"):rep((sum / n / most * 60 + 0.5) // 1)))
+end
+
+local add, text = svg.open(("Results a second: %d kills of workers, %d of servers"):format(worker_kills, server_kills),
+  720, 300)
+local points = {}
+for i, n in ipairs(slots) do
+  points[i] = ("%.1f,%.1f"):format(60 + (i - 1) / math.max(1, #slots - 1) * 640, 260 - n / most * 210)
+end
+add '<path d="M60 50V260H700" fill="none" stroke="#888"/>'
+add('<polyline points="%s" fill="none" stroke="#06c" stroke-width="2"/>', table.concat(points, " "))
+add('<text x="54" y="56" text-anchor="end">%.0f</text>', most * 1000 / SLOT_MS)
+add '<text x="54" y="264" text-anchor="end">0</text>'
+add('<text x="700" y="282" text-anchor="end">%.1f s</text>', #slots * SLOT_MS / 1000)
+os.execute "mkdir -p build"
+local file <close> = assert(io.open("build/demo-cluster.svg", "w"))
+file:write(text())
+
+show("%d files, %d kills of workers, %d of servers (SIGKILL)", count, worker_kills, server_kills)
+show("lost: %d   stored twice: %d   not asked for: %d   (the chart: build/demo-cluster.svg)", lost, twice, foreign)
+if lost + twice + foreign > 0 then os.exit(1, true) end

@@ -1,0 +1,57 @@
+-- `make demo-cluster`: what it prints, and that nothing is left of it.
+
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+local process = require "spec.support.process"
+
+local has_nats = pcall(require, "runnel.nats")
+if not has_nats or not nats_server.installed then
+  describe("the demo of a cluster", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+describe("the demo of a cluster", function()
+  local LUA = os.getenv "LUA" or "lua5.4"
+  local dir, set
+  before_each(function()
+    dir, set = process.directory(), background.set()
+    for i = 1, 400 do dir:write(("file %d.txt"):format(i), ("line %d\n"):format(i):rep(i * 10)) end
+  end)
+  after_each(function()
+    set:close()
+    dir:remove()
+  end)
+
+  -- Starts the demo with a folder of its own for temporary files.
+  local function start()
+    return set:start { "env", "FILES=" .. dir.path, "TMPDIR=" .. set.dir, LUA, "scripts/demo_cluster.lua" }
+  end
+
+  -- What is left in the folder for temporary files.
+  local function left()
+    local pipe <close> = assert(io.popen("ls -d " .. set.dir .. "/tmp.* 2>/dev/null"))
+    return pipe:read "a"
+  end
+
+  it("loses nothing, stores nothing twice, and leaves nothing behind", function()
+    local demo = start()
+    assert.equal(0, demo:wait(60000), demo:output())
+    assert.is_truthy(demo:output():find("400 files, ", 1, true), demo:output())
+    assert.is_truthy(demo:output():find("lost: 0   stored twice: 0   not asked for: 0", 1, true), demo:output())
+    assert.equal("", left())
+  end)
+
+  it("leaves no process and no files when it is interrupted or killed", function()
+    for _, signal in ipairs { "INT", "KILL" } do
+      local demo = start()
+      assert.is_true(demo:says(" results after ", 30000), demo:output())
+      assert.not_equal("", left())
+      demo:signal(signal)
+      assert.is_truthy(demo:wait())
+      assert.is_truthy(background.wait_until(5000, function() return left() == "" end), signal)
+      -- The brackets keep pgrep from finding its shell.
+      local pipe <close> = assert(io.popen("pgrep -f '" .. set.dir .. "/[t]mp'"))
+      assert.equal("", pipe:read "a")
+    end
+  end)
+end)

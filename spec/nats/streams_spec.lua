@@ -1,0 +1,530 @@
+-- Streams of JetStream over real servers: conn:stream, conn:source, conn:sink, conn:stage, conn:kv.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local long = require "spec.support.long"
+local nats_server = require "spec.support.nats_server"
+local raises = require "spec.support.raises"
+
+local has_nats, nats = pcall(require, "runnel.nats")
+if not has_nats or not nats_server.installed then
+  describe("streams", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+local server, conn
+
+-- A connection that is back soon after the server is.
+local function connect(url) return assert(nats.connect(url or server.url, { reconnect_wait = 20 })) end
+
+local function take_within(ch, ms) return (rn.alts { ch, rn.timeout(ms) }) end
+
+describe("streams", function()
+  before_each(function()
+    server = nats_server.start()
+    conn = connect()
+  end)
+  after_each(function()
+    conn:close()
+    server:close()
+  end)
+
+  describe("conn:stream", function()
+    it("makes a stream, and opens it when it exists", function()
+      local made = assert(conn:stream("orders", { subjects = "orders.>", max_messages = 100 }))
+      assert.same({ "orders.>" }, { table.unpack(made.subjects) })
+      assert.equal(120000, made.duplicates)
+      assert.equal(made.created, assert(conn:stream "orders").created)
+      assert.same({ messages = 0, bytes = 0, first = 0, last = 0, consumers = 0 }, made:state())
+      assert.is_true(made:delete())
+      assert.same({ nil, 'there is no stream "orders" (conn:stream makes one)' }, { made:state() })
+    end)
+
+    it("says which setting of an existing stream is another one", function()
+      assert(conn:stream("orders", { max_age = 60000 }))
+      local found, err = conn:stream("orders", { max_age = 1000 })
+      assert.is_nil(found)
+      assert.equal('stream "orders" exists with other settings: max_age is 60000000000, not 1000000000', err)
+    end)
+
+    it("refuses wrong names and options at the caller's line", function()
+      raises("^stream: name: .*my stream", function() conn:stream "my stream" end)
+      raises('^.*unknown option "size"', function() conn:stream("a", { size = 1 }) end)
+      raises("^stream: max_age", function() conn:stream("a", { max_age = "1" }) end)
+    end)
+
+    it("says that a server has no JetStream", function()
+      local bare <close> = nats_server.start { jetstream = false }
+      local other <close> = connect(bare.url)
+      local found, err = other:stream "orders"
+      assert.is_nil(found)
+      assert.matches("JetStream does not answer %(nats%-server %-js has it%)", err)
+    end)
+  end)
+
+  describe("conn:sink", function()
+    it("has put a value when put returns, and a value with one id once", function()
+      local stream = assert(conn:stream "orders")
+      local sink = assert(conn:sink "orders")
+      assert.same({ true, 1, false }, { sink:put("a", { id = "one" }) })
+      assert.equal(1, stream:state().messages)
+      assert.same({ true, 1, true }, { sink:put("b", { id = "one" }) })
+      assert.same({ true, 2, false }, { sink:put("b") })
+      assert.equal(2, stream:state().messages)
+    end)
+
+    it("stores the values of a channel in order, and says how many", function()
+      assert(conn:stream "orders")
+      assert.equal(50, assert(conn:sink "orders"):from(rn.to_chan((function()
+        local i = 0
+        return function()
+          i = i + 1
+          return i <= 50 and tostring(i) or nil
+        end
+      end)())):take())
+      local source = assert(conn:source "orders")
+      for i = 1, 50 do assert.equal(tostring(i), source:take().value) end
+      source:close()
+    end)
+
+    it("stores values in any encoding, each under the subject of its put", function()
+      assert(conn:stream("orders", { subjects = { "orders.*" } }))
+      local sink = assert(conn:sink("orders", { encoding = "msgpack" }))
+      assert(sink:put({ n = 1, list = { "a" } }, { subject = "orders.new" }))
+      local source = assert(conn:source("orders", { encoding = "msgpack" }))
+      local m = source:take()
+      assert.same({ n = 1, list = { "a" } }, m.value)
+      assert.equal("orders.new", m.subject)
+      assert.is_true(math.abs(m.time - os.time() * 1000) < 10000)
+      source:close()
+    end)
+
+    it("refuses what the stream cannot have", function()
+      assert(conn:stream("orders", { subjects = { "orders.*" }, max_messages = 1, discard = "new" }))
+      assert.same({ nil, 'sink: there is no stream "nothing" (conn:stream makes one)' }, { conn:sink "nothing" })
+      local sink = assert(conn:sink "orders")
+      raises("^put: .*say which subject", function() sink:put "a" end)
+      raises('^put: "x" is not a', function() sink:put("a", { subject = "x" }) end)
+      local to = { subject = "orders.new" }
+      raises("^put: a string expected", function() sink:put({}, to) end)
+      raises("^put: .*limit is", function() sink:put(("x"):rep(2000000), to) end)
+      assert.is_true((sink:put("a", to)))
+      assert.same({ false, "maximum messages exceeded" }, { table.unpack({ sink:put("b", to) }, 1, 2) })
+    end)
+
+    it("has stored each value once when the server was killed meanwhile", function()
+      local stream = assert(conn:stream "orders")
+      local sink = assert(conn:sink "orders")
+      local n = long.times(300, 5000)
+      local killer = rn.go(function()
+        for _ = 1, 2 do
+          rn.sleep(40)
+          server:kill()
+          rn.sleep(50)
+          server:start()
+        end
+      end)
+      for i = 1, n do assert(sink:put(tostring(i))) end
+      killer:take()
+      assert.is_true((sink:put "last"))
+      assert.equal(n + 1, stream:state().messages)
+    end)
+  end)
+
+  describe("conn:source", function()
+    local function fill(n, opts)
+      local stream = assert(conn:stream("orders", opts))
+      local sink = assert(conn:sink "orders")
+      for i = 1, n do assert(sink:put(tostring(i))) end
+      return stream, sink
+    end
+
+    it("gives messages until they are acknowledged, to all sources of one name together", function()
+      fill(4)
+      local source = assert(conn:source("orders", { name = "shop", ack_wait = 100 }))
+      local first = source:take()
+      assert.same({ "1", 1, 1, 3 }, { first.value, first.sequence, first.deliveries, first.pending })
+      assert.is_true(first:ack())
+      assert.is_false(first:ack())
+      source:take():nak()
+      source:take():nak(50)
+      source:take():term()
+      local again = { source:take(), source:take() }
+      assert.same({ "2", 2 }, { again[1].value, again[1].deliveries })
+      assert.same({ "3", 2 }, { again[2].value, again[2].deliveries })
+      again[1]:ack()
+      local late = source:take() -- nobody has acknowledged it within ack_wait
+      assert.same({ "3", 3 }, { late.value, late.deliveries })
+      late:ack()
+      assert.is_nil(take_within(source, 250))
+      source:close()
+    end)
+
+    it("keeps messages that wait for a taker for longer than ack_wait", function()
+      fill(10)
+      local source = assert(conn:source("orders", { name = "shop", ack_wait = 150 }))
+      rn.sleep(500)
+      for i = 1, 10 do
+        local m = source:take()
+        assert.same({ tostring(i), 1 }, { m.value, m.deliveries })
+        m:ack()
+      end
+      source:close()
+    end)
+
+    it("gives back what nobody has taken when its channel closes", function()
+      fill(10)
+      local source = assert(conn:source("orders", { name = "shop" }))
+      source:take():ack()
+      source:close()
+      local other = assert(conn:source("orders", { name = "shop" }))
+      local seen = {}
+      for _ = 2, 10 do
+        local m = other:take()
+        seen[tonumber(m.value)] = true
+        m:ack()
+      end
+      for i = 2, 10 do assert.is_true(seen[i]) end
+      other:close()
+    end)
+
+    it("delivers at most max_ack_pending messages that are not acknowledged", function()
+      fill(10)
+      local source = assert(conn:source("orders", { name = "shop", max_ack_pending = 3 }))
+      local held = { source:take(), source:take(), source:take() }
+      assert.is_nil(take_within(source, 150))
+      held[2]:ack()
+      assert.equal("4", take_within(source, 2000).value)
+      source:close()
+    end)
+
+    it("acknowledges messages when they are taken, if it should", function()
+      fill(3)
+      local source = assert(conn:source("orders", { name = "shop", ack = "taken", ack_wait = 100 }))
+      assert.equal("1", source:take().value)
+      assert.is_false(source:take():ack())
+      rn.yield()
+      source:close()
+      assert(conn:flush())
+      local other = assert(conn:source("orders", { name = "shop", ack_wait = 100 }))
+      local last = other:take()
+      assert.equal("3", last.value)
+      last:ack()
+      assert.is_nil(take_within(other, 250))
+      other:close()
+    end)
+
+    it("begins where it should, with the subjects that it should", function()
+      local _, sink = fill(0, { subjects = { "orders.*" } })
+      for i = 1, 6 do assert(sink:put(tostring(i), { subject = i % 2 == 0 and "orders.even" or "orders.odd" })) end
+      local function first(opts)
+        local source = assert(conn:source("orders", opts))
+        local m = take_within(source, 300)
+        source:close()
+        return m and m.value
+      end
+      assert.equal("2", first { subject = "orders.even" })
+      assert.equal("6", first { from = "last" })
+      assert.equal("4", first { from = 4 })
+      assert.is_nil(first { from = "new" })
+      assert.equal("3", first { name = "odd", from = 2, subject = "orders.odd" })
+    end)
+
+    it("has every message once and in order without a name, although the server is killed", function()
+      local _, sink = fill(0)
+      local n = long.times(400, 5000)
+      local source = assert(conn:source "orders")
+      local writer = rn.go(function()
+        for i = 1, n do assert(sink:put(tostring(i))) end
+      end)
+      for i = 1, n do
+        assert.equal(tostring(i), source:take().value)
+        if i == n // 2 then
+          server:kill()
+          server:start()
+        end
+      end
+      writer:take()
+      source:close()
+    end)
+
+    it("loses nothing when the network stalls and is cut", function()
+      if not nats_server.has_proxy then return pending "luv is not installed" end
+      local proxy = nats_server.proxy(server)
+      local far <close> = connect(proxy.url)
+      fill(200)
+      local source = assert(far:source("orders", { name = "shop", ack_wait = 500 }))
+      local seen, count = {}, 0
+      while count < 200 do
+        local m = source:take()
+        if not seen[m.value] then
+          seen[m.value], count = true, count + 1
+        end
+        m:ack()
+        if count == 50 then
+          proxy:stall()
+          rn.go(function()
+            rn.sleep(300)
+            proxy:flow()
+          end)
+        elseif count == 120 then
+          proxy:cut()
+        end
+      end
+      source:close()
+    end)
+
+    it("closes with an error when its stream or its consumer is deleted", function()
+      local stream = fill(0)
+      local named, unnamed = assert(conn:source("orders", { name = "shop" })), assert(conn:source "orders")
+      assert(conn:request("$JS.API.CONSUMER.DELETE.orders.shop", ""))
+      assert.same({ nil, 'source: the consumer "shop" of the stream "orders" was deleted' }, { named:take() })
+      assert(stream:delete())
+      local value, err = unnamed:take()
+      assert.is_nil(value)
+      assert.matches('^source: the stream "orders" was deleted', err)
+    end)
+
+    it("refuses wrong arguments, a stream that is missing, and a consumer with other settings", function()
+      fill(0)
+      assert.same({ nil, 'source: there is no stream "nothing" (conn:stream makes one)' }, { conn:source "nothing" })
+      assert(conn:source("orders", { name = "shop", ack_wait = 1000 })):close()
+      local found, err = conn:source("orders", { name = "shop", ack_wait = 2000 })
+      assert.is_nil(found)
+      assert.matches('"shop" exists with other settings: ack_wait is 1000000000, not 2000000000', err)
+      raises("^source: ack_wait: only a source with a name acknowledges; give it a name", function()
+        conn:source("orders", { ack_wait = 1 })
+      end)
+      raises("^source: name", function() conn:source("orders", { name = "a b" }) end)
+      raises("^source: from", function() conn:source("orders", { from = 0 }) end)
+      raises('unknown option "names"', function() conn:source("orders", { names = "a" }) end)
+    end)
+  end)
+
+  describe("conn:stage", function()
+    it("stores the results of each message, several or none, and acknowledges it", function()
+      assert(conn:stream "words")
+      local letters = assert(conn:stream "letters")
+      local words, out = assert(conn:sink "words"), assert(conn:source "letters")
+      local stage = assert(conn:stage(1, "words", function(word) return word:byte(1, -1) end, "letters", {
+        encoding = "json",
+      }))
+      for _, word in ipairs { '"ab"', '""', '"c"' } do assert(words:put(word)) end
+      for _, letter in ipairs { "97", "98", "99" } do assert.equal(letter, out:take().value) end
+      assert.is_true(stage:stop(1000))
+      assert.equal(3, letters:state().messages)
+      assert.equal(3, stage:stats().done)
+      out:close()
+    end)
+
+    it("never calls its function more than n times at once", function()
+      assert(conn:stream "words")
+      local words = assert(conn:sink "words")
+      for i = 1, 30 do assert(words:put(tostring(i))) end
+      local running, peak, done = 0, 0, rn.chan(30)
+      local stage = assert(conn:stage(4, "words", function(word)
+        running = running + 1
+        peak = math.max(peak, running)
+        rn.sleep(5)
+        running = running - 1
+        done:put(word)
+      end, nil, { name = "count" }))
+      for _ = 1, 30 do assert.is_truthy(take_within(done, 3000)) end
+      stage:stop()
+      assert.equal(4, peak)
+    end)
+
+    it("tries again what fails, and then asks ex_handler, or gives up and reports", function()
+      assert(conn:stream "words")
+      assert(conn:stream "out")
+      local words, out = assert(conn:sink "words"), assert(conn:source "out")
+      local calls = 0
+      local stage = assert(conn:stage(1, "words", function(word)
+        calls = calls + 1
+        error("no " .. word, 0)
+      end, "out", { tries = 3, retry = 10, ex_handler = function(err, word) return ("%s: %s"):format(word, err) end }))
+      assert(words:put "a")
+      assert.equal("a: no a", out:take().value)
+      assert.equal(3, calls)
+      stage:stop()
+
+      local reported = rn.chan(1)
+      local before = rn.on_error(function(err, _, where) reported:put_async { err, where } end)
+      local strict = assert(conn:stage(1, "words", function() error("no", 0) end, nil, { name = "strict", tries = 1 }))
+      local report = reported:take()
+      rn.on_error(before)
+      assert.equal("no", report[1])
+      assert.matches("^message 1 of words, given up", report[2])
+      strict:stop()
+      assert.equal(1, strict:stats().given_up)
+      out:close()
+    end)
+
+    it("keeps a message whose function computes for longer than ack_wait", function()
+      assert(conn:stream "words")
+      local words = assert(conn:sink "words")
+      assert(words:put "a")
+      local calls = 0
+      local stage = assert(conn:stage(1, "words", function()
+        calls = calls + 1
+        local until_then = os.clock() + 0.5
+        while os.clock() < until_then do end -- luacheck: ignore
+      end, nil, { name = "slow", ack_wait = 150 }))
+      rn.sleep(900)
+      stage:stop()
+      assert.equal(1, calls)
+    end)
+
+    it("loses nothing and doubles nothing when its workers and the server are killed", function()
+      local n = long.times(300, 5000)
+      assert(conn:stream "numbers")
+      local squares = assert(conn:stream "squares")
+      local worker = server.set:write("worker.lua", [[
+        local rn, nats = require "runnel", require "runnel.nats"
+        local conn = assert(nats.connect(arg[1], { reconnect_wait = 20 }))
+        local stage = assert(conn:stage(8, "numbers", function(v)
+          rn.sleep(2)
+          return ("%d"):format(tonumber(v) ^ 2)
+        end, "squares", { ack_wait = 300 }))
+        stage:wait()]])
+      local workers = {}
+      local function start(i) workers[i] = server.set:start { os.getenv "LUA" or "lua5.4", worker, server.url } end
+      for i = 1, 3 do start(i) end
+      local stopped = false
+      local killer = rn.go(function()
+        local i = 0
+        while not stopped do
+          rn.sleep(150)
+          i = i % 3 + 1
+          workers[i]:signal "KILL"
+          start(i)
+          if i == 3 then
+            server:kill()
+            server:start()
+          end
+        end
+      end)
+      local numbers, out = assert(conn:sink "numbers"), assert(conn:source "squares")
+      rn.go(function() for i = 1, n do assert(numbers:put(tostring(i))) end end)
+      local seen, count = {}, 0
+      while count < n do
+        local m = take_within(out, 20000)
+        assert.is_truthy(m, ("only %d of %d results"):format(count, n))
+        assert.is_nil(seen[m.value], m.value .. " came twice")
+        seen[m.value], count = true, count + 1
+      end
+      stopped = true
+      killer:take()
+      for i = 1, n do assert.is_true(seen[("%d"):format(i ^ 2)]) end
+      rn.sleep(700) -- for what is repeated late
+      assert.equal(n, assert(squares:state()).messages)
+      out:close()
+    end)
+
+    it("refuses streams that are missing, and wrong arguments", function()
+      assert(conn:stream "words")
+      local function f() end
+      local missing = 'stage: there is no stream "no" (conn:stream makes one)'
+      assert.same({ nil, missing }, { conn:stage(1, "words", f, "no") })
+      assert.same({ nil, missing }, { conn:stage(1, "no", f, "words") })
+      raises("^.*needs the option name", function() conn:stage(1, "words", f) end)
+      raises("^stage: n", function() conn:stage(0, "words", f, "out") end)
+      raises("^stage: f", function() conn:stage(1, "words", nil, "out") end)
+    end)
+  end)
+
+  describe("conn:kv", function()
+    it("gets, puts, creates, updates and deletes values with their revisions", function()
+      local bucket = assert(conn:kv("settings", { encoding = "msgpack" }))
+      assert.same({}, { bucket:get "colour" })
+      assert.equal(1, bucket:put("colour", "red"))
+      assert.same({ "red", 1 }, { bucket:get "colour" })
+      assert.equal(2, bucket:update("colour", { 1, "two" }, 1))
+      assert.same({ { 1, "two" }, 2 }, { bucket:get "colour" })
+      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:update("colour", "blue", 1) })
+      assert.same({ nil, 'the key "colour" has a value, of revision 2' }, { bucket:create("colour", "blue") })
+      assert.same({ nil, 'the key "colour" has revision 2' }, { bucket:delete("colour", 1) })
+      assert.equal(3, bucket:delete "colour")
+      assert.same({}, { bucket:get "colour" })
+      assert.equal(4, bucket:create("colour", "green"))
+      assert.equal(5, bucket:create("size.large", 7))
+      assert.equal(6, bucket:put("gone", 1))
+      assert.equal(7, bucket:delete "gone")
+      assert.same({ "colour", "size.large" }, bucket:keys())
+      assert.same({}, assert(conn:kv "empty"):keys())
+    end)
+
+    it("lets one of many updates of one revision win", function()
+      local bucket = assert(conn:kv("counter", { encoding = "json" }))
+      assert(bucket:put("n", 0))
+      local done = {}
+      for i = 1, 5 do
+        done[i] = rn.go(function()
+          for _ = 1, 10 do
+            repeat
+              local value, revision = bucket:get "n"
+            until bucket:update("n", value + 1, revision)
+          end
+        end)
+      end
+      for i = 1, 5 do done[i]:take() end
+      assert.equal(50, (bucket:get "n"))
+    end)
+
+    it("watches present values and changes, also when the server was killed", function()
+      local bucket = assert(conn:kv("settings", { history = 5 }))
+      assert(bucket:put("a.x", "1"))
+      assert(bucket:put("b.x", "1"))
+      assert(bucket:put("a.x", "2"))
+      local all, some = assert(bucket:watch()), assert(bucket:watch("a.*", { updates_only = true }))
+      local function next_of(ch)
+        local change = assert(take_within(ch, 10000), "no change came")
+        return { change.key, change.value, change.revision, change.deleted, change.pending }
+      end
+      assert.same({ "b.x", "1", 2, false, 1 }, next_of(all))
+      assert.same({ "a.x", "2", 3, false, 0 }, next_of(all))
+      server:kill()
+      server:start()
+      assert(bucket:put("a.x", "3"))
+      assert(bucket:delete "a.x")
+      for _, ch in ipairs { all, some } do
+        local change = next_of(ch)
+        assert.same({ "a.x", "3", 4 }, { change[1], change[2], change[3] })
+        change = next_of(ch)
+        assert.same({ "a.x", nil, 5, true }, { change[1], change[2], change[3], change[4] })
+      end
+      all:close()
+      some:close()
+    end)
+
+    it("refuses wrong keys and a bucket with other settings", function()
+      local bucket = assert(conn:kv("settings", { history = 2 }))
+      raises("^put: a key", function() bucket:put("a b", "") end)
+      raises("^get: a key", function() bucket:get "a..b" end)
+      raises("^put: a string expected", function() bucket:put("a", {}) end)
+      raises("^kv: name", function() conn:kv "a b" end)
+      local other, err = conn:kv("settings", { history = 3 })
+      assert.is_nil(other)
+      assert.matches("exists with other settings: max_msgs_per_subject is 2, not 3", err)
+      assert.is_true(bucket:destroy())
+    end)
+  end)
+
+  it("run on a cluster of three of which one is killed", function()
+    local cluster <close> = nats_server.cluster()
+    local far <close> = connect(cluster.url)
+    local stream, err
+    background.wait_until(10000, function()
+      stream, err = far:stream("orders", { replicas = 3 })
+      return stream
+    end)
+    assert.is_truthy(stream, err)
+    local sink, source = assert(far:sink "orders"), assert(far:source "orders")
+    for i = 1, 30 do
+      if i == 10 then cluster.servers[1]:kill() end
+      assert(sink:put(tostring(i)))
+      assert.equal(tostring(i), take_within(source, 20000).value)
+    end
+    source:close()
+  end)
+end)
