@@ -140,7 +140,8 @@ static void *run(void *data) {
     }
     lua_close(L);
   }
-  shared_value_drop(&t->job); /* if the thread has not begun: who waits for it must notice that nobody has its channels */
+  shared_value_drop(
+      &t->job); /* if the thread has not begun: who waits for it must notice that nobody has its channels */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
   (void)pthread_mutex_lock(&t->lock);
   t->ended = true;
