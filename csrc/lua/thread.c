@@ -140,8 +140,7 @@ static void *run(void *data) {
     }
     lua_close(L);
   }
-  shared_value_drop(
-      &t->job); /* if the thread has not begun: who waits for it must notice that nobody has its channels */
+  shared_value_drop(&t->job); /* if it has not begun: who waits for it must notice that nobody has the channels */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
   (void)pthread_mutex_lock(&t->lock);
   t->ended = true;
