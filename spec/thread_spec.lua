@@ -114,6 +114,19 @@ describe("rn.thread", function()
     for _, each in ipairs(heard) do assert.matches("stack traceback:.*thread_spec.lua", each.trace) end
   end)
 
+  it("reports that it cannot begin, and rn.run does not wait for it", function()
+    local path = package.path
+    package.path = "/nowhere/?.lua"
+    rn.thread(function() end)
+    package.path = path
+    rn.run()
+    require "runnel.core".internal.report_unhandled()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("module 'runnel.internal.thread_main' not found", heard[1].err)
+    assert.matches("^thread [^\n]*thread_spec.lua:%d+$", heard[1].name)
+  end)
+
   it("starts threads of its own, whose errors come through", function()
     local result = rn.thread(function()
       local rn = require "runnel" -- luacheck: ignore

@@ -47,7 +47,12 @@ end
 -- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
 local function receive(take, reports, result, control)
   local _ <close> = control
-  for report in take, reports do
+  while true do
+    local report, err = take(reports)
+    if report == nil then
+      if err ~= nil then internal.unhandled(err, nil, result:name(), result) end
+      return
+    end
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
   end
@@ -64,7 +69,7 @@ local function start(job, where, caller, ...)
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
-  local status, why = internal.start_thread(job, control, result)
+  local status, why = internal.start_thread(job, control, result, reports)
   if not status then error(caller .. ": " .. why:gsub("^value%.args%[(%d+)%]", "argument %1"), 3) end
   local block = core.go(receive, caller == "threads" and internal.listen or reports.take, reports, result, control)
   internal.stands_for(internal.started(block, caller), status, job.name)
