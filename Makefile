@@ -23,7 +23,9 @@ LUA_PACKAGE = $(shell for name in lua5.4 lua-5.4 'lua >= 5.4 lua < 5.5'; do \
                 pkg-config --exists "$$name" 2>/dev/null && echo "$$name" && exit; done)
 LUA_CFLAGS ?= $(call lua_config,--cflags,-I/usr/include/lua5.4)
 LUA_LIBS   ?= $(call lua_config,--libs,-llua5.4)
-LIBS        = $(LUA_LIBS) -pthread
+LIBS        = $(LUA_LIBS) $(SYSTEM_LIBS)
+# Before version 2.34 of glibc, dlopen and threads were in libraries of their own.
+SYSTEM_LIBS = -pthread $(if $(filter Linux,$(shell uname)),-ldl)
 
 # Link-time optimisation, and calling Lua without the PLT, save a tenth of the time of a message (make bench). Not every
 # linker supports clang's link-time optimisation.
@@ -64,7 +66,7 @@ MODULES = $(patsubst lua/%,%,$(sort $(shell find lua -name '*.lua' -not -path 'l
 archives        = $(foreach name,$(1),$(firstword $(wildcard $(addsuffix /lib$(name).a,$(LIBRARY_PATHS)))))
 all_of          = $(if $(filter-out $(words $(1)),$(words $(2))),,$(2))
 LIBRARY_PATHS  := $(shell $(CC) -print-search-dirs 2>/dev/null | sed -n 's/^libraries: =//p' | tr ':' ' ') /usr/local/lib
-HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm -ldl
+HOST_LUA_LIBS  ?= $(or $(call archives,lua5.4),$(LUA_LIBS)) -lm
 EDIT_PARTS      = edit bsd md tinfo
 EDIT           := $(shell $(CC) -E -include histedit.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 HOST_EDIT_LIBS ?= $(if $(EDIT),$(or $(call all_of,$(EDIT_PARTS),$(call archives,$(EDIT_PARTS))),-ledit))
@@ -112,7 +114,7 @@ programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel
 
 $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) -pthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) $(SYSTEM_LIBS)
 
 $(BUILD)/obj/%.o: csrc/%.c Makefile
 	@mkdir -p $(@D)
@@ -150,7 +152,7 @@ $(HOST_KIND): # the host is built again after libedit was installed or removed
 COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) -lpthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
 # The library for C programs, shared and static. The archive has one object, which exports only the names of runnel.h.
 .PHONY: library
@@ -171,7 +173,7 @@ $(BUILD)/runnel.pc: csrc/capi/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LUA@|$(if $(LUA_PACKAGE),Requires: $(LUA_PACKAGE))|' \
 	  -e 's|@LUA_CFLAGS@|$(if $(LUA_PACKAGE),, $(LUA_CFLAGS))|; s|@LUA_LIBS@|$(if $(LUA_PACKAGE),, $(LUA_LIBS))|' \
-	  -e 's|@RPATH@|$(RPATH)|' $< > $@
+	  -e 's|@RPATH@|$(RPATH)|; s|@SYSTEM_LIBS@|$(SYSTEM_LIBS)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
 -include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d)

@@ -24,8 +24,10 @@ build = {
         "csrc/base/heap.c",
         "csrc/base/wakeup.c",
         "csrc/base/windows.c",
+        "csrc/shared/blocking.c",
         "csrc/shared/chan.c",
         "csrc/shared/owner.c",
+        "csrc/shared/status.c",
         "csrc/shared/value.c",
         "csrc/core/alt.c",
         "csrc/core/alts.c",
@@ -127,5 +129,6 @@ build = {
     ["runnel.uv.stream"] = "lua/runnel/uv/stream.lua",
     ["runnel.xf"] = "lua/runnel/xf.lua",
   },
+  platforms = { linux = { modules = { ["runnel.core"] = { libraries = { "pthread", "dl" } } } } },
   install = { lua = { ["runnel.macros"] = "lua/runnel/macros.fnl" } },
 }

@@ -16,6 +16,7 @@
 
 package.path = "bench/?.lua;bench/scale/?.lua;" .. package.path
 local chart = require "chart"
+local markdown = require "markdown"
 local rn = require "runnel"
 
 local LUA = os.getenv "LUA" or "lua5.4"
@@ -209,25 +210,6 @@ end
 -- Three digits, or more if the integer part has more.
 local function show(x)
   return ((x < 9.995 and "%.2f") or (x < 99.95 and "%.1f") or "%.0f"):format(x)
-end
-
--- A table in Markdown, padded so that the source is readable as well. The first column is left-aligned.
-local function markdown(rows)
-  local widths, lines = {}, {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 3, utf8.len(cell)) end
-  end
-  for at, row in ipairs(rows) do
-    local cells, rule = {}, {}
-    for i, cell in ipairs(row) do
-      local padding = (" "):rep(widths[i] - utf8.len(cell))
-      cells[i] = i == 1 and cell .. padding or padding .. cell
-      rule[i] = ("-"):rep(widths[i] - 1) .. (i == 1 and "-" or ":")
-    end
-    lines[#lines + 1] = "| " .. table.concat(cells, " | ") .. " |"
-    if at == 1 then lines[#lines + 1] = "| " .. table.concat(rule, " | ") .. " |" end
-  end
-  return table.concat(lines, "\n")
 end
 
 -- The workloads with the same sizes share a table.

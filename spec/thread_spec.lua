@@ -114,6 +114,21 @@ describe("rn.thread", function()
     for _, each in ipairs(heard) do assert.matches("stack traceback:.*thread_spec.lua", each.trace) end
   end)
 
+  it("reports that it cannot begin, and rn.run does not wait for it", function()
+    local driver = { wait = function() end, alive = function() return false end }
+    package.loaded["no.such.driver"] = driver
+    rn.driver(driver)
+    rn.thread(function() end)
+    rn.driver(nil)
+    package.loaded["no.such.driver"] = nil
+    rn.run()
+    require "runnel.core".internal.report_unhandled()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("module 'no.such.driver' not found", heard[1].err)
+    assert.matches("^thread [^\n]*thread_spec.lua:%d+$", heard[1].name)
+  end)
+
   it("starts threads of its own, whose errors come through", function()
     local result = rn.thread(function()
       local rn = require "runnel" -- luacheck: ignore
@@ -297,6 +312,101 @@ describe("rn.thread", function()
     raises("^deadlock: take on chan: dropped would wait for ever", function() ch:take() end)
     raises("^deadlock: put on chan: dropped would wait for ever", function() ch:put(1) end)
     assert.equal("chan: dropped", tostring(ch))
+  end)
+end)
+
+-- What ps says about the threads of this test.
+local function threads()
+  local list = {}
+  for _, entry in ipairs(stage.entries()) do
+    if entry.thread then list[#list + 1] = entry end
+  end
+  return list
+end
+
+describe("a thread in rn.ps", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("has what it calls as its name, what it does and for how long, and where it was started", function()
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    dir:write("waiter.lua", "return function(ch) require 'runnel'.sleep(20) return ch:take() end")
+    local path, go_on = package.path, rn.shared_chan():name "go on"
+    package.path = dir.path .. "/?.lua;" .. path
+    local result = rn.thread("waiter", go_on)
+    package.path = path
+    local entry = threads()[1]
+    assert.equal("thread waiter", entry.name)
+    assert.matches("^[^\n]*thread_spec.lua:%d+$", entry.where)
+    repeat
+      rn.sleep(1)
+      entry = threads()[1]
+    until #entry.waits > 0
+    assert.equal("waiting", entry.state)
+    assert.same({ { operation = "take", channel = go_on } }, entry.waits)
+    local waited = entry.waited
+    rn.sleep(20)
+    assert.is_true(threads()[1].waited > waited + 15)
+    go_on:put(1)
+    assert.equal(1, result:take())
+    rn.run()
+    assert.same({}, threads())
+  end)
+
+  it("computes, or starts", function()
+    local started, stop = rn.shared_chan(1), rn.shared_chan(1)
+    local result = rn.thread(function(first, last)
+      first:put(true) -- does not wait
+      repeat until last:poll()
+    end, started, stop)
+    assert.equal("starting", threads()[1].state)
+    started:take()
+    rn.sleep(5)
+    local entry = threads()[1]
+    assert.equal("computing", entry.state)
+    assert.is_true(entry.waited >= 4)
+    assert.same({}, entry.waits)
+    stop:put(true)
+    result:take()
+    rn.run()
+  end)
+
+  it("waits on some channels at once, of which only those are listed that are known here", function()
+    local a, b, c = rn.shared_chan(), rn.shared_chan(), rn.shared_chan()
+    local result = rn.thread(function(x, y, z)
+      local rn = require "runnel" -- luacheck: ignore
+      for _ = 1, 2 do rn.go(function() rn.alts { y, { x, 1 }, rn.shared_chan(), rn.chan() } end) end
+      z:take()
+    end, a, b, c)
+    local waits
+    repeat
+      rn.sleep(1)
+      waits = threads()[1].waits
+    until #waits > 2
+    assert.same({
+      { operation = "put", channel = a }, { operation = "take", channel = b }, { operation = "take", channel = c },
+    }, waits)
+    c:close()
+    result:take()
+    rn.run()
+  end)
+
+  it("ends at its next wait when it is cancelled", function()
+    local ch = rn.shared_chan()
+    local result = rn.thread(function(from) from:take() end, ch)
+    assert.is_true(rn.cancel(threads()[1].result))
+    assert.same({ nil, "the thread has ended without a result" }, { result:take() })
+    rn.run()
+    assert.same({}, threads())
+  end)
+
+  it("is in the report of a deadlock", function()
+    local pool <close> = rn.threads(2, function(v) return v end)
+    assert.equal(1, pool(1))
+    rn.sleep(5)
+    local _, err = pcall(function() rn.chan():take() end)
+    assert.matches("\n  #%d+ %(threads [^\n]*thread_spec.lua:%d+%): waiting: take on chan: jobs of threads [^\n]*"
+      .. "thread_spec.lua:%d+, take on chan: cancelled calls of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
   end)
 end)
 
@@ -604,6 +714,6 @@ describe("a program with threads", function()
       rn.exit(0)
     ]]
     assert.equal(0, status)
-    assert.equal("runnel: 1 thread is still running, and left\n", errors)
+    assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
   end)
 end)

@@ -893,6 +893,107 @@ static void port_is_cancelled(void) {
   }
 }
 
+/* ---- shared channels ---- */
+
+static runnel_shared *shared(lua_State *L, const char *name) {
+  runnel_shared *sh = NULL;
+  lua_getglobal(L, name);
+  OK(runnel_shared_get(L, -1, &sh));
+  lua_pop(L, 1);
+  return sh;
+}
+
+static void set_shared(lua_State *L, const char *name, runnel_shared *sh) {
+  OK(runnel_shared_push(L, sh));
+  lua_setglobal(L, name);
+}
+
+static void shared_between_states(void) {
+  lua_State *L = open_state(), *M = open_state();
+  runnel_shared *sh = NULL;
+  OK(runnel_shared_new(RUNNEL_FIXED, 5, &sh));
+  set_shared(L, "ch", sh);
+  set_shared(M, "ch", sh);
+  OK(runnel_shared_put_boolean(sh, 1, 0));
+  OK(runnel_shared_put_integer(sh, 7, 0));
+  OK(runnel_shared_put_number(sh, 1.5, 0));
+  OK(runnel_shared_put_bytes(sh, "a\0b", 3, 0));
+  OK(runnel_shared_put_bytes(sh, "longer than a value itself", 26, 0));
+  IS(RUNNEL_FULL, runnel_shared_put_integer(sh, 8, 0));
+  lua(L, "assert(ch:take() == true and math.type(ch:take()) == 'integer')");
+  lua(M, "assert(ch:take() == 1.5 and ch:take() == 'a\\0b' and ch:take() == 'longer than a value itself')");
+  runnel_chan *local = chan(L, "ch");
+  OK(runnel_shared_put_bytes(sh, NULL, 0, 0));
+  OK(runnel_poll(L, local));
+  CHECK(lua_rawlen(L, -1) == 0 && lua_type(L, -1) == LUA_TSTRING);
+  lua_settop(L, 0);
+  lua(M, "same = rn.shared_chan(1); same:put(ch); assert(same:take() == ch)");
+  OK(runnel_shared_hold(sh));
+  OK(runnel_shared_release(sh));
+  OK(runnel_shared_close(sh, "the end"));
+  OK(runnel_shared_close(sh, NULL));
+  IS(RUNNEL_CLOSED, runnel_shared_put_integer(sh, 1, 0));
+  IS(RUNNEL_CLOSED, runnel_shared_put_bytes(sh, "longer than a value itself", 26, -1));
+  lua(L, "local v, err = ch:take(); assert(v == nil and err == 'the end')");
+  lua_close(L);
+  lua_close(M);
+  OK(runnel_shared_release(sh));
+  OK(runnel_shared_new(RUNNEL_SLIDING, 1, &sh));
+  OK(runnel_shared_put_bytes(sh, "longer than a value itself", 26, 0));
+  OK(runnel_shared_put_integer(sh, 1, 0));
+  OK(runnel_shared_release(sh));
+}
+
+static void shared_waits(void) {
+  lua_State *L = open_state();
+  lua(L, "ch = rn.shared_chan()");
+  runnel_shared *sh = shared(L, "ch");
+  int64_t before = now_us();
+  IS(RUNNEL_FULL, runnel_shared_put_integer(sh, 1, 20000));
+  CHECK(now_us() - before >= 20000);
+  lua(L, "rn.go(function() got = ch:take() end) rn.yield()");
+  OK(runnel_shared_put_integer(sh, 7, -1));
+  settle(L);
+  CHECK(global(L, "got") == 7);
+  lua(L, "rn.go(function() got = rn.alts{ch} end) rn.yield() ch = nil collectgarbage() collectgarbage()");
+  OK(runnel_shared_put_integer(sh, 8, -1)); /* the go block is kept, since C has the channel */
+  settle(L);
+  CHECK(global(L, "got") == 8);
+  lua(L, "collectgarbage() collectgarbage()");
+  IS(RUNNEL_IDLE, runnel_shared_put_bytes(sh, "nobody else has the channel", 27, -1));
+  lua_close(L);
+  OK(runnel_shared_release(sh));
+}
+
+static void shared_bad_input(void) {
+  lua_State *L = open_state();
+  runnel_shared *sh = NULL;
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_new(RUNNEL_FIXED, 0, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_new(RUNNEL_DROPPING, 0, &sh));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_new(RUNNEL_FIXED, (size_t)INT32_MAX + 1, &sh));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_new(3, 1, &sh));
+  lua_newtable(L);
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_get(L, -1, &sh));
+  lua(L, "ch = rn.chan()");
+  lua_getglobal(L, "ch");
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_get(L, -1, &sh));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_get(L, -1, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_get(NULL, -1, &sh));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_push(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_hold(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_release(NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_close(NULL, "why"));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_put_integer(NULL, 1, 0));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_put_bytes(NULL, "", 0, 0));
+  OK(runnel_shared_new(RUNNEL_FIXED, 1, &sh));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_shared_put_bytes(sh, NULL, 1, 0));
+  lua_State *bare = luaL_newstate();
+  IS(RUNNEL_NOT_OPEN, runnel_shared_push(bare, sh));
+  OK(runnel_shared_release(sh));
+  lua_close(bare);
+  lua_close(L);
+}
+
 /* ---- out of memory ---- */
 
 /* How many allocations may still succeed: Lua's, and the library's own, for which the linker uses the three functions
@@ -932,7 +1033,7 @@ static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
 }
 
 /* Calls each function that allocates in Lua once; returns the first code that is not RUNNEL_OK. */
-static int use_all(lua_State *L, runnel_port **port) {
+static int use_all(lua_State *L, runnel_port **port, runnel_shared **sh) {
   runnel_chan *ch = NULL, *same = NULL, *result = NULL;
   int fd, code;
   if ((code = runnel_open(L)) != RUNNEL_OK) return code;
@@ -951,6 +1052,17 @@ static int use_all(lua_State *L, runnel_port **port) {
   if ((code = runnel_step(L, 100, NULL)) < RUNNEL_OK) return code;
   if ((code = runnel_poll(L, ch)) != RUNNEL_OK) return code;
   lua_pop(L, 1);
+  if ((code = runnel_shared_new(RUNNEL_FIXED, 1, sh)) != RUNNEL_OK) return code;
+  if ((code = runnel_shared_push(L, *sh)) != RUNNEL_OK) return code;
+  code = runnel_chan_get(L, -1, &same);
+  lua_pop(L, 1);
+  if (code != RUNNEL_OK) return code;
+  if ((code = runnel_shared_put_bytes(*sh, "a string that needs memory of its own", 37, 0)) != RUNNEL_OK) return code;
+  if ((code = runnel_shared_put_bytes(*sh, "and another one, which will not fit in", 38, 1)) != RUNNEL_FULL)
+    return code;
+  if ((code = runnel_poll(L, same)) != RUNNEL_OK) return code;
+  lua_pop(L, 1);
+  if ((code = runnel_shared_close(*sh, "a reason that needs memory of its own")) != RUNNEL_OK) return code;
   return runnel_chan_close(L, ch, "a reason of its own");
 }
 
@@ -961,8 +1073,9 @@ static void fail_each(long *count) {
     lua_State *L = lua_newstate(allocate, NULL);
     if (!L) abort();
     runnel_port *port = NULL;
+    runnel_shared *sh = NULL;
     *count = n;
-    code = use_all(L, &port);
+    code = use_all(L, &port, &sh);
     *count = -1;
     if (lua_gettop(L) != 0) abort();
     /* If it fails in the scheduler, the port's go block dies, and the port closes. */
@@ -970,6 +1083,7 @@ static void fail_each(long *count) {
     if (runnel_open(L) != RUNNEL_OK || runnel_step(L, 100, NULL) < RUNNEL_OK) abort();
     lua_close(L);
     if (port) (void)runnel_port_release(port);
+    if (sh) (void)runnel_shared_release(sh);
     if (n > 100000) abort();
   }
 }
@@ -1171,6 +1285,121 @@ static void threads_wake(void) {
   }
 }
 
+/* ---- threads and shared channels ---- */
+
+enum { PUTTERS = 3, TAKERS = 2, SHARED_EACH = 300 };
+
+typedef struct SharedJob {
+  runnel_shared *from, *to; /* what is taken from, and put on */
+  int64_t us;               /* how long a put waits at most */
+} SharedJob;
+
+static void *put_shared(void *arg) {
+  const SharedJob *job = (const SharedJob *)arg;
+  for (int i = 1; i <= SHARED_EACH; i++) {
+    int code;
+    while ((code = runnel_shared_put_integer(job->to, i, job->us)) == RUNNEL_FULL) (void)sched_yield();
+    IS(RUNNEL_OK, code);
+  }
+  OK(runnel_shared_release(job->to));
+  return NULL;
+}
+
+/* Thread: a state of its own, which adds up what it takes. */
+static void *take_shared(void *arg) {
+  const SharedJob *job = (const SharedJob *)arg;
+  lua_State *L = open_state();
+  set_shared(L, "from", job->from);
+  set_shared(L, "to", job->to);
+  OK(runnel_shared_release(job->from));
+  OK(runnel_shared_release(job->to));
+  lua(L, "rn.run(function() local sum = 0 for v in from do sum = sum + v end to:put(sum) end)");
+  lua_close(L);
+  return NULL;
+}
+
+/* Threads put on a channel from which two states take; their sums come through another channel to this state. */
+static void threads_put_shared(void) {
+  for (size_t size = 0; size < 3; size++) {
+    runnel_shared *values = NULL, *sums = NULL;
+    OK(runnel_shared_new(RUNNEL_FIXED, size, &values));
+    OK(runnel_shared_new(RUNNEL_FIXED, TAKERS, &sums));
+    pthread_t takers[TAKERS], putters[PUTTERS];
+    SharedJob taking = {.from = values, .to = sums}, putting[PUTTERS];
+    for (int i = 0; i < TAKERS; i++) {
+      OK(runnel_shared_hold(values));
+      OK(runnel_shared_hold(sums));
+      takers[i] = start(take_shared, &taking);
+    }
+    for (int i = 0; i < PUTTERS; i++) {
+      putting[i] = (SharedJob){.to = values, .us = i == 0 ? -1 : i == 1 ? 50 : 0};
+      OK(runnel_shared_hold(values));
+      putters[i] = start(put_shared, &putting[i]);
+    }
+    for (int i = 0; i < PUTTERS; i++) join(putters[i]);
+    OK(runnel_shared_close(values, NULL));
+    lua_State *L = open_state();
+    set_shared(L, "sums", sums);
+    OK(runnel_shared_release(sums));
+    lua(L, "total = 0; for _ = 1, 2 do total = total + sums:take() end");
+    CHECK(global(L, "total") == PUTTERS * SHARED_EACH * (SHARED_EACH + 1) / 2);
+    for (int i = 0; i < TAKERS; i++) join(takers[i]);
+    lua_close(L);
+    OK(runnel_shared_release(values));
+  }
+}
+
+/* Thread: puts one value, and returns the code. */
+static void *put_one(void *arg) {
+  runnel_shared *sh = (runnel_shared *)arg;
+  int code = runnel_shared_put_bytes(sh, "a string that needs memory of its own", 37, -1);
+  OK(runnel_shared_release(sh));
+  return (void *)(intptr_t)code;
+}
+
+static int code_of(pthread_t thread) {
+  void *code;
+  CHECK(pthread_join(thread, &code) == 0);
+  return (int)(intptr_t)code;
+}
+
+/* A put that waits ends when the channel is closed, and when the last state that has it is. */
+static void threads_put_in_vain(void) {
+  for (int round = 0; round < 40; round++) {
+    lua_State *L = open_state();
+    lua(L, "ch = rn.shared_chan()");
+    runnel_shared *sh = shared(L, "ch");
+    pthread_t putter = start(put_one, sh);
+    if (round % 4 < 2) pause_ms(1);
+    if (round % 2) {
+      lua(L, "ch:close()");
+      IS(RUNNEL_CLOSED, code_of(putter));
+      lua_close(L);
+    } else {
+      lua_close(L);
+      IS(RUNNEL_IDLE, code_of(putter));
+    }
+  }
+}
+
+static void *release_later(void *arg) {
+  pause_ms(20);
+  OK(runnel_shared_release((runnel_shared *)arg));
+  return NULL;
+}
+
+/* As long as C has a reference, a wait is no deadlock; then it is. */
+static void threads_keep_waits_alive(void) {
+  lua_State *L = open_state();
+  lua(L, "ch = rn.shared_chan()");
+  runnel_shared *sh = shared(L, "ch");
+  pthread_t thread = start(release_later, sh);
+  lua(L, "local start = rn.now(); local ok, err = pcall(ch.take, ch); assert(not ok and err:find 'deadlock')"
+         "assert(rn.now() - start >= 10)");
+  join(thread);
+  lua_close(L);
+}
+
 /* ---- all of them ---- */
 
 typedef struct Test {
@@ -1213,11 +1442,17 @@ static const Test TESTS[] = {
     TEST(port_without_descriptors),
     TEST(port_in_a_simulation),
     TEST(port_is_cancelled),
+    TEST(shared_between_states),
+    TEST(shared_waits),
+    TEST(shared_bad_input),
     TEST(memory_runs_out),
     TEST(threads_post),
     TEST(threads_close),
     TEST(threads_lose_the_state),
     TEST(threads_wake),
+    TEST(threads_put_shared),
+    TEST(threads_put_in_vain),
+    TEST(threads_keep_waits_alive),
 };
 
 int main(int argc, char **argv) {

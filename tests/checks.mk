@@ -62,7 +62,7 @@ run-asserts:
 	  echo '0 successes / 0 failures / 0 errors / 1 pending : without a Lua that asserts'; }
 	@[ ! -x '$(ASSERTING)/lua' ] || $(MAKE) --no-print-directory run-specs LUA='$(ASSERTING)/lua' \
 	  LUA_CFLAGS='-I$(ASSERTING)/include' LUA_LIBS='$(ASSERTING)/liblua5.4.a' \
-	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm -ldl'
+	  HOST_LUA_LIBS='$(ASSERTING)/liblua5.4.a -lm'
 
 # The watchdog sets no limit under valgrind.
 check-valgrind: ## the specs under valgrind's memcheck, with the core's assertions
@@ -151,6 +151,7 @@ run-threads: $(BUILD)/threads
 
 .PHONY: check-shared
 check-shared: check-shared-memory check-shared-races ## shared channels: random operations of threads and states, with sanitizers
+check-shared-memory check-shared-races: NEEDED = shared
 check-shared-races: BUILT = $(RACES)
 run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)/pack
 	$(BUILD)/pack tests/pack.lua $(if $(LONG),100000,2000)
@@ -170,8 +171,11 @@ run-spin:
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 CORE_TEST    = $(BUILD)/tests/invariants.o $(OBJECTS)
 
-$(BUILD)/oom $(BUILD)/runner: $(BUILD)/%: $(BUILD)/tests/%.o $(CORE_TEST)
+$(BUILD)/runner: $(BUILD)/tests/runner.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/oom: $(BUILD)/tests/oom.o $(CORE_TEST) # malloc and its like fail, and threads get a state that is watched
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=luaL_newstate -o $@ $^ $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
@@ -186,16 +190,19 @@ $(BUILD)/host_parts: $(BUILD)/tests/host.o $(HOST_PARTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ -pthread
 
 $(BUILD)/shared: $(BUILD)/tests/shared.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
+# If libmsgpackc is there, what the core packs is compared with what it packs.
+MSGPACK = $(eval MSGPACK := $(shell $(CC) -E -include msgpack.h -x c /dev/null >/dev/null 2>&1 && echo yes))$(MSGPACK)
+$(BUILD)/tests/pack.o: CPPFLAGS += $(if $(MSGPACK),-DHAVE_MSGPACK)
 $(BUILD)/pack: $(BUILD)/tests/pack.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS) $(if $(MSGPACK),-lmsgpackc)
 
 $(BUILD)/shared_lua: $(BUILD)/tests/shared_lua.o $(CORE_TEST)
-	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
-	$(Q)$(CC) $(CFLAGS) -pthread -o $@ $^ $(LUA_LIBS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/tests/%.o: tests/%.c Makefile
 	@mkdir -p $(@D)

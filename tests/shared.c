@@ -103,8 +103,9 @@ static bool wait_for(Thread *t) {
     if (!sleep_on_inbox(t, 200000) && shared_withdraw(&t->alt)) return false;
     if (!sleep_on_inbox(t, PATIENCE_S * 1000000000LL)) fail("a wakeup was lost");
   }
-  SharedAlt *alt = owner_pop_all(t->owner);
-  if (alt != &t->alt || alt->next) fail("the inbox has what nobody waited for");
+  const Arrival *arrival = owner_pop_all(t->owner);
+  SharedAlt *alt = &t->alt;
+  if (arrival != &alt->arrival || arrival->next) fail("the inbox has what nobody waited for");
   if (atomic_load(&alt->state) != SHARED_COMMITTED) fail("an alt in the inbox is not committed");
   shared_settle(alt);
   return true;

@@ -1,6 +1,8 @@
 /* api.c: the C API: calls into Lua, opening runnel, and running the scheduler; see api.h and runnel.h. */
 #include "capi/api.h"
 
+#include <string.h>
+
 #include "base/wakeup.h"
 #include "capi/modules.h"
 #include "core/driver.h"
@@ -51,11 +53,14 @@ int api_call(lua_State *L, int n, Call *call) {
     lua_remove(L, base + 1);
     return call->code;
   }
+  /* The core raises this where malloc fails. */
+  const char *message = lua_tostring(L, -1);
+  bool no_memory = status == LUA_ERRMEM || (message && strcmp(message, "not enough memory") == 0);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   lua_insert(L, -2);
   lua_setupvalue(L, -2, AT_MESSAGE);
   lua_settop(L, base);
-  return status == LUA_ERRMEM ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
+  return no_memory ? RUNNEL_NO_MEMORY : RUNNEL_RAISED;
 }
 
 const char *runnel_strerror(int code) {

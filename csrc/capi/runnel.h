@@ -1,12 +1,12 @@
-/* runnel.h: runnel inside a C program: channels, the scheduler a step at a time, and ports through which other threads
-   post messages. docs/embedding.md explains how to use it.
+/* runnel.h: runnel inside a C program: channels, the scheduler a step at a time, ports through which other threads post
+   messages, and channels that several states share. docs/embedding.md explains how to use it.
 
    Link with `pkg-config --cflags --libs runnel`. The library contains the Lua modules, so that LUA_PATH need not be
    set.
 
    Threads. A lua_State belongs to one thread at a time, the Lua thread. Call functions that take a lua_State in that
-   thread only, with the state's main thread or the coroutine that is running. Call port functions that take no
-   lua_State in any thread. Call none of them in a signal handler.
+   thread only, with the state's main thread or the coroutine that is running. Call functions of ports and of shared
+   channels that take no lua_State in any thread. Call none of them in a signal handler.
 
    Errors. Every function returns one of the codes below, or what its comment says; none raises a Lua error or jumps out
    of the call. Unless their comments say otherwise, they leave the Lua stack as it was. NULL for a pointer that is
@@ -182,6 +182,39 @@ RUNNEL_API int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop
 /* After RUNNEL_FULL: waits until about half the limit is free. RUNNEL_OK, or RUNNEL_CLOSED; closing the port makes it
    return. Any thread except the Lua thread, which has to make the room. */
 RUNNEL_API int runnel_port_wait(runnel_port *port);
+
+/* ---- shared channels ----
+
+   A shared channel (rn.shared_chan) can be had by several states, and by C code in any thread. A runnel_shared is a
+   reference to one. A reference counts as somebody who may put: as long as there is one, no wait on the channel is a
+   deadlock. So release it when it is not needed any more; the state may be closed already. Using one after its release
+   is an error that is not noticed. */
+typedef struct runnel_shared runnel_shared;
+
+/* Makes a shared channel, with a buffer as for runnel_chan_new, which belongs to no state yet. Any thread. */
+RUNNEL_API int runnel_shared_new(int kind, size_t size, runnel_shared **shared);
+
+/* Makes a reference to the shared channel at the stack index; RUNNEL_BAD_ARGUMENT for anything else. Lua thread. */
+RUNNEL_API int runnel_shared_get(lua_State *L, int index, runnel_shared **shared);
+
+/* Pushes the channel, which this state has from now on, too. Lua thread. */
+RUNNEL_API int runnel_shared_push(lua_State *L, runnel_shared *shared);
+
+/* Adds a reference, for another thread; releases one. Any thread. */
+RUNNEL_API int runnel_shared_hold(runnel_shared *shared);
+RUNNEL_API int runnel_shared_release(runnel_shared *shared);
+
+/* Closes the channel, as runnel_chan_close. Any thread. */
+RUNNEL_API int runnel_shared_close(runnel_shared *shared, const char *reason);
+
+/* Puts a value: RUNNEL_OK once it is taken or in the buffer, or RUNNEL_CLOSED, or RUNNEL_NO_MEMORY. Waits for that for
+   at most `us` microseconds, or without limit if that is negative, and then returns RUNNEL_FULL: the value was not put.
+   RUNNEL_IDLE if it would wait, and nobody else has the channel any more. Bytes are copied. Any thread; but with `us`
+   other than 0 not the Lua thread of a state that has to take the value. */
+RUNNEL_API int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us);
+RUNNEL_API int runnel_shared_put_integer(runnel_shared *shared, lua_Integer n, int64_t us);
+RUNNEL_API int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us);
+RUNNEL_API int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes, size_t size, int64_t us);
 
 #ifdef __cplusplus
 }

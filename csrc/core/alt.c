@@ -19,12 +19,15 @@ static bool leave_world(World *w, Alt *alt) {
   return false;
 }
 
-void alt_stop_waiting(Sched *S, Alt *alt) {
-  /* A waiter of a weak root that was not active any more may have been dropped from its queue already. */
+void alt_withdraw_rest(Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
     if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
   }
   alt->count = 0;
+}
+
+void alt_stop_waiting(Sched *S, Alt *alt) {
+  alt_withdraw_rest(alt); /* one of a weak root that was not active any more may have been dropped (alt_drop_first) */
   if (UNLIKELY(alt->shared)) shared_wait_abandon(S, alt);
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
     World *w = &S->world;

@@ -57,6 +57,9 @@ static inline void alt_withdraw(Alt *alt) {
   alt->count = 0;
 }
 
+/* The same for an alt of which some waiters may have left their queues already. */
+void alt_withdraw_rest(Alt *alt);
+
 /* Takes an alt out of wherever it waits, in this world or an outer one: queues, timers or the run queue. */
 void alt_stop_waiting(Sched *S, Alt *alt);
 

@@ -100,10 +100,12 @@ static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, in
 
 /* alts_try where some operations are on shared channels. The operations are looked at in random order. Local channels
    do not change meanwhile, so the first one that is ready is found without locks; then the shared channels of the
-   operations before it are locked, all at once, and the first of these operations that can be done is done. */
+   operations before it are locked, all at once, and the first of these operations that can be done is done. If none can,
+   the random numbers are as before: how often this is tried depends on memory, and a simulation must not. */
 static int try_mixed(lua_State *L, Sched *S, Alts *a) {
   enum { FEW = 64 };
   int few[FEW], *order = few, top = lua_gettop(L);
+  const uint64_t random = S->world.random;
   a->mixed = true;
   if (a->n > FEW) order = (int *)lua_newuserdatauv(L, (size_t)a->n * sizeof(int), 0);
   for (;;) {
@@ -118,6 +120,7 @@ static int try_mixed(lua_State *L, Sched *S, Alts *a) {
     op->passed = op->ch->buf.kind == BUFFER_POLICY;
   }
   lua_settop(L, top);
+  S->world.random = random;
   return 0;
 }
 

@@ -1,6 +1,6 @@
 /* attr.h: attributes of a channel: what few channels have, in a table that is made when it is first needed. Its name,
    why it was closed, its done() channel, the function that is called when it closes, and of a go block's result channel
-   the go block's name and what it was cancelled with. The table also holds the go blocks that only this channel keeps
+   the go block's name, what it was cancelled with, and the thread that it stands for. The table also holds the go blocks that only this channel keeps
    alive (root.h), with their userdata as keys.
 
    `at` is the absolute index of the channel's userdata in L. */
@@ -17,7 +17,8 @@ typedef enum Attr {
   ATTR_ON_CLOSE, /* a function that is called when it closes */
   ATTR_GO,       /* the name of the go block whose result channel it is */
   ATTR_CANCEL,   /* what that go block was cancelled with: an error that is not reported */
-  ATTR_CANCEL_2  /* the same, of one that was cancelled again while its variables were being closed */
+  ATTR_CANCEL_2, /* the same, of one that was cancelled again while its variables were being closed */
+  ATTR_THREAD    /* a userdata with the Status of the thread for which that go block receives errors (lua/thread.c) */
 } Attr;
 
 /* Pushes the table of attributes and makes it if there is none. May raise. */

@@ -76,11 +76,11 @@ static void refuse(Sharing *sharing, SharedWait *wait);
 
 /* Gives back what has come for alts that have stopped waiting, as long as their channels are held. */
 static void refuse_unwanted(Sharing *sharing) {
-  SharedAlt **last = &sharing->arrived;
+  Arrival **last = &sharing->arrived;
   while (*last) last = &(*last)->next;
   *last = owner_pop_all(sharing->owner);
-  for (SharedAlt **link = &sharing->arrived; *link;) {
-    SharedWait *wait = CONTAINER_OF(*link, SharedWait, alt);
+  for (Arrival **link = &sharing->arrived; *link;) {
+    SharedWait *wait = shared_wait_of(*link);
     if (wait->local || wait->watching) {
       link = &(*link)->next;
     } else {
@@ -142,8 +142,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   lua_settop(L, top - 1);
 }
 
-/* The go blocks in a queue that only the handle keeps alive become strong roots: another state is about to get the
-   channel, and may then wake them although nobody here has the handle any more. */
+/* The go blocks in a queue that only the handle keeps alive become strong roots. */
 static void promote_all(lua_State *L, Sched *S, const List *queue) {
   Link *link = queue->first;
   if (!link) return;
@@ -154,12 +153,16 @@ static void promote_all(lua_State *L, Sched *S, const List *queue) {
   } while (link != queue->first);
 }
 
+void chan_shared_promote(lua_State *L, const Chan *ch) {
+  promote_all(L, ch->sched, &ch->puts);
+  promote_all(L, ch->sched, &ch->takes);
+}
+
 /* Packer.to_chan */
 static SharedChan *chan_to_pack(lua_State *L, int index) {
   Chan *ch = chan_to(L, index);
   if (!ch || !chan_is_shared(ch) || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
-  promote_all(L, ch->sched, &ch->puts);
-  promote_all(L, ch->sched, &ch->takes);
+  chan_shared_promote(L, ch);
   return handle_of(ch)->shared;
 }
 
@@ -188,8 +191,8 @@ static int end_sharing(lua_State *L) {
     shared_wait_free(sharing, wait);
   }
   while (sharing->unused) {
-    SharedWait *wait = CONTAINER_OF(sharing->unused, SharedWait, alt);
-    sharing->unused = wait->alt.next;
+    SharedWait *wait = shared_wait_of(sharing->unused);
+    sharing->unused = wait->alt.arrival.next;
     free(wait->given);
     free(wait);
   }
@@ -275,18 +278,61 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared) {
 
 SharedChan *chan_shared_get(const Chan *ch) { return handle_of(ch)->shared; }
 
+/* Adds { operation = operation, channel = the handle at index `at` } to the list at index `list`, which is in the order
+   of the channels' ids. */
+static void add_wait(lua_State *L, int list, const char *operation, int at) {
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  lua_createtable(L, 0, 2);
+  lua_pushstring(L, operation);
+  lua_setfield(L, -2, "operation");
+  lua_pushvalue(L, at);
+  lua_setfield(L, -2, "channel");
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  for (; n > 0; n--) { /* moves those with higher ids up */
+    lua_rawgeti(L, list, n);
+    lua_getfield(L, -1, "channel");
+    const Chan *before = (const Chan *)lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (before->id <= ch->id) {
+      lua_pop(L, 1);
+      break;
+    }
+    lua_rawseti(L, list, n + 1);
+  }
+  lua_rawseti(L, list, n + 1);
+}
+
+void chan_shared_push_waits(lua_State *L, const Owner *owner) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_newtable(L);
+  int list = lua_gettop(L);
+  push_part(L, AT_HANDLES);
+  for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
+    const Handle *h = handle_of((const Chan *)lua_touserdata(L, -1));
+    if (!h->shared) continue;
+    SharedCounts counts = shared_chan_waiting(h->shared, owner);
+    if (counts.takes) add_wait(L, list, "take", list + 3);
+    if (counts.puts) add_wait(L, list, "put", list + 3);
+  }
+  lua_settop(L, list);
+}
+
 /* ---- values ---- */
 
-/* Packs the value at index `value` for an operation. Returns false with a message on top of L. */
-static bool pack(lua_State *L, Sched *S, int value, const char *what, SharedValue *packed) {
-  if (pack_value(L, value, &S->sharing->packer, "value", packed)) return true;
+/* Packs the value at index `value`. Returns false if that is impossible: see refuse_value. Does not raise. */
+static bool pack(lua_State *L, Sched *S, int value, SharedValue *packed) {
+  return pack_value(L, value, &S->sharing->packer, "value", packed);
+}
+
+/* Raises why a value could not be packed for an operation. */
+static int refuse_value(lua_State *L, const Sched *S, const char *what) {
   lua_pushfstring(L, "%s: %s", what, S->sharing->packer.message);
-  return false;
+  return error_raise(L);
 }
 
 bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed) {
   open(L, S);
-  if (pack_value(L, value, &S->sharing->packer, "value", packed)) return true;
+  if (pack(L, S, value, packed)) return true;
   lua_pushstring(L, S->sharing->packer.message);
   return false;
 }
@@ -349,7 +395,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_PUT};
-  if (!pack(L, S, value, "put", &op.value)) error_raise(L);
+  if (!pack(L, S, value, &op.value)) refuse_value(L, S, "put");
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   shared_value_drop(&op.value);
@@ -387,9 +433,9 @@ void chan_shared_close(lua_State *L, Chan *ch, int reason) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!h->shared) return; /* by a finalizer, when the state is being closed */
   SharedValue packed = {.kind = SHARED_NIL};
-  if (reason && !pack_value(L, reason, &S->sharing->packer, "value", &packed)) {
+  if (reason && !pack(L, S, reason, &packed)) {
     error_push_text(L, reason);
-    if (!pack(L, S, lua_gettop(L), "close", &packed)) error_raise(L);
+    if (!pack(L, S, lua_gettop(L), &packed)) refuse_value(L, S, "close");
     lua_pop(L, 1);
   }
   shared_close(h->shared, packed);
@@ -433,10 +479,11 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
                       .is_free = op->waiter & WAITER_FREE,
                       .gives_up = is_put && op->waiter & WAITER_GIVES_UP};
   wait->is_quiet = op->is_quiet;
-  if (!w->chan) lua_pushliteral(L, "the channel has been finalized");
-  else if (!is_put || pack(L, ch->sched, at + 1, op->name, &w->value)) return;
-  shared_wait_free(ch->sched->sharing, wait);
-  error_raise(L);
+  bool is_there = w->chan != NULL;
+  if (is_there && (!is_put || pack(L, ch->sched, at + 1, &w->value))) return;
+  shared_wait_free(ch->sched->sharing, wait); /* before anything that may raise */
+  if (is_there) refuse_value(L, ch->sched, op->name);
+  luaL_error(L, "the channel has been finalized");
 }
 
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
@@ -502,10 +549,7 @@ static bool is_wanted(Sched *S, SharedWait *wait) {
 static void commit(lua_State *L, Sched *S, Alt *alt) {
   alt->shared = NULL;
   if (alt->flags & ALT_WEAK) root_promote(L, S, sched_go(alt));
-  for (uint32_t i = 0; i < alt->count; i++) {
-    if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
-  }
-  alt->count = 0;
+  alt_withdraw_rest(alt);
 }
 
 /* Wakes the owner of a committed alt, whose take has failed with the error on top of L, which is popped. A callback
@@ -583,11 +627,10 @@ void chan_shared_drain(lua_State *L, Sched *S) {
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   for (;;) {
     if (!sharing->arrived) sharing->arrived = owner_pop_all(sharing->owner);
-    SharedAlt *alt = sharing->arrived;
-    if (!alt) return;
-    sharing->arrived = alt->next;
-    SharedWait *wait = CONTAINER_OF(alt, SharedWait, alt);
-    shared_settle(alt);
+    if (!sharing->arrived) return;
+    SharedWait *wait = shared_wait_of(sharing->arrived);
+    sharing->arrived = sharing->arrived->next;
+    shared_settle(&wait->alt);
     if (wait->watching) closed(L, S, wait);
     else complete(L, S, wait);
   }

@@ -28,6 +28,15 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *chan_shared_get(const Chan *ch);
 
+/* To be called before somebody else gets the channel of a handle: go blocks that wait on it, and that only the handle
+   keeps alive, become strong roots (root.h). Others may wake them although nobody here has the handle any more. Needs
+   LUA_MINSTACK free slots; does not raise. */
+void chan_shared_promote(lua_State *L, const Chan *ch);
+
+/* Pushes a list of what an owner waits for on the channels that this state has, too: tables with `operation`, which is
+   "take" or "put", and `channel`. The oldest channels come first. May raise. */
+void chan_shared_push_waits(lua_State *L, const Owner *owner);
+
 /* Packs the value at index `value`, and returns true; or pushes why that cannot be done, and returns false. May
    raise. */
 bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed);

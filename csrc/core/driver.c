@@ -147,10 +147,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   if (UNLIKELY(S->wakeup) && wakeup_consume(S->wakeup) && S->port_hook) S->port_hook->poll(L, S);
 }
 
-bool driver_alive(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->world.clock.is_virtual) return false;
-  if (driver_has_ports(S) || shared_wait_is_alive(S)) return true;
+bool driver_has_events(lua_State *L) {
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
     return false;
@@ -161,4 +158,10 @@ bool driver_alive(lua_State *L) {
   bool alive = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return alive;
+}
+
+bool driver_alive(lua_State *L) {
+  const Sched *S = sched_self(L);
+  if (S->world.clock.is_virtual) return false;
+  return driver_has_ports(S) || shared_wait_is_alive(S) || driver_has_events(L);
 }

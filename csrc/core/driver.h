@@ -40,6 +40,9 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns);
    block is ready or a deadline is due. Raises what a debug hook raises. */
 bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns);
 
+/* Whether the driver itself has events that may come. May raise what the driver raises. */
+bool driver_has_events(lua_State *L);
+
 /* Whether the driver has events that may come, or another thread may have news: through a port, or on a shared channel
    that another state has. May raise what the driver raises. */
 bool driver_alive(lua_State *L);

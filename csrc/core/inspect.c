@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "core/attr.h"
+#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/name.h"
 #include "core/root.h"
+#include "shared/status.h"
 
 /* Go blocks that a deadlock report lists, and channels that it names for one of them. */
 enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
@@ -63,6 +65,29 @@ static void name_channels(lua_State *L) {
   lua_replace(L, list);
 }
 
+/* Replaces the list `waits` of a thread (set_thread) on top of L by a text, as ": take on chan: a, put on chan: b". */
+static void describe_waits(lua_State *L) {
+  int list = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  lua_pushliteral(L, "");
+  for (lua_Integer i = 1; i <= n && i <= NAMED; i++) {
+    lua_pushstring(L, i == 1 ? ": " : ", ");
+    lua_rawgeti(L, list, i);
+    lua_getfield(L, -1, "operation");
+    lua_getfield(L, -2, "channel");
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_pushfstring(L, "%s on %s", lua_tostring(L, -3), lua_tostring(L, -1));
+    lua_insert(L, -5);
+    lua_pop(L, 4);
+    lua_concat(L, 3);
+  }
+  if (n > NAMED) {
+    lua_pushfstring(L, " and %I more", (LUAI_UACINT)(n - NAMED));
+    lua_concat(L, 2);
+  }
+  lua_replace(L, list);
+}
+
 /* Protected: (alt, name of the operation) -> text */
 static int describe_waiting(lua_State *L) {
   const Alt *alt = (const Alt *)lua_touserdata(L, 1);
@@ -87,6 +112,34 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
   lua_pushnil(L);
 }
 
+/* Sets the field `waited` of the table on top of L. */
+static void set_waited(lua_State *L, int64_t ns) {
+  lua_pushnumber(L, ns > 0 ? (lua_Number)ns / (lua_Number)CLOCK_MS : 0);
+  lua_setfield(L, -2, "waited");
+}
+
+/* Sets fields of the table on top of L, if the go block at index `at` stands for a thread: what the thread does. Returns
+   whether it does. */
+static bool set_thread(lua_State *L, int at) {
+  static const char *const states[] = {"starting", "computing", "waiting", "ended"};
+  attr_push(L, at, ATTR_THREAD);
+  Status *const *held = (Status *const *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  if (LIKELY(!held)) return false;
+  int64_t since;
+  StatusKind kind = status_look(*held, &since);
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, "thread");
+  lua_pushstring(L, states[kind]);
+  lua_setfield(L, -2, "state");
+  if (since) set_waited(L, clock_now(&(Clock){0}) - since);
+  const Owner *owner = status_owner(*held);
+  if (owner) chan_shared_push_waits(L, owner);
+  else lua_newtable(L);
+  lua_setfield(L, -2, "waits");
+  return true;
+}
+
 /* Pushes the entry of ps for the go block at index `at`. */
 static void push_entry(lua_State *L, Go *go, int at) {
   static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
@@ -102,17 +155,13 @@ static void push_entry(lua_State *L, Go *go, int at) {
     name_push_where(L, go);
     lua_setfield(L, -2, "where");
   }
-  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) {
-    set_operation(L, alt);
-  }
-  if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
-    const Sched *S = go->chan.sched;
-    int64_t waited = clock_now(&S->world.clock) - alt->since;
-    lua_pushnumber(L, waited > 0 && !(alt->flags & ALT_BARE) ? (lua_Number)waited / (lua_Number)CLOCK_MS : 0);
-    lua_setfield(L, -2, "waited");
-  }
   lua_pushvalue(L, at);
   lua_setfield(L, -2, "result");
+  if (set_thread(L, at)) return;
+  if (alt->state == ALT_PARKED && alt->count && alt_is_active(alt)) set_operation(L, alt);
+  if (alt->state == ALT_PARKED || alt->state == ALT_SLEEPING) {
+    set_waited(L, alt->flags & ALT_BARE ? 0 : clock_now(&go->chan.sched->world.clock) - alt->since);
+  }
 }
 
 void inspect_push_list(lua_State *L) {
@@ -130,6 +179,37 @@ void inspect_push_list(lua_State *L) {
   }
 }
 
+/* Pushes the line of a deadlock report for the entry of ps at index `entry`. */
+static void push_line(lua_State *L, int entry) {
+  int top = lua_gettop(L);
+  lua_getfield(L, entry, "id");
+  lua_getfield(L, entry, "name");
+  bool is_thread = lua_getfield(L, entry, "waits") == LUA_TTABLE;
+  if (lua_getfield(L, entry, is_thread ? "state" : "operation") == LUA_TNIL) {
+    lua_pushliteral(L, "?");
+    lua_replace(L, -2);
+  }
+  lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
+                  lua_tostring(L, top + 4));
+  if (is_thread) {
+    lua_pushvalue(L, top + 3);
+    describe_waits(L);
+  } else if (lua_getfield(L, entry, "channel") != LUA_TNIL) {
+    attr_push_name(L, (Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_pushfstring(L, " on %s", lua_tostring(L, -1));
+  } else if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
+    name_channels(L);
+  } else {
+    lua_pushliteral(L, "");
+  }
+  lua_getfield(L, entry, "where");
+  const char *where = lua_tostring(L, -1);
+  lua_pushfstring(L, "%s%s%s%s", lua_tostring(L, top + 5), lua_tostring(L, -2), where ? " at " : "",
+                  where ? where : "");
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
 int inspect_raise_deadlock(lua_State *L, const char *what) {
   const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
   luaL_Buffer b;
@@ -145,33 +225,8 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
     lua_rawgeti(L, list, i);
-    int entry = lua_gettop(L);
-    lua_getfield(L, entry, "id");
-    lua_getfield(L, entry, "name");
-    lua_getfield(L, entry, "operation");
-    lua_getfield(L, entry, "channel");
-    lua_getfield(L, entry, "where");
-    const char *place = lua_tostring(L, entry + 5);
-    lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, entry + 1), lua_tostring(L, entry + 2),
-                    lua_isnil(L, entry + 3) ? "?" : lua_tostring(L, entry + 3));
-    if (!lua_isnil(L, entry + 4)) {
-      attr_push_name(L, (Chan *)lua_touserdata(L, entry + 4), entry + 4);
-      lua_pushfstring(L, " on %s", lua_tostring(L, -1));
-      lua_replace(L, -2);
-      lua_concat(L, 2);
-    }
-    if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
-      name_channels(L);
-      lua_concat(L, 2);
-    } else {
-      lua_pop(L, 1);
-    }
-    if (place) {
-      lua_pushfstring(L, " at %s", place);
-      lua_concat(L, 2);
-    }
-    lua_replace(L, entry);
-    lua_settop(L, entry);
+    push_line(L, lua_gettop(L));
+    lua_remove(L, -2);
     luaL_addvalue(&b);
   }
   if (n > LISTED_IN_DEADLOCK) {

@@ -109,12 +109,12 @@ void name_push_where(lua_State *L, const Go *go) {
     }
     if (innermost < 0) innermost = level;
   }
-  if (innermost < 0) {
-    lua_pushnil(L);
-  } else if (origin_push(L, go->origin)) {
+  if (origin_push(L, go->origin)) {
     const char *place = strstr(lua_tostring(L, -1), " at ");
     lua_pushstring(L, place + 4);
     lua_remove(L, -2);
+  } else if (innermost < 0) {
+    lua_pushnil(L);
   } else {
     lua_getstack(co, innermost, &ar);
     lua_getinfo(co, "Sl", &ar);

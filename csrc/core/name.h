@@ -8,7 +8,8 @@
    function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
 void name_push_go(lua_State *L, Go *go, int at);
 
-/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. */
+/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
+   library has started: the line of the call that did it. */
 void name_push_where(lua_State *L, const Go *go);
 
 #endif

@@ -420,20 +420,6 @@ static Parcel *make_parcel(const Packer *p) {
   return parcel;
 }
 
-static bool make_string(lua_State *L, int index, SharedValue *value) {
-  size_t n;
-  const char *s = lua_tolstring(L, index, &n);
-  if (n <= SHARED_SHORT_MAX) {
-    *value = (SharedValue){.kind = SHARED_SHORT, .size = (uint8_t)n};
-    memcpy(value->as.text, s, n);
-    return true;
-  }
-  *value = (SharedValue){.kind = SHARED_LONG, .as.parcel = parcel_new(n)};
-  if (!value->as.parcel) return false;
-  memcpy(value->as.parcel->bytes, s, n);
-  return true;
-}
-
 bool pack_value(lua_State *L, int index, Packer *packer, const char *name, SharedValue *value) {
   const Packing packing = {L, packer, name};
   *value = (SharedValue){.kind = SHARED_NIL};
@@ -445,9 +431,12 @@ bool pack_value(lua_State *L, int index, Packer *packer, const char *name, Share
     if (lua_isinteger(L, index)) *value = (SharedValue){.kind = SHARED_INTEGER, .as.integer = lua_tointeger(L, index)};
     else *value = (SharedValue){.kind = SHARED_NUMBER, .as.number = lua_tonumber(L, index)};
     return true;
-  case LUA_TSTRING:
-    if (make_string(L, index, value)) return true;
+  case LUA_TSTRING: {
+    size_t n;
+    const char *s = lua_tolstring(L, index, &n);
+    if (shared_value_set_string(value, s, n)) return true;
     break;
+  }
   case LUA_TUSERDATA: {
     SharedChan *chan = packer->to_chan ? packer->to_chan(L, index) : NULL;
     if (!chan) return refuse(&packing, NULL, why_not_userdata(L, index));

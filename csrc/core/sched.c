@@ -41,6 +41,7 @@ static void look(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
   w->looked = now;
+  shared_wait_looked(S, now);
   if (took > CLOCK_MS) w->stride = 1;
   else if (w->stride < MAX_STRIDE) w->stride *= 2;
   w->left = w->stride;
@@ -62,7 +63,10 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     return;
   }
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
-  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) driver_wait(L, S, ns);
+  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
+    driver_wait(L, S, ns);
+    shared_wait_looked(S, clock_now(&S->world.clock));
+  }
   shared_wait_awake(S);
   chan_shared_look(L, S);
 }
@@ -72,6 +76,7 @@ static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
   w->looked = now;
+  shared_wait_looked(S, now);
   root_watch(L, S);
   driver_check_hook(L);
   chan_shared_look(L, S);
@@ -155,6 +160,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   S->running = true;
   S->stop = false;
   shared_wait_awake(S);
+  if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   /* A program with a loop of its own may wait for the wakeup from here on. */

@@ -11,8 +11,8 @@ enum {
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   SharedWait *wait;
   if (sharing->unused && n <= FEW) {
-    wait = CONTAINER_OF(sharing->unused, SharedWait, alt);
-    sharing->unused = wait->alt.next;
+    wait = shared_wait_of(sharing->unused);
+    sharing->unused = wait->alt.arrival.next;
     sharing->nunused--;
   } else {
     uint32_t capacity = n > FEW ? n : FEW;
@@ -33,7 +33,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
     return NULL;
   }
   wait->alt.owner = sharing->owner;
-  wait->alt.next = NULL;
+  wait->alt.arrival.next = NULL;
   wait->alt.result.value.kind = SHARED_NIL;
   wait->link.next = NULL;
   wait->local = NULL;
@@ -54,8 +54,8 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
     free(wait);
     return;
   }
-  wait->alt.next = sharing->unused;
-  sharing->unused = &wait->alt;
+  wait->alt.arrival.next = sharing->unused;
+  sharing->unused = &wait->alt.arrival;
   sharing->nunused++;
 }
 

@@ -40,14 +40,17 @@ typedef struct SharedDone {
 typedef struct Sharing {
   Owner *owner;        /* the scheduler as other threads see it */
   List waits;          /* SharedWait.link of all that other threads may complete, or have completed */
-  SharedAlt *arrived;  /* completed alts out of the inbox, the oldest first, linked by `next` */
-  SharedAlt *unused;   /* of SharedWaits to be used again, linked by `next` */
+  Arrival *arrived;    /* completed alts out of the inbox, the oldest first */
+  Arrival *unused;     /* SharedWaits to be used again */
   uint32_t nunused;    /* how many */
   SharedReturn *given; /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
   Packer packer;       /* memory for packing */
   int64_t spin;        /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
   uint32_t until_spin; /* sleeps until the next attempt to spin, while `spin` is 0 */
 } Sharing;
+
+/* The SharedWait of a member of such a list. */
+static inline SharedWait *shared_wait_of(Arrival *arrival) { return CONTAINER_OF(arrival, SharedWait, alt.arrival); }
 
 /* A SharedWait for `n` operations, which the caller fills; NULL if there is no memory. */
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n);
@@ -92,6 +95,11 @@ bool shared_wait_spin(const Sched *S, int64_t ns);
 /* Says that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
    false if something has come meanwhile, at which it must look before it sleeps. */
 static inline bool shared_wait_sleep(const Sched *S) { return LIKELY(!S->sharing) || owner_sleep(S->sharing->owner); }
+
+/* Says that the scheduler has looked at the clock, for other threads that want to know what it does (status.h). */
+static inline void shared_wait_looked(const Sched *S, int64_t now) {
+  if (UNLIKELY(S->sharing) && !S->world.clock.is_virtual) owner_looked(S->sharing->owner, now);
+}
 
 /* Says that it looks at its inbox by itself. */
 static inline void shared_wait_awake(const Sched *S) {

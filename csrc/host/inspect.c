@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "core/driver.h"
+#include "core/shared_wait.h"
 #include "host/core.h"
 #include "lua/check.h"
 
@@ -102,9 +103,9 @@ static int inspect_trace(lua_State *L) {
   return 0;
 }
 
-/* Protected, with the scheduler: () -> whether the driver has pending events. */
+/* Protected, with the scheduler: () -> whether the driver itself has pending events. */
 static int inspect_alive(lua_State *L) {
-  lua_pushboolean(L, driver_alive(L));
+  lua_pushboolean(L, driver_has_events(L));
   return 1;
 }
 
@@ -114,8 +115,8 @@ static void set_ms(lua_State *L, const char *key, int64_t ns) {
 }
 
 /* world() -> a table of what can still wake go blocks: `ready` (a number of go blocks), `due` (ms to the next
-   deadline, or nil), `driver` and `ports` (whether they may have events); and of what the main program waits for:
-   `main` ("take", "put", "alts" or nil), `channels` */
+   deadline, or nil), `driver`, `ports` and `shared` (whether the driver, a port or another state may do so); and of what
+   the main program waits for: `main` ("take", "put", "alts" or nil), `channels` */
 static int inspect_world(lua_State *L) {
   Sched *S = core_sched();
   lua_newtable(L);
@@ -129,6 +130,8 @@ static int inspect_world(lua_State *L) {
   if (first) set_ms(L, "due", first->deadline - clock_now(&S->world.clock));
   lua_pushboolean(L, driver_has_ports(S));
   lua_setfield(L, -2, "ports");
+  lua_pushboolean(L, shared_wait_is_alive(S));
+  lua_setfield(L, -2, "shared");
   const Alt *alt = &S->outside;
   if (alt->state != ALT_PARKED || alt->count == 0) return 1;
   lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt->waiters[0].is_put ? "put" : "take");

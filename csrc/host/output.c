@@ -17,7 +17,7 @@ static size_t tail_length;
 static bool tail_lost;  /* it is not short and plain, so that output cannot continue it */
 static bool tail_above; /* the cursor is below it, after output_fresh_line */
 
-static bool write_all(int fd, const char *bytes, size_t size) {
+bool output_write(int fd, const char *bytes, size_t size) {
   while (size > 0) {
     ssize_t n = write(fd, bytes, size);
     if (n < 0 && errno == EAGAIN) {
@@ -57,7 +57,8 @@ static void begin_output(void) {
   if (!tail_above) return;
   tail_above = false;
   if (tail_lost) tail_length = 0;
-  else if (tail_length > 0 && write_all(STDOUT_FILENO, "\033[A\r", 4)) write_all(STDOUT_FILENO, tail, tail_length);
+  else if (tail_length > 0 && output_write(STDOUT_FILENO, "\033[A\r", 4))
+    output_write(STDOUT_FILENO, tail, tail_length);
   tail_lost = false;
 }
 
@@ -69,7 +70,7 @@ void output_fresh_line(void) {
   if (tail_above || (tail_length == 0 && !tail_lost)) return;
   struct winsize size;
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || tail_length >= size.ws_col) tail_lost = true;
-  (void)write_all(STDOUT_FILENO, "\n", 1);
+  (void)output_write(STDOUT_FILENO, "\n", 1);
   tail_above = true;
 }
 
@@ -77,7 +78,7 @@ void output_fresh_line(void) {
 static ssize_t write_stream(void *cookie, const char *bytes, size_t size) {
   int fd = *(const int *)cookie;
   begin_output();
-  if (!write_all(fd, bytes, size)) return 0;
+  if (!output_write(fd, bytes, size)) return 0;
   note_tail(bytes, size);
   return (ssize_t)size;
 }

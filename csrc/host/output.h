@@ -6,10 +6,14 @@
 #define RUNNEL_HOST_OUTPUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Replaces stdout and stderr. Must be called before Lua's io library is opened, which stores them. If the C library
    has no such streams, this does nothing, and output overwrites the line until it is drawn again. */
 void output_install(void);
+
+/* Writes all bytes to a descriptor, waiting while it is non-blocking and full. False if that fails. */
+bool output_write(int fd, const char *bytes, size_t size);
 
 /* Sets the function to call before the next output, once; NULL for none. */
 void output_before(void (*hide)(void));

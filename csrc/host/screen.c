@@ -1,13 +1,12 @@
 /* screen.c: see screen.h. */
 #include "host/screen.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "host/output.h"
 #include "host/utf8.h"
 
 #if defined(__GLIBC__)
@@ -17,22 +16,6 @@ enum { LEAD = 0xF3, LONGEST = 8, ROOM = 512 };
 
 static char held[4]; /* the first bytes of what may be a private character */
 static size_t count; /* how many */
-
-static bool write_all(const char *bytes, size_t size) {
-  while (size > 0) {
-    ssize_t n = write(STDOUT_FILENO, bytes, size);
-    if (n < 0 && errno == EAGAIN) {
-      /* uncovered: another program has made the terminal non-blocking, and it is full */
-      (void)poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
-    } else if (n < 0 && errno != EINTR) {
-      return false;
-    } else if (n > 0) {
-      bytes += n;
-      size -= (size_t)n;
-    }
-  }
-  return true;
-}
 
 /* Takes a byte, and returns how many bytes to write for it: none while it may belong to a private character. */
 static size_t take(char byte, char out[LONGEST]) {
@@ -57,10 +40,10 @@ static ssize_t draw(void *cookie, const char *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
     n += take(bytes[i], out + n);
     if (n + LONGEST <= ROOM) continue;
-    if (!write_all(out, n)) return 0;
+    if (!output_write(STDOUT_FILENO, out, n)) return 0;
     n = 0;
   }
-  return write_all(out, n) ? (ssize_t)size : 0;
+  return output_write(STDOUT_FILENO, out, n) ? (ssize_t)size : 0;
 }
 
 FILE *screen_open(void) { return fopencookie(NULL, "w", (cookie_io_functions_t){.write = draw}); }

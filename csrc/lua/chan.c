@@ -196,13 +196,17 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 static int chan_lua_stats(lua_State *L) {
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
   SharedStats stats = look(L, ch);
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
   lua_pushstring(L, KINDS[stats.kind]);
   lua_setfield(L, -2, "buffer");
   lua_pushboolean(L, stats.closed);
   lua_setfield(L, -2, "closed");
+  if (chan_is_shared(ch)) {
+    lua_pushboolean(L, 1);
+    lua_setfield(L, -2, "shared");
+  }
   set_integer(L, "id", (lua_Integer)ch->id);
   set_integer(L, "puts", stats.nputs);
   set_integer(L, "takes", stats.ntakes);

@@ -20,9 +20,11 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "core/attr.h"
 #include "core/chan_shared.h"
 #include "core/park.h"
 #include "lua/module.h"
+#include "shared/status.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -44,7 +46,9 @@ typedef struct Thread {
   pthread_cond_t ending; /* it has ended */
   bool ended;            /* its state is closed */
   SharedChan *control;   /* closed when the thread is to end */
-  SharedChan *result;    /* closed with an error if it cannot even begin */
+  SharedChan *result;    /* closed with an error if it cannot even begin; its name is that of the thread */
+  SharedChan *reports;   /* likewise; the state that has started it receives errors from there */
+  Status *status;        /* what it does */
   SharedValue job;       /* the argument of BOOT */
   Preload *preloads;     /* for its package.preload */
   struct Thread *next;   /* in Threads.first */
@@ -74,6 +78,8 @@ static void release(Thread *t) {
   shared_value_drop(&t->job);
   if (t->control) shared_chan_release(t->control);
   if (t->result) shared_chan_release(t->result);
+  if (t->reports) shared_chan_release(t->reports);
+  if (t->status) status_release(t->status);
   (void)pthread_mutex_destroy(&t->lock);
   (void)pthread_cond_destroy(&t->ending);
   free(t);
@@ -81,9 +87,12 @@ static void release(Thread *t) {
 
 /* ---- in the thread ---- */
 
-/* The job: (light userdata of a SharedValue) -> its value. Its upvalue is the scheduler. */
+/* (thread) -> the value of its job. Its upvalue is the scheduler. */
 static int push_job(lua_State *L) {
-  chan_shared_push_value(L, sched_self(L), (const SharedValue *)lua_touserdata(L, 1));
+  Thread *t = (Thread *)lua_touserdata(L, 1);
+  Sched *S = sched_self(L);
+  chan_shared_push_value(L, S, &t->job);
+  status_begin(t->status, S->sharing->owner);
   return 1;
 }
 
@@ -103,7 +112,7 @@ static int run_job(lua_State *L) {
   if (luaL_loadbufferx(L, BOOT, sizeof BOOT - 1, "=thread", "t") != LUA_OK) return lua_error(L);
   (void)module_push_sched(L);
   lua_pushcclosure(L, push_job, 1);
-  lua_pushlightuserdata(L, &t->job);
+  lua_pushlightuserdata(L, t);
   lua_call(L, 1, 1);
   shared_value_drop(&t->job);
   lua_call(L, 1, 0);
@@ -116,15 +125,12 @@ static int to_text(lua_State *L) {
   return 1;
 }
 
-/* Closes the result with an error, if it is still open. */
+/* Closes the result and the reports with an error, if they are still open. */
 static void fail(Thread *t, const char *text) {
-  SharedValue reason = {.kind = SHARED_NIL};
-  Parcel *parcel = parcel_new(strlen(text));
-  if (parcel) {
-    memcpy(parcel->bytes, text, strlen(text));
-    reason = (SharedValue){.kind = SHARED_LONG, .as.parcel = parcel};
-  }
-  shared_close(t->result, reason);
+  SharedValue reason;
+  (void)shared_value_set_string(&reason, text, strlen(text));
+  shared_close(t->result, shared_value_copy(&reason));
+  shared_close(t->reports, reason);
 }
 
 static void *run(void *data) {
@@ -140,7 +146,8 @@ static void *run(void *data) {
     }
     lua_close(L);
   }
-  shared_value_drop(&t->job); /* if it has not begun: who waits for it must notice that nobody has the channels */
+  status_end(t->status);
+  shared_value_drop(&t->job); /* now: others must see that nobody else has its channels, if there are any */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
   (void)pthread_mutex_lock(&t->lock);
   t->ended = true;
@@ -177,6 +184,13 @@ static void join_ended(Threads *threads) {
   }
 }
 
+/* Says that a thread is left running. */
+static void report_left(const Thread *t) {
+  char name[SHARED_NAME_MAX + 1];
+  shared_chan_get_name(t->result, name);
+  fprintf(stderr, "runnel: a thread is still running, and left: %s\n", name[0] ? name : "?");
+}
+
 /* __gc of Threads, when the state is closed. */
 static int end_threads(lua_State *L) {
   Threads *threads = (Threads *)lua_touserdata(L, 1);
@@ -184,7 +198,6 @@ static int end_threads(lua_State *L) {
   for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += PATIENCE_S;
-  unsigned left = 0;
   while (threads->first) {
     Thread *t = threads->first;
     threads->first = t->next;
@@ -192,11 +205,10 @@ static int end_threads(lua_State *L) {
       (void)pthread_join(t->id, NULL);
     } else {
       (void)pthread_detach(t->id);
-      left++;
+      report_left(t);
     }
     release(t);
   }
-  if (left) fprintf(stderr, "runnel: %u thread%s still running, and left\n", left, left == 1 ? " is" : "s are");
   return 0;
 }
 
@@ -210,7 +222,11 @@ static Threads *get_threads(lua_State *L) {
     lua_pushcfunction(L, end_threads);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
-    lua_setiuservalue(L, SCHED_SELF, SCHED_THREADS);
+    /* Or a finalizer has made it meanwhile. */
+    if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) {
+      lua_pushvalue(L, -2);
+      lua_setiuservalue(L, SCHED_SELF, SCHED_THREADS);
+    }
     lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS);
   }
   Threads *threads = (Threads *)lua_touserdata(L, -1);
@@ -276,13 +292,32 @@ static SharedChan *check_shared(lua_State *L, int i) {
   return chan_shared_get(ch);
 }
 
-/* start_thread(job, control, result) -> true | nil, why not */
+/* __gc of the userdata with a thread's status. */
+static int end_status(lua_State *L) {
+  status_release(*(Status **)lua_touserdata(L, 1));
+  return 0;
+}
+
+/* Pushes a userdata with a new status. May raise. */
+static Status *push_status(lua_State *L) {
+  Status **held = (Status **)lua_newuserdatauv(L, sizeof *held, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, end_status);
+  lua_setfield(L, -2, "__gc");
+  *held = status_new();
+  if (!*held) luaL_error(L, "not enough memory");
+  lua_setmetatable(L, -2);
+  return *held;
+}
+
+/* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3);
-  lua_settop(L, 3);
+  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3), *reports = check_shared(L, 4);
+  lua_settop(L, 4);
   Threads *threads = get_threads(L);
   join_ended(threads);
+  Status *status = push_status(L);
   SharedValue job;
   if (!chan_shared_pack(L, sched_self(L), 1, &job)) { /* leaves a message */
     lua_pushnil(L);
@@ -300,6 +335,8 @@ static int internal_start_thread(lua_State *L) {
   t->job = job;
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
+  t->reports = shared_chan_hold(reports);
+  t->status = status_hold(status);
   if (!copy_preloads(L, t)) {
     release(t);
     return luaL_error(L, "not enough memory");
@@ -316,8 +353,19 @@ static int internal_start_thread(lua_State *L) {
   }
   t->next = threads->first;
   threads->first = t;
-  lua_pushboolean(L, 1);
   return 1;
+}
+
+/* stands_for(block, status, name): the go block shows as the thread in ps. */
+static int internal_stands_for(lua_State *L) {
+  Chan *ch = chan_to(L, 1);
+  luaL_argcheck(L, ch, 1, "the result channel of a go block expected");
+  luaL_checktype(L, 2, LUA_TUSERDATA);
+  luaL_checktype(L, 3, LUA_TSTRING);
+  lua_settop(L, 3);
+  attr_set(L, 1, ATTR_GO);
+  attr_set(L, 1, ATTR_THREAD);
+  return 0;
 }
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
@@ -354,10 +402,8 @@ static int internal_cores(lua_State *L) {
 }
 
 void lua_thread_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"cores", internal_cores},
-                                       {"listen", internal_listen},
-                                       {"start_thread", internal_start_thread},
-                                       {"seed", internal_seed},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"cores", internal_cores}, {"listen", internal_listen},         {"start_thread", internal_start_thread},
+      {"seed", internal_seed},   {"stands_for", internal_stands_for}, {NULL, NULL}};
   module_register(L, functions);
 }

@@ -163,7 +163,7 @@ static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
   Owner *owner = owner_hold(alt->owner); /* after the push it may end */
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
-  if (owner_push(owner, alt)) note(after, owner);
+  if (owner_push(owner, &alt->arrival)) note(after, owner);
   else owner_release(owner);
 }
 
@@ -428,6 +428,26 @@ void shared_give_back(SharedChan *chan, SharedReturn *given) {
 }
 
 /* ---- looking ---- */
+
+/* How many of the waiters in a queue are those of an owner. */
+static uint32_t count_of(const List *queue, const Owner *owner) {
+  uint32_t n = 0;
+  Link *link = queue->first;
+  if (!link) return 0;
+  do {
+    const SharedAlt *alt = waiter_of(link)->alt;
+    if (alt->owner == owner && atomic_load(&alt->state) == SHARED_ACTIVE) n++;
+    link = link->next;
+  } while (link != queue->first);
+  return n;
+}
+
+SharedCounts shared_chan_waiting(SharedChan *chan, const Owner *owner) {
+  (void)pthread_mutex_lock(&chan->lock);
+  SharedCounts counts = {.takes = count_of(&chan->takes, owner), .puts = count_of(&chan->puts, owner)};
+  (void)pthread_mutex_unlock(&chan->lock);
+  return counts;
+}
 
 SharedStats shared_chan_stats(SharedChan *chan) {
   (void)pthread_mutex_lock(&chan->lock);

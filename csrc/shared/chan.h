@@ -72,7 +72,7 @@ typedef struct SharedWaiter {
 struct SharedAlt {
   atomic_int state;      /* a SharedState */
   Owner *owner;          /* whose inbox it goes to when another thread completes it */
-  SharedAlt *next;       /* in that inbox */
+  Arrival arrival;       /* in that inbox */
   SharedWaiter *waiters; /* its operations */
   uint32_t count;        /* how many */
   SharedResult result;   /* set by whoever commits it */
@@ -146,6 +146,13 @@ typedef struct SharedStats {
   bool takes_full;   /* nor a take */
 } SharedStats;
 SharedStats shared_chan_stats(SharedChan *chan);
+
+/* How many takes, and puts, of one owner wait on a channel. */
+typedef struct SharedCounts {
+  uint32_t takes;
+  uint32_t puts;
+} SharedCounts;
+SharedCounts shared_chan_waiting(SharedChan *chan, const Owner *owner);
 
 /* Asserts invariant 4, and that queues and counts agree. Only for tests: it locks the channel. */
 void shared_chan_check(SharedChan *chan);

@@ -3,14 +3,13 @@
 
 #include <stdlib.h>
 
-#include "shared/chan.h"
-
 Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data) {
   Owner *owner = (Owner *)malloc(sizeof *owner);
   if (!owner) return NULL;
   atomic_init(&owner->holds, 1);
   atomic_init(&owner->inbox, NULL);
   atomic_init(&owner->asleep, false);
+  atomic_init(&owner->looked, 0);
   owner->wake = wake;
   owner->drop = drop;
   owner->data = data;
@@ -28,8 +27,8 @@ void owner_release(Owner *owner) {
   free(owner);
 }
 
-bool owner_push(Owner *owner, SharedAlt *alt) {
-  SharedAlt *first = atomic_load_explicit(&owner->inbox, memory_order_relaxed);
+bool owner_push(Owner *owner, Arrival *alt) {
+  Arrival *first = atomic_load_explicit(&owner->inbox, memory_order_relaxed);
   do {
     alt->next = first;
   } while (!atomic_compare_exchange_weak(&owner->inbox, &first, alt));
@@ -40,10 +39,10 @@ void owner_wake(Owner *owner) {
   if (atomic_load(&owner->asleep) && atomic_exchange(&owner->asleep, false)) owner->wake(owner->data);
 }
 
-SharedAlt *owner_pop_all(Owner *owner) {
-  SharedAlt *newest = atomic_exchange_explicit(&owner->inbox, NULL, memory_order_acquire), *oldest = NULL;
+Arrival *owner_pop_all(Owner *owner) {
+  Arrival *newest = atomic_exchange_explicit(&owner->inbox, NULL, memory_order_acquire), *oldest = NULL;
   while (newest) {
-    SharedAlt *next = newest->next;
+    Arrival *next = newest->next;
     newest->next = oldest;
     oldest = newest;
     newest = next;

@@ -1,5 +1,5 @@
-/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, and a
-   way to wake it.
+/* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, a way
+   to wake it, and when it last looked at the clock.
 
    Many threads push, one pops. A thread that pushes onto an empty inbox then looks whether the owner sleeps, and
    wakes it. The owner first says that it sleeps and then looks whether the inbox is empty. Both sides write before
@@ -10,16 +10,21 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-struct SharedAlt;
+/* The place of a committed alt in an inbox: a part of a SharedAlt (chan.h). */
+typedef struct Arrival {
+  struct Arrival *next; /* the next one, or NULL */
+} Arrival;
 
 typedef struct Owner {
-  atomic_uint holds;                 /* the scheduler, and threads that are about to wake it */
-  _Atomic(struct SharedAlt *) inbox; /* committed alts, the newest first, linked by SharedAlt.next */
-  atomic_bool asleep;                /* it waits, or is about to: whoever pushes must wake it */
-  void (*wake)(void *data);          /* wakes it; any thread */
-  void *data;                        /* what wake gets */
-  void (*drop)(void *data);          /* called with data by whoever frees the owner; or NULL */
+  atomic_uint holds;        /* the scheduler, threads that are about to wake it, and whoever watches it (status.h) */
+  _Atomic(Arrival *) inbox; /* committed alts, the newest first */
+  atomic_bool asleep;       /* it waits, or is about to: whoever pushes must wake it */
+  _Atomic(int64_t) looked;  /* when its loop last looked at the clock, in ns; 0: it has not run yet */
+  void (*wake)(void *data); /* wakes it; any thread */
+  void *data;               /* what wake gets */
+  void (*drop)(void *data); /* called with data by whoever frees the owner; or NULL */
 } Owner;
 
 /* A new owner with one hold, or NULL when memory runs out. */
@@ -31,15 +36,15 @@ void owner_release(Owner *owner);
 
 /* Pushes an alt that the caller has committed. The caller must not touch the alt after this. Returns whether the caller
    must call owner_wake once it has left its locks, for which it needs a hold. */
-bool owner_push(Owner *owner, struct SharedAlt *alt);
+bool owner_push(Owner *owner, Arrival *alt);
 
 /* Wakes the owner if it sleeps. Any thread, without locks. */
 void owner_wake(Owner *owner);
 
 /* ---- for the owner's own thread ---- */
 
-/* Takes all alts out of the inbox, the oldest first, linked by `next`; NULL without any. */
-struct SharedAlt *owner_pop_all(Owner *owner);
+/* Takes all alts out of the inbox, the oldest first, or NULL. */
+Arrival *owner_pop_all(Owner *owner);
 
 /* Whether the inbox is empty: one load, for every turn of the loop. */
 static inline bool owner_is_empty(Owner *owner) { return !atomic_load_explicit(&owner->inbox, memory_order_acquire); }
@@ -49,5 +54,10 @@ bool owner_sleep(Owner *owner);
 
 /* Says that it is awake again. */
 void owner_awake(Owner *owner);
+
+/* Says that its loop has looked at the clock: other threads can see for how long it has run or waited since. */
+static inline void owner_looked(Owner *owner, int64_t now) {
+  atomic_store_explicit(&owner->looked, now, memory_order_relaxed);
+}
 
 #endif

@@ -2,6 +2,7 @@
 #include "shared/value.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/chan.h"
 
@@ -14,6 +15,22 @@ Parcel *parcel_new(size_t size) {
   parcel->size = size;
   parcel->chans = NULL;
   return parcel;
+}
+
+bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size) {
+  *value = (SharedValue){.kind = SHARED_NIL};
+  if (size <= SHARED_SHORT_MAX) {
+    value->kind = SHARED_SHORT;
+    value->size = (uint8_t)size;
+    if (size) memcpy(value->as.text, bytes, size);
+    return true;
+  }
+  Parcel *parcel = parcel_new(size);
+  if (!parcel) return false;
+  memcpy(parcel->bytes, bytes, size);
+  value->kind = SHARED_LONG;
+  value->as.parcel = parcel;
+  return true;
 }
 
 static void parcel_release(Parcel *parcel) {

@@ -4,6 +4,7 @@
 #define RUNNEL_SHARED_VALUE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,9 @@ typedef struct SharedValue {
 
 /* A parcel for `size` bytes without channels, with one hold on it; NULL when memory runs out. */
 Parcel *parcel_new(size_t size);
+
+/* Makes it a string of `size` bytes; false when memory runs out, and it is SHARED_NIL. It must hold nothing before. */
+bool shared_value_set_string(SharedValue *value, const char *bytes, size_t size);
 
 /* Makes a second value of the same contents. Cannot fail. */
 SharedValue shared_value_copy(const SharedValue *value);

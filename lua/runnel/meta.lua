@@ -171,13 +171,18 @@ function core.driver(d) end
 ---@field id integer
 ---@field name string as rn.rename has set it; by default the place where its function was defined, `file:line`; for a
 ---go block of the library, the call that started it: "pipe at job.lua:2 -> chan: results"
----@field state string "running", "ready" or "parked"
+---@field state string "running", "ready", "parked" or "sleeping"; of a thread "starting", "computing", "waiting"
+---or "ended"
 ---@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
 ---@field where? string the line of the program at which it waits; for a go block of the library, the line of the call
 ---that started it
 ---@field channel? runnel.Channel<any> the channel on which it waits
 ---@field channels? runnel.Channel<any>[] the channels of the alts in which it waits
 ---@field waited? number for how many ms it has waited, accurate to about 1 ms
+---@field thread? boolean true for a thread of rn.thread or rn.threads. rn.cancel of the result channel ends the
+---thread at its next wait
+---@field waits? {operation: string, channel: runnel.Channel<any>}[] what the go blocks of a thread wait for, on shared
+---channels that this state has, too
 ---@field result runnel.Channel<any> its result channel
 
 ---Lists the go blocks.
@@ -214,6 +219,7 @@ function core.is_reduced(v) end
 ---@field capacity integer how many it can hold
 ---@field buffer string "none", "fixed", "dropping", "sliding", "promise" or "policy"
 ---@field closed boolean
+---@field shared? boolean true for a shared channel, whose numbers are those of all states
 ---@field put_total integer how many values have been put
 ---@field take_total integer how many values have been taken
 
@@ -375,9 +381,16 @@ function core.internal.started(block, what) end
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
----@return boolean? ok
+---@param reports runnel.Channel<any> likewise
+---@return userdata? status what it does, for stands_for
 ---@return string? why not
-function core.internal.start_thread(job, control, result) end
+function core.internal.start_thread(job, control, result, reports) end
+
+---Makes a go block show as a thread in rn.ps. For runnel.thread.
+---@param block runnel.Channel<any> its result channel
+---@param status userdata from start_thread
+---@param name string
+function core.internal.stands_for(block, status, name) end
 
 ---How many processors this process may use.
 ---@return integer n

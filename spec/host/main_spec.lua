@@ -549,6 +549,29 @@ describe("runnel, the executable", function()
       assert.equal(7, result.status)
     end)
 
+    it("writes what threads do", function()
+      local result = asked [[
+        local rn = require "runnel"
+        local jobs = rn.shared_chan():name "jobs"
+        local started = rn.shared_chan()
+        rn.thread(function(jobs) jobs:take() end, jobs)
+        rn.thread(function(started) started:put(true) while true do end end, started)
+        started:take()
+        rn.go(function() repeat rn.sleep(1) until io.open "done" rn.exit(7) end)
+        print "ready" io.stdout:flush()
+        rn.shared_chan():name "nothing"
+        jobs:done():take()
+      ]]
+      assert.matches("\n  #%d+ %(thread script.lua:4%): waiting for 0.%d s: take on chan: jobs at script.lua:4\n",
+        result.err)
+      assert.matches("\n  #%d+ %(thread script.lua:5%): computing for 0.%d s at script.lua:5\n", result.err)
+      assert.matches("\nchannels on which operations wait:\n.*\n  chan: jobs %(1 take waiting%)\n", result.err)
+      assert.matches("\nno deadlock: a timer is due in %d+ ms; another state has a channel on which an operation "
+        .. "waits\n", result.err)
+      assert.matches("\nrunnel: a thread is still running, and left: thread script.lua:5\n$", result.err)
+      assert.equal(7, result.status)
+    end)
+
     it("does so in a go block that computes, and in the main program", function()
       for _, start in ipairs { "rn.run(compute)", "compute()" } do
         local result = asked([[

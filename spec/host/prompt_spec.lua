@@ -22,9 +22,7 @@ describe("the prompt #slow", function()
   -- Starts the prompt.
   local function open(options, opts)
     if term then term:close() end
-    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, runnel, options or ""),
-      opts)
-    term:expect "> *$"
+    term = terminal.runnel(dir, options, opts)
     return term
   end
 

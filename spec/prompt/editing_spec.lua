@@ -22,11 +22,9 @@ describe("the prompt in a terminal #slow", function()
     dir:remove()
   end)
 
-  local function open(opts, environment)
+  local function open(opts)
     if term then term:close() end
-    term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s"):format(dir.path, environment or "", runnel),
-      opts)
-    term:expect "%[1%]>$"
+    term = terminal.runnel(dir, nil, opts)
     return term
   end
 
@@ -247,7 +245,7 @@ describe("the prompt in a terminal #slow", function()
       assert.matches('\27%[32m"text"\27%[39m, \27%[36m42\27%[39m, \27%[35mtrue\27%[39m', term:screen(true))
       local plain = term:screen(true):gsub("\27%[39m\27%[49m", "")
       assert.matches("\27%[1m\27%[32m%[1%]>\27%[0m { 'text', 42, true }", plain)
-      open(nil, "NO_COLOR=1")
+      open { environment = "NO_COLOR=1" }
       term:enter "{ 'text', 42, true }"
       term:expect '\n{ "text", 42, true }\n'
       assert.not_matches("\27%[3%d", term:screen(true))

@@ -99,6 +99,17 @@ describe("go blocks and channels are shown", function()
     assert.matches("worker …  × 38", table.concat(lines, "\n"))
     for _ = 1, 40 do jobs:take() end
 
+    local go_on = rn.shared_chan():name "go on"
+    local thread = rn.thread(function(ch) ch:take() end, go_on)
+    repeat rn.sleep(1) until go_on:stats().takes > 0
+    assert.matches("\n%d+ +thread %S+text_spec.lua:%d+ +waiting +%d+ ms +take on go on +%S+text_spec.lua:%d+",
+      table.concat(views.go_blocks(200), "\n"))
+    go_on:close()
+    thread:take()
+    rn.run()
+    lines = views.channels({ go_on }, 200)
+    assert.matches("^%d+ +go on +none +0 +0 +0 +0 +shared, closed$", lines[2]:match "^%s*(.-)$")
+
     local channels = { jobs, rn.chan():name "alone" }
     for i = 1, 30 do
       local ch = rn.chan(5):name("many " .. i)

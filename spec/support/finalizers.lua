@@ -1,55 +1,52 @@
----Makes finalizers run as often as possible. They run wherever Lua allocates, so also in the middle of an operation on
----the channel that they use.
+---Makes finalizers run at chosen moments. They run wherever Lua allocates, so also in the middle of an operation on the
+---channel that they use.
 
 local finalizers = {}
 
--- How many objects wait to be finalized. The collector finalizes about ten at a time.
-local OBJECTS = 20000
-
----Calls a function while another one runs in finalizers, a few at every allocation, until all have run.
----@param finalizer function
----@param body function
-function finalizers.among(finalizer, body)
-  local begun, active = false, false
+-- Makes objects to be finalized, of which the collector has begun to call the finalizers; each calls f(). Calls `body`
+-- while on(true) is in effect; `hurry` makes every allocation call some.
+local function run(objects, f, on, hurry, body)
+  local begun = false
   local meta = { __gc = function()
     begun = true
-    if active then finalizer() end
+    f()
   end }
   local mode = collectgarbage("incremental", 100, 1, 1)
-  for _ = 1, OBJECTS do setmetatable({}, meta) end
+  for _ = 1, objects do setmetatable({}, meta) end
   repeat collectgarbage("step", 0) until begun
-  active = true
+  if hurry then
+    collectgarbage("incremental", 100, 1000, 1)
+    collectgarbage("step", 0)
+  end
+  on(true)
   local ok, err = pcall(body)
-  active = false
+  on(false)
   collectgarbage("incremental", 200, 100, 13)
   collectgarbage(mode)
   collectgarbage()
   if not ok then error(err, 0) end
 end
 
+---Calls a function while another one runs in finalizers, a few at every allocation, until all have run.
+---@param finalizer function
+---@param body function
+function finalizers.among(finalizer, body)
+  local active = false
+  run(20000, function()
+    if active then finalizer() end
+  end, function(on) active = on end, false, body)
+end
+
 ---Calls a function while another one runs once, in a finalizer: at the very next allocation.
 ---@param finalizer function
 ---@param body function
 function finalizers.at_once(finalizer, body)
-  local begun, active = false, false
-  local meta = { __gc = function()
-    begun = true
+  local active = false
+  run(2000, function()
     if not active then return end
     active = false
     finalizer()
-  end }
-  local mode = collectgarbage("incremental", 100, 1, 1)
-  for _ = 1, OBJECTS // 10 do setmetatable({}, meta) end
-  repeat collectgarbage("step", 0) until begun
-  collectgarbage("incremental", 100, 1000, 1) -- every allocation makes the collector call some
-  collectgarbage("step", 0)
-  active = true
-  local ok, err = pcall(body)
-  active = false
-  collectgarbage("incremental", 200, 100, 13)
-  collectgarbage(mode)
-  collectgarbage()
-  if not ok then error(err, 0) end
+  end, function(on) active = on end, true, body)
 end
 
 return finalizers

@@ -25,6 +25,9 @@ local buffers = {
 }
 
 local function new_channel(ch)
+  if ch.shared then
+    return rn.shared_chan(ch.kind == "promise" and "promise" or ch.kind ~= "none" and buffers[ch.kind](ch.limit) or nil)
+  end
   local xf = ch.xf and transforms.make(ch.xf, rn.reduced)
   local handler = ch.handler and transforms.handlers[ch.handler]
   if ch.kind == "promise" then return rn.promise_chan(xf, handler) end

@@ -2,9 +2,10 @@
 ---(perform.lua).
 ---
 ---A program is plain data, so that it can be printed, run again and reduced (shrink.lua). It has channels (name ->
----kind, limit, transducer, handler) and go blocks. Each go block has a script: a list of operations, what the go block
----returns or raises at its end, and whether it goes on with the next operation when it is cancelled (`catches`). The
----result channel of a go block has the go block's name, and NAME:done is the done() channel of NAME.
+---kind, limit, transducer, handler, whether it is a shared one) and go blocks. Each go block has a script: a list of
+---operations, what the go block returns or raises at its end, and whether it goes on with the next operation when it is
+---cancelled (`catches`). The result channel of a go block has the go block's name, and NAME:done is the done() channel
+---of NAME.
 
 local program = {}
 
@@ -19,6 +20,7 @@ end
 local KINDS = {
   "none", "none", "none", "none", "fixed", "fixed", "fixed", "dropping", "sliding", "promise", "priority", "picky",
 }
+local SHAREABLE = { none = true, fixed = true, dropping = true, sliding = true, promise = true }
 local TRANSDUCERS = { "map", "filter", "twice", "first", "pairs", "late", "late", "raising", "raising_late", "wrong" }
 local HANDLERS = { "value", "nothing", "raising" }
 local COLLECTORS = { "usual", "usual", "restless", "generational", "steps" }
@@ -53,6 +55,8 @@ function program.make(seed)
     if ch.kind ~= "none" and random(2) == 1 then
       ch.xf = TRANSDUCERS[random(#TRANSDUCERS)]
       ch.handler = HANDLERS[random(5)]
+    elseif SHAREABLE[ch.kind] and random(3) == 1 then
+      ch.shared = true
     end
   end
   local nblocks = random(7) + 1

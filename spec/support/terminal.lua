@@ -1,5 +1,6 @@
 ---Runs a program in a terminal of tmux, so that specs can type and see the screen.
 
+local process = require "spec.support.process"
 local rn = require "runnel"
 
 local terminal = {}
@@ -116,6 +117,17 @@ function terminal.open(command, opts)
     os.remove(socket)
   end
 
+  return term
+end
+
+---Starts runnel in a directory, where its history is, too, and waits for its prompt.
+---@param dir table of process.directory
+---@param arguments? string the options, as typed in a shell
+---@param opts? { columns?: integer, rows?: integer, environment?: string } `environment`: variables, as in a shell
+function terminal.runnel(dir, arguments, opts)
+  local term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s %s %s"):format(dir.path,
+    opts and opts.environment or "", process.runnel, arguments or ""), opts)
+  term:expect "> *$"
   return term
 end
 

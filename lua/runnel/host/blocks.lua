@@ -11,25 +11,44 @@ local NAMED = 4 -- how many channels of an alts are named
 ---@class runnel.host.blocks
 local blocks = {}
 
+local function chan_name(ch)
+  local stats = ch:stats()
+  return "chan: " .. (stats.name or "#" .. stats.id)
+end
+
 -- Names of channels, as in " on chan: a, chan: b and 3 more".
 local function on(channels)
   local names = {}
-  for i = 1, math.min(#channels, NAMED) do
-    local stats = channels[i]:stats()
-    names[i] = "chan: " .. (stats.name or "#" .. stats.id)
-  end
+  for i = 1, math.min(#channels, NAMED) do names[i] = chan_name(channels[i]) end
   if #names == 0 then return "" end
   local more = #channels > NAMED and (" and %d more"):format(#channels - NAMED) or ""
   return " on " .. table.concat(names, ", ") .. more
 end
 
--- The channels on which a go block waits.
-local function channels_of(entry) return entry.channel and { entry.channel } or entry.channels or {} end
+-- The channels on which a go block, or a thread, waits.
+local function channels_of(entry)
+  local chs = entry.channel and { entry.channel } or entry.channels or {}
+  for _, wait in ipairs(entry.waits or {}) do chs[#chs + 1] = wait.channel end
+  return chs
+end
+
+local function seconds(ms) return ms and (" for %.1f s"):format(ms / 1000) or "" end
+
+-- What a thread does, as in "waiting for 2.0 s: take on chan: jobs, take on chan: #7".
+local function thread_doing(entry)
+  local waits = {}
+  for i = 1, math.min(#entry.waits, NAMED) do
+    waits[i] = entry.waits[i].operation .. " on " .. chan_name(entry.waits[i].channel)
+  end
+  local more = #entry.waits > NAMED and (" and %d more"):format(#entry.waits - NAMED) or ""
+  return entry.state .. seconds(entry.waited) .. (#waits > 0 and ": " or "") .. table.concat(waits, ", ") .. more
+end
 
 ---What a go block waits for and where, as in "take on chan: jobs at worker.lua:7".
 ---@param entry table of rn.ps()
 ---@return string
 function blocks.doing(entry)
+  if entry.thread then return thread_doing(entry) .. (entry.where and " at " .. entry.where or "") end
   return (entry.operation or entry.state) .. on(channels_of(entry)) .. (entry.where and " at " .. entry.where or "")
 end
 
@@ -65,7 +84,8 @@ local function why_no_deadlock(world)
   local reasons = {}
   if world.due then reasons[1] = ("a timer is due in %.0f ms"):format(math.max(world.due, 0)) end
   if world.ports then reasons[#reasons + 1] = "a port is open" end
-  if world.driver and not world.ports then
+  if world.shared then reasons[#reasons + 1] = "another state has a channel on which an operation waits" end
+  if world.driver then
     reasons[#reasons + 1] = "the driver may still have events" .. handles()
   end
   return #reasons > 0 and table.concat(reasons, "; ") or nil

@@ -9,6 +9,8 @@ local start = {}
 -- Reports that wait to be taken by the state that has started the thread.
 local REPORTS = 1024
 
+local LONGEST_NAME = 200 -- bytes, of a channel's name
+
 ---What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
 ---@param f any
 ---@return { code?: string, module?: string }?
@@ -43,13 +45,24 @@ local function driver_module()
 end
 
 -- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
--- which may wait for jobs for ever.
-local function receive(take, reports, result)
-  for report in take, reports do
+-- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
+local function receive(take, reports, result, control)
+  local _ <close> = control
+  while true do
+    local report, err = take(reports)
+    if report == nil then
+      if err ~= nil then internal.unhandled(err, nil, result:name(), result) end
+      return
+    end
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
   end
 end
+
+---A name for a channel, of limited length.
+---@param name string
+---@return string
+function start.name(name) return name:sub(1, LONGEST_NAME) end
 
 ---Starts a thread.
 ---@param job table what start.describe has returned
@@ -59,16 +72,17 @@ end
 ---@return runnel.Channel<any>? result
 ---@return string? why it cannot be started
 function start.thread(job, where, caller, ...)
-  job.name = caller .. " " .. where
+  job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
   job.driver, job.seed, job.modules = driver_module(), internal.seed(), bytecode.modules()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
-  local ok, why = internal.start_thread(job, control, result)
-  if not ok then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
-  internal.started(core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result), caller)
+  local status, why = internal.start_thread(job, control, result, reports)
+  if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
+  local block = core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result, control)
+  internal.stands_for(internal.started(block, caller), status, job.name)
   return result
 end
 

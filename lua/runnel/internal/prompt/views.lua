@@ -80,6 +80,11 @@ local function name_of(entry, name)
 end
 
 local function waits_of(entry)
+  if entry.thread then
+    local list = {}
+    for i, wait in ipairs(entry.waits) do list[i] = wait.operation .. " on " .. chan_name(wait.channel) end
+    return table.concat(list, ", ")
+  end
   local waits = entry.operation or ""
   return entry.channel and waits .. " on " .. chan_name(entry.channel) or waits
 end
@@ -110,6 +115,14 @@ function views.go_blocks(most, room)
   return room and first_rows(rows, most, room - 1) or columns(rows, most), count
 end
 
+-- The last column of a channel.
+local function state_of(stats)
+  local words = {}
+  if stats.shared then words[1] = "shared" end
+  if stats.closed then words[#words + 1] = "closed" end
+  return table.concat(words, ", ")
+end
+
 ---The channels, one line each, below a line of headings. `room` is as above; closed and drained channels are only
 ---counted.
 ---@param channels runnel.Channel<any>[]
@@ -136,7 +149,7 @@ function views.channels(channels, most, room)
     local fill = stats.capacity and stats.capacity > 0 and ("%d/%d"):format(stats.count, stats.capacity)
     rows[#rows + 1] = {
       stats.id, name_of(stats, stats.name or ""), fill or stats.count > 0 and tostring(stats.count) or "",
-      stats.buffer or "", stats.puts, stats.takes, stats.put_total, stats.take_total, stats.closed and "closed" or "",
+      stats.buffer or "", stats.puts, stats.takes, stats.put_total, stats.take_total, state_of(stats),
     }
   end
   local lines = room and first_rows(rows, most, room - 1) or columns(rows, most)
