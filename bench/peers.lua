@@ -347,8 +347,8 @@ local function threads_table()
       to_locked and show(to_locked) or "", table.concat(targets_of, "; ") }
     ::continue::
   end
-  return "With two OS threads, by the clock; Go with GOMAXPROCS=2, its goroutines not locked to threads, and locked:\n\n"
-    .. markdown(rows)
+  return "With two OS threads, by the clock; Go with GOMAXPROCS=2, its goroutines not locked to threads, and locked:"
+    .. "\n\n" .. markdown(rows)
 end
 
 local function machine()

@@ -403,7 +403,10 @@ describe("a thread in rn.ps", function()
   it("is in the report of a deadlock", function()
     local pool <close> = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))
-    rn.sleep(5)
+    repeat
+      rn.sleep(1)
+      local first, second = threads()[1], threads()[2]
+    until #first.waits > 0 and #second.waits > 0 and first.state == "waiting" and second.state == "waiting"
     local _, err = pcall(function() rn.chan():take() end)
     assert.matches("\n  #%d+ %(threads [^\n]*thread_spec.lua:%d+%): waiting: take on chan: jobs of threads [^\n]*"
       .. "thread_spec.lua:%d+, take on chan: cancelled calls of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
