@@ -222,7 +222,7 @@ env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s en
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench-machines bench bench-peers bench-io bench-scale bench-host bench-port docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-scale bench-cores bench-machines bench-host bench-port docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -276,6 +276,10 @@ run-bench-io: programs
 bench-scale: ## measure how costs grow, to a million go blocks; SCALE='--quick alts' runs a part
 run-bench-scale: programs
 	$(LUA) bench/scale.lua $(SCALE)
+
+bench-cores: ## measure how much faster jobs are in threads; CORES=--quick says little
+run-bench-cores: programs
+	$(LUA) bench/cores.lua $(CORES)
 
 docs: ## write the reference from the sources into docs/reference/
 docs: NEEDED = docs

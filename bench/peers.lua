@@ -45,6 +45,10 @@ local PEERS = {
     run = "build/peers/go",
   },
   {
+    name = "go-locked", title = "Go, locked", threads = true,
+    version = "go version | awk '{ print $3 }' | grep .", run = "build/peers/go --locked",
+  },
+  {
     name = "tarantool", title = "Tarantool", colour = "#7c3aed", shape = "square",
     version = [[tarantool -e 'print(_TARANTOOL .. ", " .. jit.version) os.exit()']],
     run = "tarantool bench/peers/tarantool/main.lua",
@@ -93,6 +97,21 @@ local WORKLOADS = {
   { name = "parked", what = "a parked go block", unit = "bytes", reach = 0.5 },
   { name = "channel", what = "an unbuffered channel", unit = "bytes" },
 }
+
+-- Those of two OS threads, by the clock: the targets are ratios to Go with two processors, its goroutines not locked to
+-- threads and locked; `most` and `least` are values.
+local THREADS = {
+  { name = "threads0", what = "unbuffered, a message", unit = "ns", reach = 4, reach_locked = 0.2 },
+  { name = "threads100", what = "buffer of 100, a message", unit = "ns", reach = 9, reach_locked = 4 },
+  { name = "threads_pingpong", what = "ping-pong, a round trip", unit = "ns", reach = 4, reach_locked = 0.1 },
+  { name = "threads_alts", what = "select of 2 shared and 1 other", unit = "ns", reach = 3 },
+  { name = "threads_table", what = "a table of 10 fields, put and taken", unit = "ns", most = 1300 },
+  { name = "threads_speedup", what = "jobs of 1 ms, two workers to one", unit = "×", least = 1.8 },
+}
+for _, workload in ipairs(THREADS) do
+  workload.threads = true
+  WORKLOADS[#WORKLOADS + 1] = workload
+end
 
 -- ---- the command line ----
 
@@ -163,6 +182,7 @@ end
 
 -- Runs a workload in a peer. Returns ns or bytes, or nil if the peer lacks it; and whether the peer has failed.
 local function measure(peer, workload)
+  if peer.threads and not workload.threads then return nil end
   local pattern = "^" .. workload.name .. " (%-?[%d.]+)$"
   if not peer.stays then
     local line, ok = output(("%s %s %s"):format(peer.run, quick and "--quick" or "", workload.name))
@@ -256,14 +276,19 @@ end
 
 local function medians()
   local rows = { { "" } }
-  for _, peer in ipairs(peers) do table.insert(rows[1], peer.title) end
+  for _, peer in ipairs(peers) do
+    if not peer.threads then table.insert(rows[1], peer.title) end
+  end
   for _, workload in ipairs(workloads) do
+    if workload.threads then break end -- they are the last ones, and have a table of their own
     local row = { ("%s (%s)"):format(workload.what, workload.unit) }
     for _, peer in ipairs(peers) do
+      if peer.threads then goto continue end
       local value = median(samples[workload.name][peer.name])
       local ratio = peer.name ~= "go" and peer.name ~= "floor" and ratio_of(workload, peer.name, "go")
       row[#row + 1] = not value and ""
         or show(value / (workload.per or 1)) .. (ratio and (" (%s)"):format(show(ratio)) or "")
+      ::continue::
     end
     rows[#rows + 1] = row
   end
@@ -281,6 +306,7 @@ end
 local function targets()
   local rows = { { "", "runnel / Go", "target", "Tarantool / runnel > 1", "core.async / runnel ≥ 4" } }
   for _, workload in ipairs(workloads) do
+    if workload.threads then break end
     local to_go = ratio_of(workload, "runnel", "go")
     local tarantool = ratio_of(workload, "tarantool", "runnel")
     local core_async = ratio_of(workload, "core.async", "runnel")
@@ -293,6 +319,36 @@ local function targets()
     }
   end
   return markdown(rows) .. ("\n\n%d of %d targets are met."):format(reached, figures)
+end
+
+local function threads_table()
+  local rows = { { "two threads", "runnel", "Go", "runnel / Go", "Go, locked", "runnel / locked", "target" } }
+  for _, workload in ipairs(workloads) do
+    if not workload.threads then goto continue end
+    local function value_of(peer)
+      local value = median(samples[workload.name][peer] or {})
+      return value, value and ("%s %s"):format(show(value), workload.unit) or ""
+    end
+    local ours, shown = value_of "runnel"
+    local _, go = value_of "go"
+    local _, go_locked = value_of "go-locked"
+    local to_go, to_locked = ratio_of(workload, "runnel", "go"), ratio_of(workload, "runnel", "go-locked")
+    local targets_of = {}
+    local function target(text, is_known, is_met)
+      if is_known then targets_of[#targets_of + 1] = ("%s, %s"):format(text, is_met and "met" or "not met") end
+    end
+    if workload.reach then target("≤ " .. show(workload.reach), to_go, to_go and to_go <= workload.reach) end
+    if workload.reach_locked then
+      target("locked ≤ " .. show(workload.reach_locked), to_locked, to_locked and to_locked <= workload.reach_locked)
+    end
+    if workload.most then target("≤ " .. workload.most .. " ns", ours, ours and ours <= workload.most) end
+    if workload.least then target(("≥ %s"):format(show(workload.least)), ours, ours and ours >= workload.least) end
+    rows[#rows + 1] = { workload.what, shown, go, to_go and show(to_go) or "", go_locked,
+      to_locked and show(to_locked) or "", table.concat(targets_of, "; ") }
+    ::continue::
+  end
+  return "With two OS threads, by the clock; Go with GOMAXPROCS=2, its goroutines not locked to threads, and locked:"
+    .. "\n\n" .. markdown(rows)
 end
 
 local function machine()
@@ -320,7 +376,10 @@ local function machine()
   return table.concat(lines, "\n")
 end
 
-local measured = table.concat({ machine(), medians(), targets() }, "\n\n")
+local parts = { machine() }
+if not workloads[1].threads then parts[2], parts[3] = medians(), targets() end
+if workloads[#workloads].threads then parts[#parts + 1] = threads_table() end
+local measured = table.concat(parts, "\n\n")
 print(measured)
 
 -- ---- the page and the chart ----
@@ -329,6 +388,7 @@ if quick or asked[PEERS] or asked[WORKLOADS] then return end
 
 local rows, series = {}, {}
 for _, workload in ipairs(workloads) do
+  if workload.threads then break end
   local row = { label = workload.what, target = workload.reach }
   for _, peer in ipairs(peers) do row[peer.name] = peer.shape and ratio_of(workload, peer.name, "go") end
   rows[#rows + 1] = row

@@ -1,7 +1,8 @@
 -- Prints statistics of a web server's log in the common or combined format.
 --
---     lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [FILE]
+--     lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [--threads[=K]] [FILE]
 --     lua5.4 examples/logstat.lua --by path --status 4 examples/access.log
+--     lua5.4 examples/logstat.lua --threads large.log
 --     tail -f access.log | lua5.4 examples/logstat.lua
 --
 -- Counts requests and bytes by status, or by the field given with --by; with --status, only those whose status begins
@@ -9,9 +10,14 @@
 -- Without FILE it reads standard input. Reading a line blocks the whole program, the ticker included.
 --
 -- One go block reads lines and puts them on a channel whose transducer parses and filters them. The main program takes
--- requests and ticks with rn.alts.
+-- requests and ticks with rn.alts. With --threads, K threads (one for each processor by default) count the requests of
+-- whole pieces of the file; a pmap gives them the pieces, and the main program adds up what they have counted.
 
 local rn = require "runnel"
+
+-- Threads find modules where the program does.
+package.path = arg[0]:gsub("[^/]*$", "") .. "lib/?.lua;" .. package.path
+local logline = require "logline"
 
 local FIELDS = { address = true, method = true, path = true, status = true }
 
@@ -21,12 +27,13 @@ local function fail(...)
   os.exit(1)
 end
 
-local USAGE = [[
-usage: lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [FILE]
+local USAGE = [=[
+usage: lua5.4 examples/logstat.lua [--by address|method|path|status] [--status PREFIX] [--top N] [--threads[=K]] [FILE]
   --by: what to count requests and bytes by; status by default
   PREFIX: count only requests whose status begins with it
   N: how many entries to print, a whole number from 1; 10 by default
-]]
+  K: how many threads to use, a whole number from 1; by default one for each processor
+]=]
 if arg[1] == "--help" then
   io.write(USAGE)
   os.exit()
@@ -39,16 +46,12 @@ end
 
 -- ---- the stream ----
 
--- A transducer: lines in, requests out. Counts lines that are not requests in `skipped`.
-local function parser(skipped)
+-- A transducer: lines in, requests out. Counts lines that are not requests.
+local function parser(counts)
   return rn.xf.keep(function(line)
-    local address, request, status, bytes = line:match '^(%S+) %S+ %S+ %[[^%]]*%] "(.-)" (%d%d%d) (%S+)'
-    local method, path = (request or ""):match "^(%u+) ([^%s?]+)"
-    if not method then
-      skipped.n = skipped.n + 1
-      return nil
-    end
-    return { address = address, method = method, path = path, status = status, bytes = tonumber(bytes) or 0 }
+    local request = logline.parse(line)
+    if not request then counts.skipped = counts.skipped + 1 end
+    return request
   end)
 end
 
@@ -62,6 +65,16 @@ local function read(file, lines)
   lines:close(err)
 end
 
+-- Returns a function that reads the next piece of a file, of whole lines, or returns nil; and sets `failed.err`.
+local function pieces(file, failed)
+  return function()
+    local piece, err = file:read(1 << 16)
+    failed.err = err
+    if not piece then return nil end
+    return piece .. (file:read "L" or "")
+  end
+end
+
 -- A channel with a value every `ms`, until it is closed. A tick is dropped if the one before it was not taken.
 local function ticker(ms)
   local ticks = rn.chan(rn.dropping_buffer(1))
@@ -73,41 +86,49 @@ end
 
 -- ---- the statistics ----
 
-local function add(stats, key, request)
-  local entry = stats[key]
-  if not entry then
-    entry = { key = key, requests = 0, bytes = 0 }
-    stats[key] = entry
+-- Takes from a channel until it closes, and calls add(value); reports every second. Returns the error of the channel.
+local function count(counts, ch, add)
+  local ticks <close> = ticker(1000)
+  local ops = { ticks, ch }
+  while true do
+    local value, port, err = rn.alts(ops, { priority = true })
+    if port == ticks then io.stderr:write(("%d requests so far\n"):format(counts.total))
+    elseif value then add(value)
+    else return err end
   end
-  entry.requests = entry.requests + 1
-  entry.bytes = entry.bytes + request.bytes
 end
 
--- Takes all requests; reports every second. Returns the statistics by field and the number of requests, or nil and the
--- error with which the channel was closed.
-local function count(requests, field)
-  local stats, total = {}, 0
-  local ticks <close> = ticker(1000)
-  local ops = { ticks, requests }
-  while true do
-    local request, port, err = rn.alts(ops, { priority = true })
-    if port == ticks then
-      io.stderr:write(("%d requests so far\n"):format(total))
-    elseif request then
-      total = total + 1
-      add(stats, request[field], request)
-    elseif err then
-      return nil, err
-    else
-      return stats, total
-    end
-  end
+-- Counts in this state.
+local function count_here(file, options)
+  local counts = logline.counts()
+  local function wanted(request) return request.status:sub(1, #options.status) == options.status end
+  local requests = rn.chan(100, rn.xf.comp(parser(counts), rn.xf.filter(wanted)))
+  rn.go(read, file, requests)
+  local err = count(counts, requests, function(request)
+    logline.add(counts, request[options.by], 1, request.bytes)
+  end)
+  return counts, err
+end
+
+-- Counts in threads.
+local function count_in_threads(file, options)
+  local pool <close> = rn.threads(options.threads, function(job)
+    return require "logline".count(job.text, job.by, job.status)
+  end)
+  local counts, failed = logline.counts(), {}
+  local function count_piece(text) return pool { text = text, by = options.by, status = options.status } end
+  local err = count(counts, rn.pmap(2 * options.threads, count_piece, pieces(file, failed)), function(other)
+    logline.merge(counts, other)
+  end)
+  return counts, err or failed.err
 end
 
 -- The entries, the most frequent first.
-local function ranking(stats)
+local function ranking(counts)
   local list = {}
-  for _, entry in pairs(stats) do list[#list + 1] = entry end
+  for key, requests in pairs(counts.requests) do
+    list[#list + 1] = { key = key, requests = requests, bytes = counts.bytes[key] }
+  end
   table.sort(list, function(a, b)
     if a.requests ~= b.requests then return a.requests > b.requests end
     return a.key < b.key
@@ -120,8 +141,10 @@ end
 local options, name = { by = "status", status = "", top = 10 }, nil
 local i = 1
 while arg[i] do
-  local option = arg[i]:match "^%-%-(.*)"
-  if option and options[option] and arg[i + 1] then
+  local option, threads = arg[i]:match "^%-%-(.*)", arg[i]:match "^%-%-threads=?(.*)"
+  if threads then
+    options.threads = threads == "" and arg[i] == "--threads" and rn.cores() or math.tointeger(tonumber(threads)) or 0
+  elseif option and options[option] and arg[i + 1] then
     options[option] = arg[i + 1]
     i = i + 1
   elseif option or name then
@@ -132,23 +155,21 @@ while arg[i] do
   i = i + 1
 end
 options.top = math.tointeger(tonumber(options.top)) or 0
-if not FIELDS[options.by] or not options.status:find "^%d*$" or options.top < 1 then usage() end
+if not FIELDS[options.by] or not options.status:find "^%d*$" or math.min(options.top, options.threads or 1) < 1 then
+  usage()
+end
 
 local file, err = io.stdin, nil
 if name then file, err = io.open(name) end
 if not file then fail(err) end
 
-local skipped = { n = 0 }
-local function wanted(request) return request.status:sub(1, #options.status) == options.status end
-local requests = rn.chan(100, rn.xf.comp(parser(skipped), rn.xf.filter(wanted)))
-rn.go(read, file, requests)
-
-local stats, total = rn.run(count, requests, options.by)
-if not stats then fail(name or "stdin", ": ", total) end
+local counts
+counts, err = rn.run(options.threads and count_in_threads or count_here, file, options)
+if err then fail(name or "stdin", ": ", err) end
 
 print(("%-32s %8s %12s"):format(options.by, "requests", "bytes"))
-for rank, entry in ipairs(ranking(stats)) do
+for rank, entry in ipairs(ranking(counts)) do
   if rank > options.top then break end
   print(("%-32s %8d %12d"):format(entry.key, entry.requests, entry.bytes))
 end
-io.stderr:write(("%d requests; %d lines skipped\n"):format(total, skipped.n))
+io.stderr:write(("%d requests; %d lines skipped\n"):format(counts.total, counts.skipped))

@@ -114,6 +114,21 @@ describe("rn.thread", function()
     for _, each in ipairs(heard) do assert.matches("stack traceback:.*thread_spec.lua", each.trace) end
   end)
 
+  it("reports that it cannot begin, and rn.run does not wait for it", function()
+    local driver = { wait = function() end, alive = function() return false end }
+    package.loaded["no.such.driver"] = driver
+    rn.driver(driver)
+    rn.thread(function() end)
+    rn.driver(nil)
+    package.loaded["no.such.driver"] = nil
+    rn.run()
+    require "runnel.core".internal.report_unhandled()
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("module 'no.such.driver' not found", heard[1].err)
+    assert.matches("^thread [^\n]*thread_spec.lua:%d+$", heard[1].name)
+  end)
+
   it("starts threads of its own, whose errors come through", function()
     local result = rn.thread(function()
       local rn = require "runnel" -- luacheck: ignore
@@ -220,12 +235,83 @@ describe("rn.thread", function()
     assert.same({ true, false }, { ok, is_other })
   end)
 
+  it("closes its result if it ends without one", function()
+    local result = rn.thread(function()
+      local rn = require "runnel" -- luacheck: ignore
+      for _, entry in ipairs(rn.ps()) do rn.cancel(entry.result, "all are cancelled") end
+      rn.sleep(1e6)
+    end)
+    assert.same({ nil, "all are cancelled" }, { result:take() })
+  end)
+
+  it("can be had by the thousand #slow", function()
+    local go_on, results = rn.shared_chan(), {}
+    for i = 1, 1000 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
+    go_on:close()
+    for i = 1, 1000 do assert.equal(i, results[i]:take()) end
+  end)
+
+  it("that the system refuses is an error at the caller's line, and others go on #slow", function()
+    local function limited(limit, code)
+      local path = os.tmpname()
+      local file <close> = assert(io.open(path, "w"))
+      file:write(code)
+      file:close()
+      local output, errors, status = shell.run(("ulimit %s && lua %s"):format(limit, path))
+      os.remove(path)
+      assert.same({ "", 0 }, { errors, status })
+      return output
+    end
+    -- No memory for another stack.
+    assert.matches("^true\n[^\n]*:4: thread: cannot start a thread: [^\n]+\n$", limited("-v 500000", [[
+      local rn = require "runnel"
+      local go_on, list, ok, t = rn.shared_chan(), {}
+      repeat
+        ok, t = pcall(function() return (rn.thread(function(ch) return ch:take() or 1 end, go_on)) end)
+        list[#list + 1] = ok and t or nil
+      until not ok or #list == 1000
+      go_on:close()
+      local good = #list > 1 and #list < 1000
+      for i = 1, #list do
+        local v, err = list[i]:take()
+        good = good and (v == 1 or tostring(err):find "memory" ~= nil or err)
+      end
+      print(good)
+      print(t)
+    ]]))
+    -- No descriptor for the thread's state.
+    assert.equal("nil\tcannot make a file descriptor: Too many open files\n1\n", limited("-n 30", [[
+      local rn = require "runnel"
+      local go_on, list, err = rn.shared_chan(), {}
+      local files = {}
+      list[1] = rn.thread(function(ch) ch:put "ready" return ch:take() end, go_on)
+      go_on:take()
+      repeat files[#files + 1] = io.open "/dev/null" until #files == 40 or not io.open "/dev/null"
+      print(rn.thread(function() end):take())
+      go_on:put(1)
+      print(list[1]:take())
+    ]]))
+    -- No memory for a large value.
+    assert.equal("true\tput: value: not enough memory\n1\t250000000\n", limited("-v 700000", [[
+      local rn = require "runnel"
+      local ch, large = rn.shared_chan(2), ("x"):rep(250000000)
+      ch:put(large)
+      local ok, err = pcall(ch.put, ch, large)
+      print(not ok, err)
+      large = nil
+      collectgarbage()
+      print(#ch, #ch:take())
+    ]]))
+  end)
+
   it("notices a deadlock in the thread, and one that is left when the thread has ended", function()
     local _, err = rn.thread(function() require "runnel".chan():take() end):take()
     assert.matches("deadlock: alts on .*take on chan", err)
     local ch = rn.shared_chan():name "dropped"
     rn.thread(function(dropped) assert(not dropped:closed()) end, ch)
     raises("^deadlock: take on chan: dropped would wait for ever", function() ch:take() end)
+    raises("^deadlock: put on chan: dropped would wait for ever", function() ch:put(1) end)
+    assert.equal("chan: dropped", tostring(ch))
   end)
 end)
 
@@ -317,10 +403,13 @@ describe("a thread in rn.ps", function()
   it("is in the report of a deadlock", function()
     local pool <close> = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))
-    rn.sleep(5)
+    repeat
+      rn.sleep(1)
+      local first, second = threads()[1], threads()[2]
+    until #first.waits > 0 and #second.waits > 0 and first.state == "waiting" and second.state == "waiting"
     local _, err = pcall(function() rn.chan():take() end)
     assert.matches("\n  #%d+ %(threads [^\n]*thread_spec.lua:%d+%): waiting: take on chan: jobs of threads [^\n]*"
-      .. "thread_spec.lua:%d+, take on chan: cancelled jobs of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
+      .. "thread_spec.lua:%d+, take on chan: cancelled calls of threads [^\n]* at [^\n]*thread_spec.lua:%d+", err)
   end)
 end)
 
@@ -559,6 +648,12 @@ describe("rn.threads", function()
     raises("^threads: the module 'spec.support.stage' returned a table", function()
       rn.threads(2, "spec.support.stage")
     end)
+    local dir <close> = setmetatable(process.directory(), { __close = function(dir) dir:remove() end })
+    dir:write("raises_when_loaded.lua", "error('it is broken', 0)")
+    local path = package.path
+    package.path = dir.path .. "/?.lua;" .. path
+    raises("^threads: it is broken$", function() rn.threads(2, "raises_when_loaded") end)
+    package.path = path
     raises("^threads: k: an integer of at least 1 expected, got 0", function() rn.threads(0, "x") end)
     raises("^threads: n: an integer of at least 1 expected, got nothing", function()
       rn.threads(1, "x", { n = "nothing" })

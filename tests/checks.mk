@@ -179,8 +179,11 @@ run-spin:
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))
 CORE_TEST    = $(BUILD)/tests/invariants.o $(OBJECTS)
 
-$(BUILD)/oom $(BUILD)/runner: $(BUILD)/%: $(BUILD)/tests/%.o $(CORE_TEST)
+$(BUILD)/runner: $(BUILD)/tests/runner.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/oom: $(BUILD)/tests/oom.o $(CORE_TEST) # malloc and its like fail, and threads get a state that is watched
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=luaL_newstate -o $@ $^ $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \

@@ -14,6 +14,10 @@
    All of this is done with the usual collector, with a restless one, which never pauses, and with the generational one.
    For the latter two, the short form leaves out the mode "all" and some values of k.
 
+   Memory that the core takes from malloc, for shared channels and threads, fails likewise. A scenario that calls
+   t.fail_in_threads() has the failures in the states of the threads that it starts, one at a time, and in what these
+   take from malloc; not in its own.
+
    After each attempt come the scenario's check, the invariants of the scheduler, some ordinary work in the same state,
    full collections, and closing the state, which must free all memory. Blocks that grow always move, so that the
    address sanitizer finds pointers to their old places. */
@@ -47,6 +51,7 @@ enum { USUAL, RESTLESS, GENERATIONAL, NCOLLECTORS };
 typedef struct Memory {
   size_t used;               /* bytes in use */
   bool armed;                /* allocations fail: the attempt is running */
+  bool in_threads;           /* but those of a thread, which has a Memory of its own */
   Mode mode;                 /* which allocations fail */
   uint32_t k;                /* the k of the mode */
   uint64_t random;           /* state of the random numbers, for SOME */
@@ -96,16 +101,19 @@ static bool must_fail(Memory *m, const void *block, size_t old_size, size_t new_
   return true;
 }
 
+void *__real_malloc(size_t size);
+
 static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   Memory *m = (Memory *)ud;
+  bool armed = m->armed && !m->in_threads;
   if (!block) old_size = 0; /* it is the type of the object then */
   if (new_size == 0) {
     free(block);
     m->used -= old_size;
     return NULL;
   }
-  if (m->armed && new_size > old_size && must_fail(m, block, old_size, new_size)) return NULL;
-  void *moved = malloc(new_size);
+  if (armed && new_size > old_size && must_fail(m, block, old_size, new_size)) return NULL;
+  void *moved = __real_malloc(new_size);
   if (!moved) return NULL;
   if (block) {
     memcpy(moved, block, old_size < new_size ? old_size : new_size);
@@ -113,6 +121,41 @@ static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   }
   m->used += new_size - old_size;
   return moved;
+}
+
+/* ---- malloc, and the states of threads ---- */
+
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+lua_State *__real_luaL_newstate(void);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+lua_State *__wrap_luaL_newstate(void);
+
+/* The memory of the state that this thread runs; NULL before an attempt, and while the allocator itself allocates. */
+static _Thread_local Memory *here;
+
+/* That of the state of the attempt's thread: there is one thread at a time. */
+static Memory of_thread;
+
+/* Whether an allocation by malloc must fail. */
+static bool malloc_fails(void) {
+  if (!here || !here->armed || here->in_threads) return false;
+  here->repeating = false;
+  bool fails = must_fail(here, NULL, 0, 0);
+  here->repeating = false; /* there is no second attempt */
+  return fails;
+}
+
+void *__wrap_malloc(size_t size) { return malloc_fails() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return malloc_fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *block, size_t size) { return malloc_fails() ? NULL : __real_realloc(block, size); }
+
+/* In a thread: a state whose allocations are counted, and may fail. */
+lua_State *__wrap_luaL_newstate(void) {
+  here = &of_thread;
+  return lua_newstate(allocate, here);
 }
 
 /* ---- what is written to stderr during an attempt ---- */
@@ -176,8 +219,16 @@ static Memory *memory_of(lua_State *L) {
 
 /* refused() -> how many allocations have failed */
 static int t_refused(lua_State *L) {
-  lua_pushinteger(L, memory_of(L)->refused);
+  lua_pushinteger(L, memory_of(L)->refused + of_thread.refused);
   return 1;
+}
+
+/* fail_in_threads(): see above. To be called before the attempt. */
+static int t_fail_in_threads(lua_State *L) {
+  Memory *m = memory_of(L);
+  m->in_threads = true;
+  of_thread = (Memory){.armed = true, .mode = m->mode, .k = m->k, .random = m->random};
+  return 0;
 }
 
 /* arm(on) -> whether it was on: makes allocations fail, or not */
@@ -264,6 +315,7 @@ static lua_State *open_state(Memory *m) {
   lua_setfield(L, -2, "runnel.core");
   lua_settop(L, 0);
   static const luaL_Reg functions[] = {{"refused", t_refused},
+                                       {"fail_in_threads", t_fail_in_threads},
                                        {"arm", t_arm},
                                        {"captured", t_captured},
                                        {"invariants", invariants_check},
@@ -287,6 +339,7 @@ static void start_collector(lua_State *L, int collector) {
    whether none of them failed. */
 static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, uint64_t seed, bool *untouched) {
   Memory m = {.mode = mode, .k = k, .random = seed};
+  of_thread = (Memory){0};
   (void)snprintf(now.text, sizeof now.text, "%s, variant %d, collector %s, %s %u, seed %u", file, now.variant + 1,
                  COLLECTORS[collector], MODES[mode], (unsigned)k, (unsigned)seed);
   lua_State *L = open_state(&m);
@@ -297,12 +350,14 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
   start_collector(L, collector);
   lua_pushvalue(L, 2);
   m.armed = true;
+  here = &m;
   int status = lua_pcall(L, 0, 0, 0);
+  here = NULL;
   m.armed = false;
   start_collector(L, USUAL);
   if (collector != USUAL) lua_gc(L, LUA_GCINC, 200, 100, 0);
-  uint32_t asked = m.asked;
-  *untouched = m.refused == 0;
+  uint32_t asked = m.in_threads ? of_thread.asked : m.asked;
+  *untouched = m.refused + of_thread.refused == 0;
   if (status == LUA_OK) lua_pushnil(L);
 
   /* Calls checked(check, ok, err, reports). */
@@ -314,6 +369,7 @@ static uint32_t attempt(const char *file, int collector, Mode mode, uint32_t k, 
   must_call(L, 4, 0);
   lua_close(L);
   if (m.used) fail("closing the state left %zu bytes", m.used);
+  if (of_thread.used) fail("the state of a thread left %zu bytes", of_thread.used);
   release_stderr();
   return asked;
 }
@@ -326,12 +382,14 @@ static uint32_t run_variant(const char *file, bool is_long, uint32_t seeds) {
     bool untouched;
     for (int mode = ONCE; mode <= ALL; mode++) {
       untouched = mode == ALL && collector != USUAL && !is_long;
-      /* Every k; in the short form, with the other collectors, fewer and fewer of the large ones. */
+      /* Every k; in the short form, with the other collectors and in threads, which open a whole state, fewer and fewer
+         of the large ones. */
       uint32_t far = collector == USUAL || is_long ? UINT32_MAX : 32;
       for (uint32_t k = 1; !untouched; k += 1 + k / far, attempts++) {
         uint32_t asked = attempt(file, collector, (Mode)mode, k, 0, &untouched);
         if (k > MAX_ALLOCATIONS) fail("the attempt does not end");
         if (asked > most) most = asked;
+        if (of_thread.armed && !is_long) far = 32;
       }
     }
     for (uint32_t seed = 1; seed <= seeds; seed++) {

@@ -33,6 +33,19 @@ function measure.ns(f, start, per, fixed)
   end
 end
 
+-- ns by the clock for each operation of f(n), which returns the seconds that n of them took; n grows as above.
+function measure.wall(f, start)
+  return function()
+    local n, enough = sizes(start)
+    n = times or n
+    while true do
+      local seconds = f(n)
+      if times or seconds >= 1.5 * enough then return seconds / n * 1e9 end
+      n = n * 4
+    end
+  end
+end
+
 -- Bytes that Lua has allocated, without garbage.
 function measure.lua_bytes()
   for _ = 1, 4 do collectgarbage() end -- objects with finalizers take more than one cycle

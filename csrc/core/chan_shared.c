@@ -320,16 +320,20 @@ void chan_shared_push_waits(lua_State *L, const Owner *owner) {
 
 /* ---- values ---- */
 
-/* Packs the value at index `value` for an operation. Returns false with a message on top of L. */
-static bool pack(lua_State *L, Sched *S, int value, const char *what, SharedValue *packed) {
-  if (pack_value(L, value, &S->sharing->packer, "value", packed)) return true;
+/* Packs the value at index `value`. Returns false if that is impossible: see refuse_value. Does not raise. */
+static bool pack(lua_State *L, Sched *S, int value, SharedValue *packed) {
+  return pack_value(L, value, &S->sharing->packer, "value", packed);
+}
+
+/* Raises why a value could not be packed for an operation. */
+static int refuse_value(lua_State *L, const Sched *S, const char *what) {
   lua_pushfstring(L, "%s: %s", what, S->sharing->packer.message);
-  return false;
+  return error_raise(L);
 }
 
 bool chan_shared_pack(lua_State *L, Sched *S, int value, SharedValue *packed) {
   open(L, S);
-  if (pack_value(L, value, &S->sharing->packer, "value", packed)) return true;
+  if (pack(L, S, value, packed)) return true;
   lua_pushstring(L, S->sharing->packer.message);
   return false;
 }
@@ -392,7 +396,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_PUT};
-  if (!pack(L, S, value, "put", &op.value)) error_raise(L);
+  if (!pack(L, S, value, &op.value)) refuse_value(L, S, "put");
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   shared_value_drop(&op.value);
@@ -430,9 +434,9 @@ void chan_shared_close(lua_State *L, Chan *ch, int reason) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!h->shared) return; /* by a finalizer, when the state is being closed */
   SharedValue packed = {.kind = SHARED_NIL};
-  if (reason && !pack_value(L, reason, &S->sharing->packer, "value", &packed)) {
+  if (reason && !pack(L, S, reason, &packed)) {
     error_push_text(L, reason);
-    if (!pack(L, S, lua_gettop(L), "close", &packed)) error_raise(L);
+    if (!pack(L, S, lua_gettop(L), &packed)) refuse_value(L, S, "close");
     lua_pop(L, 1);
   }
   shared_close(h->shared, packed);
@@ -476,10 +480,11 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
                       .is_free = op->waiter & WAITER_FREE,
                       .gives_up = is_put && op->waiter & WAITER_GIVES_UP};
   wait->is_quiet = op->is_quiet;
-  if (!w->chan) lua_pushliteral(L, "the channel has been finalized");
-  else if (!is_put || pack(L, ch->sched, at + 1, op->name, &w->value)) return;
-  shared_wait_free(ch->sched->sharing, wait);
-  error_raise(L);
+  bool is_there = w->chan != NULL;
+  if (is_there && (!is_put || pack(L, ch->sched, at + 1, &w->value))) return;
+  shared_wait_free(ch->sched->sharing, wait); /* before anything that may raise */
+  if (is_there) refuse_value(L, ch->sched, op->name);
+  luaL_error(L, "the channel has been finalized");
 }
 
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {

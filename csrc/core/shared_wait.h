@@ -46,7 +46,9 @@ typedef struct Sharing {
   SharedReturn *given; /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
   Packer packer;       /* memory for packing */
   int64_t spin;        /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
-  uint32_t until_spin; /* sleeps until the next attempt to spin, while `spin` is 0 */
+  uint32_t until_spin; /* sleeps until the next long spin, while `spin` is short */
+  uint32_t sleeps;     /* between that one and the next */
+  uint32_t late;       /* long spins, one after another, in which something came late */
 } Sharing;
 
 /* The SharedWait of a member of such a list. */

@@ -47,6 +47,7 @@ typedef struct Thread {
   bool ended;            /* its state is closed */
   SharedChan *control;   /* closed when the thread is to end */
   SharedChan *result;    /* closed with an error if it cannot even begin; its name is that of the thread */
+  SharedChan *reports;   /* likewise; the state that has started it receives errors from there */
   Status *status;        /* what it does */
   SharedValue job;       /* the argument of BOOT */
   Preload *preloads;     /* for its package.preload */
@@ -77,6 +78,7 @@ static void release(Thread *t) {
   shared_value_drop(&t->job);
   if (t->control) shared_chan_release(t->control);
   if (t->result) shared_chan_release(t->result);
+  if (t->reports) shared_chan_release(t->reports);
   if (t->status) status_release(t->status);
   (void)pthread_mutex_destroy(&t->lock);
   (void)pthread_cond_destroy(&t->ending);
@@ -123,11 +125,12 @@ static int to_text(lua_State *L) {
   return 1;
 }
 
-/* Closes the result with an error, if it is still open. */
+/* Closes the result and the reports with an error, if they are still open. */
 static void fail(Thread *t, const char *text) {
   SharedValue reason;
   (void)shared_value_set_string(&reason, text, strlen(text));
-  shared_close(t->result, reason);
+  shared_close(t->result, shared_value_copy(&reason));
+  shared_close(t->reports, reason);
 }
 
 static void *run(void *data) {
@@ -144,6 +147,7 @@ static void *run(void *data) {
     lua_close(L);
   }
   status_end(t->status);
+  shared_value_drop(&t->job); /* now: others must see that nobody else has its channels, if there are any */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
   (void)pthread_mutex_lock(&t->lock);
   t->ended = true;
@@ -297,11 +301,11 @@ static Status *push_status(lua_State *L) {
   return *held;
 }
 
-/* start_thread(job, control, result) -> a userdata with the thread's status | nil, why not */
+/* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3);
-  lua_settop(L, 3);
+  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3), *reports = check_shared(L, 4);
+  lua_settop(L, 4);
   Threads *threads = get_threads(L);
   join_ended(threads);
   Status *status = push_status(L);
@@ -322,6 +326,7 @@ static int internal_start_thread(lua_State *L) {
   t->job = job;
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
+  t->reports = shared_chan_hold(reports);
   t->status = status_hold(status);
   if (!copy_preloads(L, t)) {
     release(t);
@@ -388,11 +393,8 @@ static int internal_cores(lua_State *L) {
 }
 
 void lua_thread_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"cores", internal_cores},
-                                       {"listen", internal_listen},
-                                       {"start_thread", internal_start_thread},
-                                       {"seed", internal_seed},
-                                       {"stands_for", internal_stands_for},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"cores", internal_cores}, {"listen", internal_listen},         {"start_thread", internal_start_thread},
+      {"seed", internal_seed},   {"stands_for", internal_stands_for}, {NULL, NULL}};
   module_register(L, functions);
 }

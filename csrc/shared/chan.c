@@ -294,10 +294,16 @@ static int by_address(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Fills `order` with the channels of the operations, each once, in ascending order. Returns how many. */
+/* Fills `order` with the channels of the operations, each once, in ascending order. Returns how many. Few channels are
+   inserted one by one: qsort takes longer. */
 static uint32_t sort(const SharedWaiter *ops, uint32_t n, SharedChan **order) {
-  for (uint32_t i = 0; i < n; i++) order[i] = ops[i].chan;
-  qsort((void *)order, n, sizeof(SharedChan *), by_address);
+  enum { FEW = 16 };
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t at = i;
+    for (; n <= FEW && at > 0 && by_address(&order[at - 1], &ops[i].chan) > 0; at--) order[at] = order[at - 1];
+    order[at] = ops[i].chan;
+  }
+  if (n > FEW) qsort((void *)order, n, sizeof(SharedChan *), by_address);
   uint32_t unique = 1;
   for (uint32_t i = 1; i < n; i++) {
     if (order[i] != order[unique - 1]) order[unique++] = order[i];

@@ -396,9 +396,10 @@ function core.internal.started(block, what) end
 ---@param job runnel.ThreadJob
 ---@param control runnel.Channel<any> closed when this state is closed
 ---@param result runnel.Channel<any> closed with an error if the thread cannot even begin
+---@param reports runnel.Channel<any> likewise
 ---@return userdata? status what it does, for stands_for
 ---@return string? why not
-function core.internal.start_thread(job, control, result) end
+function core.internal.start_thread(job, control, result, reports) end
 
 ---Makes a go block show as a thread in rn.ps. For runnel.thread.
 ---@param block runnel.Channel<any> its result channel

@@ -54,6 +54,8 @@ describe("a shared channel", function()
     for pattern, value in pairs {
       ["^put: value: a function cannot be sent$"] = print,
       ["^put: value.list%[2%].f: a function cannot be sent$"] = { list = { 1, { f = print } } },
+      ["^put: value.of: a table with a metatable cannot be sent$"] = { of = setmetatable({}, {}) },
+      ["^put: value%[table%]: only booleans, numbers and strings can be sent as keys$"] = { [{}] = 1 },
       ["^put: value: a coroutine cannot be sent$"] = coroutine.create(print),
       ["^put: value: a userdata cannot be sent$"] = io.stdout,
       ["^put: value.ch: only a channel that rn.shared_chan has made can be sent$"] = { ch = rn.chan() },

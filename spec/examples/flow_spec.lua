@@ -1,6 +1,7 @@
 -- Runs the examples of flows as a person does: each in a process of its own.
 
 local rn = require "runnel"
+local process = require "spec.support.process"
 
 local LUA = os.getenv "LUA" or "lua5.4"
 
@@ -116,6 +117,22 @@ describe("examples/logstat.lua", function()
     assert.are.equal(counted(1), statistics "examples/access.log --by address")
   end)
 
+  it("counts the same in threads", function()
+    for _, arguments in ipairs { "", "--by path --top 3", "--status 4 --by address" } do
+      local here = { shell(("lua examples/logstat.lua %s examples/access.log"):format(arguments)) }
+      for _, threads in ipairs { "--threads", "--threads=3" } do
+        local command = "lua examples/logstat.lua %s %s examples/access.log"
+        assert.are.same(here, { shell(command:format(threads, arguments)) })
+      end
+    end
+    -- Several pieces, the last one without a newline.
+    local many = "{ for i in 1 2 3 4 5 6 7 8 9; do cat examples/access.log; done; printf 'no line'; } | "
+      .. "lua examples/logstat.lua "
+    local here = { shell(many) }
+    assert.are.equal("1782 requests; 19 lines skipped\n", here[2])
+    assert.are.same(here, { shell(many .. "--threads=2") })
+  end)
+
   it("filters by status, and prints as many as it was asked for", function()
     local output, errors = shell "lua examples/logstat.lua --status 4 --by path --top 1 examples/access.log"
     assert.is_truthy(output:find "^path +requests +bytes\n/favicon.ico +%d+ +%d+\n$", output)
@@ -131,13 +148,56 @@ describe("examples/logstat.lua", function()
   end)
 
   it("says how to use it, and what it cannot read", function()
-    for _, arguments in ipairs { "--by x", "--by", "--top 0", "--top x", "--status x", "--x 1", "a b" } do
+    for _, arguments in ipairs { "--by x", "--by", "--top 0", "--top x", "--status x", "--x 1", "a b", "--threads=0",
+      "--threads=x", "--threads=" } do
       assert_usage("lua examples/logstat.lua " .. arguments)
     end
     for _, path in ipairs { "/no/such/file", "/" } do
-      local output, errors, status = shell("lua examples/logstat.lua " .. path)
-      assert.are.same({ "", 1 }, { output, status })
-      assert.is_truthy(errors:find("logstat: " .. path .. ": ", 1, true), errors)
+      for _, threads in ipairs { "", "--threads=2 " } do
+        local output, errors, status = shell("lua examples/logstat.lua " .. threads .. path)
+        assert.are.same({ "", 1 }, { output, status })
+        assert.is_truthy(errors:find("logstat: " .. path .. ": ", 1, true), errors)
+      end
+    end
+  end)
+end)
+
+describe("examples/checksum.lua", function()
+  local dir
+
+  setup(function()
+    dir = process.directory()
+    math.randomseed(256)
+    -- Around the sizes at which the last block is filled, and larger than what is read at once.
+    for _, size in ipairs { 0, 1, 55, 56, 57, 63, 64, 65, 119, 120, 128, 140000 } do
+      local bytes = {}
+      for i = 1, size do bytes[i] = string.char(math.random(0, 255)) end
+      dir:write(("%06d"):format(size), table.concat(bytes))
+    end
+  end)
+  teardown(function() dir:remove() end)
+
+  it("prints what sha256sum prints, with any number of threads", function()
+    local sums, _, missing = shell("cd " .. dir.path .. " && sha256sum *")
+    if missing ~= 0 then return pending "sha256sum is not installed" end
+    for _, threads in ipairs { "", "--threads 1 ", "--threads 5 " } do
+      local command = "program=$PWD/examples/checksum.lua; cd %s && lua $program %s*"
+      local output, errors, status = shell(command:format(dir.path, threads))
+      assert.are.same({ sums, "", 0 }, { output, (errors:gsub("%d+ of %d+ files[^\n]*\n", "")), status })
+    end
+  end)
+
+  it("goes on after files that it cannot read", function()
+    local output, errors, status = shell("lua examples/checksum.lua /no/such/file / " .. dir.path .. "/000000")
+    assert.are.same({ 1, 1 }, { status, select(2, output:gsub("\n", "")) })
+    assert.matches("^e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  ", output)
+    assert.matches("checksum: /no/such/file: No such file or directory\n", errors)
+    assert.matches("checksum: /: Is a directory\n", errors)
+  end)
+
+  it("says how to use it", function()
+    for _, arguments in ipairs { "", "--threads 0 a", "--threads x a", "--threads 1", "--x a" } do
+      assert_usage("lua examples/checksum.lua " .. arguments)
     end
   end)
 end)

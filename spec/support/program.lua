@@ -2,9 +2,10 @@
 ---(perform.lua).
 ---
 ---A program is plain data, so that it can be printed, run again and reduced (shrink.lua). It has channels (name ->
----kind, limit, transducer, handler, whether it is a shared one) and go blocks. Each go block has a script: a list of operations, what the go block
----returns or raises at its end, and whether it goes on with the next operation when it is cancelled (`catches`). The
----result channel of a go block has the go block's name, and NAME:done is the done() channel of NAME.
+---kind, limit, transducer, handler, whether it is a shared one) and go blocks. Each go block has a script: a list of
+---operations, what the go block returns or raises at its end, and whether it goes on with the next operation when it is
+---cancelled (`catches`). The result channel of a go block has the go block's name, and NAME:done is the done() channel
+---of NAME.
 
 local program = {}
 

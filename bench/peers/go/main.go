@@ -1,6 +1,6 @@
-// The workloads in Go, on one processor.
+// The workloads in Go, on one processor; those of two threads, in threads.go, on two.
 //
-//	go build -o build/peers/go bench/peers/go/*.go && build/peers/go [--quick] NAME...
+//	go build -o build/peers/go bench/peers/go/*.go && build/peers/go [--quick] [--locked] NAME...
 //
 // Prints `name value` for each: ns of CPU time per operation, or bytes.
 package main
@@ -342,9 +342,14 @@ func main() {
 		"parked":   bytes(parked, 100000),
 		"channel":  bytes(channels, 100000),
 	}
+	for name, workload := range threadWorkloads() {
+		workloads[name] = workload
+	}
 	for _, name := range os.Args[1:] {
 		if name == "--quick" {
 			quick = true
+		} else if name == "--locked" {
+			locked = true
 		} else if workload := workloads[name]; workload != nil {
 			fmt.Printf("%s %.1f\n", name, workload())
 		}

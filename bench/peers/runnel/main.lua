@@ -9,6 +9,7 @@ local sim = require "runnel.sim"
 
 local chan, go = rn.chan, rn.go
 local shared = require "workloads"(go, chan)
+local threads = dofile(arg[0]:gsub("[^/]*$", "") .. "threads.lua")
 
 -- n messages over `width` channels, taken by alts. One go block puts on all of them in turn, or each channel has a
 -- putter of its own.
@@ -156,4 +157,10 @@ measure.main {
     rn.run() -- until all are parked
   end),
   channel = measure.bytes(measure.lua_bytes, 100000, shared.channels),
+  threads0 = measure.wall(threads.messages(0), 20000),
+  threads100 = measure.wall(threads.messages(100), 20000),
+  threads_pingpong = measure.wall(threads.ping_pong, 20000),
+  threads_alts = measure.wall(threads.alts, 20000),
+  threads_table = measure.wall(threads.tables, 20000),
+  threads_speedup = function() return threads.speedup(400) end,
 }

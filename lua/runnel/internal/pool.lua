@@ -227,20 +227,19 @@ local pool = {}
 ---@return runnel.Pool?
 ---@return string? why that is impossible
 function pool.make(k, what, where, caller, n)
-  -- A channel of the pool, with a name for reports.
-  local function channel(size, of) return core.shared_chan(size):name((of .. where):sub(1, start.LONGEST_NAME)) end
   local self = setmetatable({
-    jobs = channel(CAPACITY, "jobs of threads "), answers = channel(CAPACITY, "answers of threads "),
-    cancels = {}, results = {}, calls = {},
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, calls = {},
     waiting = 0, last = 0, receiver = nil, unused = {}, running = 0, ended = nil, caller = caller,
   }, Pool)
+  self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
+  self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
   local ready = core.shared_chan(k)
   local function not_ready(why)
     self.jobs:close()
     return nil, internal.error_text(why)
   end
   for _ = 1, k do
-    local cancels = channel(CANCELS, "cancelled jobs of threads ")
+    local cancels = core.shared_chan(CANCELS):name(start.name(("cancelled calls of %s %s"):format(caller, where)))
     local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
       what, n, self.jobs, self.answers, cancels, ready)
     if not result then return not_ready(why) end

@@ -9,7 +9,7 @@ local start = {}
 -- Reports that wait to be taken by the state that has started the thread.
 local REPORTS = 1024
 
-start.LONGEST_NAME = 200 -- bytes, of a channel's name
+local LONGEST_NAME = 200 -- bytes, of a channel's name
 
 ---What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
 ---@param f any
@@ -48,11 +48,21 @@ end
 -- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
 local function receive(take, reports, result, control)
   local _ <close> = control
-  for report in take, reports do
+  while true do
+    local report, err = take(reports)
+    if report == nil then
+      if err ~= nil then internal.unhandled(err, nil, result:name(), result) end
+      return
+    end
     if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
     else internal.report(report.err, report.traceback, report.where) end
   end
 end
+
+---A name for a channel, of limited length.
+---@param name string
+---@return string
+function start.name(name) return name:sub(1, LONGEST_NAME) end
 
 ---Starts a thread.
 ---@param job table what start.describe has returned
@@ -62,17 +72,17 @@ end
 ---@return runnel.Channel<any>? result
 ---@return string? why it cannot be started
 function start.thread(job, where, caller, ...)
-  job.name = (caller .. " " .. where):sub(1, start.LONGEST_NAME)
+  job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
   job.driver, job.seed, job.modules = driver_module(), internal.seed(), bytecode.modules()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
-  local status, why = internal.start_thread(job, control, result)
+  local status, why = internal.start_thread(job, control, result, reports)
   if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
-  local take = caller == "thread" and reports.take or internal.listen
-  internal.stands_for(internal.started(core.go(receive, take, reports, result, control), caller), status, job.name)
+  local block = core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result, control)
+  internal.stands_for(internal.started(block, caller), status, job.name)
   return result
 end
 
