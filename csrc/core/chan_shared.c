@@ -26,7 +26,7 @@ enum {
 
 _Noreturn static void raise_no_memory(lua_State *L) {
   luaL_error(L, "not enough memory");
-  abort(); /* not reached: luaL_error does not return */
+  abort(); /* uncovered: luaL_error does not return */
 }
 
 static Handle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan); }
@@ -126,7 +126,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   push_part(L, AT_META);
   lua_setmetatable(L, -2);
   if (lua_rawgetp(L, top - 1, shared) == LUA_TUSERDATA) { /* a finalizer has made it meanwhile */
-    lua_replace(L, top - 1);
+    lua_replace(L, top - 1);                              /* seldom covered: a finalizer ran at this very allocation */
   } else {
     lua_pushvalue(L, top + 1);
     lua_rawsetp(L, top - 1, shared); /* may raise: the handle is collected, and holds nothing */
@@ -187,6 +187,7 @@ static int end_sharing(lua_State *L) {
   if (!sharing->owner) return 0;
   S->sharing = NULL;
   while (sharing->waits.first) {
+    /* seldom covered: something was completed while the last handle was being finalized */
     SharedWait *wait = CONTAINER_OF(sharing->waits.first, SharedWait, link);
     if (wait->local) wait->local->shared = NULL;
     shared_wait_free(sharing, wait);
@@ -358,7 +359,7 @@ static bool push_value(lua_State *L, const SharedValue *value) {
 /* Gives a value that was taken back to its channel, with the memory that was set aside for that. */
 static void give_back(SharedChan *shared, SharedValue *value, SharedReturn **given) {
   if (shared_chan_stats(shared).kind == BUFFER_PROMISE) {
-    shared_value_drop(value);
+    shared_value_drop(value); /* seldom covered: there was no memory for unpacking it */
     return;
   }
   SharedReturn *node = *given;
@@ -421,7 +422,7 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   sharing->given = NULL;
   int n = push_result(L, &op, &result, &given);
   if (!sharing->given) sharing->given = given;
-  else free(given);
+  else free(given); /* seldom covered: a finalizer has taken from a shared channel meanwhile */
   if (!n) lua_error(L);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, ch->sched); /* a put that was completed may be of this state */
@@ -484,7 +485,7 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
   if (is_there && (!is_put || pack(L, ch->sched, at + 1, &w->value))) return;
   shared_wait_free(ch->sched->sharing, wait); /* before anything that may raise */
   if (is_there) refuse_value(L, ch->sched, op->name);
-  luaL_error(L, "the channel has been finalized");
+  luaL_error(L, "the channel has been finalized"); /* seldom covered: a finalizer has kept it */
 }
 
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags) {
@@ -526,7 +527,7 @@ static void refuse(Sharing *sharing, SharedWait *wait) {
   SharedResult *result = &wait->alt.result;
   const SharedWaiter *op = &wait->ops[result->op];
   if (op->kind == SHARED_TAKE && result->ok && result->value.kind != SHARED_NIL) {
-    give_back(op->chan, &result->value, &wait->given);
+    give_back(op->chan, &result->value, &wait->given); /* seldom covered: it came as the take was withdrawn */
   }
   shared_wait_free(sharing, wait);
 }
@@ -537,7 +538,7 @@ static bool is_wanted(Sched *S, SharedWait *wait) {
   Alt *alt = wait->local;
   if (!alt) return false;
   if (alt_is_active(alt)) return true;
-  wait->local = NULL;
+  wait->local = NULL; /* seldom covered: its coroutine was closed as the value came */
   alt->shared = NULL;
   if (alt->flags & ALT_WEAK) return false;
   alt_stop_waiting(S, alt);
@@ -557,7 +558,7 @@ static void commit(lua_State *L, Sched *S, Alt *alt) {
    cannot raise it: it gets nil and the error, which is reported. */
 static void fail(lua_State *L, Sched *S, Alt *alt) {
   if (alt->flags & ALT_CALLBACK) {
-    lua_pushvalue(L, -1);
+    lua_pushvalue(L, -1); /* seldom covered: there was no memory for the value of a callback */
     lua_pushnil(L);
     lua_pushnil(L);
     error_report(L);
@@ -574,7 +575,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   Sharing *sharing = S->sharing;
   int top = lua_gettop(L);
   if (!is_wanted(S, wait)) {
-    refuse(sharing, wait);
+    refuse(sharing, wait); /* seldom covered: see is_wanted */
     return;
   }
   const SharedWaiter *op = &wait->ops[wait->alt.result.op];
@@ -584,7 +585,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   int n = push_result(L, op, &result, &wait->given);
   if (!n) shared_value_drop(&wait->alt.result.value);
   if (!is_wanted(S, wait)) {
-    refuse(sharing, wait);
+    refuse(sharing, wait); /* seldom covered: a finalizer has ended the go block while the value was unpacked */
     lua_settop(L, top);
     return;
   }

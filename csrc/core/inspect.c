@@ -123,17 +123,17 @@ static void set_waited(lua_State *L, int64_t ns) {
 static bool set_thread(lua_State *L, int at) {
   static const char *const states[] = {"starting", "computing", "waiting", "ended"};
   attr_push(L, at, ATTR_THREAD);
-  Status *const *held = (Status *const *)lua_touserdata(L, -1);
+  const StatusHold *held = (const StatusHold *)lua_touserdata(L, -1);
   lua_pop(L, 1);
   if (LIKELY(!held)) return false;
   int64_t since;
-  StatusKind kind = status_look(*held, &since);
+  StatusKind kind = status_look(held->status, &since);
   lua_pushboolean(L, 1);
   lua_setfield(L, -2, "thread");
   lua_pushstring(L, states[kind]);
   lua_setfield(L, -2, "state");
   if (since) set_waited(L, clock_now(&(Clock){0}) - since);
-  const Owner *owner = status_owner(*held);
+  const Owner *owner = status_owner(held->status);
   if (owner) chan_shared_push_waits(L, owner);
   else lua_newtable(L);
   lua_setfield(L, -2, "waits");

@@ -28,7 +28,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
     wait->order = (SharedChan **)(void *)((char *)wait->ops + ops);
   }
   if (!wait->given && !(wait->given = (SharedReturn *)malloc(sizeof *wait->given))) {
-    wait->n = 0;
+    wait->n = 0; /* seldom covered: memory runs out */
     shared_wait_free(sharing, wait);
     return NULL;
   }

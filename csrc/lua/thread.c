@@ -285,20 +285,20 @@ static SharedChan *check_shared(lua_State *L, int i) {
 
 /* __gc of the userdata with a thread's status. */
 static int end_status(lua_State *L) {
-  status_release(*(Status **)lua_touserdata(L, 1));
+  status_release(((StatusHold *)lua_touserdata(L, 1))->status);
   return 0;
 }
 
 /* Pushes a userdata with a new status. May raise. */
 static Status *push_status(lua_State *L) {
-  Status **held = (Status **)lua_newuserdatauv(L, sizeof *held, 0);
+  StatusHold *held = (StatusHold *)lua_newuserdatauv(L, sizeof *held, 0);
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, end_status);
   lua_setfield(L, -2, "__gc");
-  *held = status_new();
-  if (!*held) luaL_error(L, "not enough memory");
+  held->status = status_new();
+  if (!held->status) luaL_error(L, "not enough memory");
   lua_setmetatable(L, -2);
-  return *held;
+  return held->status;
 }
 
 /* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
@@ -336,6 +336,7 @@ static int internal_start_thread(lua_State *L) {
   atomic_fetch_add(&t->holds, 1);
   int error = start(t);
   if (error) {
+    /* uncovered: the system has no thread left */
     atomic_store(&t->holds, 1); /* without that of the thread */
     release(t);
     lua_pushnil(L);

@@ -14,6 +14,11 @@ typedef struct Status {
   atomic_bool has_ended;  /* its state is closed */
 } Status;
 
+/* The content of a userdata that holds a status (ATTR_THREAD). */
+typedef struct StatusHold {
+  Status *status; /* with a hold */
+} StatusHold;
+
 typedef enum StatusKind {
   STATUS_STARTING,  /* its scheduler has not run yet */
   STATUS_COMPUTING, /* runs go blocks */

@@ -360,6 +360,45 @@ describe("a go block that waits on a shared channel", function()
   end))
 end)
 
+describe("a shared channel and those that wait", function()
+  it("gives a promise's value to all of them", within(function()
+    local ch, got = rn.shared_chan "promise", {}
+    for i = 1, 3 do rn.go(function() got[i] = ch:take() end) end
+    settle()
+    ch:put "kept"
+    settle()
+    assert.same({ "kept", "kept", "kept" }, got)
+  end))
+
+  it("keeps a value for the next take, when the go block that was to get it has been closed", within(function()
+    local ch, co = rn.shared_chan(), nil
+    rn.go(function()
+      co = coroutine.running()
+      ch:take()
+    end)
+    settle()
+    coroutine.close(co)
+    local put
+    rn.go(function() put = ch:put(1) end)
+    settle()
+    assert.equal(1, ch:take())
+    settle()
+    assert.is_true(put)
+  end))
+
+  it("lets the library wait beside 1024 others", within(function()
+    local ch = rn.shared_chan()
+    for _ = 1, 1023 do ch:take_async(function() end) end
+    rn.pipe(ch, rn.chan(1))
+    settle()
+    local more = rn.go(function() return ch:take() end)
+    settle()
+    assert.equal(1025, ch:stats().takes)
+    ch:close()
+    assert.is_nil(more:take())
+  end))
+end)
+
 describe("the library on shared channels", function()
   it("pipes, maps and merges", within(function()
     local from, to = rn.shared_chan(), rn.shared_chan(2)
