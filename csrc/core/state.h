@@ -31,8 +31,9 @@ typedef struct Sched Sched;
 /* ---- waiting ---- */
 
 typedef enum WaiterFlag {
-  WAITER_FREE = 1,    /* of the library's own: does not count against the limit of pending operations */
-  WAITER_GIVES_UP = 2 /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+  WAITER_FREE = 1,     /* of the library's own: does not count against the limit of pending operations */
+  WAITER_GIVES_UP = 2, /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+  WAITER_KEPT = 4      /* of the library's own: its go block keeps the channel alive, also while its coroutine is closed */
 } WaiterFlag;
 
 /* A put or take that has not completed, in one queue of one channel. */
