@@ -269,8 +269,13 @@ typedef struct World {
   int64_t unhandled_due;    /* when that one is to be reported */
 } World;
 
+/* Slots of go blocks that have ended, of which root.c keeps the numbers at hand. */
+enum { ROOTS_RECENT = 32 };
+
 /* Bookkeeping of root.c. */
 typedef struct Roots {
+  uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
+  uint32_t nrecent;              /* how many */
   uint32_t size;   /* slots in use or free */
   uint32_t free;   /* first slot of the free list, each naming the next; 0: none */
   uint32_t strong; /* strong roots: go blocks that the scheduler keeps alive */
