@@ -523,7 +523,12 @@ function core.internal.job.next(from, to) end
 ---@return any failure what the handler has returned for an error
 function core.internal.job.start(turn, handler, f, value, result) end
 
----Moves values until `result` is closed. Drops them once `to` is closed.
+---Makes a channel for the results of a job: core.chan(1).
+---@return runnel.Channel<any> result
+function core.internal.job.result() end
+
+---Moves values until `result` is closed. Drops them once `to` is closed. What was passed to the go block's give_up must
+---hold `result` meanwhile.
 ---@param result runnel.Channel<any>
 ---@param to runnel.Channel<any>
 ---@return nil
