@@ -84,6 +84,12 @@ static inline bool chan_put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
+/* Whether a put would have to wait, if that can be told without running user code. */
+static inline bool chan_is_full(const Chan *ch) {
+  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN)) return false;
+  return !ch->takes.first && buffer_full(&ch->buf);
+}
+
 /* Whether a put would only store its value in a user value: there is a free slot, and no take waits. */
 static inline bool chan_only_stores(const Chan *ch) {
   const Buffer *b = &ch->buf;

@@ -303,12 +303,13 @@ core.internal = {}
 ---@return any err
 function core.internal.alts_index(ops, opts) end
 
----Puts a value on the channels of a list, from the i-th on, and stops at a channel that needs `offer`: one that is
----closed or full, or whose put may run Lua code. For runnel.mult.
+---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one
+---that is closed, or whose put may run Lua code. For runnel.mult.
 ---@param chs runnel.Channel<any>[]
 ---@param v any not nil
 ---@param i integer the position of the first channel
----@return integer next the position of the channel that needs `offer`; `#chs + 1` if all have got the value
+---@return integer next the position of that channel; `#chs + 1` if all have got the value
+---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
 ---Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
