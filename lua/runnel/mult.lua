@@ -144,7 +144,7 @@ local function run(self)
     at = 0
   end
 
-  -- Offers to the channels from the i-th on; `full`: whether that one is known to be full. When one is full its taker is
+  -- Offers to the channels from the i-th on; `full`: that one is known to be full. When one is full its taker is
   -- usually about to run, so this yields once and tries again.
   local function insist(i, full)
     local waited = false
