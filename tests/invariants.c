@@ -104,10 +104,11 @@ static const char *check_go(const Go *go) {
   return NULL;
 }
 
-/* The slots of go blocks: each has a strong root, a weak root, one that was collected, or is in the free list. */
+/* The slots of go blocks: each has a strong root, a weak root, one that was collected, is at hand or in the free
+   list. */
 static const char *check_roots(lua_State *L, int at, const Sched *S) {
   const Roots *a = &S->roots;
-  uint32_t strong = 0, unused = 0;
+  uint32_t strong = 0, unused = 0, recent = 0;
   push_part(L, at, SCHED_STRONG);
   push_part(L, at, SCHED_WEAK);
   for (uint32_t slot = 1; slot <= a->size; slot++) {
@@ -121,6 +122,8 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
       MUST(!(go->alt.flags & ALT_WEAK), "a strong root is marked as weak");
       const char *broken = check_go(go);
       if (broken) return broken;
+    } else if (lua_toboolean(L, -1)) {
+      recent++;
     } else {
       MUST(type == LUA_TBOOLEAN, "a slot holds an unexpected value");
       if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
@@ -136,6 +139,12 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
     lua_pop(L, 1);
   }
   MUST(strong == a->strong, "the number of strong roots is not as counted");
+  MUST(recent == a->nrecent, "the number of free slots at hand is not as counted");
+  for (uint32_t i = 0; i < a->nrecent; i++) {
+    lua_rawgeti(L, at + 1, a->recent[i]);
+    MUST(lua_isboolean(L, -1) && lua_toboolean(L, -1), "a slot in use is at hand as free");
+    lua_pop(L, 1);
+  }
   uint32_t linked = 0;
   for (uint32_t slot = a->free; slot; linked++) {
     MUST(slot <= a->size, "a free slot is out of bounds");

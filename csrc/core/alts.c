@@ -26,13 +26,14 @@ static int choose(lua_State *L, Sched *S, Alts *a) {
   uint32_t ready = 0;
   for (int i = 0; i < n; i++) {
     Chan *ch = ops[i].ch;
-    if (UNLIKELY(ch->buf.kind >= BUFFER_POLICY)) {
+    if (UNLIKELY(ch->flags & CHAN_FOREIGN)) {
       if (chan_is_shared(ch)) return MIXED;
       if (ops[i].passed) continue;
       asked = true;
+      if (!chan_custom_can(L, ch, alts_at(i), ops[i].is_put)) continue;
+    } else if (!chan_can(ch, ops[i].is_put)) {
+      continue;
     }
-    bool can = ops[i].is_put ? chan_can_put(L, ch, alts_at(i)) : chan_can_take(L, ch, alts_at(i));
-    if (!can) continue;
     /* The k-th that is ready replaces the choice with probability 1/k: each ends up equally likely. */
     if (++ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
     if (priority) break;
@@ -75,11 +76,12 @@ static int first_local(lua_State *L, Alts *a, const int *order) {
     const AltsOp *op = &a->ops[order[i]];
     int at = alts_at(order[i]);
     if (chan_is_shared(op->ch)) continue;
-    if (op->ch->buf.kind == BUFFER_POLICY) {
-      if (op->passed) continue;
+    if (op->ch->buf.kind != BUFFER_POLICY) {
+      if (chan_can(op->ch, op->is_put)) return i;
+    } else if (!op->passed) {
       a->asked = true;
+      if (chan_custom_can(L, op->ch, at, op->is_put)) return i;
     }
-    if (op->is_put ? chan_can_put(L, op->ch, at) : chan_can_take(L, op->ch, at)) return i;
   }
   return a->n;
 }
@@ -204,7 +206,7 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
   Alt *alt = (Alt *)ctx;
   int n = park_resumed(L, alt);
-  release_block(L, sched_self(L), (int)(lua_rawlen(L, ALT_BLOCK) / sizeof(Waiter)));
+  release_block(L, sched_go(alt)->chan.sched, (int)(lua_rawlen(L, ALT_BLOCK) / sizeof(Waiter)));
   return n;
 }
 

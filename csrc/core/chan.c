@@ -384,7 +384,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   }
   ch->flags |= CHAN_CLOSED;
   if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
-  if (!ch->nputs) chan_custom_finish(L, ch, at);
+  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN)) && !ch->nputs) chan_custom_finish(L, ch, at);
   Waiter *w = chan_first_taker(ch);
   if (w) {
     int top = lua_gettop(L);

@@ -84,6 +84,12 @@ static inline bool chan_put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
+/* Whether a put would have to wait, if that can be told without running user code. */
+static inline bool chan_is_full(const Chan *ch) {
+  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN)) return false;
+  return !ch->takes.first && buffer_full(&ch->buf);
+}
+
 /* Whether a put would only store its value in a user value: there is a free slot, and no take waits. */
 static inline bool chan_only_stores(const Chan *ch) {
   const Buffer *b = &ch->buf;
@@ -119,18 +125,16 @@ static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
 /* Whether a policy has room, or values. May raise. */
 bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
 
-/* Whether chan_put would complete at once; not for a handle of a shared channel (chan_shared.h). May call a policy
-   and so raise. */
-static inline bool chan_can_put(lua_State *L, Chan *ch, int at) {
-  if (ch->takes.first || ch->flags & CHAN_CLOSED) return true;
-  if (UNLIKELY(ch->buf.kind == BUFFER_POLICY)) return chan_policy_can(L, ch, at, true);
-  return !buffer_full(&ch->buf);
+/* Whether chan_put, or chan_take, would complete at once, if the channel is not CHAN_FOREIGN. */
+static inline bool chan_can(const Chan *ch, bool is_put) {
+  if (is_put) return ch->takes.first || !buffer_full(&ch->buf) || ch->flags & CHAN_CLOSED;
+  return buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED;
 }
 
-/* Whether chan_take would complete at once; not for a handle. May call a policy and so raise. */
-static inline bool chan_can_take(lua_State *L, Chan *ch, int at) {
-  if (buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED) return true;
-  return UNLIKELY(ch->buf.kind == BUFFER_POLICY) && chan_policy_can(L, ch, at, false);
+/* The same for one with a policy, which may be called and raise. */
+static inline bool chan_custom_can(lua_State *L, Chan *ch, int at, bool is_put) {
+  if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
+  return chan_policy_can(L, ch, at, is_put);
 }
 
 /* ---- the queues ---- */

@@ -149,7 +149,7 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
   if (UNLIKELY(!(op->waiter & WAITER_FREE) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);
   }
-  keep_channel(L, ch, at);
+  if (!(op->waiter & WAITER_KEPT)) keep_channel(L, ch, at);
   alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
   if (UNLIKELY(op->waiter & WAITER_GIVES_UP)) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;

@@ -42,9 +42,10 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
 static inline int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Go *go = S->current;
+  uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
   bool is_usual = go && go->alt.co == L && !S->park_checks && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) &&
-                  (ch->flags & (CHAN_KEPT | CHAN_FOREIGN)) == CHAN_KEPT &&
-                  (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING;
+                  (ch->flags & (kept | CHAN_FOREIGN)) == kept &&
+                  (op->waiter & WAITER_FREE || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
   if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
   Alt *alt = &go->alt;
   alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);

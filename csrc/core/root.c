@@ -3,12 +3,13 @@
    A slot of SCHED_STRONG holds
      the userdata of a strong root;
      false for a weak root: SCHED_WEAK refers to it weakly until it is collected;
-     a number if the slot is free: twice the next free slot, plus the parity of the lap that linked it.
+     true if the slot is free and in Roots.recent;
+     a number if it is free and in the free list: twice the next one, plus the parity of the lap that linked it.
 
    Sweeps go round in laps. A lap visits every slot once, from the last to the first, a few at a time. It demotes what
    waits on channels, and rebuilds the free list, so that the lowest slots are used first and those at the end are
-   dropped. When a lap begins the free list is empty: a free slot whose parity is that of the lap before is no longer in
-   the list. */
+   dropped. When a lap begins the free list is empty, and so is Roots.recent: a free slot whose parity is that of the lap
+   before is no longer in the list. */
 #include "core/root.h"
 
 #include <lauxlib.h>
@@ -41,7 +42,11 @@ static lua_Integer link_to_free(const Roots *a) { return (lua_Integer)a->free <<
 static void take_slot(lua_State *L, Roots *a, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
   uint32_t slot = a->free;
-  if (slot) {
+  if (LIKELY(a->nrecent)) {
+    slot = a->recent[--a->nrecent];
+    lua_pushvalue(L, at);
+    lua_rawseti(L, -2, slot);
+  } else if (slot) {
     lua_rawgeti(L, -1, slot);
     uint32_t next = (uint32_t)(lua_tointeger(L, -1) >> 1);
     lua_pop(L, 1);
@@ -72,11 +77,17 @@ void root_push(lua_State *L, const Go *go) {
 void root_remove(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
   lua_rawgeti(L, -1, go->slot);
-  lua_pushinteger(L, link_to_free(&S->roots));
+  Roots *a = &S->roots;
+  if (LIKELY(a->nrecent < ROOTS_RECENT)) {
+    a->recent[a->nrecent++] = go->slot;
+    lua_pushboolean(L, 1);
+  } else {
+    lua_pushinteger(L, link_to_free(a));
+    a->free = go->slot;
+  }
   lua_rawseti(L, -3, go->slot);
   lua_replace(L, -2);
-  S->roots.free = go->slot;
-  S->roots.strong--;
+  a->strong--;
   go->slot = 0;
 }
 
@@ -233,7 +244,7 @@ static void visit(lua_State *L, Sched *S, uint32_t slot, int strong, int weak) {
     return;
   }
   bool is_free = type == LUA_TNUMBER && (lua_tointeger(L, -1) & 1) != a->lap;
-  if (type == LUA_TBOOLEAN) {
+  if (type == LUA_TBOOLEAN && !lua_toboolean(L, -1)) {
     is_free = lua_rawgeti(L, weak, slot) == LUA_TNIL;
     lua_pop(L, 1);
   }
@@ -259,6 +270,10 @@ static int sweep_protected(lua_State *L) {
   for (n = n < a->size ? n : a->size; n > 0; n--) {
     if (a->next == 0) {
       a->next = a->size;
+      while (a->nrecent) {
+        lua_pushinteger(L, a->lap);
+        lua_rawseti(L, 2, a->recent[--a->nrecent]);
+      }
       a->lap ^= 1;
       a->free = 0;
     }

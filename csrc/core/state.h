@@ -31,8 +31,9 @@ typedef struct Sched Sched;
 /* ---- waiting ---- */
 
 typedef enum WaiterFlag {
-  WAITER_FREE = 1,    /* of the library's own: does not count against the limit of pending operations */
-  WAITER_GIVES_UP = 2 /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+  WAITER_FREE = 1,     /* of the library's own: does not count against the limit of pending operations */
+  WAITER_GIVES_UP = 2, /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
+  WAITER_KEPT = 4      /* its go block keeps the channel alive, also while somebody closes its coroutine */
 } WaiterFlag;
 
 /* A put or take that has not completed, in one queue of one channel. */
@@ -269,16 +270,21 @@ typedef struct World {
   int64_t unhandled_due;    /* when that one is to be reported */
 } World;
 
+/* Slots of go blocks that have ended, of which root.c keeps the numbers at hand. */
+enum { ROOTS_RECENT = 32 };
+
 /* Bookkeeping of root.c. */
 typedef struct Roots {
-  uint32_t size;   /* slots in use or free */
-  uint32_t free;   /* first slot of the free list, each naming the next; 0: none */
-  uint32_t strong; /* strong roots: go blocks that the scheduler keeps alive */
-  uint32_t limit;  /* sweep when so many strong roots are not in the run queue */
-  uint32_t next;   /* the slot to sweep next; 0: a new lap */
-  uint8_t lap;     /* parity of the number of laps */
-  bool sweeping;   /* a sweep is running */
-  bool failed;     /* the last sweep ended early because memory ran out */
+  uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
+  uint32_t nrecent;              /* how many */
+  uint32_t size;                 /* slots in use or free */
+  uint32_t free;                 /* first slot of the free list, each naming the next; 0: none */
+  uint32_t strong;               /* strong roots: go blocks that the scheduler keeps alive */
+  uint32_t limit;                /* sweep when so many strong roots are not in the run queue */
+  uint32_t next;                 /* the slot to sweep next; 0: a new lap */
+  uint8_t lap;                   /* parity of the number of laps */
+  bool sweeping;                 /* a sweep is running */
+  bool failed;                   /* the last sweep ended early because memory ran out */
 } Roots;
 
 /* Bookkeeping of keep.c. */

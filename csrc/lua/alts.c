@@ -148,7 +148,6 @@ static Options read_options(lua_State *L, const Operation *what) {
 
 /* alts; `what` is the function that was called. */
 static inline int alts(lua_State *L, const Operation *what) {
-  Sched *S = sched_self(L);
   lua_settop(L, OPTS);
   lua_pushnil(L); /* ALT_BLOCK */
   bool plain;
@@ -164,6 +163,7 @@ static inline int alts(lua_State *L, const Operation *what) {
     ops[i] = push_op(L, i + 1, what);
   }
   Options options = read_options(L, what);
+  Sched *S = LIKELY(n) ? ops[0].ch->sched : sched_self(L);
   Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;

@@ -84,9 +84,18 @@ static int job_start(lua_State *L) {
   return 0; /* it has not waited */
 }
 
+/* result() -> a new channel for the results of a job, as chan(1) */
+static int job_result(lua_State *L) {
+  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1}, false);
+  return 1;
+}
+
 /* ---- delivering ---- */
 
 enum { RESULT = 1, TO, VALUE };
+
+/* The take of a result. The go block that delivers has the channel in what is passed to its give_up. */
+static const Operation RESULT_TAKE = {.name = "take", .waiter = WAITER_FREE | WAITER_KEPT};
 
 static int deliver(lua_State *L, int n);
 
@@ -110,7 +119,7 @@ static int deliver(lua_State *L, int n) {
     if (n == 0) {
       if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, has_put);
       n = chan_take(L, result, RESULT);
-      if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &TAKE, has_taken);
+      if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &RESULT_TAKE, has_taken);
     }
     if (lua_isnil(L, VALUE)) return n;
     if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return moving_park(L, to, TO, &PUT, has_put);
@@ -120,7 +129,8 @@ static int deliver(lua_State *L, int n) {
 }
 
 /* deliver(result, to) -> nil | nil, err: moves values until `result` is closed, and returns with what error. Once `to`
-   is closed the values are dropped, so that their job can finish. */
+   is closed the values are dropped, so that their job can finish. The caller keeps `result` alive even if somebody
+   closes its coroutine. */
 static int job_deliver(lua_State *L) {
   check_chan(L, RESULT, "take", "deliver(result, to)");
   check_chan(L, TO, "put", "deliver(result, to)");
@@ -148,7 +158,7 @@ static int job_is_plain(lua_State *L) {
 
 void lua_job_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"next", job_next},   {"start", job_start},       {"deliver", job_deliver},
+      {"next", job_next},   {"start", job_start},       {"result", job_result}, {"deliver", job_deliver},
       {"turns", job_turns}, {"is_plain", job_is_plain}, {NULL, NULL},
   };
   lua_newtable(L);

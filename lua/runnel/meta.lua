@@ -309,12 +309,13 @@ core.internal = {}
 ---@return any err
 function core.internal.alts_index(ops, opts) end
 
----Puts a value on the channels of a list, from the i-th on, and stops at a channel that needs `offer`: one that is
----closed or full, or whose put may run Lua code. For runnel.mult.
+---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one
+---that is closed, or whose put may run Lua code. For runnel.mult.
 ---@param chs runnel.Channel<any>[]
 ---@param v any not nil
 ---@param i integer the position of the first channel
----@return integer next the position of the channel that needs `offer`; `#chs + 1` if all have got the value
+---@return integer next the position of that channel; `#chs + 1` if all have got the value
+---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
 ---Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
@@ -581,7 +582,12 @@ function core.internal.job.next(from, to) end
 ---@return any failure what the handler has returned for an error
 function core.internal.job.start(turn, handler, f, value, result) end
 
----Moves values until `result` is closed. Drops them once `to` is closed.
+---Makes a channel for the results of a job: core.chan(1).
+---@return runnel.Channel<any> result
+function core.internal.job.result() end
+
+---Moves values until `result` is closed. Drops them once `to` is closed. What was passed to the go block's give_up must
+---hold `result` meanwhile.
 ---@param result runnel.Channel<any>
 ---@param to runnel.Channel<any>
 ---@return nil

@@ -144,19 +144,19 @@ local function run(self)
     at = 0
   end
 
-  -- Offers to the channels from the i-th on. When one is full its taker is usually about to run, so this yields once
-  -- and tries again.
-  local function insist(i)
+  -- Offers to the channels from the i-th on; `full`: that one is known to be full. When one is full its taker is
+  -- usually about to run, so this yields once and tries again.
+  local function insist(i, full)
     local waited = false
     while chs[i] do
       at = i
-      if not offer(chs[i], value) then
+      if full or not offer(chs[i], value) then
         at = i - 1
         if not waited then yield() end
         if waited or self.chs ~= chs then return offer_rest() end
         waited, i = true, at
       end
-      i = offer_each(chs, value, i + 1)
+      i, full = offer_each(chs, value, i + 1)
     end
     at = 0
   end
@@ -168,10 +168,10 @@ local function run(self)
       local v, err = take(source)
       if v == nil then return err end
       local all = self.chs or list_channels(self)
-      local i = offer_each(all, v, 1)
+      local i, full = offer_each(all, v, 1)
       if all[i] then
         value, chs = v, all
-        insist(i)
+        insist(i, full)
       end
     end
   end

@@ -19,6 +19,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, take, put_place, start = core.chan, internal.moving.take, internal.moving.put, internal.job.start
+local poll, new_result = core.methods.poll, internal.job.result
 local put_while_open, handler, turns = internal.moving.put_while_open, guard.handler, internal.job.turns
 
 ---@class runnel.pipeline
@@ -148,7 +149,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     turn:close()
     queue:close()
     if not is_ordered then
-      for deliverer in queue.poll, queue do deliverer.result:close() end
+      for deliverer in poll, queue do deliverer.result:close() end
       -- One that a leader has taken off the queue, and then died before its turn.
       for deliverer in pairs(all_deliverers) do
         if not deliverer.has_job then deliverer.result:close() end
@@ -167,7 +168,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   local function new_deliverer()
-    local self = { to = to, result = not is_ordered and chan(1) or nil, has_job = false }
+    local self = { to = to, result = not is_ordered and new_result() or nil, has_job = false }
     local block = guard.go(deliverer_died, self, deliver, self)
     deliverers, all_deliverers[self] = deliverers + 1, true
     return self, block
@@ -175,7 +176,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
 
   -- Unordered: waits for a deliverer without a job and gives it one. Returns its place.
   local function free_place()
-    local deliverer = queue:poll() or deliverers < n and new_deliverer() or take(queue)
+    local deliverer = poll(queue) or deliverers < n and new_deliverer() or take(queue)
     deliverer.has_job = true
     return deliverer.result
   end
@@ -220,7 +221,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     repeat
       local result
       if is_ordered then
-        result = chan(1)
+        result = new_result()
         place = result
         put_place(queue, result)
       else
@@ -277,7 +278,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
       elseif over then
         break
       else
-        result = chan(1)
+        result = new_result()
         self.result = result
         -- Never waits, since the queue has room for all deliverers; but the pipeline may be over by now.
         if not put_place(queue, self) then break end
@@ -292,7 +293,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   local function give_up(why)
     finish(why)
     if reason == nil then reason = why end -- `from` had closed
-    for result in queue.poll, queue do guard.close(result, why) end
+    for result in poll, queue do guard.close(result, why) end
     if leader and not leader.result then core.cancel(leader.block, why) end
   end
 
@@ -313,7 +314,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
       return
     end
     if self.has_job then
-      self.result, self.has_job = chan(1), false
+      self.result, self.has_job = new_result(), false
       queue:offer(self)
     end
     guard.go(deliverer_died, self, deliver, self) -- takes the place of the one that died

@@ -49,13 +49,13 @@ describe("functions for modules of our own", function()
     local a, b, full, closed = rn.chan(1), rn.chan(1), rn.chan(1), rn.chan(1)
     full:put "before"
     closed:close()
-    assert.equal(3, internal.offer_each({ a, b }, "v", 1))
+    assert.same({ 3, false }, { internal.offer_each({ a, b }, "v", 1) })
     assert.same({ "v", "v" }, { a:take(), b:take() })
-    for _, other in ipairs { full, closed, rn.chan(), io.stdout } do
-      assert.equal(2, internal.offer_each({ a, other, b }, "w", 1))
+    for i, other in ipairs { full, rn.chan(), closed, io.stdout, rn.chan(1, rn.xf.map(tostring)) } do
+      assert.same({ 2, i <= 2 }, { internal.offer_each({ a, other, b }, "w", 1) })
       assert.same({ "w", n = 1 }, table.pack(a:poll()))
       assert.is_nil(b:poll())
-      assert.equal(4, internal.offer_each({ a, other, b }, "w", 3))
+      assert.equal(4, (internal.offer_each({ a, other, b }, "w", 3)))
       assert.equal("w", b:take())
     end
     assert.equal("before", full:take())
