@@ -279,12 +279,17 @@ function trace.message(written, err)
     .. "records = N, or --trace-records=N)"):format(written.file, written.records, written.overwritten)
 end
 
--- Writes the file when the Lua state closes: at the end of the program, after an error, after Ctrl-C.
-local function on_close(guard)
-  if guard.is_over or not active then return end
+---Ends the recording when the program ends: at its last line, after an error, after Ctrl-C. Raises nothing.
+function trace.at_end()
+  if not active then return end
   local ok, written, err = pcall(trace.finish)
   local message = ok and trace.message(written, err) or not ok and "the trace was not written: " .. tostring(written)
   if message then io.stderr:write("runnel: ", message, "\n") end
+end
+
+-- __gc of the guard, which Lua calls when the state closes.
+local function on_close(guard)
+  if not guard.is_over then trace.at_end() end
 end
 
 local function check_records(options)
