@@ -10,7 +10,7 @@ local recorder = core.internal.trace
 ---@class runnel.trace
 local trace = {}
 
-local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 10 -- TraceKind in core/trace.h
+local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace.h
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT = 1, 2, 4, 8, 16
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat
 local MAIN, DRIVER = 1, 2 -- labels
@@ -44,6 +44,7 @@ local function survey(first, last)
     if not kind then return found end
     if go ~= 0 and label ~= 0 then names[go] = label end
     if kind == RUN and go ~= 0 then found.runs[go] = true end
+    if kind == CHAN then found.before[ch] = { [PUT] = 0, [TAKE] = 0 } end
     if kind == PUT or kind == TAKE then
       if how & FIFO ~= 0 then
         if kind == TAKE then found.taken[ch << 32 | seq] = true end
