@@ -229,7 +229,7 @@ describe("rn.trace", function()
     local ends = { -- with exit statuses
       { "", 0 }, { "error 'the end'", 1 }, { "rn.chan():take()", 1 }, { "os.exit(3)", 3 }, { "rn.exit(4)", 4 },
       { "rn.go(function() error 'unhandled' end) rn.sleep(1)", 1 },
-      { "os.execute 'kill -INT $PPID' rn.sleep(5000)" },
+      { "os.execute '(sleep 0.2; kill -INT $PPID) &' rn.sleep(20000)" },
     }
     for _, case in ipairs(ends) do
       os.remove(dir.path .. "/out.json")

@@ -20,7 +20,7 @@ local graph = {}
 ---@field puts? integer of a channel: puts that wait
 ---@field takes? integer of a channel: takes that wait
 ---@field closed? boolean of a channel
----@field channel? runnel.Channel of a channel: the channel
+---@field channel? runnel.Channel<any> of a channel: the channel
 
 ---@class runnel.graph.Edge
 ---@field from string key of the node that the values come from
