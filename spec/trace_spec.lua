@@ -386,13 +386,16 @@ describe("the check of trace events", function()
   end
 
   it("finds planted faults", function()
-    assert.has_no_error(checked({ ph = "B", ts = 1, name = "a" }, { ph = "E", ts = 2 }))
+    assert.has_no_error(checked({ ph = "B", ts = 1, name = "a" }, { ph = "E", ts = 2, name = "a" }))
     assert.error_matches(checked { ph = "B", ts = 1, name = "a" }, "has no end")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "E", ts = 2, name = "b" }),
+      "an end has not the name of its begin")
     assert.error_matches(checked { ph = "E", ts = 1 }, "an end without a begin")
     assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "B", ts = 2, name = "b" }), "slices overlap")
     assert.error_matches(checked({ ph = "B", ts = 2, name = "a" }, { ph = "E", ts = 1 }), "time goes back")
     assert.error_matches(checked { ph = "s", ts = 1, id = "1" }, "outside of slices")
-    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "s", ts = 1, id = "1" }, { ph = "E", ts = 2 }),
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "s", ts = 1, id = "1" },
+      { ph = "E", ts = 2, name = "a" }),
       "arrow 1 has no end")
     assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "f", ts = 1, id = "1", bp = "e" }),
       "an arrow has no begin")

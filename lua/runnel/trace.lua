@@ -96,13 +96,13 @@ function Writer:event(text)
 end
 
 function Writer:slice(phase, track, ns, name)
-  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f%s}'):format(phase, track, ns / 1000,
-    name and ',"cat":"go","name":' .. quote(name) or ""))
+  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(phase, track, ns / 1000, quote(name)))
 end
 
--- Begins a slice of a track, and ends the one before.
+-- Begins a slice of a track, and ends the one before. The end has the name of the begin: speedscope compares them.
 function Writer:switch(track, ns, name)
-  if self.tracks[track] then self:slice("E", track, ns) end
+  local before = self.tracks[track]
+  if before then self:slice("E", track, ns, before) end
   self.tracks[track] = name
   if name then self:slice("B", track, ns, name) end
 end
@@ -215,7 +215,7 @@ function Writer:all(first, last, now)
     self:record(kind, ns, go, ch, seq, how, label)
   end
   ns = math.max(ns, now - (origin or now))
-  for track in pairs(self.tracks) do self:slice("E", track, ns) end
+  for track, name in pairs(self.tracks) do self:slice("E", track, ns, name) end
 end
 
 -- Writes the ring to a file that is open. Returns how many records were written and how many were overwritten.

@@ -102,9 +102,10 @@ function trace_format.check(events)
     if phase == "B" then
       demand(not open[track], event, "slices overlap")
       demand(type(event.name) == "string" and event.name ~= "", event, "no name")
-      open[track] = true
+      open[track] = event.name
     elseif phase == "E" then
       demand(open[track], event, "an end without a begin")
+      demand(open[track] == event.name, event, "an end has not the name of its begin")
       open[track] = nil
     elseif phase == "s" then
       demand(open[track], event, "an arrow outside of slices")
