@@ -81,7 +81,8 @@ describe("rn.graph", function()
 
   it("says which stage is the bottleneck", function()
     slow_parse(function(g)
-      assert.same({ "parse is the bottleneck: its input (chan: lines) is full, its output (chan: words) empty" }, g.findings)
+      assert.same({ "parse is the bottleneck: its input (chan: lines) is full, its output (chan: words) empty" },
+        g.findings)
     end)
   end)
 

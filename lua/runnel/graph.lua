@@ -31,7 +31,7 @@ local graph = {}
 ---@class runnel.graph.Graph
 ---@field nodes runnel.graph.Node[]
 ---@field edges runnel.graph.Edge[]
----@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: lines) is full, its output ..."
+---@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: a) is full, its ..."
 ---@field lost integer values that were not counted, since there are too many edges
 
 -- ---- nodes and edges ----
@@ -221,7 +221,9 @@ local function lines_of(node)
   local parts = {}
   if fill(node) ~= "" then parts[1] = fill(node) end
   if (node.puts or 0) > 0 then parts[#parts + 1] = ("%d put%s wait"):format(node.puts, node.puts == 1 and "" or "s") end
-  if (node.takes or 0) > 0 then parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s") end
+  if (node.takes or 0) > 0 then
+    parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s")
+  end
   if node.closed then parts[#parts + 1] = "closed" end
   local lines = { node.name }
   if #parts > 0 then lines[2] = table.concat(parts, ", ") end
@@ -258,7 +260,8 @@ function graph.dot(g)
   for i, node in ipairs(g.nodes) do
     local fillcolor = colour(node)
     out[#out + 1] = ("  n%d [label=%s, shape=%s%s];"):format(i, dot_string(table.concat(lines_of(node), "\n")),
-      node.kind == "go" and "box" or "ellipse", fillcolor and (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
+      node.kind == "go" and "box" or "ellipse", fillcolor and
+      (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
   end
   for _, edge in ipairs(g.edges) do
     out[#out + 1] = ("  n%d -> n%d [label=%s];"):format(numbers[edge.from], numbers[edge.to], dot_string(amount(edge)))
@@ -269,7 +272,9 @@ end
 
 local ENTITIES = { ['"'] = "#quot;", ["<"] = "#lt;", [">"] = "#gt;", ["#"] = "#35;", ["&"] = "#amp;" }
 
-local function mermaid_string(text) return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"' end
+local function mermaid_string(text)
+  return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"'
+end
 
 ---The graph in Mermaid, for Markdown.
 ---@param g runnel.graph.Graph

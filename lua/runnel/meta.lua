@@ -445,8 +445,8 @@ function core.internal.is_simulation() end
 ---@return any
 function core.internal.require(name) end
 
--- The trace, for runnel.trace, runnel.graph and the prompt. `parts` are letters: l for the list of channels, e for edges,
--- r for the ring.
+-- The trace, for runnel.trace, runnel.graph and the prompt. `parts` are letters: l for the list of channels, e for
+-- edges, r for the ring.
 
 ---@class runnel.recorder
 core.internal.trace = {}
@@ -491,7 +491,7 @@ function core.internal.trace.names() end
 ---@return integer lost
 function core.internal.trace.edges() end
 
----The numbers of the oldest record and of the next one, how many were overwritten, and the time; nothing without a ring.
+---The numbers of the oldest record and of the next one, how many were overwritten, the time; nothing without a ring.
 ---@return integer? first
 ---@return integer? next_one
 ---@return integer? dropped

@@ -1,5 +1,6 @@
----The flight recorder: writes the ring of the core's trace as trace-event JSON, which Perfetto's viewer, chrome://tracing
----and speedscope open. Each go block has a track: when it runs, and on what it is parked. Arrows are messages.
+---The flight recorder: writes the ring of the core's trace as trace-event JSON, which Perfetto's viewer,
+---chrome://tracing and speedscope open. Each go block has a track: when it runs, and on what it is parked. Arrows are
+---messages.
 ---
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
@@ -65,8 +66,8 @@ local function survey(first, last)
   return found
 end
 
--- Totals of the channels that still exist: how many values were put and taken before the ring began, where the ring does
--- not tell.
+-- Totals of the channels that still exist: how many values were put and taken before the ring began, where the ring
+-- does not tell.
 local function complete(before)
   for _, ch in ipairs(recorder.chans()) do
     local ok, stats = pcall(ch.stats, ch)
@@ -96,7 +97,8 @@ function Writer:event(text)
 end
 
 function Writer:slice(phase, track, ns, name)
-  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(phase, track, ns / 1000, quote(name)))
+  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(phase, track, ns / 1000,
+    quote(name)))
 end
 
 -- Begins a slice of a track, and ends the one before. The end has the name of the begin: speedscope compares them.
@@ -109,8 +111,8 @@ end
 
 -- One end of an arrow.
 function Writer:arrow(phase, track, ns, id, name)
-  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, track, ns / 1000,
-    name, name, id, phase == "f" and ',"bp":"e"' or ""))
+  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, track,
+    ns / 1000, name, name, id, phase == "f" and ',"bp":"e"' or ""))
 end
 
 function Writer:channel(id, is_result)
@@ -169,8 +171,10 @@ function Writer:record(kind, ns, go, ch, seq, how, label)
     return
   end
   local is_callback = track == DRIVER_TRACK and kind ~= TIMER
-  if is_callback then self:switch(track, ns, "callback")
-  elseif not self.tracks[track] then self:switch(track, ns, (how & WAITED ~= 0 or kind == TIMER) and "parked" or RUNNING)
+  if is_callback then
+    self:switch(track, ns, "callback")
+  elseif not self.tracks[track] then
+    self:switch(track, ns, (how & WAITED ~= 0 or kind == TIMER) and "parked" or RUNNING)
   end
   if kind == PARK then
     local what = OPERATION[how] or "?"
@@ -320,7 +324,9 @@ function trace.trace(file, options)
   if type(file) ~= "string" or file == "" then
     error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or type(file)), 2)
   end
-  if options ~= nil and type(options) ~= "table" then error("trace: a table of options expected, got " .. type(options), 2) end
+  if options ~= nil and type(options) ~= "table" then
+    error("trace: a table of options expected, got " .. type(options), 2)
+  end
   local records = check_records(options or {})
   if active then error("trace: " .. active.path .. " is being recorded; end that with rn.trace(false)", 2) end
   local handle, err = io.open(file, "w")

@@ -1,5 +1,5 @@
----Checks a file of trace events against the format: it is JSON, slices nest, arrows have two ends inside of slices, time
----does not go back.
+---Checks a file of trace events against the format: it is JSON, slices nest, arrows have two ends inside of slices,
+---time does not go back.
 
 local trace_format = {}
 
@@ -81,7 +81,8 @@ end
 -- ---- trace events ----
 
 local function demand(ok, event, what)
-  if not ok then error(("%s: %s of track %s at %s"):format(what, event.ph, tostring(event.tid), tostring(event.ts)), 0) end
+  if ok then return end
+  error(("%s: %s of track %s at %s"):format(what, event.ph, tostring(event.tid), tostring(event.ts)), 0)
 end
 
 ---Raises what is wrong with the events.
@@ -114,7 +115,8 @@ function trace_format.check(events)
     elseif phase == "f" then
       demand(open[track], event, "an arrow outside of slices")
       demand(arrows[event.id] and event.bp == "e", event, "an arrow has no begin")
-      demand(arrows[event.id].name == event.name and arrows[event.id].cat == event.cat, event, "an arrow changes its name")
+      local begin = arrows[event.id]
+      demand(begin.name == event.name and begin.cat == event.cat, event, "an arrow changes its name")
       arrows[event.id] = nil
     elseif phase == "C" then
       demand(math.type(event.args.values) == "integer" and event.args.values >= 0, event, "no count")
