@@ -445,7 +445,7 @@ function core.internal.is_simulation() end
 ---@return any
 function core.internal.require(name) end
 
--- The trace, for runnel.trace, runnel.graph and the prompt. `parts` are letters: l for the list of channels, e for
+-- The trace, for runnel.tracing and the prompt. `parts` are letters: l for the list of channels, e for
 -- edges, r for the ring.
 
 ---@class runnel.recorder

@@ -1,7 +1,7 @@
 ---The commands of a prompt. They begin with a colon, except help, exit and quit.
 
 local rn = require "runnel"
-local graph = require "runnel.graph"
+local graph = require "runnel.internal.graph"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"

@@ -2,9 +2,10 @@
 ---same name are one node with a count. Totals and rates are counted while somebody watches: from the first call on.
 
 local core = require "runnel.core"
+local width = require "runnel.internal.prompt.width"
 local recorder = core.internal.trace
 
----@class runnel.graph
+---@class runnel.internal.graph
 local graph = {}
 
 ---@class runnel.graph.Node
@@ -33,6 +34,9 @@ local graph = {}
 ---@field edges runnel.graph.Edge[]
 ---@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: a) is full, its ..."
 ---@field lost integer values that were not counted, since there are too many edges
+---@field dot fun(self: runnel.graph.Graph): string in DOT, for graphviz
+---@field mermaid fun(self: runnel.graph.Graph): string in Mermaid, for Markdown
+---@field text fun(self: runnel.graph.Graph): string in boxes, for a terminal
 
 -- ---- nodes and edges ----
 
@@ -168,6 +172,9 @@ end
 
 -- ---- the graph ----
 
+local Graph = {} -- the metatable of graphs
+Graph.__index = Graph
+
 local holding = false
 
 ---Starts or ends counting. `rn.graph` starts it.
@@ -201,7 +208,7 @@ function graph.graph(on)
   for _, node in ipairs(nodes) do
     if used[node.key] or node.kind == "go" and (node.count or 0) > 0 or node.id then shown[#shown + 1] = node end
   end
-  return { nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }
+  return setmetatable({ nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }, Graph)
 end
 
 -- ---- as text ----
@@ -305,7 +312,6 @@ end
 ---@param g runnel.graph.Graph
 ---@return string
 function graph.text(g)
-  local width = require "runnel.internal.prompt.width"
   local by_key, incoming, outgoing, out = {}, {}, {}, {}
   for _, node in ipairs(g.nodes) do by_key[node.key], incoming[node.key], outgoing[node.key] = node, {}, {} end
   for _, edge in ipairs(g.edges) do
@@ -340,5 +346,6 @@ end
 ---The forms in which a graph can be written.
 ---@type table<string, fun(g: runnel.graph.Graph): string>
 graph.forms = { dot = graph.dot, mermaid = graph.mermaid, text = graph.text }
+for name, form in pairs(graph.forms) do Graph[name] = form end
 
 return graph

@@ -8,7 +8,7 @@
 local core = require "runnel.core"
 local recorder = core.internal.trace
 
----@class runnel.trace
+---@class runnel.internal.recorder
 local trace = {}
 
 local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace.h
@@ -81,7 +81,7 @@ end
 
 -- ---- the events ----
 
----@class runnel.trace.Writer
+---@class runnel.internal.recorder.Writer
 ---@field file file*
 ---@field found table
 ---@field tracks table<integer, string> track -> what its open slice shows
