@@ -297,5 +297,6 @@ void lua_internal_open(lua_State *L) {
   lua_packing_open(L);
   lua_thread_open(L);
   lua_watch_open(L);
+  lua_trace_open(L);
   lua_setfield(L, -2, "internal");
 }
