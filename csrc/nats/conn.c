@@ -82,7 +82,7 @@ static void drop_event(void *data) {
 }
 
 static void set_text(lua_State *L, const char *field, const char *text) {
-  if (!*text) return;
+  if (!text || !*text) return; /* libnats has no subject for a closed subscription */
   lua_pushstring(L, text);
   lua_setfield(L, -2, field);
 }
