@@ -115,7 +115,7 @@ describe("streams", function()
     it("has stored each value once when the server was killed meanwhile", function()
       local stream = assert(conn:stream "orders")
       local sink = assert(conn:sink "orders")
-      local n = long.times(300, 5000)
+      local n = long.times(3000, 30000)
       local killer = rn.go(function()
         for _ = 1, 2 do
           rn.sleep(40)
@@ -124,7 +124,12 @@ describe("streams", function()
           server:start()
         end
       end)
-      for i = 1, n do assert(sink:put(tostring(i))) end
+      local i = 0
+      local function next_value()
+        i = i + 1
+        return i <= n and tostring(i) or nil
+      end
+      assert.equal(n, sink:from(rn.to_chan(next_value), 64):take()) -- many are on their way when the server is killed
       killer:take()
       assert.is_true((sink:put "last"))
       assert.equal(n + 1, stream:state().messages)
@@ -169,6 +174,7 @@ describe("streams", function()
         assert.same({ tostring(i), 1 }, { m.value, m.deliveries })
         m:ack()
       end
+      assert.is_nil(take_within(source, 300))
       source:close()
     end)
 
@@ -365,7 +371,7 @@ describe("streams", function()
       local words = assert(conn:sink "words")
       assert(words:put "a")
       local calls = 0
-      local stage = assert(conn:stage(1, "words", function()
+      local stage = assert(conn:stage(2, "words", function()
         calls = calls + 1
         local until_then = os.clock() + 0.5
         while os.clock() < until_then do end -- luacheck: ignore
@@ -376,14 +382,14 @@ describe("streams", function()
     end)
 
     it("loses nothing and doubles nothing when its workers and the server are killed", function()
-      local n = long.times(300, 5000)
+      local n = long.times(500, 5000)
       assert(conn:stream "numbers")
       local squares = assert(conn:stream "squares")
       local worker = server.set:write("worker.lua", [[
         local rn, nats = require "runnel", require "runnel.nats"
         local conn = assert(nats.connect(arg[1], { reconnect_wait = 20 }))
         local stage = assert(conn:stage(8, "numbers", function(v)
-          rn.sleep(2)
+          rn.sleep(30)
           return ("%d"):format(tonumber(v) ^ 2)
         end, "squares", { ack_wait = 300 }))
         stage:wait()]])
