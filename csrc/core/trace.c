@@ -380,7 +380,7 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
     lua_pushnil(L);
     call_help(L, SCAN);
   }
-  if (is_new_ring) record_beginning(L, S);
+  if (is_new_ring && S->trace) record_beginning(L, S); /* a finalizer may have released it */
 }
 
 void trace_release(lua_State *L, Sched *S, unsigned parts) {
