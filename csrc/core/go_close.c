@@ -127,11 +127,16 @@ static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
 }
 
 /* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither
-   this call nor later ones are cancelled. */
+   this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile inherits the hook. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
-  if (is_close_of_guard(co, ar, lua_gettop(co))) return;
   Sched *S = (Sched *)lua_touserdata(co, -1);
+  if (co != S->closing) {
+    lua_sethook(co, NULL, 0, 0);
+    lua_pop(co, 1);
+    return;
+  }
+  if (is_close_of_guard(co, ar, lua_gettop(co))) return;
   if (!S->closer) {
     lua_getiuservalue(co, -1, SCHED_MAKE_CLOSER);
     if (lua_pcall(co, 0, 0, 0) != LUA_OK) lua_pop(co, 1);
@@ -152,8 +157,10 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, -1, CHAN_VALUES); /* the coroutine, kept alive until it is closed */
   S->closer = NULL;
   S->current = go;
+  S->closing = co;
   lua_sethook(co, move_variable, LUA_MASKCALL, 0);
   int status = close_coroutine(co);
+  S->closing = NULL;
   lua_sethook(co, NULL, 0, 0);
   if (status != LUA_OK && !S->closer) {
     lua_xmove(co, L, 1);

@@ -309,6 +309,7 @@ struct Sched {
   bool running;                /* the loop is running, further down on the C stack */
   bool stop;                   /* what the loop waits for has come */
   Kept kept;                   /* bookkeeping of SCHED_KEPT */
+  lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */

@@ -25,6 +25,37 @@ describe("run", function()
   end
 end)
 
+describe("a coroutine that a finalizer makes", function()
+  -- Lua gives a new coroutine the hook of the one that makes it.
+  it("while a dying go block's variables are being closed is as any other", function()
+    local made, closing, results = {}, 0, {}
+    finalizers.among(function()
+      if #made == 200 then return end
+      local co = coroutine.create(function(...) return select("#", ...), (tostring(...)) end)
+      made[#made + 1] = co
+      if debug.gethook(co) then
+        closing = closing + 1
+        results[#results + 1] = rn.go(function(value) return tostring(value) end, "started")
+      end
+    end, function()
+      for i = 1, 20 do
+        local _, err = rn.go(function()
+          local _ <close> = setmetatable({}, { __close = function(_, err) assert(err == i) end })
+          error(i)
+        end):take()
+        assert.equal(i, err)
+      end
+    end)
+    assert.is_true(closing > 0, "no finalizer ran while variables were being closed")
+    for _, co in ipairs(made) do
+      assert.same({ true, 1, "value" }, { coroutine.resume(co, "value") })
+      assert.is_nil(debug.gethook(co))
+    end
+    for _, result in ipairs(results) do assert.equal("started", (result:take())) end
+    assert.same({}, stage.others())
+  end)
+end)
+
 describe("a go block whose coroutine somebody else closes", function()
   before_each(stage.open)
   after_each(stage.close)
