@@ -11,13 +11,18 @@
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
 #include "core/error.h"
+#include "core/trace.h"
 
 const char chan_tag = 'c';
 
 /* ---- making one ---- */
 
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
-  if (b.kind == BUFFER_NONE) return chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  if (b.kind == BUFFER_NONE) {
+    Chan *plain = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+    if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
+    return plain;
+  }
   int nuvalues = has_xform ? CHAN_HANDLER : CHAN_VALUES;
   if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
     b.size = b.limit;
@@ -26,6 +31,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
+  if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
   return ch;
 }
 
@@ -228,7 +234,9 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
   Waiter *w;
   while ((w = chan_first_taker(ch)) != NULL) {
     chan_fetch(L, ch, at);
+    const Alt *taker = w->alt;
     chan_complete_take(L, w);
+    if (UNLIKELY(ch->sched->trace)) trace_serve(ch, taker);
   }
 }
 
@@ -241,7 +249,9 @@ static void admit(lua_State *L, Chan *ch, int at) {
     chan_store(L, ch, at, lua_gettop(L));
     lua_pop(L, 1);
     ch->put_total++;
+    const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
+    if (UNLIKELY(ch->sched->trace)) trace_admit(ch, putter);
   }
 }
 
@@ -251,15 +261,21 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
   if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT) || ch->buf.kind >= BUFFER_POLICY)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
-    if (chan_is_shared(ch)) return chan_shared_put(L, ch, value);
+    if (chan_is_shared(ch)) {
+      PutResult result = chan_shared_put(L, ch, value);
+      if (UNLIKELY(result == PUT_DONE && ch->sched->trace)) trace_put(L, ch, at, value, NULL);
+      return result;
+    }
     return chan_custom_put(L, ch, at, value);
   }
   Waiter *w = chan_first_taker(ch);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
     ch->put_total++;
+    const Alt *taker = w->alt;
     lua_pushvalue(L, value);
     chan_complete_take(L, w);
     chan_check(ch);
+    if (UNLIKELY(ch->sched->trace)) trace_put(L, ch, at, value, taker);
     return PUT_DONE;
   }
   if (buffer_full(&ch->buf)) return PUT_WAIT;
@@ -272,6 +288,7 @@ again:
   ch->put_total++;
   if (w) serve_promise(L, ch, at);
   chan_check(ch);
+  if (UNLIKELY(ch->sched->trace)) trace_put(L, ch, at, value, NULL);
   return PUT_DONE;
 }
 
@@ -279,12 +296,16 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->nputs ? CHAN_XFORM | CHAN_BUSY : CHAN_BUSY;
   if (UNLIKELY(ch->flags & special || ch->buf.kind >= BUFFER_POLICY)) {
-    return chan_is_shared(ch) ? chan_shared_take(L, ch) : chan_custom_take(L, ch, at);
+    if (!chan_is_shared(ch)) return chan_custom_take(L, ch, at);
+    int n = chan_shared_take(L, ch);
+    if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_take(ch, NULL);
+    return n;
   }
   if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
     else chan_fetch(L, ch, at);
     ch->take_total++;
+    if (UNLIKELY(ch->sched->trace)) trace_take(ch, NULL);
     if (ch->puts.first) admit(L, ch, at);
     chan_check(ch);
     return 1;
@@ -294,7 +315,9 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     lua_pushvalue(w->alt->co, w->at + 1);
     lua_xmove(w->alt->co, L, 1);
     ch->put_total++; /* there is no buffer, so that counts the take, too */
+    const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
+    if (UNLIKELY(ch->sched->trace)) trace_take(ch, putter);
     chan_check(ch);
     return 1;
   }
@@ -382,6 +405,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   ch->flags |= CHAN_CLOSED;
+  if (UNLIKELY(ch->sched->trace)) trace_close(ch);
   if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
   if (!ch->nputs) chan_custom_finish(L, ch, at);
   Waiter *w = chan_first_taker(ch);

@@ -84,10 +84,10 @@ static inline bool chan_put_is_plain(const Chan *ch) {
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
-/* Whether a put would only store its value in a user value: there is a free slot, and no take waits. */
+/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody traces. */
 static inline bool chan_only_stores(const Chan *ch) {
   const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count < b->limit && !ch->takes.first &&
+  return b->kind == BUFFER_FIXED && b->base && b->count < b->limit && !ch->takes.first && LIKELY(!ch->sched->trace) &&
          !(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT));
 }
 
@@ -98,10 +98,11 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
   ch->put_total++;
 }
 
-/* Whether a take would only fetch a value from there: there is one, and no put waits. */
+/* Whether a take would only fetch a value from there: there is one, no put waits, and nobody traces. */
 static inline bool chan_only_fetches(const Chan *ch) {
   const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count && !ch->puts.first && !(ch->flags & CHAN_BUSY);
+  return b->kind == BUFFER_FIXED && b->base && b->count && !ch->puts.first && LIKELY(!ch->sched->trace) &&
+         !(ch->flags & CHAN_BUSY);
 }
 
 /* Does such a take, and pushes the value. */

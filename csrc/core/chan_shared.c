@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/root.h"
+#include "core/trace.h"
 
 typedef struct Handle {
   Chan chan;          /* what the rest of the core sees; its queues have the waiters of this state */
@@ -136,6 +137,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
       lua_pushstring(L, name);
       attr_set(L, top + 1, ATTR_NAME);
     }
+    if (UNLIKELY(h->chan.sched->listing)) trace_born(L, h->chan.sched, top + 1);
     lua_pushvalue(L, top + 1);
     lua_replace(L, top - 1);
   }

@@ -11,6 +11,7 @@
 #include "core/go_close.h"
 #include "core/lead.h"
 #include "core/root.h"
+#include "core/trace.h"
 #include "core/unhandled.h"
 
 enum {
@@ -49,6 +50,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   Go *go = new_go(L, S, nargs + 1, nuvalues);
   go->alt.nresults = (uint16_t)nargs;
   alt_make_ready(S, &go->alt);
+  if (UNLIKELY(S->trace)) trace_spawn(L, S, go, lua_gettop(L));
   return go;
 }
 
@@ -67,6 +69,7 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   Go *go = new_go(L, S, n, CHAN_VALUES);
   go->alt.flags |= ALT_CALLBACK;
+  if (UNLIKELY(S->trace)) trace_spawn(L, S, go, lua_gettop(L));
   return go;
 }
 
@@ -97,6 +100,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   lua_setiuservalue(L, at, CHAN_VALUES); /* the coroutine */
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
   chan_close(L, &go->chan, at, reason);
+  if (UNLIKELY(S->trace)) trace_end(S, go);
   if (go == S->awaited) S->stop = true;
 }
 
@@ -217,6 +221,13 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   } else {
     ended_well(L, S, go, n - 1); /* Lua counts the guard among them */
   }
+}
+
+void go_resume_traced(lua_State *L, Sched *S, Go *go) {
+  if (!trace_prepare(L, S, go)) return;
+  trace_run(S, go);
+  go_resume_untraced(L, S, go);
+  trace_left(L, S, &go->alt);
 }
 
 void go_bury(lua_State *L, Sched *S, Go *go) {

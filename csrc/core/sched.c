@@ -15,6 +15,7 @@
 #include "core/keep.h"
 #include "core/root.h"
 #include "core/timer.h"
+#include "core/trace.h"
 #include "core/unhandled.h"
 #include "core/watch.h"
 
@@ -94,6 +95,7 @@ static bool wait(lua_State *L, Sched *S) {
   }
   int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
+  if (UNLIKELY(S->trace)) trace_idle(S);
   wait_in_driver(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
 }
@@ -159,6 +161,7 @@ static int protected_step(lua_State *L) {
 static int call_protected(lua_State *L, Sched *S, int function, int n) {
   lua_getiuservalue(L, SCHED_SELF, function);
   lua_insert(L, -n - 1);
+  if (UNLIKELY(S->trace)) trace_main_leaves(L, S);
   S->running = true;
   S->stop = false;
   shared_wait_awake(S);
@@ -167,6 +170,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
+  if (UNLIKELY(S->trace)) trace_main_runs(S);
   return status;
 }
 

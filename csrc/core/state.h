@@ -158,7 +158,7 @@ struct Chan {
   uint32_t ntakes;     /* how many takes wait */
   uint32_t nputs;      /* how many puts wait */
   uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends behind its kind and base */
+  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends before its limit */
   uint64_t take_total; /* values taken so far; without a buffer that is put_total */
 };
 
@@ -231,6 +231,7 @@ enum {
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
+  SCHED_TRACE,            /* userdata that is `tracer`, or nil */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_NUSER = SCHED_WATCHER
 };
@@ -302,6 +303,9 @@ typedef struct Lead {
 
 struct Sched {
   World world;                 /* time and the run queue */
+  struct Trace *trace;         /* what is recorded (trace.h), or NULL: nothing is */
+  struct Trace *listing;       /* the same if there is a list of channels, or NULL */
+  struct Trace *tracer;        /* the same, on or off; or NULL if it never was on */
   Go *current;                 /* the go block that is running, or NULL */
   Lead lead;                   /* its lead, which passes on if it parks */
   Go *awaited;                 /* the go block whose end the loop waits for, or NULL */

@@ -6,6 +6,7 @@
 
 #include "core/alt.h"
 #include "core/chan.h"
+#include "core/trace.h"
 
 enum { FIRST_TIMERS = 16 }; /* entries of the first heap */
 
@@ -164,7 +165,12 @@ void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
   while (heap->count && heap->entries[0].deadline <= now) {
     Timer *timer = heap_pop(heap);
     PREFETCH(heap_first(heap)); /* while this one fires */
-    if (timer->is_timeout) fire_timeout(L, timer);
-    else alt_wake(S, CONTAINER_OF(timer, Alt, own.timer), 0);
+    if (timer->is_timeout) {
+      fire_timeout(L, timer);
+      continue;
+    }
+    Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
+    if (UNLIKELY(S->trace)) trace_timer(S, alt);
+    alt_wake(S, alt, 0);
   }
 }

@@ -6,6 +6,7 @@
 #include "core/chan_shared.h"
 #include "core/park.h"
 #include "core/timer.h"
+#include "core/trace.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -224,6 +225,7 @@ static int chan_lua_name(lua_State *L) {
   if (lua_rawlen(L, 2) > MAX_NAME) return luaL_error(L, "name: at most %d bytes", MAX_NAME);
   lua_pushvalue(L, 2);
   attr_set(L, 1, ATTR_NAME);
+  trace_named(L, ch, 1);
   if (chan_is_shared(ch)) chan_shared_set_name(L, ch, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;

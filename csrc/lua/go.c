@@ -7,6 +7,7 @@
 #include "core/root.h"
 #include "core/sched.h"
 #include "core/timer.h"
+#include "core/trace.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -70,6 +71,8 @@ static int core_rename(lua_State *L) {
   root_push(L, S->current);
   lua_pushvalue(L, 1);
   attr_set(L, lua_gettop(L) - 1, ATTR_GO);
+  lua_settop(L, 1);
+  trace_renamed(L, S->current);
   return 0;
 }
 

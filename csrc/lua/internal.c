@@ -290,5 +290,6 @@ void lua_internal_open(lua_State *L) {
   lua_job_open(L);
   lua_thread_open(L);
   lua_watch_open(L);
+  lua_trace_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -180,9 +180,11 @@ function monitor.listen(port, opts)
   local self = setmetatable({ control = opts.control or false, show = show }, Monitor)
   local watched, watch = pcall(internal.watch, function() serve(self) end)
   if not watched then error("listen: this program has a monitor already; close it first", 2) end
+  internal.trace.hold "le"
   local server, url = server_module.start(watch, port or 0, self.control, program)
   if not server then
     internal.watch(nil)
+    internal.trace.release "le"
     return nil, "monitor: " .. url
   end
   self.server, self.url, self.port = server, url, math.tointeger(tonumber(url:match ":(%d+)/"))
@@ -193,6 +195,7 @@ end
 function Monitor:close()
   if not self.server then return end
   internal.watch(nil)
+  internal.trace.release "le"
   server_module.stop(self.server)
   self.server = nil
 end

@@ -4,7 +4,7 @@
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
 export const OPS = ["", "take", "put", "alts"];
 const KINDS = ["unbuffered", "fixed", "dropping", "sliding", "promise", "policy", "shared"];
-const CLOSED = 1, RESULT = 2, TIMEOUT = 4;
+const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16;
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
@@ -36,6 +36,7 @@ class Chan {
   }
 
   get label() {
+    if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.id}`;
     if (this.name) return this.name;
     return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : "#") + this.id;
   }

@@ -1,0 +1,34 @@
+/* trace_store.h: where the values of a trace are kept for the collector: in the user values of SCHED_TRACE. */
+#ifndef RUNNEL_TRACE_STORE_H
+#define RUNNEL_TRACE_STORE_H
+
+#include "core/state.h"
+
+enum {
+  TRACE_HELP = 1, /* the C function that does, protected, what may raise */
+  TRACE_RING_AT,  /* userdata: the ring */
+  TRACE_EDGES_AT, /* userdata: the edges */
+  TRACE_LABELS,   /* table: label -> name, name -> label */
+  TRACE_CHANS,    /* weak table: entry of the list, from 1 -> channel */
+  TRACE_ENTRIES,  /* userdata: the entries of the list */
+  TRACE_TAPPED,   /* the tapped channel; and */
+  TRACE_TAP,      /* its function */
+  TRACE_NUSER = TRACE_TAP
+};
+
+/* Sets a user value to the value on top of L, which is popped. Does not allocate. */
+static inline void trace_store(lua_State *L, int key) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACE);
+  lua_insert(L, -2);
+  lua_setiuservalue(L, -2, key);
+  lua_pop(L, 1);
+}
+
+/* Pushes a user value. */
+static inline void trace_fetch(lua_State *L, int key) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACE);
+  lua_getiuservalue(L, -1, key);
+  lua_replace(L, -2);
+}
+
+#endif

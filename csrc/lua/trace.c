@@ -1,0 +1,170 @@
+/* lua/trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
+#include "core/trace.h"
+
+#include "lua/check.h"
+#include "lua/module.h"
+
+/* The parts at index i: a string of the letters l (list), e (edges) and r (ring). */
+static unsigned check_parts(lua_State *L, int i) {
+  unsigned parts = 0;
+  for (const char *s = luaL_checkstring(L, i); *s; s++) {
+    parts |= *s == 'l' ? TRACE_LIST : *s == 'e' ? TRACE_EDGES : TRACE_RING;
+  }
+  return parts;
+}
+
+/* hold(parts, records): see trace_hold. */
+static int lua_hold(lua_State *L) {
+  trace_hold(L, sched_self(L), check_parts(L, 1), (uint32_t)luaL_optinteger(L, 2, TRACE_DEFAULT));
+  return 0;
+}
+
+/* release(parts) */
+static int lua_release(lua_State *L) {
+  trace_release(L, sched_self(L), check_parts(L, 1));
+  return 0;
+}
+
+/* tap(ch, f or nil): see trace_tap. */
+static int lua_tap(lua_State *L) {
+  check_chan(L, 1, "tap", "tap(ch, f)");
+  lua_settop(L, 2);
+  trace_tap(L, sched_self(L), 1);
+  return 0;
+}
+
+/* hide(ch): hides a channel, or the go block whose result channel it is. */
+static int lua_hide(lua_State *L) {
+  trace_hide(check_chan(L, 1, "hide", "hide(ch)"));
+  return 0;
+}
+
+/* is_hidden(ch) -> boolean */
+static int lua_is_hidden(lua_State *L) {
+  lua_pushboolean(L, trace_label(check_chan(L, 1, "is_hidden", "is_hidden(ch)")) == TRACE_HIDDEN);
+  return 1;
+}
+
+/* name(ch) -> the name of its label */
+static int lua_name(lua_State *L) {
+  trace_push_label(L, sched_self(L), trace_label(check_chan(L, 1, "name", "name(ch)")));
+  return 1;
+}
+
+/* chans() -> a list of all channels */
+static int lua_chans(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (uint32_t i = 0; S->listing && i < S->listing->nchans; i++) {
+    if (trace_push_chan(L, S, i)) lua_rawseti(L, 1, ++n);
+  }
+  return 1;
+}
+
+static void set_name(lua_State *L, Sched *S, const char *key, uint16_t label) {
+  trace_push_label(L, S, label);
+  lua_setfield(L, -2, key);
+}
+
+static void set_integer(lua_State *L, const char *key, uint64_t n) {
+  lua_pushinteger(L, (lua_Integer)n);
+  lua_setfield(L, -2, key);
+}
+
+/* names() -> id -> name of each channel of the list, those included that have been collected while records of them may
+   be in the ring; and id -> true for those that were not given a name */
+static int lua_names(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_newtable(L);
+  lua_newtable(L);
+  for (uint32_t i = 0; S->listing && i < S->listing->nchans; i++) {
+    const TraceChan entry = S->listing->chans[i];
+    trace_push_label(L, S, entry.label);
+    lua_rawseti(L, 1, (lua_Integer)entry.id);
+    lua_pushboolean(L, !entry.is_named);
+    lua_rawseti(L, 2, (lua_Integer)entry.id);
+  }
+  return 2;
+}
+
+/* edges() -> a list of tables: name of the go blocks, channel (its id, or for result channels the name of their go
+   blocks), puts, takes; and how many puts and takes were not counted */
+static int lua_edges(lua_State *L) {
+  Sched *S = sched_self(L);
+  const Trace *t = S->trace;
+  lua_newtable(L);
+  lua_Integer n = 0;
+  for (uint32_t i = 0; t && t->edges && i <= t->edges_mask; i++) {
+    const TraceEdge edge = t->edges[i]; /* a finalizer may grow the table */
+    if (!edge.key) continue;
+    lua_createtable(L, 0, 4);
+    set_name(L, S, "name", trace_edge_label(&edge));
+    if (trace_edge_is_result(&edge)) set_name(L, S, "result", (uint16_t)trace_edge_chan(&edge));
+    else set_integer(L, "channel", trace_whole_id(S, trace_edge_chan(&edge)));
+    set_integer(L, "puts", edge.puts);
+    set_integer(L, "takes", edge.takes);
+    lua_rawseti(L, 1, ++n);
+  }
+  lua_pushinteger(L, t ? (lua_Integer)t->edges_lost : 0);
+  return 2;
+}
+
+/* ring() -> first, next, dropped, now: the numbers of the oldest record and of the next one; how many were overwritten;
+   the time in ns */
+static int lua_ring(lua_State *L) {
+  Sched *S = sched_self(L);
+  const Trace *t = S->tracer;
+  if (!t || !t->holds[2]) return 0;
+  lua_pushinteger(L, (lua_Integer)trace_first(t));
+  lua_pushinteger(L, (lua_Integer)t->next);
+  lua_pushinteger(L, (lua_Integer)(trace_first(t) - t->began));
+  lua_pushinteger(L, trace_now(S));
+  return 4;
+}
+
+/* read(n) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not in the ring any more. */
+static int lua_read(lua_State *L) {
+  const Sched *S = sched_self(L);
+  const Trace *t = S->tracer;
+  uint64_t n = (uint64_t)luaL_checkinteger(L, 1);
+  if (!t || !t->holds[2] || n < trace_first(t) || n >= t->next) return 0;
+  const TraceRecord r = *trace_at(t, n);
+  const uint64_t fields[] = {r.kind,
+                             (uint64_t)r.time,
+                             r.go ? trace_whole_id(S, r.go) : 0,
+                             r.chan ? trace_whole_id(S, r.chan) : 0,
+                             r.kind == TRACE_SPAWN ? trace_whole_id(S, r.seq) : r.seq,
+                             r.what,
+                             r.label};
+  enum { FIELDS = sizeof fields / sizeof *fields };
+  for (int i = 0; i < FIELDS; i++) lua_pushinteger(L, (lua_Integer)fields[i]);
+  return FIELDS;
+}
+
+/* label(n) -> name */
+static int lua_label(lua_State *L) {
+  trace_push_label(L, sched_self(L), (uint16_t)luaL_checkinteger(L, 1));
+  return 1;
+}
+
+void lua_trace_open(lua_State *L) {
+  static const luaL_Reg functions[] = {
+      {"chans", lua_chans},
+      {"edges", lua_edges},
+      {"hide", lua_hide},
+      {"hold", lua_hold},
+      {"is_hidden", lua_is_hidden},
+      {"label", lua_label},
+      {"name", lua_name},
+      {"names", lua_names},
+      {"read", lua_read},
+      {"release", lua_release},
+      {"ring", lua_ring},
+      {"tap", lua_tap},
+      {NULL, NULL},
+  };
+  lua_newtable(L);
+  module_register(L, functions);
+  lua_setfield(L, -2, "trace");
+}
