@@ -161,7 +161,7 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
     c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
   }
   c.flags = (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                      (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) |
+                      (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
                       (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
   *to = c;
@@ -193,7 +193,7 @@ static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const 
     const Chan *ch = chan_to(L, -1);
     if (ch) {
       add_chan(L, S, s, ch, lua_gettop(L), NULL);
-      if (!(ch->flags & CHAN_TIMEOUT)) add_edge(L, s, ch->id, g->name, is_put, 0);
+      if (!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) add_edge(L, s, ch->id, g->name, is_put, 0);
     }
     lua_pop(L, 1);
     if (alt->state != ALT_PARKED || !alt_is_active(alt)) return;

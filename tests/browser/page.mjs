@@ -158,7 +158,7 @@ const tests = {
     await page.type(".inject input", "by hand");
     await page.click(".inject button");
     await untilText(page, "#message", "the channel is full: the put waits");
-    await untilText(page, ".values code", "by hand");
+    await untilText(page, "dd .link", "[C]"); // the put that waits has no go block of the program's
     await shot(page, "control");
     return page;
   },

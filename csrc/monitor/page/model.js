@@ -4,7 +4,7 @@
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
 export const OPS = ["", "take", "put", "alts"];
 const KINDS = ["unbuffered", "fixed", "dropping", "sliding", "promise", "policy", "shared"];
-const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16;
+const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16, DONE = 32;
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
@@ -38,11 +38,11 @@ class Chan {
   get label() {
     if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.id}`;
     if (this.name) return this.name;
-    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : "#") + this.id;
+    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.id;
   }
   get kindName() { return KINDS[this.kind] + (this.limit ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
-  get isPlain() { return !(this.flags & (RESULT | TIMEOUT)); }
+  get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
 
   // Who waits says more than the fill: puts that wait are backpressure.
   get state() {

@@ -52,7 +52,7 @@ const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks" };
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
-  const control = useState(() => ({ paused: false, waiting: new Map() }))[0];
+  const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
     setMessage({ ok, text });
@@ -66,7 +66,8 @@ function App() {
       const then = control.waiting.get(number);
       control.waiting.delete(number);
       if (then) then(ok, lines);
-      else control.early = [number, ok, lines]; // it came before the answer with its number
+      else control.early.set(number, [ok, lines]); // of another page; or it came before the answer with its number
+      if (control.early.size > 100) control.early.clear();
     });
   }, []);
 
@@ -75,7 +76,7 @@ function App() {
     const then = (ok, lines) => (what === "values" ? setValues([ok, ...lines]) : say(ok, lines[0]));
     try {
       const number = await send(what, fields);
-      if (control.early && control.early[0] === number) then(control.early[1], control.early[2]);
+      if (control.early.has(number)) then(...control.early.get(number));
       else control.waiting.set(number, then);
     } catch (err) {
       if (!quiet) say(false, err.message);
