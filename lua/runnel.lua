@@ -56,7 +56,7 @@ local HOMES = {
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
-  thread = "thread", threads = "thread",
+  thread = "thread", threads = "thread", trace = "trace", graph = "graph",
 }
 
 local function load_late(_, name)

@@ -385,6 +385,10 @@ void trace_release(lua_State *L, Sched *S, unsigned parts) {
 void trace_tap(lua_State *L, Sched *S, int at) {
   Trace *t = make(L, S);
   bool is_on = !lua_isnil(L, -1);
+  if (!is_on && t->tapped != lua_touserdata(L, at)) {
+    lua_pop(L, 1); /* another channel is tapped meanwhile */
+    return;
+  }
   trace_store(L, TRACE_TAP);
   if (is_on) lua_pushvalue(L, at);
   else lua_pushnil(L);

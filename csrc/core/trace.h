@@ -65,8 +65,8 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records);
 void trace_release(lua_State *L, Sched *S, unsigned parts);
 
 /* Calls the function on top of L, which is popped, as f(value, waits) for each value that is put on the channel at index
-   `at`: once it is put, or once its put waits (`waits`). The function must not park. A channel has at most one such
-   function; with nil on top it has none. May raise. */
+   `at`: once it is put, or once its put waits (`waits`). The function must not park. One channel at a
+   time has such a function; nil on top ends that of this channel. May raise. */
 void trace_tap(lua_State *L, Sched *S, int at);
 
 /* ---- the ring ---- */

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "capi/modules.h"
+#include "core/trace.h"
 #include "core/unhandled.h"
 #include "host/beside.h"
 #include "host/inspect.h"
@@ -60,6 +61,12 @@ void core_report_unhandled(lua_State *L) {
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
+/* () keeps a list of all channels, for the commands of the prompt. */
+static int list_channels(lua_State *L) {
+  trace_hold(L, sched, TRACE_LIST, 0);
+  return 0;
+}
+
 /* Loads runnel.core, and stores its scheduler. */
 static int open_core(lua_State *L) {
   luaopen_runnel_core(L);
@@ -70,7 +77,10 @@ static int open_core(lua_State *L) {
   if (lua_getfield(L, LUA_REGISTRYINDEX, SEED_KEY) == LUA_TNUMBER)
     random_seed(&sched->world.random, (uint64_t)lua_tointeger(L, -1));
   lua_pop(L, 2);
-  if (inspected) inspect_replace(L);
+  if (inspected) {
+    core_push_function(L, list_channels);
+    lua_call(L, 0, 0);
+  }
   sched->errors_pass = errors_pass;
   if (inspected) sched->grace = PROMPT_GRACE;
   return 1;
@@ -140,10 +150,21 @@ static int open_luv_driver(lua_State *L) {
   return 1;
 }
 
-/* Replaces os.exit, which may exit without closing the state: reports unhandled errors, and exits. Upvalue: Lua's
-   os.exit. */
+/* Protected: () writes the trace that is being recorded, if there is one. */
+static int end_trace(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "runnel.trace") != LUA_TTABLE) return 0;
+  lua_getfield(L, -1, "at_end");
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+/* Replaces os.exit, which may exit without closing the state: reports unhandled errors, ends the trace, and exits.
+   Upvalue: Lua's os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_report_unhandled(L);
+  lua_pushcfunction(L, end_trace);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);

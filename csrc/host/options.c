@@ -39,6 +39,17 @@ static bool read_errors(Options *o, const char *value) {
          complain(o, "--errors", "needs one of error and warn");
 }
 
+static bool read_trace(Options *o, const char *value) {
+  o->trace = value;
+  return (value && *value) || complain(o, "--trace", "needs the path of a file");
+}
+
+static bool read_trace_records(Options *o, const char *value) {
+  char *end = NULL;
+  if (value) o->trace_records = strtoll(value, &end, 10);
+  return (end && end != value && !*end) || complain(o, "--trace-records", "needs an integer");
+}
+
 static bool read_seed(Options *o, const char *value) {
   char *end = NULL;
   if (value) o->seed = strtoll(value, &end, 10);
@@ -68,6 +79,8 @@ static bool read_long(Options *o, char **argv, int *i) {
   if (is_option(word, "--monitor")) return read_monitor(o, word);
   if (is_option(word, "--errors")) return read_errors(o, value_of("--errors", argv, i));
   if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
+  if (is_option(word, "--trace")) return read_trace(o, value_of("--trace", argv, i));
+  if (is_option(word, "--trace-records")) return read_trace_records(o, value_of("--trace-records", argv, i));
   return complain(o, word, NULL);
 }
 
@@ -99,7 +112,10 @@ char options_next(char **argv, int *i, const char **argument) {
   if (word[0] != '-') return 0;
   if (strcmp(word, "-W") == 0) return 'W';
   if (word[1] != 'e' && word[1] != 'l') {
-    if (strcmp(word, "--seed") == 0 || strcmp(word, "--deadlock") == 0 || strcmp(word, "--errors") == 0) ++*i;
+    static const char *const with_value[] = {"--seed", "--deadlock", "--errors", "--trace", "--trace-records"};
+    for (size_t n = 0; n < sizeof with_value / sizeof *with_value; n++) {
+      if (strcmp(word, with_value[n]) == 0) ++*i;
+    }
     return 0;
   }
   *argument = word[2] ? word + 2 : argv[*i + 1] && argv[*i + 1][0] != '-' ? argv[++*i] : NULL;
@@ -151,6 +167,9 @@ void options_usage(FILE *to, const char *program) {
       "  --monitor[=PORT] show the program in a browser while it runs: prints the page's URL to stderr\n"
       "  --sim            run in virtual time, which jumps from one deadline to the next\n"
       "  --seed N         seed all random numbers with N\n"
+      "  --trace=FILE     record what go blocks and channels do; at the end write the last of it to FILE, for\n"
+      "                   Perfetto's viewer, chrome://tracing or speedscope\n"
+      "  --trace-records=N  how many records are kept (default: 65536)\n"
       "  --time           print elapsed time, CPU time and peak memory at the end\n"
       "  test FILE...     run specs with busted\n",
       program, program);

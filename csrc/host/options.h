@@ -9,26 +9,28 @@
 typedef enum Deadlock { DEADLOCK_WARN, DEADLOCK_ERROR, DEADLOCK_IGNORE } Deadlock;
 
 typedef struct Options {
-  const char *program; /* the executable's name in messages */
-  int script;          /* index of the script in argv, or argc without one; "-" is standard input */
-  const char *wrong;   /* the invalid option, or NULL */
-  const char *reason;  /* what is wrong with it; NULL: the option is unknown */
-  bool help;           /* -h, --help */
-  bool version;        /* -v */
-  bool version_only;   /* --version */
-  bool interactive;    /* -i */
-  bool executes;       /* there is at least one -e */
-  bool no_environment; /* -E */
-  bool no_drain;       /* --no-drain: end with the script */
-  bool timed;          /* --time: print times and memory at the end */
-  bool simulated;      /* --sim: in virtual time */
-  bool seeded;         /* --seed N: all random numbers depend on the seed */
-  bool test;           /* the script is `test`: its arguments are busted's */
-  bool monitored;      /* --monitor: with the page in the browser */
-  bool errors_pass;    /* --errors=warn: unhandled errors do not change the exit status */
-  int monitor_port;    /* its port; 0: any that is free */
-  long long seed;      /* N */
-  Deadlock deadlock;   /* --deadlock=... */
+  const char *program;     /* the executable's name in messages */
+  int script;              /* index of the script in argv, or argc without one; "-" is standard input */
+  const char *wrong;       /* the invalid option, or NULL */
+  const char *reason;      /* what is wrong with it; NULL: the option is unknown */
+  bool help;               /* -h, --help */
+  bool version;            /* -v */
+  bool version_only;       /* --version */
+  bool interactive;        /* -i */
+  bool executes;           /* there is at least one -e */
+  bool no_environment;     /* -E */
+  bool no_drain;           /* --no-drain: end with the script */
+  bool timed;              /* --time: print times and memory at the end */
+  bool simulated;          /* --sim: in virtual time */
+  bool seeded;             /* --seed N: all random numbers depend on the seed */
+  bool test;               /* the script is `test`: its arguments are busted's */
+  bool monitored;          /* --monitor: with the page in the browser */
+  int monitor_port;        /* its port; 0: any that is free */
+  bool errors_pass;        /* --errors=warn: unhandled errors do not change the exit status */
+  long long seed;          /* N */
+  const char *trace;       /* --trace=FILE: the path, or NULL */
+  long long trace_records; /* --trace-records=N, or 0 */
+  Deadlock deadlock;       /* --deadlock=... */
 } Options;
 
 /* Reads the arguments that precede the script. */

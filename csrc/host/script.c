@@ -103,6 +103,27 @@ static int run_file(lua_State *L, const Options *o, const char *path) {
   return status == LUA_OK ? run_chunk(L, o, 0) : status;
 }
 
+/* Protected: (path, records or nil) */
+static int start_trace(lua_State *L) {
+  push_module(L, "runnel");
+  lua_getfield(L, -1, "trace");
+  lua_pushvalue(L, 1);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 2);
+  lua_setfield(L, -2, "records");
+  lua_call(L, 2, 0);
+  return 0;
+}
+
+bool script_trace(lua_State *L, const Options *o) {
+  if (!o->trace) return true;
+  lua_pushcfunction(L, start_trace);
+  lua_pushstring(L, o->trace);
+  if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
+  else lua_pushnil(L);
+  return succeeded(L, o, lua_pcall(L, 2, 0, 0));
+}
+
 bool script_init(lua_State *L, const Options *o) {
   if (o->no_environment) return true;
   const char *name = "=LUA_INIT_5_4", *init = getenv(name + 1);

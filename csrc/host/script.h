@@ -19,6 +19,7 @@ void script_complain(const char *program, const char *message);
 
 /* Runs LUA_INIT, unless the environment is ignored. Each of these functions returns false after a failure, which
    it has reported. */
+bool script_trace(lua_State *L, const Options *o);
 bool script_init(lua_State *L, const Options *o);
 
 /* Runs the options -e, -l and -W in their order. */

@@ -13,6 +13,7 @@ local commands = require "runnel.internal.prompt.commands"
 local pretty = require "runnel.internal.prompt.pretty"
 local reach = require "runnel.internal.prompt.reach"
 local session = require "runnel.internal.prompt.session"
+local recorder = core.internal.trace
 local uv = require "runnel.uv"
 local fs = require "luv"
 
@@ -38,6 +39,8 @@ local function writer(conn)
       if not conn:write(text) then break end
     end
   end)
+  recorder.hide(wake)
+  recorder.hide(ended)
   local function write(text, essential)
     if size > PATIENCE and not essential then return end
     size = size + #text
@@ -72,35 +75,9 @@ local function traceback(err)
   return (text:gsub("(\n\t%[%d+%]:%d+: in )function <%[%d+%]:1>$", "%1main chunk"))
 end
 
--- Calls f(v, is_ahead) for values put on a channel, until the function that it returns is called. Only one trace can be
--- active in a program.
-local function trace(ch, f)
-  local methods, original = core.methods, {}
-  local function replace(name, is_ahead)
-    local method = methods[name]
-    original[name] = method
-    methods[name] = function(self, v, ...)
-      if self ~= ch or v == nil or ch:closed() then return method(self, v, ...) end
-      if is_ahead then
-        f(v, true)
-        return method(self, v, ...)
-      end
-      local ok = method(self, v, ...)
-      if ok then f(v, false) end
-      return ok
-    end
-  end
-  replace("put", true)
-  replace("put_async", true)
-  replace("offer", false)
-  return function()
-    for name, method in pairs(original) do methods[name] = method end
-  end
-end
-
 -- The interface of a client for the commands.
 local function interface(own, write, lines)
-  local stop
+  local tapped
   local function say(text) write(text .. "\n") end
   return {
     session = own, style = pretty.style(COLUMNS), print = say, complain = say,
@@ -114,8 +91,11 @@ local function interface(own, write, lines)
     end,
     channels = reach,
     trace = function(ch, f)
-      if stop then stop() end
-      stop = f and trace(ch, f)
+      tapped = f and ch
+      recorder.tap(ch, f)
+    end,
+    untrace = function()
+      if tapped then recorder.tap(tapped, nil) end
     end,
   }
 end
@@ -160,7 +140,7 @@ function prompt.serve(conn, env)
   local own = session.new(globals, globals, lookup)
   local ui = interface(own, write, lines)
   local typed = commands.new(ui)
-  local _ <close> = setmetatable({}, { __close = function() ui.trace(nil) end })
+  local _ <close> = setmetatable({}, { __close = ui.untrace })
   local read
   write(BANNER)
   write(own:name() .. "> ")

@@ -4,7 +4,7 @@
 local commands = require "runnel.internal.prompt.commands"
 local complete = require "runnel.internal.prompt.complete"
 local history = require "runnel.host.history"
-local inspect = require "runnel.host.inspect"
+local recorder = require("runnel.core").internal.trace
 local pretty = require "runnel.internal.prompt.pretty"
 local session = require "runnel.internal.prompt.session"
 local terminal = require "runnel.host.terminal"
@@ -36,7 +36,7 @@ local function interface(own_session)
   local style = pretty.style(columns, terminal.colours())
   return {
     session = own_session, style = style, keys = KEYS, print = print, complain = complain,
-    size = terminal.size, key = terminal.key, trace = inspect.trace, files = terminal.files,
+    size = terminal.size, key = terminal.key, trace = recorder.tap, files = terminal.files,
     call = function(f)
       local results = table.pack(terminal.run(f))
       if not results[1] then return false, without_host(results[2]) end
@@ -47,7 +47,7 @@ local function interface(own_session)
     end,
     channels = function()
       collectgarbage() -- unreachable channels are not listed
-      return inspect.chans()
+      return recorder.chans()
     end,
   }
 end

@@ -1,6 +1,7 @@
 ---The commands of a prompt. They begin with a colon, except help, exit and quit.
 
 local rn = require "runnel"
+local graph = require "runnel.graph"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
@@ -19,15 +20,19 @@ local width = require "runnel.internal.prompt.width"
 ---@field channels fun(): table all channels
 ---@field files? fun(directory: string): string[]? the names in it
 ---@field keys? string the description of the keys, for :help
----@field trace fun(ch: any, f: function|nil) from now on calls f(v, waits) for values put on the channel; nil: stops
+---@field trace fun(ch: any, f: function|nil) from now on calls f(v, waits) for values put on the channel; f nil: stops
+---@field untrace? fun() ends what `trace` has begun
 
 local LIST = {
   { "ps", "", "list the go blocks: what each waits for, where, and for how long" },
   { "chans", "", "list the channels: their values, waiting puts and takes, puts and takes so far" },
   { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
     .. "one line and a count for those that are alike" },
-  { "trace", "ch", "show the values that are put on a channel (alts' are only counted), at most ten a second, until a "
-    .. "key is pressed" },
+  { "trace", "ch", "show the values that are put on a channel, at most ten a second, until a key is pressed" },
+  { "trace-file", "F [ms]", "record what go blocks and channels do, for so long or until a key is pressed, and write it to "
+    .. "a file for Perfetto's viewer or speedscope" },
+  { "graph", "[dot|mermaid|text]", "show who puts on which channel and who takes from it, and what is the bottleneck: "
+    .. "counted from the first :graph on" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
@@ -145,24 +150,18 @@ local function find_channel(ui, rest)
   return ch
 end
 
--- Whether a put that has not been made yet would wait.
-local function would_wait(stats)
-  if stats.takes > 0 then return false end
-  return stats.buffer == "none" or stats.buffer == "fixed" and stats.count >= (stats.capacity or 0)
-end
-
 function command.trace(ui, rest)
   local ch = find_channel(ui, rest)
   if not ch then return end
   local shown, last = 0, nil
   local before = ch:stats()
   -- Shows at most ten values a second; more are unreadable.
-  ui.trace(ch, function(value, is_ahead)
+  ui.trace(ch, function(value, is_waiting)
     local now = rn.now()
     if last and now - last < 100 then return end
     last = now
     shown = shown + 1
-    local waits = is_ahead and would_wait(ch:stats()) and "  (waits)" or ""
+    local waits = is_waiting and "  (waits)" or ""
     ui.print(("%s <- %s%s"):format(ch:name() or "#" .. before.id, pretty.value(value, ui.style), waits))
   end)
   ui.print "values as they are put, at most ten a second; any key ends this"
@@ -171,10 +170,35 @@ function command.trace(ui, rest)
     key = ui.key(200)
     closed = ch:closed()
   until key ~= nil or closed
-  ui.trace(nil)
+  ui.trace(ch, nil)
   local stats = ch:stats()
   ui.print(("%d put and %d taken meanwhile; values shown: %d%s"):format(stats.put_total - before.put_total,
     stats.take_total - before.take_total, shown, closed and "; it is closed" or ""))
+end
+
+command["trace-file"] = function(ui, rest)
+  local path, text = rest:match "^(.-)%s+(%d+)$"
+  path = path or rest
+  local ms = tonumber(text)
+  if path == "" then fail ":trace-file needs the path of a file, and may have a number of ms" end
+  rn.trace(path)
+  if ms then
+    call(ui, function() rn.sleep(ms) end)
+  else
+    ui.print "recording; any key ends this"
+    repeat local key = ui.key(200) until key ~= nil
+  end
+  local written = rn.trace(false)
+  if not written then return end
+  ui.print(("%d records written to %s%s"):format(written.records, path,
+    written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
+end
+
+function command.graph(ui, rest)
+  local form = graph.forms[rest == "" and "text" or rest]
+  if not form then fail(":graph needs one of dot, mermaid and text, or nothing; got %s", rest) end
+  local text = form(rn.graph())
+  ui.print((text:gsub("\n$", "")))
 end
 
 -- The coroutine of a go block, which its result channel holds.
@@ -295,7 +319,7 @@ function commands.new(ui) return setmetatable({ ui = ui }, Commands) end
 
 -- The name of a line's command, and the rest of the line; nil if the line is Lua.
 local function parse(self, line)
-  local name, rest = line:match "^%s*:(%a*)%s*(.-)%s*$"
+  local name, rest = line:match "^%s*:([%a%-]*)%s*(.-)%s*$"
   if name and (name ~= "" or rest == "") then return ALIASES[name] or name, rest end
   local word = line:match "^%s*(.-)%s*$"
   return WORDS[word]

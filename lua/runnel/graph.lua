@@ -1,0 +1,339 @@
+---The graph of a running program: which go blocks put on which channels, and which take from them. Go blocks with the
+---same name are one node with a count. Totals and rates are counted while somebody watches: from the first call on.
+
+local core = require "runnel.core"
+local recorder = core.internal.trace
+
+---@class runnel.graph
+local graph = {}
+
+---@class runnel.graph.Node
+---@field kind "go"|"channel"
+---@field key string identifies it in edges: "go NAME", "channel ID" or "result NAME"
+---@field name string
+---@field count? integer of go blocks: how many there are now with this name
+---@field parked? table<string, integer> of go blocks: how many do what: take, put, alts, sleeping, ready, running
+---@field id? integer of a channel
+---@field values? integer of a channel: values in its buffer
+---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
+---@field buffer? string of a channel: the kind of its buffer
+---@field puts? integer of a channel: puts that wait
+---@field takes? integer of a channel: takes that wait
+---@field closed? boolean of a channel
+---@field channel? runnel.Channel of a channel: the channel
+
+---@class runnel.graph.Edge
+---@field from string key of the node that the values come from
+---@field to string key of the node that they go to
+---@field total integer values so far
+---@field rate number|nil values a second since the last call; nil at the first
+
+---@class runnel.graph.Graph
+---@field nodes runnel.graph.Node[]
+---@field edges runnel.graph.Edge[]
+---@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: lines) is full, its output ..."
+---@field lost integer values that were not counted, since there are too many edges
+
+-- ---- nodes and edges ----
+
+local function title(stats, names, unnamed)
+  if stats.name then return "chan: " .. stats.name end
+  return unnamed[stats.id] and ("chan: #%d (%s)"):format(stats.id, names[stats.id]) or "chan: #" .. stats.id
+end
+
+local function add_channels(nodes, by_key)
+  local names, unnamed = recorder.names()
+  for _, ch in ipairs(recorder.chans()) do
+    local ok, stats = pcall(ch.stats, ch)
+    if ok then
+      local node = { kind = "channel", key = "channel " .. stats.id, id = stats.id, name = title(stats, names, unnamed),
+        values = stats.count, capacity = stats.capacity, buffer = stats.buffer, puts = stats.puts, takes = stats.takes,
+        closed = stats.closed, channel = ch }
+      nodes[#nodes + 1] = node
+      by_key[node.key] = node
+    end
+  end
+end
+
+local function go_node(nodes, by_key, name)
+  local key = "go " .. name
+  local node = by_key[key]
+  if not node then
+    node = { kind = "go", key = key, name = name, count = 0, parked = {} }
+    nodes[#nodes + 1] = node
+    by_key[key] = node
+  end
+  return node
+end
+
+-- The name that edges of a go block have.
+local function name_of(entry)
+  local name = recorder.name(entry.result)
+  return name ~= "?" and name or entry.name
+end
+
+local function add_blocks(nodes, by_key)
+  for _, entry in ipairs(core.ps()) do
+    if not recorder.is_hidden(entry.result) then
+      local node = go_node(nodes, by_key, name_of(entry))
+      node.count = node.count + 1
+      local what = entry.operation or entry.state
+      node.parked[what] = (node.parked[what] or 0) + 1
+    end
+  end
+end
+
+local last = { time = nil, totals = {} } -- of the last call, for rates
+
+local function add_edges(nodes, by_key, edges)
+  local now = core.now()
+  local elapsed = last.time and now > last.time and (now - last.time) / 1000 or nil
+  local totals = {}
+  local list, lost = recorder.edges()
+  local function add(from, to, total)
+    if total == 0 then return end
+    local key = from .. "\0" .. to
+    totals[key] = total
+    edges[#edges + 1] = { from = from, to = to, total = total,
+      rate = elapsed and (total - (last.totals[key] or 0)) / elapsed or nil }
+  end
+  for _, edge in ipairs(list) do
+    local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
+    -- The result of a go block that nobody takes is not worth a node.
+    if not edge.channel and not by_key[key] and edge.takes > 0 then
+      by_key[key] = { kind = "channel", key = key, name = "result of " .. edge.result }
+      nodes[#nodes + 1] = by_key[key]
+    end
+  end
+  for _, edge in ipairs(list) do
+    local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
+    if by_key[key] then -- else the channel has been collected
+      local name = go_node(nodes, by_key, edge.name).key
+      add(name, key, edge.puts)
+      add(key, name, edge.takes)
+    end
+  end
+  last = { time = now, totals = totals }
+  return lost
+end
+
+-- ---- findings ----
+
+-- A channel that cannot take more, with somebody who waits to put.
+local function is_full(node)
+  return not node.closed and (node.puts or 0) > 0
+end
+
+-- A channel that others wait on, with nothing in it.
+local function is_empty(node)
+  return not node.closed and (node.values or 0) == 0 and (node.takes or 0) > 0
+end
+
+-- The names of channels, for a sentence.
+local function names_of(channels)
+  local names = {}
+  for i, node in ipairs(channels) do names[i] = node.name end
+  return table.concat(names, ", ")
+end
+
+local function find(nodes, by_key, edges)
+  local inputs, outputs, findings = {}, {}, {}
+  for _, edge in ipairs(edges) do
+    local from, to = by_key[edge.from], by_key[edge.to]
+    local side, node, ch = outputs, from, to
+    if from.kind == "channel" then side, node, ch = inputs, to, from end
+    side[node] = side[node] or {}
+    if ch.id then table.insert(side[node], ch) end
+  end
+  local function all(list, holds)
+    local met = {}
+    for _, ch in ipairs(list or {}) do
+      if holds(ch) then met[#met + 1] = ch end
+    end
+    return met
+  end
+  for _, node in ipairs(nodes) do
+    if node.kind == "go" then
+      local full, empty = all(inputs[node], is_full), all(outputs[node], is_empty)
+      local blocked = all(outputs[node], is_full)
+      if #full > 0 and #blocked == 0 then
+        local text = ("%s is the bottleneck: its input (%s) is full"):format(node.name, names_of(full))
+        if #empty > 0 then text = ("%s, its output (%s) empty"):format(text, names_of(empty)) end
+        findings[#findings + 1] = text
+      end
+    end
+  end
+  return findings
+end
+
+-- ---- the graph ----
+
+local holding = false
+
+---Starts or ends counting. `rn.graph` starts it.
+---@param on boolean
+function graph.count(on)
+  if on == holding then return end
+  holding = on
+  if on then recorder.hold "e" else recorder.release "e" end
+  last = { time = on and core.now() or nil, totals = {} }
+end
+
+---The graph as it is now. The first call begins to count what go blocks put and take; so its graph has no edges, unless
+---a trace or a monitor has been counting. `rn.graph(false)` ends counting.
+---@param on? boolean false ends counting
+---@return runnel.graph.Graph? graph nil for false
+function graph.graph(on)
+  if on ~= nil and type(on) ~= "boolean" then error("graph: true, false or nothing expected, got " .. type(on), 2) end
+  if on == false then
+    graph.count(false)
+    return nil
+  end
+  graph.count(true)
+  local nodes, by_key, edges = {}, {}, {}
+  add_channels(nodes, by_key)
+  add_blocks(nodes, by_key)
+  local lost = add_edges(nodes, by_key, edges)
+  local used = {}
+  for _, edge in ipairs(edges) do used[edge.from], used[edge.to] = true, true end
+  -- Go blocks that neither put nor take are shown, too; the main program only if it does.
+  local shown = {}
+  for _, node in ipairs(nodes) do
+    if used[node.key] or node.kind == "go" and (node.count or 0) > 0 or node.id then shown[#shown + 1] = node end
+  end
+  return { nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }
+end
+
+-- ---- as text ----
+
+local function fill(node)
+  if not node.id or node.buffer == "none" then return "" end
+  if node.buffer == "policy" then return ("%d values"):format(node.values) end
+  return ("%d/%d"):format(node.values, node.capacity)
+end
+
+-- What is said about a node, line by line.
+local function lines_of(node)
+  if node.kind == "go" then
+    local count = node.count or 0
+    return { count > 1 and ("%s ×%d"):format(node.name, count) or node.name }
+  end
+  local parts = {}
+  if fill(node) ~= "" then parts[1] = fill(node) end
+  if (node.puts or 0) > 0 then parts[#parts + 1] = ("%d put%s wait"):format(node.puts, node.puts == 1 and "" or "s") end
+  if (node.takes or 0) > 0 then parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s") end
+  if node.closed then parts[#parts + 1] = "closed" end
+  local lines = { node.name }
+  if #parts > 0 then lines[2] = table.concat(parts, ", ") end
+  return lines
+end
+
+local function amount(edge)
+  if not edge.rate then return ("%d"):format(edge.total) end
+  return ("%d (%.0f/s)"):format(edge.total, edge.rate)
+end
+
+-- The colour of a channel, by what one looks for.
+local function colour(node)
+  if node.kind == "go" then return nil end
+  if is_full(node) then return "#f4b6b0" end
+  if is_empty(node) then return "#cfe3f7" end
+  return nil
+end
+
+local function numbered(g)
+  local numbers = {}
+  for i, node in ipairs(g.nodes) do numbers[node.key] = i end
+  return numbers
+end
+
+local function dot_string(text) return '"' .. text:gsub('[\\"]', "\\%0"):gsub("\n", "\\n"):gsub("%c", "?") .. '"' end
+
+---The graph in DOT, for graphviz.
+---@param g runnel.graph.Graph
+---@return string
+function graph.dot(g)
+  local out, numbers = { "digraph runnel {", "  rankdir=LR;", "  node [fontname=\"sans-serif\"];" }, numbered(g)
+  for _, text in ipairs(g.findings) do out[#out + 1] = "  // " .. text:gsub("%c", "?") end
+  for i, node in ipairs(g.nodes) do
+    local fillcolor = colour(node)
+    out[#out + 1] = ("  n%d [label=%s, shape=%s%s];"):format(i, dot_string(table.concat(lines_of(node), "\n")),
+      node.kind == "go" and "box" or "ellipse", fillcolor and (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
+  end
+  for _, edge in ipairs(g.edges) do
+    out[#out + 1] = ("  n%d -> n%d [label=%s];"):format(numbers[edge.from], numbers[edge.to], dot_string(amount(edge)))
+  end
+  out[#out + 1] = "}\n"
+  return table.concat(out, "\n")
+end
+
+local ENTITIES = { ['"'] = "#quot;", ["<"] = "#lt;", [">"] = "#gt;", ["#"] = "#35;", ["&"] = "#amp;" }
+
+local function mermaid_string(text) return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"' end
+
+---The graph in Mermaid, for Markdown.
+---@param g runnel.graph.Graph
+---@return string
+function graph.mermaid(g)
+  local out, numbers = { "flowchart LR" }, numbered(g)
+  for _, text in ipairs(g.findings) do out[#out + 1] = "  %% " .. text:gsub("%c", "?") end
+  for i, node in ipairs(g.nodes) do
+    local text = mermaid_string(table.concat(lines_of(node), "\n"))
+    out[#out + 1] = (node.kind == "go" and "  n%d[%s]" or "  n%d([%s])"):format(i, text)
+    if colour(node) then out[#out + 1] = ("  style n%d fill:%s"):format(i, colour(node)) end
+  end
+  for _, edge in ipairs(g.edges) do
+    out[#out + 1] = ("  n%d -->|%s| n%d"):format(numbers[edge.from], mermaid_string(amount(edge)), numbers[edge.to])
+  end
+  return table.concat(out, "\n") .. "\n"
+end
+
+local BAR = 8 -- cells of a bar that shows how full a buffer is
+
+local function bar(node)
+  if not node.capacity or node.capacity == 0 or node.buffer == "policy" then return nil end
+  local full = math.min(BAR, math.ceil(node.values * BAR / node.capacity))
+  return ("█"):rep(full) .. ("░"):rep(BAR - full)
+end
+
+---The graph in boxes, for a terminal: each go block that takes or puts in a box, with its channels on both sides.
+---@param g runnel.graph.Graph
+---@return string
+function graph.text(g)
+  local width = require "runnel.internal.prompt.width"
+  local by_key, incoming, outgoing, out = {}, {}, {}, {}
+  for _, node in ipairs(g.nodes) do by_key[node.key], incoming[node.key], outgoing[node.key] = node, {}, {} end
+  for _, edge in ipairs(g.edges) do
+    table.insert(incoming[edge.to], edge)
+    table.insert(outgoing[edge.from], edge)
+  end
+  local function say(edge, other, arrow)
+    local node = by_key[other]
+    local lines = lines_of(node)
+    return table.concat({ arrow, amount(edge), arrow, lines[1], bar(node) or "", lines[2] or "" }, " "):gsub(" +", " ")
+  end
+  for _, node in ipairs(g.nodes) do
+    if node.kind == "go" then
+      local lines = { lines_of(node)[1] }
+      for _, edge in ipairs(incoming[node.key]) do lines[#lines + 1] = say(edge, edge.from, "<-") end
+      for _, edge in ipairs(outgoing[node.key]) do lines[#lines + 1] = say(edge, edge.to, "->") end
+      local widest = 0
+      for _, line in ipairs(lines) do widest = math.max(widest, width.of(line)) end
+      out[#out + 1] = "┌─" .. ("─"):rep(widest) .. "─┐"
+      for i, line in ipairs(lines) do
+        out[#out + 1] = "│ " .. line .. (" "):rep(widest - width.of(line)) .. " │"
+        if i == 1 and #lines > 1 then out[#out + 1] = "├─" .. ("─"):rep(widest) .. "─┤" end
+      end
+      out[#out + 1] = "└─" .. ("─"):rep(widest) .. "─┘"
+    end
+  end
+  for _, text in ipairs(g.findings) do out[#out + 1] = text end
+  if g.lost > 0 then out[#out + 1] = ("%d puts and takes were not counted: there are too many edges"):format(g.lost) end
+  return table.concat(out, "\n") .. "\n"
+end
+
+---The forms in which a graph can be written.
+---@type table<string, fun(g: runnel.graph.Graph): string>
+graph.forms = { dot = graph.dot, mermaid = graph.mermaid, text = graph.text }
+
+return graph
