@@ -37,7 +37,7 @@ end
 local Program = {}
 Program.__index = Program
 
----Runs a program, whose text may use `rn` and `monitor`, and which must begin with a call of `listen(port, opts)`.
+---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`.
 ---@param text string
 ---@return spec.Monitored
 function monitored.start(text)

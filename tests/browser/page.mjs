@@ -180,6 +180,22 @@ const tests = {
     return page;
   },
 
+  async "the timeline shows who runs and who waits, and can be kept"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url, "dark");
+    await page.click("#view-timeline");
+    await untilText(page, ".timeline text", "parse #");
+    await until(page, () => document.querySelectorAll(".timeline rect.run").length > 20);
+    await until(page, () => document.querySelectorAll(".timeline rect.park.put").length > 1);
+    assert.ok((await page.$$(".timeline rect.park.sleep")).length > 1);
+    await shot(page, "timeline");
+    await page.click("#freeze");
+    const before = await page.$eval(".timeline svg", (e) => e.innerHTML);
+    await sleep(2500);
+    assert.equal(await page.$eval(".timeline svg", (e) => e.innerHTML), before);
+    return page;
+  },
+
   async "the picture can be paused, and goes on"() {
     const program = await start("tests/browser/controlled.lua");
     const page = await open(program.url);

@@ -83,7 +83,7 @@ export class Model {
     for (const [kind, id] of message.d || []) this.remove(kind, id);
     let rate = 0;
     for (const ch of this.chans.values()) {
-      if (!message.cut && message.busy === 0 && ch.at !== message.t) ch.rate = 0;
+      if (!message.cut && message.busy < 100 && ch.at !== message.t) ch.rate = 0;
       rate += ch.rate;
     }
     if (last.t && message.t - last.t > 200) this.sample(message, last, rate);
@@ -124,7 +124,7 @@ export class Model {
 
   sample(message, last, rate) {
     const h = this.history, passed = message.t - last.t;
-    const busy = message.busy ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
+    const busy = message.busy >= 100 ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
     const add = (list, value) => { list.push(value); if (list.length > SAMPLES) list.shift(); };
     add(h.t, Date.now() / 1000);
     add(h.rate, rate);

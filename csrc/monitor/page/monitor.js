@@ -5,6 +5,7 @@ import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Graph } from "./graph.js";
 import { Chans, Gos } from "./tables.js";
+import { Timeline } from "./timeline.js";
 
 const KEPT = "runnel.history"; // so that a reload keeps the charts
 
@@ -47,11 +48,12 @@ function Head({ paused, onPause }) {
 
 // ---- the page ----
 
-const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks" };
+const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "timeline" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
+  const [records, setRecords] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
@@ -73,7 +75,11 @@ function App() {
 
   const command = async (what, fields, quiet) => {
     if (model.status !== "live") return;
-    const then = (ok, lines) => (what === "values" ? setValues([ok, ...lines]) : say(ok, lines[0]));
+    const then = (ok, lines) => {
+      if (what === "values") setValues([ok, ...lines]);
+      else if (what === "timeline") setRecords([ok, ...lines]);
+      else say(ok, lines[0]);
+    };
     try {
       const number = await send(what, fields);
       if (control.early.has(number)) then(...control.early.get(number));
@@ -100,6 +106,7 @@ function App() {
           onClick=${() => setView(key)}>${title}</button>`)}</nav>
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
+        ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>
