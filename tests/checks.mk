@@ -173,6 +173,13 @@ check-spin: BUILT  =
 run-spin:
 	tests/spin/check build/spin
 
+.PHONY: check-browser
+check-browser: ## the monitor's page in chromium; skipped where chromium, node or npm is missing
+	$(SETUP) browser
+	$(THEN) run-browser
+run-browser: programs
+	@BUILD='$(BUILD)' RUNNEL='$(RUNNEL)' tests/browser/check build/browser $(TEST)
+
 # ---- building them ----
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))

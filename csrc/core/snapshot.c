@@ -9,9 +9,12 @@
 #include "core/chan_shared.h"
 #include "core/name.h"
 #include "core/root.h"
+#include "core/trace.h"
 
-/* Slots of the roots that one call of snapshot_fill visits: 1 to 2 ms. */
+/* Channels, slots for edges, or slots of the roots that one call of snapshot_fill visits: 1 to 2 ms. */
 enum { PART = 2048 };
+
+enum { COMPLETE, CHANS, EDGES, GOS };
 
 /* ---- memory ---- */
 
@@ -84,6 +87,21 @@ static uint32_t add_string(lua_State *L, Snapshot *s) {
   return text;
 }
 
+/* The text of a label. */
+static uint32_t add_label(lua_State *L, Sched *S, Snapshot *s, uint16_t label) {
+  if (label >= s->labels.n) {
+    uint32_t more = label + 256u - s->labels.n;
+    memset(grow(L, &s->labels, sizeof(uint32_t), more), 0, more * sizeof(uint32_t));
+    s->labels.n += more;
+  }
+  uint32_t known = ((uint32_t *)s->labels.items)[label];
+  if (known) return known - 1;
+  trace_push_label(L, S, label);
+  uint32_t text = add_string(L, s);
+  ((uint32_t *)s->labels.items)[label] = text + 1;
+  return text;
+}
+
 /* ---- what is there already ---- */
 
 static uint64_t *seen_slot(const Snapshot *s, uint64_t key) {
@@ -114,11 +132,16 @@ static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
 
 /* ---- channels ---- */
 
-/* Adds the channel at index `at`, unless it is there. */
-static void add_chan(lua_State *L, Snapshot *s, const Chan *ch, int at) {
+/* Adds the channel at index `at`, unless it is there. `entry` is its entry in the list of channels, or NULL. */
+static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at, const TraceChan *entry) {
   if (!is_new(L, s, ch->id << 1)) return;
-  attr_push(L, at, ATTR_NAME);
-  SnapshotChan c = {.id = ch->id, .name = add_string(L, s), .kind = ch->buf.kind, .puts = ch->put_total};
+  SnapshotChan c = {.id = ch->id, .kind = ch->buf.kind, .puts = ch->put_total};
+  if (entry) {
+    c.name = add_label(L, S, s, entry->label);
+  } else {
+    attr_push(L, at, ATTR_NAME);
+    c.name = add_string(L, s);
+  }
   c.nputs = ch->nputs;
   c.ntakes = ch->ntakes;
   c.takes = ch->put_total;
@@ -137,9 +160,9 @@ static void add_chan(lua_State *L, Snapshot *s, const Chan *ch, int at) {
     c.limit = ch->buf.limit;
     c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
   }
-  c.flags =
-      (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0));
+  c.flags = (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+                      (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
+                      (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
   *to = c;
   s->chans.n++;
@@ -157,7 +180,7 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 /* ---- go blocks ---- */
 
 /* Fills in what an alt waits for, and adds its channels. */
-static void add_waits(lua_State *L, Snapshot *s, SnapshotGo *g, const Alt *alt) {
+static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
   g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt->waiters[0].is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
   g->nchans = alt->count;
@@ -169,8 +192,8 @@ static void add_waits(lua_State *L, Snapshot *s, SnapshotGo *g, const Alt *alt) 
     lua_xmove(alt->co, L, 1);
     const Chan *ch = chan_to(L, -1);
     if (ch) {
-      add_chan(L, s, ch, lua_gettop(L));
-      if (!(ch->flags & CHAN_TIMEOUT)) add_edge(L, s, ch->id, g->name, is_put, 0);
+      add_chan(L, S, s, ch, lua_gettop(L), NULL);
+      if (!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) add_edge(L, s, ch->id, g->name, is_put, 0);
     }
     lua_pop(L, 1);
     if (alt->state != ALT_PARKED || !alt_is_active(alt)) return;
@@ -178,10 +201,16 @@ static void add_waits(lua_State *L, Snapshot *s, SnapshotGo *g, const Alt *alt) 
 }
 
 /* Adds the go block at index `at`. */
-static void add_go(lua_State *L, Snapshot *s, Go *go, int at) {
+static void add_go(lua_State *L, Sched *S, Snapshot *s, Go *go, int at) {
+  uint16_t label = trace_label(&go->chan);
+  if (label == TRACE_HIDDEN) return;
   SnapshotGo g = {.id = go->chan.id, .state = go->alt.state};
-  name_push_go(L, go, at);
-  g.name = add_string(L, s);
+  if (label >= TRACE_FIRST && label < TRACE_OTHER) {
+    g.name = add_label(L, S, s, label);
+  } else {
+    name_push_go(L, go, at);
+    g.name = add_string(L, s);
+  }
   if (go->alt.state != ALT_IDLE) {
     name_push_where(L, go);
     g.where = add_string(L, s);
@@ -190,7 +219,7 @@ static void add_go(lua_State *L, Snapshot *s, Go *go, int at) {
   }
   if ((go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING) && !(go->alt.flags & ALT_BARE))
     g.since = go->alt.since;
-  add_waits(L, s, &g, &go->alt);
+  add_waits(L, S, s, &g, &go->alt);
   SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
   *to = g;
   s->gos.n++;
@@ -201,10 +230,10 @@ static void add_main(lua_State *L, Sched *S, Snapshot *s) {
   const Alt *alt = &S->outside;
   bool waits = alt->state == ALT_PARKED || alt->state == ALT_SLEEPING;
   if (!waits && !S->awaited) return;
-  SnapshotGo g = {.state = waits ? alt->state : ALT_PARKED, .name = add_text(L, s, "main program")};
+  SnapshotGo g = {.state = waits ? alt->state : ALT_PARKED, .name = add_label(L, S, s, TRACE_MAIN)};
   g.where = add_text(L, s, "");
   if (waits) g.since = alt->since;
-  add_waits(L, s, &g, alt);
+  add_waits(L, S, s, &g, alt);
   SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
   *to = g;
   s->gos.n++;
@@ -213,40 +242,76 @@ static void add_main(lua_State *L, Sched *S, Snapshot *s) {
 
 /* ---- filling ---- */
 
+/* Each adds what is at `i`, and returns false if there is nothing from there on. */
+
+static bool fill_chan(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  const Trace *t = S->listing;
+  if (!t || i >= t->nchans) return false;
+  TraceChan entry = t->chans[i];
+  const Chan *ch = trace_push_chan(L, S, i);
+  if (!ch) return true;
+  add_chan(L, S, s, ch, lua_gettop(L), &entry);
+  lua_pop(L, 1);
+  return true;
+}
+
+static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  const Trace *t = S->trace;
+  if (!t || !t->edges || i > t->edges_mask) return false;
+  const TraceEdge e = t->edges[i];
+  if (!e.key || trace_edge_is_result(&e)) return true;
+  uint64_t chan = trace_whole_id(S, trace_edge_chan(&e));
+  if (!*seen_slot(s, chan << 1)) return true; /* collected */
+  uint32_t name = add_label(L, S, s, trace_edge_label(&e));
+  if (e.puts) add_edge(L, s, chan, name, true, e.puts);
+  if (e.takes) add_edge(L, s, chan, name, false, e.takes);
+  return true;
+}
+
+static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  if (i >= S->roots.size) return false;
+  root_push_slot(L, i + 1);
+  Go *go = (Go *)lua_touserdata(L, -1);
+  if (go) add_go(L, S, s, go, lua_gettop(L));
+  lua_pop(L, 1);
+  return true;
+}
+
 static void begin(lua_State *L, Sched *S, Snapshot *s) {
-  s->gos.n = s->chans.n = s->edges.n = s->texts.n = s->ntexts = s->nseen = 0;
+  s->gos.n = s->chans.n = s->edges.n = s->texts.n = s->labels.n = s->ntexts = s->nseen = 0;
   clear_table(L, &s->index, sizeof(uint32_t), s->index.room ? s->index.room : 256);
   clear_table(L, &s->seen, sizeof(uint64_t), s->seen.room ? s->seen.room : 1024);
   s->is_virtual = S->world.clock.is_virtual;
   s->now = clock_now(&S->world.clock);
   s->taken = 0;
-  s->has_main = false;
   s->ready = S->world.nready;
+  s->has_main = false;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
-  add_main(L, S, s);
-  s->next = 1;
+  s->next = 0;
 }
 
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
+  static bool (*const fill[])(lua_State *, Sched *, Snapshot *,
+                              uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
   int64_t began = clock_now(&(Clock){0});
-  uint32_t from = s->next;
-  s->next = 0; /* if this raises, it begins anew */
-  if (!from) {
+  uint8_t phase = s->phase;
+  s->phase = COMPLETE; /* if this raises, it begins anew */
+  if (phase == COMPLETE) {
     begin(L, S, s);
-    from = s->next;
-    s->next = 0;
+    phase = CHANS;
   }
-  uint32_t slot = from;
-  for (; slot <= S->roots.size && slot - from < PART; slot++) {
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go) add_go(L, s, go, lua_gettop(L));
-    lua_pop(L, 1);
+  for (int i = 0; i < PART && phase != COMPLETE; i++) {
+    if (fill[phase](L, S, s, s->next)) {
+      s->next++;
+    } else {
+      s->next = 0;
+      phase = phase == GOS ? COMPLETE : (uint8_t)(phase + 1);
+      if (phase == GOS) add_main(L, S, s);
+    }
   }
   s->taken += clock_now(&(Clock){0}) - began;
-  if (slot > S->roots.size) return true;
-  s->next = slot;
-  return false;
+  s->phase = phase;
+  return phase == COMPLETE;
 }
 
 /* ---- what a page asks about ---- */
@@ -275,6 +340,10 @@ static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
 }
 
 bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id) {
+  const Trace *t = S->listing;
+  for (uint32_t i = 0; t && i < t->nchans; i++) {
+    if (t->chans[i].id == id && trace_push_chan(L, S, i)) return true;
+  }
   if (push_waited(L, &S->outside, id)) return true;
   for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
     root_push_slot(L, slot);

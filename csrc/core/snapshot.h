@@ -27,14 +27,16 @@ typedef enum SnapshotFlag {
   SNAPSHOT_CLOSED = 1,  /* accepts no more puts */
   SNAPSHOT_RESULT = 2,  /* the result channel of a go block */
   SNAPSHOT_TIMEOUT = 4, /* a timeout */
-  SNAPSHOT_XFORM = 8    /* has a transducer */
+  SNAPSHOT_XFORM = 8,   /* has a transducer */
+  SNAPSHOT_DONE = 32,   /* closes when another channel does */
+  SNAPSHOT_PLACE = 16   /* `name` is where it was made: the program has given it none */
 } SnapshotFlag;
 
 typedef struct SnapshotChan {
   uint64_t id;     /* its id */
   uint64_t puts;   /* values accepted so far */
   uint64_t takes;  /* values given so far */
-  uint32_t name;   /* a text: the name that the program has given it, or "" */
+  uint32_t name;   /* a text: the name that the program has given it, or where it was made, or "" */
   uint32_t count;  /* values in the buffer */
   uint32_t limit;  /* values that the buffer holds; 0: no buffer, or a policy that does not say */
   uint32_t nputs;  /* puts that wait */
@@ -46,7 +48,7 @@ typedef struct SnapshotChan {
 /* Go blocks of one name have put on a channel, or taken from it. */
 typedef struct SnapshotEdge {
   uint64_t chan;  /* id of the channel */
-  uint64_t total; /* how many values; 0 if they only wait */
+  uint64_t total; /* how many values; 0 if they only wait, or are not counted (trace.h) */
   uint32_t name;  /* a text: the name of the go blocks */
   bool is_put;    /* they put, else they take */
 } SnapshotEdge;
@@ -66,15 +68,17 @@ typedef struct Snapshot {
   SnapshotArray texts; /* of char: the texts, each one once and with a zero at its end; a text is named by its offset */
   SnapshotArray index; /* of uint32_t: a hash table of the texts (offset + 1, or 0) */
   SnapshotArray seen;  /* of uint64_t: a hash table of what is in `chans` and `edges` */
-  uint32_t ntexts;     /* texts in `index` */
-  uint32_t nseen;      /* entries in `seen` */
-  uint32_t next;       /* how far it is filled: the next slot of the roots; 0: it is complete */
-  bool has_main;       /* the first of `gos` is the main program */
-  bool is_virtual;     /* the scheduler's time is virtual */
-  int64_t now;         /* the scheduler's time when it was begun */
-  int64_t taken;       /* time that filling it has taken, in ns */
-  uint64_t memory;     /* bytes that Lua uses */
-  uint32_t ready;      /* go blocks in the run queue */
+  SnapshotArray labels; /* of uint32_t: the texts of labels (trace.h; offset + 1, or 0) */
+  uint32_t ntexts;      /* texts in `index` */
+  uint32_t nseen;       /* entries in `seen` */
+  uint8_t phase;        /* how far it is filled: 0: it is complete; 1: channels; 2: edges; 3: go blocks */
+  uint32_t next;        /* the next one of these */
+  bool has_main;        /* the first of `gos` is the main program */
+  bool is_virtual;      /* the scheduler's time is virtual */
+  int64_t now;          /* the scheduler's time when it was begun */
+  int64_t taken;        /* time that filling it has taken, in ns */
+  uint64_t memory;      /* bytes that Lua uses */
+  uint32_t ready;       /* go blocks in the run queue */
 } Snapshot;
 
 /* The text at an offset. */

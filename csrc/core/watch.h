@@ -15,7 +15,7 @@
 #include "core/state.h"
 
 /* Increases with each change of Watch and of the structs in snapshot.h. */
-enum { WATCH_RELEASE = 1 };
+enum { WATCH_RELEASE = 2 };
 
 /* A userdata; whoever has a thread that uses it keeps it alive until that thread has ended. */
 typedef struct Watch {

@@ -18,7 +18,7 @@ bool desk_init(Desk *desk, Watch *watch) {
 }
 
 static void free_snapshot(Snapshot *s) {
-  SnapshotArray *arrays[] = {&s->gos, &s->chans, &s->edges, &s->texts, &s->index, &s->seen};
+  SnapshotArray *arrays[] = {&s->gos, &s->chans, &s->edges, &s->texts, &s->index, &s->seen, &s->labels};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]->items);
   *s = (Snapshot){0};
 }

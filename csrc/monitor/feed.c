@@ -4,8 +4,8 @@
 /* Texts and rows that a page knows at most; then it begins anew. */
 enum { MAX_TEXTS = 50000, MAX_ROWS = 200000 };
 
-/* Rows that are gone which a message lists; if there are more, the page begins anew. */
-enum { MAX_GONE = 1000 };
+/* If more rows are gone at once, the page begins anew. */
+enum { MAX_GONE = 5000 };
 
 static uint64_t row_key(const Row *row) { return (row->id << 3 | row->kind << 1) | 1; }
 static uint64_t id_of_key(uint64_t key) { return key >> 3; }
@@ -53,21 +53,23 @@ static void write_row(Feed *feed, const View *view, const Row *row, Text *out, T
   text_puts(out, "]");
 }
 
-/* Adds the rows that are gone. */
-static void write_gone(Feed *feed, Text *out) {
-  const char *before = ",\"d\":[[";
+/* Adds rows that are gone, as long as `gone` is shorter than `budget`. */
+static void write_gone(Feed *feed, size_t budget, Text *gone) {
   for (uint32_t i = 0; i < feed->rows.room; i++) {
-    const MapEntry *entry = &feed->rows.slots[i];
+    MapEntry *entry = &feed->rows.slots[i];
     if (!entry->key || entry->mark == feed->mark) continue;
-    text_puts(out, before);
-    text_integer(out, kind_of_key(entry->key));
-    text_puts(out, ",");
-    text_integer(out, (int64_t)id_of_key(entry->key));
-    text_puts(out, "]");
-    before = ",[";
+    if (gone->length >= budget) {
+      entry->mark = feed->mark; /* stays; and is gone for the next message */
+      feed->is_cut = true;
+      continue;
+    }
+    text_puts(gone, gone->length ? ",[" : "[");
+    text_integer(gone, kind_of_key(entry->key));
+    text_puts(gone, ",");
+    text_integer(gone, (int64_t)id_of_key(entry->key));
+    text_puts(gone, "]");
   }
-  text_puts(out, "]");
-  if (!map_keep_marked(&feed->rows, feed->mark)) feed->begun = false;
+  if (!map_keep_marked(&feed->rows, feed->mark)) gone->failed = true;
 }
 
 /* Marks the rows that are still there, and returns how many are gone. */
@@ -87,7 +89,6 @@ static uint32_t mark_rows(Feed *feed, const View *view) {
 static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, Text *news) {
   uint32_t first = view->n ? feed->next % view->n : 0;
   feed->next = 0;
-  feed->is_cut = false;
   for (uint32_t i = 0; i < view->n; i++) {
     uint32_t at = first + i < view->n ? first + i : first + i - view->n;
     const Row *row = &view->rows[at];
@@ -109,26 +110,30 @@ static void write_rows(Feed *feed, const View *view, size_t budget, Text *rows, 
 }
 
 void feed_write(Feed *feed, const View *view, Text *out, size_t budget) {
-  Text rows = {0}, news = {0};
-  uint32_t gone = mark_rows(feed, view);
-  if (!feed->begun || gone > MAX_GONE || feed->texts.n > MAX_TEXTS || feed->rows.n > MAX_ROWS) {
+  Text rows = {0}, news = {0}, gone = {0};
+  uint32_t ngone = mark_rows(feed, view);
+  feed->is_cut = false;
+  if (!feed->begun || ngone > MAX_GONE || feed->texts.n > MAX_TEXTS || feed->rows.n > MAX_ROWS) {
     map_clear(&feed->texts);
     map_clear(&feed->rows);
     text_puts(out, "\"reset\":true,");
     feed->begun = true;
-    gone = 0;
+    ngone = 0;
   }
-  write_rows(feed, view, budget, &rows, &news);
+  if (ngone) write_gone(feed, budget / 2, &gone);
+  write_rows(feed, view, budget > gone.length ? budget - gone.length : 0, &rows, &news);
   text_puts(out, "\"n\":[");
   text_add(out, news.bytes, news.length);
   text_puts(out, "],\"u\":[");
   text_add(out, rows.bytes, rows.length);
+  text_puts(out, "],\"d\":[");
+  text_add(out, gone.bytes, gone.length);
   text_puts(out, feed->is_cut ? "],\"cut\":true" : "]");
-  if (gone) write_gone(feed, out);
-  if (rows.failed || news.failed) out->failed = true;
+  if (rows.failed || news.failed || gone.failed) out->failed = true;
   if (out->failed) feed->begun = false;
   text_free(&rows);
   text_free(&news);
+  text_free(&gone);
 }
 
 void feed_free(Feed *feed) {

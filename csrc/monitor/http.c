@@ -151,14 +151,14 @@ static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const c
 
 /* Begins to read the form of a command. */
 static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, const char *url, void **request) {
-  static const char *const commands[] = {"kill", "inject", "values"};
+  static const char *const commands[] = {"kill", "inject", "values", "timeline"};
   const char *what = NULL;
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(url + 1, commands[i]) == 0) what = commands[i];
   }
   if (!what) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
   if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  if (!site->control && strcmp(what, "values") != 0)
+  if (!site->control && strcmp(what, "values") != 0 && strcmp(what, "timeline") != 0)
     return refuse(client, MHD_HTTP_FORBIDDEN, "403: this monitor only shows; control = true lets it kill and inject\n");
   Form *form = calloc(1, sizeof *form);
   if (!form) return MHD_NO;

@@ -10,7 +10,7 @@
 #include "core/snapshot.h"
 
 /* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
-enum { VIEW_SINGLE = 1000 };
+enum { VIEW_SINGLE = 2000 };
 
 /* Rows of go blocks at most. */
 enum { VIEW_GOS = 4000 };

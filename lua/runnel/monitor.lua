@@ -128,13 +128,49 @@ function commands.values(self, id)
   return true, table.unpack(texts)
 end
 
+-- Records that the page is sent at most, and how long the ring is kept after the page has last asked, in ms.
+local RECORDS, KEPT = 1500, 5000
+
+-- The newest records of the trace's ring, as one text: the names of go blocks and channels, as "LABEL NAME" lines; an
+-- empty line; and the records in their order, as "KIND GO CHAN WHAT LABEL US" lines, where US is microseconds since the
+-- record before. Begins to record with the first call.
+function commands.timeline(self)
+  local trace = internal.trace
+  self.asked = core.now()
+  if not self.records then
+    trace.hold("r", 16384)
+    self.records = true
+  end
+  local _, next_record = trace.ring()
+  local names, lines, last = {}, {}, nil
+  for n = math.max(0, next_record - RECORDS), next_record - 1 do
+    local kind, time, go, ch, _, what, label = trace.read(n)
+    if kind then
+      names[label] = true
+      local us = (time - (last or time)) // 1000
+      last = last and last + us * 1000 or time
+      lines[#lines + 1] = ("%d %d %d %d %d %d"):format(kind, go, ch, what, label, us)
+    end
+  end
+  local head = {}
+  for label in pairs(names) do head[#head + 1] = label .. " " .. trace.label(label):gsub("%c", "?") end
+  return true, table.concat(head, "\n") .. "\n\n" .. table.concat(lines, "\n")
+end
+
+-- Nobody has asked for the timeline lately.
+local function release_ring(self)
+  if not self.records then return end
+  internal.trace.release "r"
+  self.records = nil
+end
+
 local function report(self, number, ran, done, ...)
   if ran then server_module.result(self.server, number, done, ...)
   else server_module.result(self.server, number, false, tostring(done)) end
 end
 
 local function run_command(self, number, what, ...)
-  if what ~= "values" and not self.control then report(self, number, true, false, "this monitor only shows")
+  if not (what == "values" or what == "timeline" or self.control) then report(self, number, true, false, "this monitor only shows")
   else report(self, number, pcall(commands[what], self, ...)) end
 end
 
@@ -147,6 +183,7 @@ local function serve(self)
     return number
   end
   while run(server_module.command(self.server)) do end
+  if self.records and core.now() - self.asked > KEPT then release_ring(self) end
   if internal.snapshot(server_module.filling(self.server)) then server_module.publish(self.server)
   else server_module.ask(self.server) end
 end
@@ -180,9 +217,11 @@ function monitor.listen(port, opts)
   local self = setmetatable({ control = opts.control or false, show = show }, Monitor)
   local watched, watch = pcall(internal.watch, function() serve(self) end)
   if not watched then error("listen: this program has a monitor already; close it first", 2) end
+  internal.trace.hold "le"
   local server, url = server_module.start(watch, port or 0, self.control, program)
   if not server then
     internal.watch(nil)
+    internal.trace.release "le"
     return nil, "monitor: " .. url
   end
   self.server, self.url, self.port = server, url, math.tointeger(tonumber(url:match ":(%d+)/"))
@@ -193,6 +232,8 @@ end
 function Monitor:close()
   if not self.server then return end
   internal.watch(nil)
+  internal.trace.release "le"
+  release_ring(self)
   server_module.stop(self.server)
   self.server = nil
 end

@@ -37,7 +37,7 @@ end
 local Program = {}
 Program.__index = Program
 
----Runs a program, whose text may use `rn` and `monitor`, and which must begin with a call of `listen(port, opts)`.
+---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`.
 ---@param text string
 ---@return spec.Monitored
 function monitored.start(text)
@@ -51,11 +51,12 @@ function monitored.start(text)
       return m
     end
   ]]
-  local out = io.popen((os.getenv "LUA" or "lua5.4") .. " -e " .. quote(prelude .. text) .. " 2>&1")
-  local url = out:read()
+  local lua = os.getenv "LUA" or "lua5.4"
+  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude .. text)))
+  local pid, url = out:read(), out:read()
   local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
   if not port then error("no URL: " .. tostring(url)) end
-  return setmetatable({ out = out, url = url, port = math.tointeger(tonumber(port)), token = token }, Program)
+  return setmetatable({ out = out, pid = pid, url = url, port = math.tointeger(tonumber(port)), token = token }, Program)
 end
 
 ---The status and text of a request; a `?` in the path gets the token.
@@ -69,26 +70,27 @@ function Program:post(path, body, headers)
   return monitored.request(self.port, ("POST %s HTTP/1.1\n%s"):format(path, headers or ""), body)
 end
 
----Opens the stream of events for some seconds, with this command for what comes ("cat <&3"). Returns a function that
----waits until it is closed, and returns what the command has printed.
-function Program:stream(seconds, command)
-  local head = ("GET /events?token=%s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
+---Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
+---until the command has ended, but no longer than half a minute, and returns what it has printed.
+function Program:stream(command)
+  -- HTTP/1.0 has no chunks, whose marks would be in the text.
+  local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
-  local pipe = io.popen(("timeout %g bash -c %s"):format(seconds, quote(script)))
-  os.execute "sleep 0.3" -- until it is open
+  local pipe = io.popen("timeout 30 bash -c " .. quote(script))
   return function()
     local text = pipe:read "a"
     pipe:close()
-    return (text:gsub("\r\n%x+\r\n", ""))
+    return (text:gsub("^HTTP.-\r\n\r\n", ""))
   end
 end
 
----What the stream of events sends within some seconds.
----@return string text without the marks of HTTP's chunks
-function Program:events(seconds)
-  local _, text = monitored.request(self.port, "GET /events?token=" .. self.token .. " HTTP/1.1", nil, seconds)
-  return (text:gsub("^.-\r\n\r\n", ""):gsub("\r\n%x+\r\n", ""):gsub("^%x+\r\n", ""):gsub("\r\n$", ""))
-end
+---The events up to a line with this pattern of sed.
+---@return string text
+function Program:events_until(pattern) return self:stream(("sed -u '/%s/q' <&3"):format(pattern))() end
+
+---So many messages.
+---@return string text
+function Program:events(n) return self:stream(("grep -m %d '^data: {.' <&3"):format(n))() end
 
 ---Waits for the program's end; returns what it has printed.
 function Program:wait()
@@ -97,9 +99,11 @@ function Program:wait()
   return text
 end
 
----Waits for the program's end, unless that has happened.
+---Ends the program, unless it has ended.
 function Program:close()
-  if io.type(self.out) == "file" then self.out:close() end
+  if io.type(self.out) ~= "file" then return end
+  os.execute("kill " .. self.pid .. " 2>/dev/null")
+  self.out:close()
 end
 
 return monitored

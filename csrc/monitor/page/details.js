@@ -29,8 +29,8 @@ function Inject({ chan, command }) {
     command("inject", { id: chan.id, type, text });
   };
   return html`<form class="inject" onSubmit=${submit}>
-    <select value=${type} onChange=${(e) => setType(e.target.value)} aria-label="type">
-      <option>string</option><option>number</option><option>boolean</option></select>
+    <select onChange=${(e) => setType(e.target.value)} aria-label="type">
+      ${["string", "number", "boolean"].map((t) => html`<option selected=${t === type}>${t}</option>`)}</select>
     <input value=${text} onInput=${(e) => setText(e.target.value)} placeholder="a value" aria-label="value" />
     <button>put</button></form>`;
 }

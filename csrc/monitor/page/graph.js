@@ -4,6 +4,7 @@ const { html, useMemo, useRef, useState, useEffect } = window.htmPreact;
 import { short } from "./model.js";
 
 const MOST = 160; // nodes; what moves least is left out
+const MANY = 24; // nodes of channels, from which on channels with different buffers share one
 const GO_WIDTH = 168, CHAN_WIDTH = 148, HEIGHT = 44;
 
 // Channels that differ only in the digits of their names, with the same go blocks at their ends, are one node.
@@ -35,6 +36,18 @@ function chanNode(key, list) {
   return node;
 }
 
+// Channels that share a node; `exactly`: only if their buffers are alike.
+function fold(model, ends, exactly) {
+  const folded = new Map();
+  for (const [id, { puts, takes }] of ends) {
+    const ch = model.chans.get(id), buffer = exactly ? [ch.kind, ch.limit] : [];
+    const key = [pattern(ch), ...buffer, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
+    if (!folded.has(key)) folded.set(key, []);
+    folded.get(key).push(ch);
+  }
+  return folded;
+}
+
 // The nodes and edges: { nodes: Map, edges: [{ from, to, rate, ... }], left: how many nodes are left out }
 export function build(model, groups) {
   const ends = new Map(); // channel's id -> the names at its ends
@@ -43,13 +56,8 @@ export function build(model, groups) {
     if (!ends.has(e.chan)) ends.set(e.chan, { puts: new Set(), takes: new Set() });
     ends.get(e.chan)[e.isPut ? "puts" : "takes"].add(e.name);
   }
-  const folded = new Map();
-  for (const [id, { puts, takes }] of ends) {
-    const ch = model.chans.get(id);
-    const key = [pattern(ch), ch.kind, ch.limit, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
-    if (!folded.has(key)) folded.set(key, []);
-    folded.get(key).push(ch);
-  }
+  let folded = fold(model, ends, true);
+  if (folded.size > MANY) folded = fold(model, ends, false);
   const nodes = new Map(), edges = new Map(), place = new Map();
   for (const [key, list] of folded) {
     const node = chanNode("c" + key, list);

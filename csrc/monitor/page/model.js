@@ -4,7 +4,7 @@
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
 export const OPS = ["", "take", "put", "alts"];
 const KINDS = ["unbuffered", "fixed", "dropping", "sliding", "promise", "policy", "shared"];
-const CLOSED = 1, RESULT = 2, TIMEOUT = 4;
+const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16, DONE = 32;
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
@@ -36,12 +36,13 @@ class Chan {
   }
 
   get label() {
+    if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.id}`;
     if (this.name) return this.name;
-    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : "#") + this.id;
+    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.id;
   }
   get kindName() { return KINDS[this.kind] + (this.limit ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
-  get isPlain() { return !(this.flags & (RESULT | TIMEOUT)); }
+  get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
 
   // Who waits says more than the fill: puts that wait are backpressure.
   get state() {
@@ -82,7 +83,7 @@ export class Model {
     for (const [kind, id] of message.d || []) this.remove(kind, id);
     let rate = 0;
     for (const ch of this.chans.values()) {
-      if (!message.cut && message.busy === 0 && ch.at !== message.t) ch.rate = 0;
+      if (!message.cut && message.busy < 100 && ch.at !== message.t) ch.rate = 0;
       rate += ch.rate;
     }
     if (last.t && message.t - last.t > 200) this.sample(message, last, rate);
@@ -123,7 +124,7 @@ export class Model {
 
   sample(message, last, rate) {
     const h = this.history, passed = message.t - last.t;
-    const busy = message.busy ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
+    const busy = message.busy >= 100 ? 1 : Math.min(1, Math.max(0, 1 - (message.waited - last.waited) / passed));
     const add = (list, value) => { list.push(value); if (list.length > SAMPLES) list.shift(); };
     add(h.t, Date.now() / 1000);
     add(h.rate, rate);

@@ -5,6 +5,7 @@ import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
 import { Graph } from "./graph.js";
 import { Chans, Gos } from "./tables.js";
+import { Timeline } from "./timeline.js";
 
 const KEPT = "runnel.history"; // so that a reload keeps the charts
 
@@ -47,12 +48,13 @@ function Head({ paused, onPause }) {
 
 // ---- the page ----
 
-const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks" };
+const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "timeline" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
-  const control = useState(() => ({ paused: false, waiting: new Map() }))[0];
+  const [records, setRecords] = useState(null);
+  const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
     setMessage({ ok, text });
@@ -66,16 +68,21 @@ function App() {
       const then = control.waiting.get(number);
       control.waiting.delete(number);
       if (then) then(ok, lines);
-      else control.early = [number, ok, lines]; // it came before the answer with its number
+      else control.early.set(number, [ok, lines]); // of another page; or it came before the answer with its number
+      if (control.early.size > 100) control.early.clear();
     });
   }, []);
 
   const command = async (what, fields, quiet) => {
     if (model.status !== "live") return;
-    const then = (ok, lines) => (what === "values" ? setValues([ok, ...lines]) : say(ok, lines[0]));
+    const then = (ok, lines) => {
+      if (what === "values") setValues([ok, ...lines]);
+      else if (what === "timeline") setRecords([ok, ...lines]);
+      else say(ok, lines[0]);
+    };
     try {
       const number = await send(what, fields);
-      if (control.early && control.early[0] === number) then(control.early[1], control.early[2]);
+      if (control.early.has(number)) then(...control.early.get(number));
       else control.waiting.set(number, then);
     } catch (err) {
       if (!quiet) say(false, err.message);
@@ -99,6 +106,7 @@ function App() {
           onClick=${() => setView(key)}>${title}</button>`)}</nav>
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
+        ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>

@@ -56,7 +56,7 @@ export function Chans({ model, selection, onSelect }) {
   const [text, setText] = useState(""), [all, setAll] = useState(false);
   const rows = [...model.chans.values()].filter((c) => (all || c.isPlain) && finds(text, c.label, c.kindName, c.state));
   return html`<${Search} text=${text} onText=${setText}>
-      <label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> results and timeouts too</label>
+      <label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> results, timeouts and done() too</label>
     <//>
     <${Table} name="chans" rows=${rows} columns=${CHAN_COLUMNS} sortBy=${5} empty="no channel"
       selected=${(c) => selection && selection.chan === c.id} onSelect=${(c) => onSelect({ chan: c.id })} />`;

@@ -1,0 +1,269 @@
+// page.mjs: the monitor's page in a browser. Run by tests/browser/check, from the top of the tree.
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import puppeteer from "puppeteer-core";
+
+const { BROWSER, RUNNEL, SHOTS } = process.env;
+const only = process.argv[3];
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// ---- programs ----
+
+const running = new Set();
+
+// Starts a program, and resolves to it once its monitor has printed the URL.
+function start(...args) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(RUNNEL, args, { stdio: ["pipe", "ignore", "pipe"] });
+    child.stdin.on("error", () => {}); // it may end before it has read everything
+    child.errors = "";
+    running.add(child);
+    child.stderr.on("data", (text) => {
+      child.errors += text;
+      child.url ||= child.errors.match(/monitor: (http:\S+)\n/)?.[1];
+      if (child.url) resolve(child);
+    });
+    child.on("exit", (status) => {
+      running.delete(child);
+      reject(new Error(`the program ended with ${status}: ${child.errors}`));
+    });
+  });
+}
+
+const ended = (child) => (child.exitCode === null ? new Promise((resolve) => child.on("exit", resolve)) : child.exitCode);
+
+// Writes the log to a program's standard input again and again, as fast as it reads.
+function feed(child) {
+  const log = readFileSync("examples/access.log");
+  const more = () => { while (!child.killed && child.stdin.write(log)); };
+  child.stdin.on("drain", more);
+  more();
+}
+
+// ---- pages ----
+
+const browser = await puppeteer.launch({ executablePath: BROWSER, args: ["--no-sandbox", "--disable-gpu"] });
+
+// Opens a page; what goes wrong in it is collected in page.complaints.
+async function open(url, scheme = "light") {
+  const page = await browser.newPage();
+  page.complaints = [];
+  page.on("console", (message) => { if (message.type() !== "log") page.complaints.push(message.text()); });
+  page.on("pageerror", (err) => page.complaints.push(err.message));
+  page.on("dialog", (dialog) => { page.complaints.push("a dialog: " + dialog.message()); dialog.dismiss(); });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.setViewport({ width: 1280, height: 800 });
+  await page.goto(url);
+  return page;
+}
+
+const texts = (page, selector) => page.$$eval(selector, (all) => all.map((e) => e.textContent.trim()));
+const status = (page) => page.$eval("#status", (e) => e.textContent.trim());
+
+// Waits until a condition, called in the page, holds.
+const until = (page, condition, ...args) => page.waitForFunction(condition, { timeout: 15000, polling: 100 }, ...args);
+const untilText = (page, selector, text) => until(page, (s, t) =>
+  [...document.querySelectorAll(s)].some((e) => e.textContent.includes(t)), selector, text);
+
+const shot = (page, name) => page.screenshot({ path: `${SHOTS}/${name}.png` });
+
+// Clicks the first element with this text.
+async function click(page, selector, text) {
+  await untilText(page, selector, text);
+  await page.$$eval(selector, (all, t) => all.find((e) => e.textContent.includes(t))
+    .dispatchEvent(new MouseEvent("click", { bubbles: true })), text);
+}
+
+// ---- the tests ----
+
+const tests = {
+  async "the page of logstat shows the program, and what moves moves"() {
+    const program = await start("--monitor", "examples/logstat.lua");
+    feed(program);
+    const page = await open(program.url);
+    await untilText(page, ".graph .go", "logstat.lua");
+    await untilText(page, ".chart h3", "values put per second");
+    assert.match(await page.title(), /logstat\.lua/);
+    await page.click("#view-chans");
+    const total = () => page.$eval("table.chans tbody tr td:nth-child(7)", (e) => Number(e.textContent.replace(/\D/g, "")));
+    await until(page, () => document.querySelector("table.chans tbody tr td:nth-child(7)"));
+    const before = await total();
+    await sleep(1500);
+    assert.ok(await total() > before + 1000, "values move");
+    assert.match(await status(page), /^live|^computing/);
+    await shot(page, "logstat");
+    return page;
+  },
+
+  async "fills move, and the bottleneck is named"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url, "dark");
+    await untilText(page, ".graph .chan", "10/10");
+    const rate = () => page.$eval(".chart h3 b", (e) => Number(e.textContent));
+    await until(page, () => Number(document.querySelector(".chart h3 b").textContent) > 20);
+    assert.ok(await rate() < 2000);
+    await untilText(page, ".hints", "parse is the bottleneck");
+    await untilText(page, ".hints", "lines has been full");
+    const widths = await page.$$eval(".graph .chan .fill", (all) => all.map((e) => Number(e.getAttribute("width"))));
+    assert.ok(widths.some((w) => w > 100), "a channel is full");
+    assert.ok(widths.some((w) => w === 0), "and one is empty");
+    await shot(page, "bottleneck-dark");
+    return page;
+  },
+
+  async "names with HTML in them are text"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan title", "<img src=x");
+    await page.click("#view-chans");
+    await untilText(page, "table.chans td", "<img src=x onerror=alert(1)>");
+    assert.equal(await page.$("img"), null);
+    return page;
+  },
+
+  async "a program with 500 channels: the graph folds them, the tables have them"() {
+    const program = await start("--monitor", "tests/browser/many.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan", "queue # × ");
+    assert.ok((await page.$$(".graph .chan")).length < 60);
+    await shot(page, "many");
+    await page.click("#view-chans");
+    await until(page, () => document.querySelectorAll("table.chans tbody tr").length === 201);
+    await page.type("input[type=search]", "queue 49");
+    await until(page, () => document.querySelectorAll("table.chans tbody tr").length === 11);
+    await shot(page, "channels");
+    await page.click("#view-gos");
+    await until(page, () => [...document.querySelectorAll("table.gos tbody td:nth-child(2)")].some((e) => e.textContent === "500"));
+    const numbers = await texts(page, "table.gos tbody td:nth-child(2)");
+    assert.deepEqual(numbers, ["500", "250", "250"]);
+    await click(page, "table.gos th button", "go blocks");
+    await until(page, () => document.querySelector("table.gos tbody td").textContent === "even source");
+    return page;
+  },
+
+  async "kill, and a value that is put, where control is allowed"() {
+    const program = await start("tests/browser/controlled.lua", "control");
+    const page = await open(program.url);
+    await page.evaluate(() => localStorage.clear());
+    await page.click("#view-gos");
+    await click(page, "table.gos td b", "victim");
+    await click(page, ".kill", "kill");
+    await untilText(page, "#message", "is cancelled");
+    await until(page, () => ![...document.querySelectorAll("table.gos td b")].some((e) => e.textContent === "victim"));
+    assert.match(program.errors, /victim: killed from the monitor's page/);
+    await page.click("#view-chans");
+    await click(page, "table.chans td b", "lines");
+    await untilText(page, ".values code", "line ");
+    await page.type(".inject input", "by hand");
+    await page.click(".inject button");
+    await untilText(page, "#message", "the channel is full: the put waits");
+    await untilText(page, "dd .link", "[C]"); // the put that waits has no go block of the program's
+    await shot(page, "control");
+    return page;
+  },
+
+  async "without control there is no button, and the server refuses"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url);
+    await page.click("#view-gos");
+    await click(page, "table.gos td b", "victim");
+    await untilText(page, "#details h2", "victim");
+    assert.equal(await page.$(".kill"), null);
+    const answer = await page.evaluate(async () => {
+      const response = await fetch(`kill${location.search}`, { method: "POST", body: new URLSearchParams({ id: 1 }) });
+      return response.status;
+    });
+    assert.equal(answer, 403);
+    assert.equal(page.complaints.length, 1); // the 403
+    page.complaints = [];
+    return page;
+  },
+
+  async "the timeline shows who runs and who waits, and can be kept"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url, "dark");
+    await page.click("#view-timeline");
+    await untilText(page, ".timeline text", "parse #");
+    await until(page, () => document.querySelectorAll(".timeline rect.run").length > 20);
+    await until(page, () => document.querySelectorAll(".timeline rect.park.put").length > 1);
+    assert.ok((await page.$$(".timeline rect.park.sleep")).length > 1);
+    await shot(page, "timeline");
+    await page.click("#freeze");
+    const before = await page.$eval(".timeline svg", (e) => e.innerHTML);
+    await sleep(2500);
+    assert.equal(await page.$eval(".timeline svg", (e) => e.innerHTML), before);
+    return page;
+  },
+
+  async "the picture can be paused, and goes on"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan", "10/10");
+    await page.click("#pause");
+    await untilText(page, "#status", "paused");
+    const before = await page.$eval("#app", (e) => e.textContent);
+    await sleep(1500);
+    assert.equal(await page.$eval("#app", (e) => e.textContent), before);
+    await page.click("#pause");
+    await untilText(page, "#status", "live");
+    await until(page, (text) => document.querySelector("#app").textContent !== text, before);
+    return page;
+  },
+
+  async "a reload connects again, with the charts as they were"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan", "10/10");
+    await sleep(2000);
+    await page.reload();
+    await untilText(page, ".graph .chan", "10/10");
+    const kept = await page.evaluate(() => JSON.parse(sessionStorage.getItem("runnel.history")).history.t.length);
+    assert.ok(kept >= 3, `${kept} samples`);
+    assert.equal(await status(page), "live");
+    return page;
+  },
+
+  async "a program that has ended is shown as such"() {
+    const program = await start("tests/browser/controlled.lua", "", "4000");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan", "10/10");
+    assert.equal(await ended(program), 0);
+    await untilText(page, "#status", "the program has ended");
+    assert.match(await page.title(), /\(ended\)/);
+    await sleep(1000); // it does not connect again
+    await shot(page, "ended");
+    return page;
+  },
+
+  async "a program that was killed is shown as such"() {
+    const program = await start("tests/browser/controlled.lua");
+    const page = await open(program.url);
+    await untilText(page, ".graph .chan", "10/10");
+    program.kill("SIGKILL");
+    await untilText(page, "#status", "has ended");
+    page.complaints = []; // the browser complains of the connection
+    return page;
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  if (only && !name.includes(only)) continue;
+  try {
+    const page = await test();
+    assert.deepEqual(page.complaints, [], "what the page complains of");
+    await page.close();
+    console.log(`ok      ${name}`);
+  } catch (err) {
+    failed++;
+    console.log(`FAILED  ${name}\n        ${err.stack.replace(/\n/g, "\n        ")}`);
+    for (const page of await browser.pages()) {
+      if (page.url().startsWith("http")) await shot(page, "failed").catch(() => {});
+    }
+  }
+  for (const program of running) program.kill("SIGKILL");
+}
+await browser.close();
+console.log(failed ? `${failed} failed; see ${SHOTS}/failed.png` : "all well");
+process.exit(failed ? 1 : 0);
