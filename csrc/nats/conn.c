@@ -348,6 +348,7 @@ static void close_conn(lua_State *L, Conn *conn) {
   if (conn->nc) {
     natsConnection_Close(conn->nc);
     wait_for_threads(conn);
+    sub_destroy_ended(conn);
     natsConnection_Destroy(conn->nc);
     conn->nc = NULL;
   }

@@ -69,6 +69,7 @@ typedef struct Conn {
   pthread_t connector;        /* the thread that connects */
   bool is_connecting;         /* it has not been joined */
   Outbox outbox;              /* messages that wait for a connection */
+  List ended_subs;            /* closed ones, which wait to be destroyed */
   List subs;                  /* open subscriptions; used in the Lua thread only */
   Beats *beats;               /* beat.h; or NULL. Used in the Lua thread only */
 
@@ -83,6 +84,7 @@ typedef struct Sub {
   Link link;               /* in Conn.subs while it is open */
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
+  natsSubscription *ended; /* what it was, while it waits to be destroyed */
   runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
   atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
@@ -129,6 +131,9 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
+
+/* Destroys the subscriptions that have ended; the connection has closed. */
+void sub_destroy_ended(Conn *conn);
 
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);

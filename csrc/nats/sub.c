@@ -148,7 +148,19 @@ static void close_sub(Sub *sub) {
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
   (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
-  natsSubscription_Destroy(subscription);
+  /* libnats' reader may use it without a reference of its own, so it is destroyed after the connection has closed. */
+  (void)natsSubscription_Unsubscribe(subscription);
+  sub->ended = subscription;
+  list_append(&sub->conn->ended_subs, &sub_hold(sub)->link);
+}
+
+void sub_destroy_ended(Conn *conn) {
+  while (conn->ended_subs.first) {
+    Sub *sub = CONTAINER_OF(conn->ended_subs.first, Sub, link);
+    list_remove(&conn->ended_subs, &sub->link);
+    natsSubscription_Destroy(sub->ended);
+    sub_release(sub);
+  }
 }
 
 void sub_close_all(Conn *conn) {
