@@ -347,6 +347,10 @@ lint-annotations: programs
 	    >$(ANNOTATIONS)/report 2>&1 || { sed 's/.*\r//' $(ANNOTATIONS)/report; exit 1; }; \
 	fi
 
+.PHONY: check-trace-viewers
+check-trace-viewers: programs ## open traces in speedscope in a headless browser, if npm and chromium are there
+	@scripts/check_trace_viewers $(BUILD)/trace-viewers
+
 ## Installing
 
 .PHONY: install

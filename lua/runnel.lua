@@ -17,6 +17,8 @@ core.internal.library()
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
 ---@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.pmap, runnel.reduce, runnel.scopes, runnel.thread
+---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
+---@field graph fun(on?: boolean): runnel.graph.Graph?
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
 ---@field xf runnel.xf
 ---@field priority_buffer fun(n: integer, less?: fun(a: any, b: any): boolean): runnel.Policy
@@ -56,7 +58,7 @@ local HOMES = {
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
   pmap = "pmap", pmap_unordered = "pmap",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
-  thread = "thread", threads = "thread", trace = "trace", graph = "graph",
+  thread = "thread", threads = "thread", trace = "tracing", graph = "tracing",
 }
 
 local function load_late(_, name)

@@ -220,6 +220,7 @@ describe("runnel.all", function()
 
       assert(rn.shared_chan(1):offer(1))
       local _ = { rn.exit, rn.thread, rn.threads } -- a thread loads the library in its own state
+      print("graph", #rn.graph():text() > 0, rn.graph(false), rn.trace(false))
       print("unused: " .. unused())
       rn.exit(3)
     ]])
@@ -228,7 +229,7 @@ describe("runnel.all", function()
       "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "pipeline\t1 2 3", "pipeline_blocking\t1 2 3",
       "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
       "scope\tfalse\ttrue",
-      "priority_buffer\t1", "xf\t2", "unused: ",
+      "priority_buffer\t1", "xf\t2", "graph\ttrue\tnil\tnil", "unused: ",
     }, "\n") .. "\n", output)
     assert.equal(3, status)
   end)

@@ -258,6 +258,7 @@ void trace_born(lua_State *L, Sched *S, int at) {
     return;
   }
   trace_list_add(L, S->listing, at);
+  if (S->trace && trace_edges_tight(S->trace)) trace_edges_grow(L, S->trace);
   if (S->trace) record(S->trace, TRACE_CHAN, current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
@@ -350,6 +351,18 @@ enum { NPARTS = 3 };
 /* `parts` with all that they need. */
 static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 0; }
 
+/* Records who waits, and who runs. */
+static void record_beginning(lua_State *L, Sched *S) {
+  look_at_clock(S->trace, S);
+  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+    root_push_slot(L, slot);
+    const Go *go = (const Go *)lua_touserdata(L, -1);
+    if (go && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING)) record_park(S, actor_of_go(go), &go->alt);
+    lua_pop(L, 1);
+  }
+  record(S->trace, TRACE_RUN, current(S), 0, 0, 0);
+}
+
 void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   parts = with_list(parts);
   Trace *t = make(L, S);
@@ -357,7 +370,9 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   bool is_new = parts && !t->holds[0];
   if (is_new) trace_list_open(L);
   if (parts & TRACE_EDGES) trace_edges_open(L, t);
+  const TraceRecord *ring = t->ring;
   if (parts & TRACE_RING) open_ring(L, t, records);
+  bool is_new_ring = t->ring != ring;
   for (int i = 0; i < NPARTS; i++) t->holds[i] += parts >> i & 1;
   bool was_on = S->trace != NULL;
   set_places(S, t);
@@ -365,11 +380,7 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
     lua_pushnil(L);
     call_help(L, SCAN);
   }
-  if (S->trace && !was_on) {
-    look_at_clock(t, S);
-    Actor who = current(S);
-    record(t, TRACE_RUN, who, 0, 0, 0);
-  }
+  if (is_new_ring) record_beginning(L, S);
 }
 
 void trace_release(lua_State *L, Sched *S, unsigned parts) {

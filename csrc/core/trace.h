@@ -20,34 +20,7 @@
 #ifndef RUNNEL_TRACE_H
 #define RUNNEL_TRACE_H
 
-#include "core/state.h"
-
-/* ---- labels ---- */
-
-/* Labels that are no name's. */
-enum {
-  TRACE_UNKNOWN = 0,    /* not found yet */
-  TRACE_MAIN,           /* the main program; its id is 0 */
-  TRACE_DRIVER,         /* the scheduler itself: callbacks of the driver, timers, other threads; its id is 0 */
-  TRACE_FIRST,          /* the first that is a name's */
-  TRACE_OTHER = 0xFFFE, /* names that came after all labels were in use */
-  TRACE_HIDDEN = 0xFFFF /* of what watches: it is not recorded */
-};
-
-/* Pushes the name of a label; "?" for TRACE_UNKNOWN. */
-void trace_push_label(lua_State *L, Sched *S, uint16_t label);
-
-/* The label of a channel or, of a result channel, the name of its go block. */
-static inline uint16_t trace_label(const Chan *ch) { return ch->buf.label; }
-
-/* The channel at index `at` has got a name. Finds its label again. May raise. */
-void trace_named(lua_State *L, Chan *ch, int at);
-
-/* The go block has got the name on top of L, which is popped. May raise. */
-void trace_renamed(lua_State *L, Go *go);
-
-/* Hides a channel or a go block: from now on nothing of it is recorded, and what it makes is hidden, too. */
-static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
+#include "core/trace_list.h"
 
 /* ---- switching on and off ---- */
 
@@ -69,129 +42,8 @@ void trace_release(lua_State *L, Sched *S, unsigned parts);
    time has such a function; nil on top ends that of this channel. May raise. */
 void trace_tap(lua_State *L, Sched *S, int at);
 
-/* ---- the ring ---- */
-
-typedef enum TraceKind {
-  TRACE_RUN = 1, /* a go block is resumed, or the main program goes on */
-  TRACE_PARK,  /* it has parked: `what` it does (TraceWhat), `chan` on which channel, or the first of `seq` channels */
-  TRACE_SPAWN, /* the go block `seq` was started by `go` */
-  TRACE_END,   /* it has ended */
-  TRACE_IDLE,  /* nothing is ready: the scheduler waits for a timer or the driver */
-  TRACE_PUT,   /* it has put a value on `chan` (TraceHow) */
-  TRACE_TAKE,  /* it has taken one */
-  TRACE_CLOSE, /* it has closed `chan`; or a timeout is over (TRACE_TIMEOUT) */
-  TRACE_CHAN,  /* it has made `chan`; `seq` is the label of the channel */
-  TRACE_TIMER  /* its sleep is over */
-} TraceKind;
-
-/* `what` of TRACE_PARK. */
-typedef enum TraceWhat {
-  TRACE_ON_TAKE,
-  TRACE_ON_PUT,
-  TRACE_ON_ALTS,
-  TRACE_ON_SLEEP,
-  TRACE_ON_YIELD, /* it lets others run */
-  TRACE_ON_LOOP   /* the main program runs the scheduler: rn.run, rn.step, rn.sim.run */
-} TraceWhat;
-
-/* `what` of TRACE_PUT, TRACE_TAKE and TRACE_CLOSE: flags. */
-typedef enum TraceHow {
-  TRACE_DIRECT = 1, /* the value went from the one to the other, without the buffer */
-  TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without it
-                       `seq` is how many values the buffer holds then, if that is known */
-  TRACE_WAITED = 4, /* `go` was parked; another go block has completed its operation */
-  TRACE_RESULT = 8, /* `chan` is the result channel of the go block with the same id */
-  TRACE_TIMEOUT = 16
-} TraceHow;
-
-typedef struct TraceRecord {
-  int64_t time;   /* in ns, of the run that it belongs to; never less than that of the record before */
-  uint32_t go;    /* id of the go block; 0: see `label` */
-  uint32_t chan;  /* id of the channel, or 0 */
-  uint32_t seq;   /* see TraceKind */
-  uint8_t kind;   /* a TraceKind */
-  uint8_t what;   /* see TraceKind */
-  uint16_t label; /* of the go block */
-} TraceRecord;
-
-/* ---- the edges ---- */
-
-/* Who puts on a channel, and takes from it. Free if `key` is 0. */
-typedef struct TraceEdge {
-  uint64_t key;   /* see trace_edge_chan and so on */
-  uint64_t puts;  /* values put so far */
-  uint64_t takes; /* values taken */
-} TraceEdge;
-
-/* The label of the go blocks. */
-static inline uint16_t trace_edge_label(const TraceEdge *e) { return (uint16_t)(e->key >> 32); }
-
-/* Whether these are result channels: those of all go blocks whose label is trace_edge_chan. */
-static inline bool trace_edge_is_result(const TraceEdge *e) { return (e->key >> 48) != 0; }
-
-/* The id of the channel. */
-static inline uint32_t trace_edge_chan(const TraceEdge *e) { return (uint32_t)e->key; }
-
-/* ---- the list of channels ---- */
-
-/* A channel in the list, or one that has been collected while records of it may be in the ring. */
-typedef struct TraceChan {
-  uint64_t id;    /* its id */
-  uint64_t gone;  /* 0; or where the ring was when it was found to be collected, plus 1 */
-  uint16_t label; /* its label: its name, or where it was made */
-  bool is_named;  /* the label is its name */
-} TraceChan;
-
-/* Pushes the channel of list entry i, from 0, and returns it; or pushes nothing and returns NULL if it has been
-   collected or is hidden. */
-Chan *trace_push_chan(lua_State *L, Sched *S, uint32_t i);
-
-/* ---- all of it ---- */
-
-typedef struct Trace {
-  uint32_t holds[3];     /* holds of the list, the edges, the ring */
-  bool is_tapped;        /* there is a function for a tapped channel */
-  bool is_busy;          /* the list or the edges are being swept: finalizers must not sweep them as well */
-  bool has_ended;        /* the go block that runs has ended */
-  bool was_virtual;      /* the clock that was read last was virtual */
-  uint32_t running;      /* id of the go block that runs, or 0 */
-  int64_t now;           /* when the clock was read last, in ns */
-  int64_t offset;        /* what to add to the clock: simulations begin at 0, and time must not go back */
-  TraceRecord *ring;     /* the ring; of one record while it is not held */
-  uint64_t next;         /* records written so far */
-  uint64_t began;        /* the first of them that is in this ring */
-  uint32_t mask;         /* its size - 1 */
-  uint32_t edges_mask;   /* slots for edges - 1 */
-  uint32_t edges_used;   /* slots in use */
-  TraceEdge *edges;      /* hash table with open addressing, or NULL */
-  TraceEdge *hot[2];     /* the edge that was counted last: of takes, of puts */
-  uint64_t edges_lost;   /* puts and takes that were not counted, since the table was full */
-  TraceChan *chans;      /* entries of the list */
-  uint32_t nchans;       /* how many there are */
-  uint32_t chans_size;   /* and for how many there is room */
-  uint32_t nlabels;      /* labels in use, those that are no name's included */
-  const Chan *tapped;    /* the tapped channel, or NULL */
-  TraceRecord unheld[1]; /* the ring while it is not held */
-} Trace;
-
-/* The trace of the scheduler, if any part was ever held: while it is off, too; or NULL. */
-static inline Trace *trace_of(const Sched *S) { return S->tracer; }
-
-/* The number of the oldest record in the ring; t->next is behind the newest one. */
-static inline uint64_t trace_first(const Trace *t) {
-  return t->next - t->began > t->mask ? t->next - t->mask - 1 : t->began;
-}
-
-/* Record n, from trace_first(t) to t->next - 1. */
-static inline const TraceRecord *trace_at(const Trace *t, uint64_t n) { return &t->ring[n & t->mask]; }
-
 /* The time that a record would have now, in ns. */
 int64_t trace_now(Sched *S);
-
-/* The id whose low 32 bits these are: the highest one so far. */
-static inline uint64_t trace_whole_id(const Sched *S, uint32_t id) {
-  return S->next_id - (uint32_t)((uint32_t)S->next_id - id);
-}
 
 /* ---- the places: only if S->trace ---- */
 

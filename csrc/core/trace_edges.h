@@ -2,7 +2,7 @@
 #ifndef RUNNEL_TRACE_EDGES_H
 #define RUNNEL_TRACE_EDGES_H
 
-#include "core/trace.h"
+#include "core/trace_state.h"
 
 /* Counts a put or take on the channel by go blocks with that label. Allocates nothing: if the table is full, the value
    is counted as lost. */

@@ -153,7 +153,7 @@ static int open_luv_driver(lua_State *L) {
 /* Protected: () writes the trace that is being recorded, if there is one. */
 static int end_trace(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  if (lua_getfield(L, -1, "runnel.trace") != LUA_TTABLE) return 0;
+  if (lua_getfield(L, -1, "runnel.internal.recorder") != LUA_TTABLE) return 0;
   lua_getfield(L, -1, "at_end");
   lua_call(L, 0, 0);
   return 0;

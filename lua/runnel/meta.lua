@@ -445,6 +445,75 @@ function core.internal.is_simulation() end
 ---@return any
 function core.internal.require(name) end
 
+-- The trace, for runnel.tracing and the prompt. `parts` are letters: l for the list of channels, e for
+-- edges, r for the ring.
+
+---@class runnel.recorder
+core.internal.trace = {}
+
+---Holds parts of the trace, which are on until they are released as often.
+---@param parts string
+---@param records? integer the least size of the ring
+function core.internal.trace.hold(parts, records) end
+
+---@param parts string
+function core.internal.trace.release(parts) end
+
+---From now on calls f(v, waits) for each value that is put on the channel; nil ends that.
+---@param ch runnel.Channel<any>
+---@param f? fun(v: any, waits: boolean)
+function core.internal.trace.tap(ch, f) end
+
+---Hides a channel, or the go block whose result channel it is.
+---@param ch runnel.Channel<any>
+function core.internal.trace.hide(ch) end
+
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.trace.is_hidden(ch) end
+
+---The name of a channel, or of the go block whose result channel it is, in the trace.
+---@param ch runnel.Channel<any>
+---@return string
+function core.internal.trace.name(ch) end
+
+---All channels of the list.
+---@return runnel.Channel<any>[]
+function core.internal.trace.chans() end
+
+---The names of channels by id, of some that are gone, too; and which of them are the place where the channel was made.
+---@return table<integer, string> names
+---@return table<integer, boolean> unnamed
+function core.internal.trace.names() end
+
+---Who puts on which channel and who takes from it, and how many values were not counted.
+---@return { name: string, channel: integer?, result: string?, puts: integer, takes: integer }[] edges
+---@return integer lost
+function core.internal.trace.edges() end
+
+---The numbers of the oldest record and of the next one, how many were overwritten, the time; nothing without a ring.
+---@return integer? first
+---@return integer? next_one
+---@return integer? dropped
+---@return integer? now in ns
+function core.internal.trace.ring() end
+
+---A record (TraceRecord in csrc/core/trace.h); nothing if it is not in the ring any more.
+---@param n integer
+---@return integer? kind
+---@return integer? time in ns
+---@return integer? go
+---@return integer? chan
+---@return integer? seq
+---@return integer? what
+---@return integer? label
+function core.internal.trace.read(n) end
+
+---The name of a label.
+---@param n integer
+---@return string
+function core.internal.trace.label(n) end
+
 -- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
 -- the other go blocks run once 128 values have been moved since the last wait.
 

@@ -71,8 +71,8 @@ describe("the manual", function()
   it("describes the prompt's commands as the manual page does", function()
     local page = pages.read("docs/runnel.1"):gsub("\\", "")
     local commands = 0
-    for name, words in pages.read(DIR .. "/host.md"):gmatch "\n| `(:%l+)[^`]*` | ([^\n]*) |" do
-      local there = page:match("\n%.BI? " .. name .. "%f[^%l][^\n]*\n([^\n]*)\n")
+    for name, words in pages.read(DIR .. "/host.md"):gmatch "\n| `(:[%l-]+)[^`]*` | ([^\n]*) |" do
+      local there = page:match("\n%.BI? " .. name:gsub("%-", "%%-") .. "%f[^%l%-][^\n]*\n([^\n]*)\n")
       assert.equal(words:gsub("`", ""), there, name)
       commands = commands + 1
     end

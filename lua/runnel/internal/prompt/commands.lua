@@ -1,7 +1,7 @@
 ---The commands of a prompt. They begin with a colon, except help, exit and quit.
 
 local rn = require "runnel"
-local graph = require "runnel.graph"
+local graph = require "runnel.internal.graph"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
 local views = require "runnel.internal.prompt.views"
@@ -29,10 +29,10 @@ local LIST = {
   { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
     .. "one line and a count for those that are alike" },
   { "trace", "ch", "show the values that are put on a channel, at most ten a second, until a key is pressed" },
-  { "trace-file", "F [ms]", "record what go blocks and channels do, for so long or until a key is pressed, and write it to "
-    .. "a file for Perfetto's viewer or speedscope" },
-  { "graph", "[dot|mermaid|text]", "show who puts on which channel and who takes from it, and what is the bottleneck: "
-    .. "counted from the first :graph on" },
+  { "trace-file", "F [ms]", "record what go blocks and channels do, for so long or until a key is pressed, and write "
+    .. "it to a file for Perfetto's viewer or speedscope" },
+  { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
+    .. "what is the bottleneck: in boxes, or in the form dot or mermaid" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
@@ -196,7 +196,7 @@ end
 
 function command.graph(ui, rest)
   local form = graph.forms[rest == "" and "text" or rest]
-  if not form then fail(":graph needs one of dot, mermaid and text, or nothing; got %s", rest) end
+  if not form then fail(":graph knows the forms text, dot and mermaid, got %s", rest) end
   local text = form(rn.graph())
   ui.print((text:gsub("\n$", "")))
 end

@@ -2,9 +2,10 @@
 ---same name are one node with a count. Totals and rates are counted while somebody watches: from the first call on.
 
 local core = require "runnel.core"
+local width = require "runnel.internal.prompt.width"
 local recorder = core.internal.trace
 
----@class runnel.graph
+---@class runnel.internal.graph
 local graph = {}
 
 ---@class runnel.graph.Node
@@ -20,7 +21,7 @@ local graph = {}
 ---@field puts? integer of a channel: puts that wait
 ---@field takes? integer of a channel: takes that wait
 ---@field closed? boolean of a channel
----@field channel? runnel.Channel of a channel: the channel
+---@field channel? runnel.Channel<any> of a channel: the channel
 
 ---@class runnel.graph.Edge
 ---@field from string key of the node that the values come from
@@ -31,8 +32,11 @@ local graph = {}
 ---@class runnel.graph.Graph
 ---@field nodes runnel.graph.Node[]
 ---@field edges runnel.graph.Edge[]
----@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: lines) is full, its output ..."
+---@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: a) is full, its ..."
 ---@field lost integer values that were not counted, since there are too many edges
+---@field dot fun(self: runnel.graph.Graph): string in DOT, for graphviz
+---@field mermaid fun(self: runnel.graph.Graph): string in Mermaid, for Markdown
+---@field text fun(self: runnel.graph.Graph): string in boxes, for a terminal
 
 -- ---- nodes and edges ----
 
@@ -168,6 +172,9 @@ end
 
 -- ---- the graph ----
 
+local Graph = {} -- the metatable of graphs
+Graph.__index = Graph
+
 local holding = false
 
 ---Starts or ends counting. `rn.graph` starts it.
@@ -201,7 +208,7 @@ function graph.graph(on)
   for _, node in ipairs(nodes) do
     if used[node.key] or node.kind == "go" and (node.count or 0) > 0 or node.id then shown[#shown + 1] = node end
   end
-  return { nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }
+  return setmetatable({ nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }, Graph)
 end
 
 -- ---- as text ----
@@ -221,7 +228,9 @@ local function lines_of(node)
   local parts = {}
   if fill(node) ~= "" then parts[1] = fill(node) end
   if (node.puts or 0) > 0 then parts[#parts + 1] = ("%d put%s wait"):format(node.puts, node.puts == 1 and "" or "s") end
-  if (node.takes or 0) > 0 then parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s") end
+  if (node.takes or 0) > 0 then
+    parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s")
+  end
   if node.closed then parts[#parts + 1] = "closed" end
   local lines = { node.name }
   if #parts > 0 then lines[2] = table.concat(parts, ", ") end
@@ -258,7 +267,8 @@ function graph.dot(g)
   for i, node in ipairs(g.nodes) do
     local fillcolor = colour(node)
     out[#out + 1] = ("  n%d [label=%s, shape=%s%s];"):format(i, dot_string(table.concat(lines_of(node), "\n")),
-      node.kind == "go" and "box" or "ellipse", fillcolor and (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
+      node.kind == "go" and "box" or "ellipse", fillcolor and
+      (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
   end
   for _, edge in ipairs(g.edges) do
     out[#out + 1] = ("  n%d -> n%d [label=%s];"):format(numbers[edge.from], numbers[edge.to], dot_string(amount(edge)))
@@ -269,7 +279,9 @@ end
 
 local ENTITIES = { ['"'] = "#quot;", ["<"] = "#lt;", [">"] = "#gt;", ["#"] = "#35;", ["&"] = "#amp;" }
 
-local function mermaid_string(text) return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"' end
+local function mermaid_string(text)
+  return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"'
+end
 
 ---The graph in Mermaid, for Markdown.
 ---@param g runnel.graph.Graph
@@ -300,7 +312,6 @@ end
 ---@param g runnel.graph.Graph
 ---@return string
 function graph.text(g)
-  local width = require "runnel.internal.prompt.width"
   local by_key, incoming, outgoing, out = {}, {}, {}, {}
   for _, node in ipairs(g.nodes) do by_key[node.key], incoming[node.key], outgoing[node.key] = node, {}, {} end
   for _, edge in ipairs(g.edges) do
@@ -335,5 +346,6 @@ end
 ---The forms in which a graph can be written.
 ---@type table<string, fun(g: runnel.graph.Graph): string>
 graph.forms = { dot = graph.dot, mermaid = graph.mermaid, text = graph.text }
+for name, form in pairs(graph.forms) do Graph[name] = form end
 
 return graph

@@ -1,5 +1,6 @@
----The flight recorder: writes the ring of the core's trace as trace-event JSON, which Perfetto's viewer, chrome://tracing
----and speedscope open. Each go block has a track: when it runs, and on what it is parked. Arrows are messages.
+---The flight recorder: writes the ring of the core's trace as trace-event JSON, which Perfetto's viewer,
+---chrome://tracing and speedscope open. Each go block has a track: when it runs, and on what it is parked. Arrows are
+---messages.
 ---
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
@@ -7,10 +8,10 @@
 local core = require "runnel.core"
 local recorder = core.internal.trace
 
----@class runnel.trace
+---@class runnel.internal.recorder
 local trace = {}
 
-local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 10 -- TraceKind in core/trace.h
+local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace.h
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT = 1, 2, 4, 8, 16
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat
 local MAIN, DRIVER = 1, 2 -- labels
@@ -44,6 +45,7 @@ local function survey(first, last)
     if not kind then return found end
     if go ~= 0 and label ~= 0 then names[go] = label end
     if kind == RUN and go ~= 0 then found.runs[go] = true end
+    if kind == CHAN then found.before[ch] = { [PUT] = 0, [TAKE] = 0 } end
     if kind == PUT or kind == TAKE then
       if how & FIFO ~= 0 then
         if kind == TAKE then found.taken[ch << 32 | seq] = true end
@@ -64,8 +66,8 @@ local function survey(first, last)
   return found
 end
 
--- Totals of the channels that still exist: how many values were put and taken before the ring began, where the ring does
--- not tell.
+-- Totals of the channels that still exist: how many values were put and taken before the ring began, where the ring
+-- does not tell.
 local function complete(before)
   for _, ch in ipairs(recorder.chans()) do
     local ok, stats = pcall(ch.stats, ch)
@@ -79,7 +81,7 @@ end
 
 -- ---- the events ----
 
----@class runnel.trace.Writer
+---@class runnel.internal.recorder.Writer
 ---@field file file*
 ---@field found table
 ---@field tracks table<integer, string> track -> what its open slice shows
@@ -95,21 +97,22 @@ function Writer:event(text)
 end
 
 function Writer:slice(phase, track, ns, name)
-  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f%s}'):format(phase, track, ns / 1000,
-    name and ',"cat":"go","name":' .. quote(name) or ""))
+  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(phase, track, ns / 1000,
+    quote(name)))
 end
 
--- Begins a slice of a track, and ends the one before.
+-- Begins a slice of a track, and ends the one before. The end has the name of the begin: speedscope compares them.
 function Writer:switch(track, ns, name)
-  if self.tracks[track] then self:slice("E", track, ns) end
+  local before = self.tracks[track]
+  if before then self:slice("E", track, ns, before) end
   self.tracks[track] = name
   if name then self:slice("B", track, ns, name) end
 end
 
 -- One end of an arrow.
 function Writer:arrow(phase, track, ns, id, name)
-  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, track, ns / 1000,
-    name, name, id, phase == "f" and ',"bp":"e"' or ""))
+  self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, track,
+    ns / 1000, name, name, id, phase == "f" and ',"bp":"e"' or ""))
 end
 
 function Writer:channel(id, is_result)
@@ -168,8 +171,10 @@ function Writer:record(kind, ns, go, ch, seq, how, label)
     return
   end
   local is_callback = track == DRIVER_TRACK and kind ~= TIMER
-  if is_callback then self:switch(track, ns, "callback")
-  elseif not self.tracks[track] then self:switch(track, ns, (how & WAITED ~= 0 or kind == TIMER) and "parked" or RUNNING)
+  if is_callback then
+    self:switch(track, ns, "callback")
+  elseif not self.tracks[track] then
+    self:switch(track, ns, (how & WAITED ~= 0 or kind == TIMER) and "parked" or RUNNING)
   end
   if kind == PARK then
     local what = OPERATION[how] or "?"
@@ -214,7 +219,7 @@ function Writer:all(first, last, now)
     self:record(kind, ns, go, ch, seq, how, label)
   end
   ns = math.max(ns, now - (origin or now))
-  for track in pairs(self.tracks) do self:slice("E", track, ns) end
+  for track, name in pairs(self.tracks) do self:slice("E", track, ns, name) end
 end
 
 -- Writes the ring to a file that is open. Returns how many records were written and how many were overwritten.
@@ -319,7 +324,9 @@ function trace.trace(file, options)
   if type(file) ~= "string" or file == "" then
     error("trace: the path of a file, or false, expected, got " .. (file == "" and '""' or type(file)), 2)
   end
-  if options ~= nil and type(options) ~= "table" then error("trace: a table of options expected, got " .. type(options), 2) end
+  if options ~= nil and type(options) ~= "table" then
+    error("trace: a table of options expected, got " .. type(options), 2)
+  end
   local records = check_records(options or {})
   if active then error("trace: " .. active.path .. " is being recorded; end that with rn.trace(false)", 2) end
   local handle, err = io.open(file, "w")

@@ -1,0 +1,203 @@
+-- The graph of a running program.
+local rn = require "runnel"
+local graph = require "runnel.internal.graph"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+describe("rn.graph", function()
+  before_each(stage.open)
+  after_each(function()
+    rn.graph(false)
+    stage.close()
+  end)
+
+  -- A pipeline whose second stage is slow, after it has run for 100 ms, twice; and its graph.
+  local function slow_parse(f)
+    sim.run(function()
+      rn.graph()
+      local lines, words = rn.chan(4):name "lines", rn.chan(8):name "words"
+      local blocks = {
+        rn.go(function()
+          rn.rename "read"
+          while lines:put(true) do end
+        end),
+        rn.go(function()
+          rn.rename "count"
+          for _ in words do end
+        end),
+      }
+      for i = 1, 3 do
+        blocks[i + 2] = rn.go(function()
+          rn.rename "parse"
+          for v in lines do
+            rn.sleep(10)
+            words:put(v)
+          end
+        end)
+      end
+      rn.sleep(1000)
+      rn.graph()
+      rn.sleep(1005)
+      f(rn.graph())
+      lines:close()
+      words:close()
+      for _, block in ipairs(blocks) do rn.cancel(block) end
+    end)
+  end
+
+  local function node(g, name)
+    for _, n in ipairs(g.nodes) do
+      if n.name == name then return n end
+    end
+  end
+
+  local function edge(g, from, to)
+    for _, e in ipairs(g.edges) do
+      if e.from == node(g, from).key and e.to == node(g, to).key then return e end
+    end
+  end
+
+  it("has go blocks with the same name as one node, and channels with their fill", function()
+    slow_parse(function(g)
+      assert.equal(3, node(g, "parse").count)
+      assert.equal(1, node(g, "read").count)
+      assert.same({ 4, 4, 1 }, { node(g, "chan: lines").values, node(g, "chan: lines").capacity,
+        node(g, "chan: lines").puts })
+      assert.same({ 0, 8, 1 }, { node(g, "chan: words").values, node(g, "chan: words").capacity,
+        node(g, "chan: words").takes })
+    end)
+  end)
+
+  it("has the values that were put and taken, and how many a second", function()
+    slow_parse(function(g)
+      local puts, takes = edge(g, "read", "chan: lines"), edge(g, "chan: lines", "parse")
+      assert.equal(puts.total, takes.total + 4)
+      assert.is_true(math.abs(puts.rate - 300) < 5, puts.rate)
+      assert.is_true(math.abs(edge(g, "chan: words", "count").rate - 300) < 5)
+      assert.is_nil(edge(g, "count", "chan: words"))
+      assert.is_nil(edge(g, "chan: lines", "count"))
+    end)
+  end)
+
+  it("says which stage is the bottleneck", function()
+    slow_parse(function(g)
+      assert.same({ "parse is the bottleneck: its input (chan: lines) is full, its output (chan: words) empty" },
+        g.findings)
+    end)
+  end)
+
+  it("says nothing of a pipeline in which nobody waits to put", function()
+    sim.run(function()
+      rn.graph()
+      local ch = rn.chan(4):name "quiet"
+      rn.go(function() for _ in ch do end end)
+      rn.go(function()
+        for i = 1, 10 do
+          ch:put(i)
+          rn.sleep(10)
+        end
+        ch:close()
+      end)
+      rn.sleep(50)
+      assert.same({}, rn.graph().findings)
+      rn.sleep(100)
+    end)
+  end)
+
+  it("does not blame a stage whose output is full, too: the one behind it is the cause", function()
+    sim.run(function()
+      rn.graph()
+      local first, second = rn.chan(2):name "first", rn.chan(2):name "second"
+      local blocks = {
+        rn.go(function() rn.rename "source" while first:put(1) do end end),
+        rn.go(function() rn.rename "middle" for v in first do second:put(v) end end),
+        rn.go(function() rn.rename "sink" for _ in second do rn.sleep(50) end end),
+      }
+      rn.sleep(500)
+      assert.same({ "sink is the bottleneck: its input (chan: second) is full" }, rn.graph().findings)
+      for _, block in ipairs(blocks) do rn.cancel(block) end
+    end)
+  end)
+
+  it("folds the results of go blocks with the same name", function()
+    sim.run(function()
+      rn.graph()
+      for i = 1, 50 do
+        rn.go(function()
+          rn.rename "job"
+          return i
+        end):take()
+      end
+      local g = rn.graph()
+      local e = edge(g, "job", "result of job")
+      assert.equal(50, e.total)
+    end)
+  end)
+
+  it("counts everything though thousands of channels come and go in one run of a go block", function()
+    sim.run(function()
+      rn.rename "one"
+      rn.graph()
+      for _ = 1, 5000 do
+        local ch = rn.chan(1)
+        ch:put(1)
+        ch:take()
+      end
+      collectgarbage()
+      local kept = rn.chan(1):name "kept"
+      kept:put(1)
+      local g = rn.graph()
+      assert.equal(0, g.lost)
+      assert.equal(1, edge(g, "one", "chan: kept").total)
+      assert.is_true(#g.edges < 1000)
+    end)
+  end)
+
+  it("is written as DOT that graphviz accepts", function()
+    slow_parse(function(g)
+      node(g, "parse").name = 'a "quoted" \\ name'
+      local text = graph.dot(g)
+      assert.matches('n%d+ %-> n%d+ %[label="%d+ %(%d+/s%)"%];', text)
+      if not os.execute "command -v dot >/dev/null" then return end
+      local path = os.tmpname()
+      local file = assert(io.open(path, "w"))
+      file:write(text)
+      file:close()
+      local pipe = assert(io.popen(("dot -Tplain %s 2>&1"):format(path)))
+      local plain = pipe:read "a"
+      assert.is_true(pipe:close())
+      os.remove(path)
+      local nodes, edges = select(2, plain:gsub("\nnode ", "")), select(2, plain:gsub("\nedge ", ""))
+      assert.equal(#g.nodes, nodes)
+      assert.equal(#g.edges, edges)
+    end)
+  end)
+
+  it("is written as Mermaid, with no character that ends a name", function()
+    slow_parse(function(g)
+      node(g, "parse").name = 'a "quoted" <b>'
+      local text = graph.mermaid(g)
+      assert.matches("^flowchart LR\n", text)
+      assert.matches('%["a #quot;quoted#quot; #lt;b#gt; ×3"%]', text)
+      assert.not_matches('%["[^\n]*"[^%]\n][^\n]*"%]', text)
+    end)
+  end)
+
+  it("is written as boxes of equal width", function()
+    slow_parse(function(g)
+      local text = graph.text(g)
+      assert.matches("│ parse ×3 +│\n", text)
+      assert.matches("<%- %d+ %(%d+/s%) <%- chan: lines ████████ 4/4, 1 put wait", text)
+      local top
+      for line in text:gmatch "[^\n]+" do
+        if line:find "^┌" then top = utf8.len(line) end
+        if line:find "^[┌│├└]" then assert.equal(top, utf8.len(line)) end
+      end
+    end)
+  end)
+
+  it("refuses what is neither true nor false", function()
+    local _, err = pcall(function() rn.graph "dot" end)
+    assert.matches("graph_spec.lua:%d+: graph: true, false or nothing expected, got string", err)
+  end)
+end)

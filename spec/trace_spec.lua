@@ -1,0 +1,406 @@
+-- The flight recorder, and the core's trace that it writes.
+local rn = require "runnel"
+local core = require "runnel.core"
+local sim = require "runnel.sim"
+local format = require "spec.support.trace_format"
+local process = require "spec.support.process"
+local stage = require "spec.support.stage"
+
+local recorder = core.internal.trace
+
+describe("rn.trace", function()
+  local path
+  before_each(function()
+    stage.open()
+    path = os.tmpname()
+  end)
+  after_each(function()
+    rn.trace(false)
+    os.remove(path)
+    stage.close()
+  end)
+
+  -- The events while f runs as a go block under virtual time, and what else is in the file.
+  local function recorded(f, options)
+    rn.trace(path, options)
+    sim.run(f)
+    rn.trace(false)
+    return format.read(path)
+  end
+
+  local function count(events, phase, name)
+    local n = 0
+    for _, event in ipairs(events) do
+      if event.ph == phase and (not name or (event.name or ""):find(name)) then n = n + 1 end
+    end
+    return n
+  end
+
+  local function chain(n)
+    return function()
+      local first, second = rn.chan():name "first", rn.chan(3):name "second"
+      rn.go(function()
+        rn.rename "source"
+        for i = 1, n do first:put(i) end
+        first:close()
+      end)
+      rn.go(function()
+        rn.rename "middle"
+        for v in first do second:put(v) end
+        second:close()
+      end)
+      for _ in second do rn.sleep(1) end
+    end
+  end
+
+  it("has a track for each go block, with what it is parked on", function()
+    local events = recorded(chain(20))
+    assert.equal(1, count(events, "M", "thread_name") > 0 and 1 or 0)
+    local names = {}
+    for _, event in ipairs(events) do
+      if event.ph == "M" then names[event.args.name:gsub(" #%d+$", "")] = true end
+    end
+    assert.is_true(names.source and names.middle and names.main)
+    assert.is_true(count(events, "B", "^running$") > 3)
+    assert.is_true(count(events, "B", "^put on chan: second$") > 0)
+    assert.is_true(count(events, "B", "^take on chan: first$") > 0)
+    assert.is_true(count(events, "B", "^sleep$") >= 20)
+  end)
+
+  it("has an arrow for each message, and one for each go block that is started", function()
+    local events = recorded(chain(20))
+    assert.equal(40, count(events, "s", "^message$"))
+    assert.equal(40, count(events, "f", "^message$"))
+    assert.equal(count(events, "s", "^go$"), count(events, "f", "^go$"))
+    assert.is_true(count(events, "s", "^go$") >= 2)
+  end)
+
+  it("counts the values in buffers", function()
+    local events = recorded(chain(20))
+    local most, last = 0, nil
+    for _, event in ipairs(events) do
+      if event.ph == "C" then
+        assert.equal("chan: second", event.name)
+        most, last = math.max(most, event.args.values), event.args.values
+      end
+    end
+    assert.equal(3, most)
+    assert.equal(0, last)
+    assert.equal(40, count(events, "C"))
+  end)
+
+  it("shows when a channel is closed", function()
+    local events = recorded(chain(1))
+    assert.equal(1, count(events, "i", "^close chan: first$"))
+    assert.equal(1, count(events, "i", "^close chan: second$"))
+  end)
+
+  it("has transducers, policies, promises, windowed buffers, alts, callbacks and results of go blocks", function()
+    local events = recorded(function()
+      local mapped = rn.chan(2, rn.xf.map(function(v) return v + 1 end)):name "mapped"
+      local sorted = rn.chan(rn.priority_buffer(3)):name "sorted"
+      local promise, latest = rn.promise_chan():name "promise", rn.chan(rn.sliding_buffer(2)):name "latest"
+      rn.go(function()
+        for i = 1, 10 do
+          mapped:put(i)
+          sorted:put(-i)
+          latest:put(i)
+        end
+        promise:put(true)
+      end)
+      local waiting = rn.go(function() return (promise:take()) end)
+      for _ = 1, 20 do
+        rn.alts { mapped, sorted }
+        rn.sleep(1)
+      end
+      latest:take_async(function() end)
+      rn.chan():take_async(function() end)
+      assert.is_true(waiting:take())
+    end)
+    for _, name in ipairs { "mapped", "sorted", "promise" } do
+      assert.is_true(count(events, "B", "on chan: " .. name) > 0, name)
+    end
+    assert.is_true(count(events, "C", "^chan: latest$") >= 10)
+    assert.is_true(count(events, "B", "^alts on chan: mapped and 1 more$") > 0)
+  end)
+
+  it("keeps the end if the ring is too small for all, and says how much is missing", function()
+    local events, all = recorded(chain(500), { records = 256 })
+    assert.equal(256, all.otherData.records)
+    assert.is_true(all.otherData.overwritten > 3000)
+    assert.is_true(count(events, "s", "^message$") > 20)
+  end)
+
+  it("keeps the names of go blocks and channels that are gone", function()
+    local function short_lived()
+      for i = 1, 30 do
+        local ch = rn.chan(1):name("channel " .. i)
+        rn.go(function()
+          rn.rename("block " .. i)
+          ch:put(i)
+          rn.yield()
+          ch:take()
+        end):take()
+      end
+      collectgarbage()
+    end
+    local events = recorded(short_lived)
+    local names, counters = {}, {}
+    for _, event in ipairs(events) do
+      if event.ph == "M" then names[event.args.name:gsub(" #%d+$", "")] = true end
+      if event.ph == "C" then counters[event.name] = true end
+    end
+    for i = 1, 30 do
+      assert.is_true(names["block " .. i])
+      assert.is_true(counters["chan: channel " .. i])
+    end
+  end)
+
+  it("has what existed before it began", function()
+    sim.run(function()
+      local ch = rn.chan(2):name "older"
+      local block = rn.go(function()
+        rn.rename "elder"
+        for v in ch do rn.sleep(v) end
+      end)
+      rn.sleep(1)
+      rn.trace(path)
+      for i = 1, 5 do ch:put(i) end
+      ch:close()
+      block:take()
+      rn.trace(false)
+    end)
+    local events = format.read(path)
+    assert.is_true(count(events, "B", "^take on chan: older$") > 0)
+  end)
+
+  it("is valid for random programs and rings of the smallest size", function()
+    for seed = 1, 15 do
+      rn.trace(path, { records = 256 })
+      sim.run(function()
+        local chs = { rn.chan(), rn.chan(1), rn.chan(5), rn.chan(rn.dropping_buffer(2)), rn.chan(200) }
+        for _ = 1, 8 do
+          rn.go(function()
+            for _ = 1, 60 do
+              local ch = chs[math.random(#chs)]
+              local what = math.random(5)
+              if what == 1 then rn.alts({ ch, { chs[math.random(#chs)], what }, rn.timeout(3) })
+              elseif what == 2 then ch:offer(what)
+              elseif what == 3 then ch:poll()
+              elseif what == 4 then rn.sleep(math.random(3))
+              else rn.alts { { ch, true }, rn.timeout(1) } end
+            end
+          end)
+        end
+        rn.sleep(1000)
+      end, { seed = seed, shuffle = true })
+      rn.trace(false)
+      format.read(path)
+    end
+  end)
+
+  it("writes names as JSON, whatever is in them", function()
+    local events = recorded(function()
+      local ch = rn.chan(1):name 'a "quoted" \\ name\n\1 é'
+      ch:put(1)
+      rn.chan(1):name "\255\254":put(1)
+    end)
+    assert.equal(1, count(events, "C", '^chan: a "quoted" \\ name\n\1 é$'))
+    assert.equal(1, count(events, "C", "^chan: ÿþ$"))
+  end)
+
+  it("refuses what it cannot do, and says why", function()
+    local _, err = pcall(function() rn.trace "/nowhere/at/all.json" end)
+    assert.matches("trace_spec.lua:%d+: trace: cannot write /nowhere/at/all.json: No such file", err)
+    _, err = pcall(function() rn.trace(path, { records = 10 }) end)
+    assert.matches("trace_spec.lua:%d+: trace: records: an integer from 256 to 16777216 expected, got 10", err)
+    assert.error_matches(function() rn.trace(path, { record = 1000 }) end, "trace: unknown option 'record'")
+    assert.error_matches(function() rn.trace(7) end, "trace: the path of a file, or false, expected, got number")
+    assert.error_matches(function() rn.trace(path, 7) end, "trace: a table of options expected, got number")
+    rn.trace(path)
+    assert.error_matches(function() rn.trace(path) end, "is being recorded; end that with rn.trace%(false%)")
+    assert.equal(path, rn.trace(false).file)
+    assert.is_nil(rn.trace(false))
+  end)
+
+  it("writes the file at the end of a program, after an error, a deadlock, os.exit and Ctrl-C", function()
+    local dir = process.directory()
+    local body = "local rn = require 'runnel' local ch = rn.chan(1) ch:put(1) "
+    local ends = { -- with exit statuses
+      { "", 0 }, { "error 'the end'", 1 }, { "rn.chan():take()", 1 }, { "os.exit(3)", 3 }, { "rn.exit(4)", 4 },
+      { "rn.go(function() error 'unhandled' end) rn.sleep(1)", 1 },
+      { "os.execute '(sleep 0.2; kill -INT $PPID) &' rn.sleep(20000)" },
+    }
+    for _, case in ipairs(ends) do
+      os.remove(dir.path .. "/out.json")
+      dir:write("script.lua", body .. case[1])
+      local result = process.run(dir.path, process.runnel .. " --trace=out.json script.lua")
+      if case[2] then assert.equal(case[2], result.status, case[1]) end
+      local events = format.read(dir.path .. "/out.json")
+      assert.equal(1, count(events, "C"), case[1])
+    end
+    dir:remove()
+  end)
+end)
+
+describe("the core's trace", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  local RUN, PUT, TAKE = 1, 6, 7
+
+  -- The records of a kind while f runs.
+  local function records(f)
+    recorder.hold("r", 4096)
+    local _, from = recorder.ring()
+    sim.run(f)
+    local _, to = recorder.ring()
+    local list = {}
+    for n = from, to - 1 do list[#list + 1] = table.pack(recorder.read(n)) end
+    recorder.release "r"
+    return list
+  end
+
+  it("numbers puts and takes: the nth put is the nth take", function()
+    local puts, takes = {}, {}
+    local list = records(function()
+      local ch = rn.chan(2)
+      rn.go(function()
+        for i = 1, 9 do ch:put(i) end
+        ch:close()
+      end)
+      for _ in ch do rn.yield() end
+    end)
+    for _, r in ipairs(list) do
+      if r[6] & 8 == 0 and r[1] == PUT then puts[#puts + 1] = r[5] end
+      if r[6] & 8 == 0 and r[1] == TAKE then takes[#takes + 1] = r[5] end
+    end
+    assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9 }, puts)
+    assert.same(puts, takes)
+  end)
+
+  it("does not show what watches", function()
+    local list = records(function()
+      local watcher
+      local ch = rn.chan():name "watched"
+      watcher = rn.go(function()
+        local own = rn.chan(1)
+        rn.go(function() own:put(1) end)
+        own:take()
+      end)
+      recorder.hide(watcher)
+      rn.go(function() ch:put(1) end)
+      ch:take()
+    end)
+    local puts = 0
+    for _, r in ipairs(list) do
+      assert.not_equal("hidden", recorder.label(r[7]))
+      if r[1] == PUT and r[6] & 8 == 0 then puts = puts + 1 end
+    end
+    assert.equal(1, puts)
+  end)
+
+  it("is counted: who releases it last switches it off", function()
+    recorder.hold "l"
+    recorder.hold "er"
+    recorder.release "er"
+    local ch = rn.chan():name "listed"
+    local found = false
+    for _, other in ipairs(recorder.chans()) do found = found or other == ch end
+    assert.is_true(found)
+    recorder.release "l"
+    assert.same({}, recorder.chans())
+    assert.is_nil(recorder.ring())
+  end)
+
+  it("lists a channel as long as it exists", function()
+    recorder.hold "l"
+    for _ = 1, 1000 do rn.chan(1) end
+    local kept = rn.chan(1):name "kept"
+    collectgarbage()
+    local list = recorder.chans()
+    assert.equal(kept, list[#list])
+    assert.is_true(#list < 1000)
+    recorder.release "l"
+  end)
+
+  it("has times that never go back, though a simulation begins at 0", function()
+    recorder.hold("r", 1024)
+    local _, from = recorder.ring()
+    rn.sleep(1)
+    sim.run(function() rn.sleep(5000) end)
+    rn.sleep(1)
+    local _, to = recorder.ring()
+    local before = 0
+    local runs = 0
+    for n = from, to - 1 do
+      local kind, time = recorder.read(n)
+      assert.is_true(time >= before)
+      before = time
+      if kind == RUN then runs = runs + 1 end
+    end
+    assert.is_true(runs > 2)
+    recorder.release "r"
+  end)
+
+  it("calls a function for the values on a channel, once each, and survives its errors", function()
+    local seen = {}
+    sim.run(function()
+      local ch = rn.chan(1)
+      recorder.tap(ch, function(v, waits)
+        seen[#seen + 1] = v .. (waits and " waits" or "")
+        if v == 2 then error "in the tap" end
+        if v == 3 then ch:put(100) end
+      end)
+      ch:put(1)
+      rn.go(function()
+        ch:put(2)
+        rn.alts { { ch, 3 }, rn.timeout(100) }
+        rn.sleep(50)
+        ch:offer(4)
+      end)
+      rn.sleep(1)
+      for _ = 1, 3 do
+        ch:take()
+        rn.sleep(1)
+      end
+      rn.sleep(100)
+      recorder.tap(ch, nil)
+      ch:offer(5)
+    end)
+    assert.same({ "1", "2 waits", "3 waits", "4" }, seen)
+    local errors = stage.heard()
+    assert.matches("in the tap", tostring(errors[1].err))
+    assert.matches("inside a function that is called for values on a channel", tostring(errors[2].err))
+  end)
+end)
+
+describe("the check of trace events", function()
+  local function checked(...)
+    local events = { { ph = "M", pid = 1, tid = 1, name = "thread_name", args = { name = "one" } } }
+    for _, event in ipairs { ... } do
+      event.pid, event.tid = 1, event.tid or 1
+      events[#events + 1] = event
+    end
+    return function() format.check(events) end
+  end
+
+  it("finds planted faults", function()
+    assert.has_no_error(checked({ ph = "B", ts = 1, name = "a" }, { ph = "E", ts = 2, name = "a" }))
+    assert.error_matches(checked { ph = "B", ts = 1, name = "a" }, "has no end")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "E", ts = 2, name = "b" }),
+      "an end has not the name of its begin")
+    assert.error_matches(checked { ph = "E", ts = 1 }, "an end without a begin")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "B", ts = 2, name = "b" }), "slices overlap")
+    assert.error_matches(checked({ ph = "B", ts = 2, name = "a" }, { ph = "E", ts = 1 }), "time goes back")
+    assert.error_matches(checked { ph = "s", ts = 1, id = "1" }, "outside of slices")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "s", ts = 1, id = "1" },
+      { ph = "E", ts = 2, name = "a" }),
+      "arrow 1 has no end")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "f", ts = 1, id = "1", bp = "e" }),
+      "an arrow has no begin")
+    assert.error_matches(checked { ph = "X", ts = 1 }, "an unknown phase")
+    assert.error_matches(function() format.decode '{"a":[1,2' end, "JSON")
+    assert.error_matches(function() format.decode '{"a":"\1"}' end, "JSON")
+  end)
+end)
