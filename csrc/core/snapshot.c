@@ -37,7 +37,7 @@ static void clear_table(lua_State *L, SnapshotArray *table, size_t size, uint32_
     (void)grow(L, table, size, room);
   }
   table->room = room; /* exactly: it is the mask of the hash, too */
-  memset(table->items, 0, room * size);
+  if (table->items) memset(table->items, 0, room * size);
 }
 
 /* ---- texts ---- */

@@ -18,8 +18,9 @@ bool desk_init(Desk *desk, Watch *watch) {
 }
 
 static void free_snapshot(Snapshot *s) {
-  SnapshotArray *arrays[] = {&s->gos, &s->chans, &s->edges, &s->texts, &s->index, &s->seen, &s->labels};
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]->items);
+  void *items[] = {s->gos.items,   s->chans.items, s->edges.items, s->texts.items,
+                   s->index.items, s->seen.items,  s->labels.items};
+  for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) free(items[i]);
   *s = (Snapshot){0};
 }
 

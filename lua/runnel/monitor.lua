@@ -170,8 +170,9 @@ local function report(self, number, ran, done, ...)
 end
 
 local function run_command(self, number, what, ...)
-  if not (what == "values" or what == "timeline" or self.control) then report(self, number, true, false, "this monitor only shows")
-  else report(self, number, pcall(commands[what], self, ...)) end
+  local may = self.control or what == "values" or what == "timeline"
+  if may then report(self, number, pcall(commands[what], self, ...))
+  else report(self, number, true, false, "this monitor only shows") end
 end
 
 -- ---- the monitor ----

@@ -56,7 +56,8 @@ function monitored.start(text)
   local pid, url = out:read(), out:read()
   local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
   if not port then error("no URL: " .. tostring(url)) end
-  return setmetatable({ out = out, pid = pid, url = url, port = math.tointeger(tonumber(port)), token = token }, Program)
+  local self = { out = out, pid = pid, url = url, port = math.tointeger(tonumber(port)), token = token }
+  return setmetatable(self, Program)
 end
 
 ---The status and text of a request; a `?` in the path gets the token.

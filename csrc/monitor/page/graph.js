@@ -5,10 +5,10 @@ import { short } from "./model.js";
 
 const MOST = 160; // nodes; what moves least is left out
 const MANY = 24; // nodes of channels, from which on channels with different buffers share one
-const GO_WIDTH = 168, CHAN_WIDTH = 148, HEIGHT = 44;
+const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
 // Channels that differ only in the digits of their names, with the same go blocks at their ends, are one node.
-const pattern = (ch) => (ch.name ? ch.name.replace(/\d+/g, "#") : ch.isPlain ? "#" : ch.label.replace(/\d+/g, "#"));
+const pattern = (ch) => (ch.brief !== ch.label ? ch.brief : ch.brief.replace(/\d+/g, "#"));
 
 // Without the folders of a file, and at most n characters.
 function clip(text, n) {
@@ -29,7 +29,7 @@ function chanNode(key, list) {
     if (ch.nputs) node.full++;
   }
   const [first] = list;
-  node.label = node.n === 1 ? first.label : `${pattern(first)} × ${node.n}`;
+  node.label = node.n === 1 ? first.brief : `${pattern(first)} × ${node.n}`;
   node.state = node.n === 1 ? first.state
     : node.full ? "full" : node.ntakes && !node.count ? "starved" : node.count ? "flowing" : "empty";
   node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
@@ -89,9 +89,18 @@ export function build(model, groups) {
   return { nodes, edges, left };
 }
 
-function layout(graph) {
+// How large the picture is if all of it is visible.
+const fitOf = (g, room) => Math.min(1.25, room.width / g.graph().width, Math.max(room.height - 20, 200) / g.graph().height);
+
+// From left to right, or from top to bottom if it is larger so.
+function layout(graph, room) {
+  const across = place(graph, "LR"), down = place(graph, "TB");
+  return fitOf(down, room) > fitOf(across, room) * 1.1 ? down : across;
+}
+
+function place(graph, rankdir) {
   const g = new window.dagre.graphlib.Graph();
-  g.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 44, marginx: 12, marginy: 12 });
+  g.setGraph({ rankdir, nodesep: 14, ranksep: 30, marginx: 12, marginy: 12 });
   g.setDefaultEdgeLabel(() => ({}));
   for (const node of graph.nodes.values()) {
     g.setNode(node.key, { width: node.isChan ? CHAN_WIDTH : GO_WIDTH, height: HEIGHT });
@@ -126,7 +135,7 @@ function doing(group) {
   if (group.n === 1 && parts.length === 1) {
     return put ? "waits to put" : take ? "waits to take" : alts ? "waits in alts" : sleeping ? "sleeps" : "is ready";
   }
-  return parts.join(", ");
+  return parts.slice(0, 2).join(", ");
 }
 
 function ChanNode({ node, at, selected, onSelect }) {
@@ -151,7 +160,7 @@ function GoNode({ node, at, selected, onSelect }) {
       transform=${`translate(${x},${y})`} onClick=${() => onSelect(node)} data-name=${node.label}>
     <title>${node.label}</title>
     <rect class="box" width=${GO_WIDTH} height=${HEIGHT} rx="4" />
-    <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 15 : 20)}</text>
+    <text class="label" x="10" y="19">${clip(node.label, node.n > 1 ? 18 : 23)}</text>
     ${node.n > 1 && html`<text class="times" x=${GO_WIDTH - 8} y="19">× ${short(node.n)}</text>`}
     <text class="numbers" x="10" y="34">${doing(group)}</text>
   </g>`;
@@ -160,17 +169,17 @@ function GoNode({ node, at, selected, onSelect }) {
 export function Graph({ model, groups, selection, onSelect }) {
   const graph = build(model, groups);
   const shape = [...graph.nodes.keys()].sort().join("\u0003") + [...graph.edges.keys()].sort().join("\u0003");
-  const places = useMemo(() => layout(graph), [shape]);
+  const [room, setRoom] = useState({ width: 800, height: 400 });
+  const rough = [room.width, room.height].map((n) => Math.round(n / 40)).join();
+  const places = useMemo(() => layout(graph, room), [shape, rough]);
   const box = useRef(null), [zoom, setZoom] = useState(0); // 0: as large as fits
   const { width = 100, height = 100 } = places.graph();
-  const [room, setRoom] = useState({ width: 800, height: 400 });
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setRoom(entry.contentRect));
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
-  const fit = Math.min(1.25, room.width / width, Math.max(room.height, 200) / height);
-  const scale = zoom || Math.max(fit, 0.45);
+  const scale = zoom || Math.max(fitOf(places, room), 0.45);
   const most = Math.max(1, ...[...graph.edges.values()].map((e) => e.node.rate));
   if (!graph.nodes.size) {
     return html`<div class="graph" ref=${box}><p class="nothing">${model.summary.now === undefined

@@ -27,12 +27,19 @@ export function duration(ms) {
 
 export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
+// The names of the library's go blocks end in the channel that they feed, as "pipe at job.lua:2 -> chan: #7". Without it
+// those of one line have one name.
+function split(name) {
+  const [, base, target] = name.match(/^(.* at .*) -> chan: (.*)$/s) || [0, name, null];
+  return { name: target && !/^#\d+$/.test(target) ? name : base, target };
+}
+
 // ---- a channel ----
 
 class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
-    Object.assign(this, { rate: 0, at: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
+    Object.assign(this, { rate: 0, at: 0, began: 0, before: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
   }
 
   get label() {
@@ -40,6 +47,8 @@ class Chan {
     if (this.name) return this.name;
     return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.id;
   }
+  // In the graph, where there is little room.
+  get brief() { return this.flags & PLACE ? this.name.split("/").pop() : this.label; }
   get kindName() { return KINDS[this.kind] + (this.limit ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
   get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
@@ -83,7 +92,7 @@ export class Model {
     for (const [kind, id] of message.d || []) this.remove(kind, id);
     let rate = 0;
     for (const ch of this.chans.values()) {
-      if (!message.cut && message.busy < 100 && ch.at !== message.t) ch.rate = 0;
+      if (!message.cut && message.busy < 100 && message.t - ch.at > 400) ch.rate = 0;
       rate += ch.rate;
     }
     if (last.t && message.t - last.t > 200) this.sample(message, last, rate);
@@ -99,18 +108,22 @@ export class Model {
       else this.refill(ch, row, t);
     } else if (kind === GO) {
       const [, , name, where, state, op, chan, nchans, since, n, first] = row;
-      this.gos.set(id, { id, name: this.texts.get(name), where: this.texts.get(where), state: STATES[state], op: OPS[op],
+      this.gos.set(id, { id, ...split(this.texts.get(name)), where: this.texts.get(where), state: STATES[state], op: OPS[op],
         chan, nchans, since, n, first });
     } else if (kind === EDGE) {
       const [, , name, chan, isPut, total] = row;
-      this.edges.set(id, { id, name: this.texts.get(name), chan, isPut: isPut === 1, total });
+      this.edges.set(id, { id, ...split(this.texts.get(name)), chan, isPut: isPut === 1, total });
     }
   }
 
   refill(ch, row, t) {
     const puts = ch.puts;
     [, , ch.puts, ch.takes, ch.count, ch.nputs, ch.ntakes] = row;
-    if (ch.at) ch.rate = t > ch.at ? Math.max(0, ch.puts - puts) * 1000 / (t - ch.at) : ch.rate;
+    if (!ch.at || t - ch.began >= 250) { // messages that bring a command's result come soon after the last one
+      ch.rate = ch.at ? Math.max(0, ch.puts - ch.before) * 1000 / (t - ch.began) : 0;
+      ch.began = t;
+      ch.before = ch.puts;
+    }
     if (ch.puts !== puts || !ch.at) ch.movedAt = t;
     ch.at = t;
     ch.fullSince = ch.nputs ? ch.fullSince || t : 0;
@@ -183,12 +196,14 @@ export class Model {
         hints.push({ level: ch.rate > 0 ? "warn" : "bad", chan: ch.id,
           text: `${ch.label} has been full for ${duration(t - ch.fullSince)}${moves}` });
       }
-      if (t - ch.movedAt < 5000 || ch.closed) continue;
-      if (ch.ntakes && !this.someone(puts, ch)) {
-        hints.push({ level: "warn", chan: ch.id, text: `${count(ch.ntakes, "take")} on ${ch.label}, and nobody puts` });
-      }
-      if (ch.nputs && !this.someone(takes, ch)) {
-        hints.push({ level: "warn", chan: ch.id, text: `${count(ch.nputs, "put")} on ${ch.label}, and nobody takes` });
+      const still = t - ch.movedAt;
+      if (still < 5000 || ch.closed) continue;
+      for (const [n, what, verb, side] of [[ch.ntakes, "take", "put", puts], [ch.nputs, "put", "take", takes]]) {
+        const ends = n ? this.otherEnd(side, ch, verb === "put") : "alive";
+        if (ends === "alive" || (ends === "none" && still < 30000)) continue;
+        const why = ends === "ended" ? `whoever ${verb === "put" ? "put" : "took"} there has ended`
+          : `so far nobody has ${verb === "put" ? "put" : "taken"} there`;
+        hints.push({ level: "warn", chan: ch.id, text: `${count(n, what)} on ${ch.label} for ${duration(still)}: ${why}` });
       }
     }
     return hints;
@@ -206,12 +221,14 @@ export class Model {
     return { puts, takes };
   }
 
-  // Whether a go block that is alive has used this side of the channel.
-  someone(side, ch) {
+  // Who has used this side of the channel: "alive" go blocks, only some that have "ended", or "none" so far.
+  otherEnd(side, ch, isPut) {
     for (const go of this.gos.values()) {
-      if ((side.get(go.name) || []).includes(ch)) return true;
+      if ((side.get(go.name) || []).includes(ch)) return "alive";
+      if (isPut && go.target !== null && (go.target === ch.name || go.target === "#" + ch.id)) return "alive";
     }
-    return false;
+    for (const list of side.values()) if (list.includes(ch)) return "ended";
+    return "none";
   }
 }
 
