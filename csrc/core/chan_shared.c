@@ -105,6 +105,7 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
+  if (chan_shared_is_taken(ch)) ch->flags |= CHAN_ERROR_TAKEN; /* asked when the scheduler ends, after this */
   shared_chan_release(h->shared);
   h->shared = NULL;
   return 0;

@@ -185,6 +185,8 @@ return function(ui, line, held)
   end
   if line:find "[(,]%s*$" then
     local path = called(held .. line)
+    local object, method = (path or ""):match "^(.*)(:[%a_][%w_]*)$"
+    if object and rn.is_chan(resolve(ui.session, object)) then path = "ch" .. method end
     local calls = path and doc.calls(path) or {}
     if #calls > 0 then return "", calls end
   end

@@ -85,12 +85,13 @@ function doc.find(query)
   return about(documented(), nil, name) -- a method, of an object with another name
 end
 
----The calls of the function at that path, or of methods of that name.
----@param path string as in "rn.alts" or "jobs:put"
+---The calls of the function at that path, or of methods of that name: only those of the object, if the documentation
+---calls it so too, as it does channels.
+---@param path string as in "rn.alts", "ch:put" or "jobs:put"
 ---@return string[]
 function doc.calls(path)
   path = path:gsub("^rn%.xf%.", "xf.")
-  local separator, name = path:match "([.:]?)([%a_][%w_]*)$"
+  local object, separator, name = path:match "^(.-)([.:]?)([%a_][%w_]*)$"
   local list, seen = {}, {}
   local function add(entries)
     for _, entry in ipairs(entries) do
@@ -107,7 +108,11 @@ function doc.calls(path)
   end
   add(documented())
   if #list == 0 then add(referred()) end
-  return list
+  local own = {}
+  for _, call in ipairs(list) do
+    if separator == ":" and is_call_of(call, object, name) then own[#own + 1] = call end
+  end
+  return #own > 0 and own or list
 end
 
 ---All names that `:doc` knows.
