@@ -45,7 +45,7 @@ SPECS_SANITIZED = -g -fno-omit-frame-pointer $(SANITIZED)
 run-san-gcc run-san-clang: export ASAN_OPTIONS = detect_leaks=1:detect_stack_use_after_return=1
 run-san-gcc run-san-clang: export UBSAN_OPTIONS = print_stacktrace=1
 run-san-gcc run-san-clang: $(BUILD)/lua
-	$(THEN) run-specs LUA=$(BUILD)/lua LDFLAGS=-Wl,-z,nodelete
+	$(THEN) run-specs LUA=$(abspath $(BUILD))/lua LDFLAGS=-Wl,-z,nodelete
 
 $(BUILD)/lua: scripts/san_lua.c Makefile
 	@mkdir -p $(@D)

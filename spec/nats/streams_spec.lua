@@ -520,7 +520,7 @@ describe("streams", function()
     local cluster <close> = nats_server.cluster()
     local far <close> = connect(cluster.url)
     local stream, err
-    background.wait_until(10000, function()
+    background.wait_until(30000, function()
       stream, err = far:stream("orders", { replicas = 3 })
       return stream
     end)
@@ -529,7 +529,7 @@ describe("streams", function()
     for i = 1, 30 do
       if i == 10 then cluster.servers[1]:kill() end
       assert(sink:put(tostring(i)))
-      assert.equal(tostring(i), take_within(source, 20000).value)
+      assert.equal(tostring(i), take_within(source, 60000).value)
     end
     source:close()
   end)

@@ -89,7 +89,7 @@ const tests = {
     const total = () => page.$eval("table.chans tbody tr td:nth-child(7)", (e) => Number(e.textContent.replace(/\D/g, "")));
     await until(page, () => document.querySelector("table.chans tbody tr td:nth-child(7)"));
     const before = await total();
-    await sleep(1500);
+    for (let tries = 0; tries < 40 && await total() <= before + 1000; tries++) await sleep(500);
     assert.ok(await total() > before + 1000, "values move");
     assert.match(await status(page), /^live|^computing/);
     await shot(page, "logstat");
