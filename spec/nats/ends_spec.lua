@@ -110,9 +110,13 @@ describe("a program with connections to NATS", function()
 
   for driver, library in pairs { luv = "luv", cqueues = "cqueues", copas = "copas", luasocket = "socket" } do
     it("is woken by messages under the driver " .. driver, function()
-      local has = os.execute(("%s -e 'require %q' 2>/dev/null"):format(LUA, library))
+      local has, installed = pcall(require, library)
       if not has then return pending(library .. " is not installed") end
+      if library == "copas" and not installed.finished then
+        return pending "the installed Copas is older than version 2"
+      end
       dir:write("program.lua", ([[
+        package.path = %q
         local rn = require "runnel"
         rn.driver(require "runnel.driver.%s")
         local conn <close> = assert(require("runnel.nats").connect(%q))
@@ -121,7 +125,7 @@ describe("a program with connections to NATS", function()
         local before = rn.now()
         for i = 1, 50 do assert(conn:request("driver", "x", 5000)) end
         print(rn.now() - before < 5000)
-      ]]):format(driver, server.url))
+      ]]):format(package.path, driver, server.url))
       assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
         .. " program.lua"))
     end)
