@@ -10,7 +10,7 @@
    While neither edges nor ring are held, and nobody taps a channel, S->trace is NULL: each place that would record
    something tests that and nothing else. While the ring is held, the clock is read once per resume, so records of one
    run of a go block have the same time; their order is exact. Without the ring it is not read, and nothing is recorded:
-   edges alone cost a quarter of that.
+   that is the more expensive part.
 
    A label is a number for a name: that of a go block, or of a channel. A label is found when a go block runs first, or a
    channel is made, and is in its Buffer, which has room for it. Each record has the label of its go block. So the dead
