@@ -82,7 +82,8 @@ static void record(Trace *t, TraceKind kind, Actor who, uint32_t chan, uint64_t 
                                                .label = who.label};
 }
 
-/* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they were. */
+/* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they
+   were. */
 static void look_at_clock(Trace *t, const Sched *S) {
   if (!t->ring) return;
   const Clock *clock = &S->world.clock;
