@@ -153,6 +153,22 @@ describe("rn.graph", function()
     end)
   end)
 
+  it("counts what one go block puts on thousands of channels in one run", function()
+    sim.run(function()
+      local chans = {}
+      for i = 1, 3000 do chans[i] = rn.chan(2) end
+      rn.graph()
+      rn.go(function()
+        rn.rename "one"
+        for _, ch in ipairs(chans) do ch:put(1) ch:put(2) end
+      end):take()
+      local g = rn.graph()
+      local total = 0
+      for _, e in ipairs(g.edges) do total = total + e.total end
+      assert.same({ 0, 6000 }, { g.lost, total })
+    end)
+  end)
+
   it("is written as DOT that graphviz accepts", function()
     slow_parse(function(g)
       node(g, "parse").name = 'a "quoted" \\ name'

@@ -76,10 +76,40 @@ describe("runnel.monitor", function()
       [("Host: 127.0.0.1:%d\nOrigin: http://evil.example"):format(p.port)] = 403,
       [("Host: 127.0.0.1:%d\nOrigin: null"):format(p.port)] = 403,
       [("Host: 127.0.0.1:%d\nOrigin: https://127.0.0.1:%d"):format(p.port, p.port)] = 403,
+      [("Host: 127.0.0.1:%d\nOrigin: evil://127.0.0.1:%d"):format(p.port, p.port)] = 403, -- as long as http://
       [("Host: 127.0.0.1:%d\nOrigin: http://127.0.0.1:%d"):format(p.port, p.port)] = 200,
     } do
       assert.equal(status, (p:get("/?", headers)), headers)
     end
+    local no_host = ("GET /?token=%s HTTP/1.0"):format(p.token)
+    assert.equal(403, (monitored.request(p.port, no_host)))
+    assert.equal(200, (monitored.request(p.port, no_host .. "\nHost: 127.0.0.1:" .. p.port)))
+  end)
+
+  it("refuses commands and streams of other sites, too, and a token that is nearly right", function()
+    local p = start "local m = listen(0, { control = true }) rn.sleep(60000)"
+    for _, headers in ipairs {
+      ("Host: 127.0.0.1:%d\nOrigin: http://evil.example"):format(p.port),
+      "Host: evil.example:" .. p.port,
+    } do
+      assert.equal(403, (p:post("/kill?", "id=1", headers)), headers)
+      assert.equal(403, (p:get("/events?", headers)), headers)
+      assert.equal(403, (p:get("/monitor.js", headers)), headers)
+    end
+    local last = p.token:sub(-1) == "0" and "1" or "0"
+    for _, token in ipairs { p.token:sub(1, -2) .. last, p.token:sub(1, -2), p.token .. "0", "" } do
+      assert.equal(403, (monitored.request(p.port, ("GET /?token=%s HTTP/1.1"):format(token))), token)
+      assert.equal(403, (monitored.request(p.port, ("POST /kill?token=%s HTTP/1.1"):format(token), "id=1")), token)
+    end
+    assert.equal(202, (p:post("/kill?", "id=1")))
+  end)
+
+  it("has no text of the program in the page itself", function()
+    local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(60000)]]
+    local _, page = p:get "/?"
+    assert.is_nil(page:find("title</b>", 1, true))
+    local list = messages(p:events(1))
+    assert.equal("<b>title</b>", list[1].hello.program)
   end)
 
   it("lets the page run no script but its own, and names the licences of the libraries in it", function()

@@ -224,13 +224,6 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   }
 }
 
-void go_resume_traced(lua_State *L, Sched *S, Go *go) {
-  if (!trace_prepare(L, S, go)) return;
-  trace_run(S, go);
-  go_resume_untraced(L, S, go);
-  trace_left(L, S, &go->alt);
-}
-
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
   /* A coroutine that is being closed has an empty stack: the channels that it waits on cannot be found there. */

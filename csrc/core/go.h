@@ -2,7 +2,7 @@
 #ifndef RUNNEL_GO_H
 #define RUNNEL_GO_H
 
-#include "core/state.h"
+#include "core/trace.h"
 
 /* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
    them by its userdata, the result channel. */
@@ -71,9 +71,6 @@ static inline void go_resume_untraced(lua_State *L, Sched *S, Go *go) {
   S->current = NULL;
 }
 
-/* go_resume with records. */
-void go_resume_traced(lua_State *L, Sched *S, Go *go);
-
 /* Resumes a go block that was ready, and ends it if its function has returned or raised.
 
    It is resumed from NULL (go_resumer), so C calls in the go block do not count as nested in the C calls that have led
@@ -81,8 +78,12 @@ void go_resume_traced(lua_State *L, Sched *S, Go *go);
    it ends. */
 static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
   Go *go = sched_go(alt);
-  if (LIKELY(!S->trace)) go_resume_untraced(L, S, go);
-  else go_resume_traced(L, S, go);
+  if (LIKELY(!S->trace)) {
+    go_resume_untraced(L, S, go);
+  } else if (trace_run(L, S, go)) {
+    go_resume_untraced(L, S, go);
+    trace_left(L, S, &go->alt);
+  }
 }
 
 /* Sets up what go blocks need; the scheduler's userdata is at SCHED_SELF. */

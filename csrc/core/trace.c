@@ -70,8 +70,9 @@ static Actor owner(const Sched *S, const Alt *alt) {
   return actor_of_go(CONTAINER_OF(alt, const Go, alt));
 }
 
+/* Writes a record, if there is a ring. */
 static void record(Trace *t, TraceKind kind, Actor who, uint32_t chan, uint64_t seq, int what) {
-  if (UNLIKELY(who.label == TRACE_HIDDEN)) return;
+  if (!t->ring || UNLIKELY(who.label == TRACE_HIDDEN)) return;
   t->ring[t->next++ & t->mask] = (TraceRecord){.time = t->now,
                                                .go = who.id,
                                                .chan = chan,
@@ -81,8 +82,10 @@ static void record(Trace *t, TraceKind kind, Actor who, uint32_t chan, uint64_t 
                                                .label = who.label};
 }
 
-/* Reads the clock. A simulation has a clock of its own, which begins at 0; records go on where they were. */
+/* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they
+   were. */
 static void look_at_clock(Trace *t, const Sched *S) {
+  if (!t->ring) return;
   const Clock *clock = &S->world.clock;
   int64_t now = clock_now(clock);
   if (UNLIKELY(clock->is_virtual != t->was_virtual || now + t->offset < t->now)) {
@@ -97,10 +100,8 @@ int64_t trace_now(Sched *S) {
   return S->tracer ? S->tracer->now : 0;
 }
 
-/* Records a put or take of `who` on the channel, and counts it. */
-static void moved(const Sched *S, Chan *ch, Actor who, bool is_put, int how) {
-  Trace *t = S->trace;
-  if (UNLIKELY(trace_label(ch) == TRACE_HIDDEN || who.label == TRACE_HIDDEN)) return;
+/* Records a put or take of `who` on the channel. */
+static void record_move(Trace *t, const Chan *ch, Actor who, bool is_put, int how) {
   uint64_t seq = 0;
   uint8_t kind = ch->buf.kind;
   if (LIKELY(kind <= BUFFER_FIXED && !(ch->flags & CHAN_XFORM))) {
@@ -109,25 +110,35 @@ static void moved(const Sched *S, Chan *ch, Actor who, bool is_put, int how) {
   } else if (kind < BUFFER_POLICY) {
     seq = ch->buf.count;
   }
-  if (ch->flags & CHAN_GO) {
-    how |= TRACE_RESULT;
-    if (is_put) who = actor_of_go(CONTAINER_OF(ch, const Go, chan));
-  }
+  if (ch->flags & CHAN_GO) how |= TRACE_RESULT;
   record(t, is_put ? TRACE_PUT : TRACE_TAKE, who, (uint32_t)ch->id, seq, how);
+}
+
+/* Records a put or take of `who` on the channel, and counts it. */
+static inline void moved(const Sched *S, const Chan *ch, Actor who, bool is_put, int how) {
+  Trace *t = S->trace;
+  if (UNLIKELY(trace_label(ch) == TRACE_HIDDEN || who.label == TRACE_HIDDEN)) return;
+  if (UNLIKELY(ch->flags & CHAN_GO) && is_put) who = actor_of_go(CONTAINER_OF(ch, const Go, chan));
+  if (t->ring) record_move(t, ch, who, is_put, how);
   if (LIKELY(t->edges)) trace_edges_count(t, ch, who.label, is_put);
 }
 
 /* Channels that are not in the list. */
 enum { UNLISTED = CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE };
 
-/* Adds the channel at index `at` to the list, if it is not there, and calls the function of its tap for the value at
-   index `value`, or not (0). */
+/* Adds the channel at index `at` to the list, if it is not there, makes room for edges, and calls the function of its
+   tap for the value at index `value`, or not (0). */
 static void after(lua_State *L, Chan *ch, int at, int value, bool waits) {
   if (UNLIKELY(!ch->buf.label && !(ch->flags & UNLISTED))) {
     lua_pushvalue(L, at);
     call_help(L, ADD_CHAN);
   }
   const Trace *t = ch->sched->trace;
+  if (t && t->is_tight) {
+    lua_pushnil(L);
+    call_help(L, GROW_EDGES);
+    t = ch->sched->trace;
+  }
   if (LIKELY(!value || !t || t->tapped != ch) || !lua_checkstack(L, 2 * STACK_TO_HELP)) return;
   trace_fetch(L, TRACE_TAP);
   lua_pushvalue(L, value);
@@ -163,11 +174,9 @@ static void after_park(lua_State *L, const Alt *alt) {
 
 /* ---- the places ---- */
 
-bool trace_prepare(lua_State *L, Sched *S, Go *go) {
-  Trace *t = S->trace;
-  bool tight = trace_edges_tight(t);
-  if (LIKELY(go->chan.buf.label && !tight)) return true;
-  if (tight) {
+/* Makes room for edges, and finds the label of the go block. Returns whether it is still to be resumed. */
+static bool prepare(lua_State *L, const Trace *t, Go *go) {
+  if (t->is_tight) {
     lua_pushnil(L);
     call_help(L, GROW_EDGES);
   }
@@ -178,13 +187,19 @@ bool trace_prepare(lua_State *L, Sched *S, Go *go) {
   return go->alt.state == ALT_READY;
 }
 
-void trace_run(Sched *S, Go *go) {
+bool trace_run(lua_State *L, Sched *S, Go *go) {
   Trace *t = S->trace;
-  if (UNLIKELY(!t)) return;
-  look_at_clock(t, S);
+  if (UNLIKELY(!go->chan.buf.label || t->is_tight)) {
+    if (!prepare(L, t, go)) return false;
+    if (!S->trace) return true;
+  }
   t->has_ended = false;
   t->running = (uint32_t)go->chan.id;
-  record(t, TRACE_RUN, actor_of_go(go), 0, 0, 0);
+  if (t->ring) {
+    look_at_clock(t, S);
+    record(t, TRACE_RUN, actor_of_go(go), 0, 0, 0);
+  }
+  return true;
 }
 
 /* What a parked alt waits for. */
@@ -204,7 +219,7 @@ void trace_left(lua_State *L, Sched *S, const Alt *alt) {
   if (UNLIKELY(!t)) return;
   t->running = 0;
   if (t->has_ended) return;
-  record_park(S, owner(S, alt), alt);
+  if (t->ring) record_park(S, owner(S, alt), alt);
   if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
 }
 
@@ -258,7 +273,7 @@ void trace_born(lua_State *L, Sched *S, int at) {
     return;
   }
   trace_list_add(L, S->listing, at);
-  if (S->trace && trace_edges_tight(S->trace)) trace_edges_grow(L, S->trace);
+  if (S->trace && S->trace->is_tight) trace_edges_grow(L, S->trace);
   if (S->trace) record(S->trace, TRACE_CHAN, current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
@@ -267,7 +282,8 @@ void trace_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   int how = taker ? TRACE_DIRECT : 0;
   moved(S, ch, current(S), true, how);
   if (taker) moved(S, ch, owner(S, taker), false, how | TRACE_WAITED);
-  if (UNLIKELY(S->trace->tapped == ch || !ch->buf.label)) after(L, ch, at, value, false);
+  const Trace *t = S->trace;
+  if (UNLIKELY(t->tapped == ch || !ch->buf.label || t->is_tight)) after(L, ch, at, value, false);
 }
 
 void trace_take(Chan *ch, const Alt *putter) {
@@ -310,7 +326,6 @@ static Trace *make(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   Trace *t = (Trace *)lua_newuserdatauv(L, sizeof(Trace), TRACE_NUSER);
   *t = (Trace){.nlabels = TRACE_FIRST};
-  t->ring = t->unheld;
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, help, 1);
   lua_setiuservalue(L, top + 1, TRACE_HELP);
@@ -329,7 +344,7 @@ static Trace *make(lua_State *L, Sched *S) {
 static void open_ring(lua_State *L, Trace *t, uint32_t records) {
   uint32_t size = TRACE_LEAST;
   while (size < records && size < TRACE_MOST) size *= 2;
-  if (t->ring != t->unheld && t->mask + 1 >= size) return;
+  if (t->ring && t->mask + 1 >= size) return;
   TraceRecord *ring = (TraceRecord *)lua_newuserdatauv(L, size * sizeof(TraceRecord), 0);
   trace_store(L, TRACE_RING_AT);
   t->ring = ring;
@@ -338,7 +353,7 @@ static void open_ring(lua_State *L, Trace *t, uint32_t records) {
 }
 
 static void close_ring(lua_State *L, Trace *t) {
-  t->ring = t->unheld;
+  t->ring = NULL;
   t->mask = 0;
   t->began = t->next;
   lua_pushnil(L);
@@ -388,7 +403,7 @@ void trace_release(lua_State *L, Sched *S, unsigned parts) {
   parts = with_list(parts);
   for (int i = 0; i < NPARTS; i++) t->holds[i] -= parts >> i & 1;
   set_places(S, t);
-  if (!t->holds[2] && t->ring != t->unheld) close_ring(L, t);
+  if (!t->holds[2] && t->ring) close_ring(L, t);
   if (!t->holds[1] && t->edges) trace_edges_close(L, t);
   if (!t->holds[0]) trace_list_close(L, t);
 }

@@ -8,8 +8,9 @@
    - the ring: the last records of what has happened, of a fixed size and a fixed number.
 
    While neither edges nor ring are held, and nobody taps a channel, S->trace is NULL: each place that would record
-   something tests that and nothing else. The clock is read once per resume, so records of one run of a go block have
-   the same time; their order is exact.
+   something tests that and nothing else. While the ring is held, the clock is read once per resume, so records of one
+   run of a go block have the same time; their order is exact. Without the ring it is not read, and nothing is recorded:
+   that is the more expensive part.
 
    A label is a number for a name: that of a go block, or of a channel. A label is found when a go block runs first, or a
    channel is made, and is in its Buffer, which has room for it. Each record has the label of its go block. So the dead
@@ -47,14 +48,11 @@ int64_t trace_now(Sched *S);
 
 /* ---- the places: only if S->trace ---- */
 
-/* Before a resume: finds the label of the go block. Returns false if it is not to be resumed any more, since a finalizer
-   has run. Does not raise. */
-bool trace_prepare(lua_State *L, Sched *S, Go *go);
+/* A go block is about to be resumed: finds its label. Returns false if it is not to be resumed any more, since a
+   finalizer has run. Does not raise. */
+bool trace_run(lua_State *L, Sched *S, Go *go);
 
-/* It is resumed now. */
-void trace_run(Sched *S, Go *go);
-
-/* It has yielded: it is parked, asleep or ready, unless it has ended. Does not raise. */
+/* It has yielded: it is parked, asleep or ready, unless it has ended; or S->trace is off now. Does not raise. */
 void trace_left(lua_State *L, Sched *S, const Alt *alt);
 
 /* The main program runs the loop, and goes on. */

@@ -16,25 +16,33 @@ static uint64_t key_of(const Chan *ch, uint16_t label) {
 
 /* The slot of a key, which is free if there is no such edge. The table always has a free slot. */
 static TraceEdge *find(TraceEdge *edges, uint32_t mask, uint64_t key) {
-  uint32_t i = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & mask;
+  uint32_t i = trace_edges_first(key, mask);
   while (edges[i].key && edges[i].key != key) i = (i + 1) & mask;
   return &edges[i];
 }
 
-void trace_edges_count(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
+/* How many slots may be in use: a search for a new key must not take long. */
+static uint32_t most_used(const Trace *t) { return t->edges_mask - t->edges_mask / 4; }
+
+/* The table has got this many edges, and can be swept, or grow, when it has got many more: a sweep takes longer than
+   many resumes, and may find nothing to drop. */
+static void set_used(Trace *t, uint32_t n) {
+  uint32_t most = most_used(t);
+  t->edges_used = n;
+  t->edges_limit = n < t->edges_mask / 4 ? t->edges_mask / 2 : n + (most - n) / 2;
+  t->is_tight = false;
+}
+
+void trace_edges_count_slowly(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
   uint64_t key = key_of(ch, label);
-  TraceEdge *e = t->hot[is_put];
-  if (!e || e->key != key) {
-    e = find(t->edges, t->edges_mask, key);
-    if (!e->key) {
-      if (t->edges_used == t->edges_mask) {
-        t->edges_lost++;
-        return;
-      }
-      *e = (TraceEdge){.key = key};
-      t->edges_used++;
+  TraceEdge *e = find(t->edges, t->edges_mask, key);
+  if (!e->key) {
+    if (t->edges_used == most_used(t)) {
+      if (++t->edges_lost % MOST == 0) t->is_tight = true; /* channels may have been collected meanwhile */
+      return;
     }
-    t->hot[is_put] = e;
+    *e = (TraceEdge){.key = key};
+    if (++t->edges_used > t->edges_limit) t->is_tight = true;
   }
   if (is_put) e->puts++;
   else e->takes++;
@@ -79,10 +87,10 @@ static bool replace(lua_State *L, Trace *t, uint32_t size, bool only_live) {
   if (only_live) push_live(L, t);
   bool same = t->edges == before;
   if (same) {
-    t->edges_used = move(L, t, edges, size - 1, only_live);
+    uint32_t n = move(L, t, edges, size - 1, only_live);
     t->edges = edges;
     t->edges_mask = size - 1;
-    t->hot[0] = t->hot[1] = NULL;
+    set_used(t, n);
     lua_pushvalue(L, top + 1);
     trace_store(L, TRACE_EDGES_AT);
   }
@@ -92,7 +100,7 @@ static bool replace(lua_State *L, Trace *t, uint32_t size, bool only_live) {
 
 void trace_edges_grow(lua_State *L, Trace *t) {
   uint32_t size = t->edges_mask + 1;
-  if (!trace_edges_tight(t) || !replace(L, t, size, true)) return;
+  if (!t->is_tight || !replace(L, t, size, true)) return;
   if (t->edges_used > size / 4 && size < MOST) replace(L, t, size * 2, false);
 }
 
@@ -103,14 +111,13 @@ void trace_edges_open(lua_State *L, Trace *t) {
   trace_store(L, TRACE_EDGES_AT);
   t->edges = edges;
   t->edges_mask = FEWEST - 1;
-  t->edges_used = 0;
   t->edges_lost = 0;
-  t->hot[0] = t->hot[1] = NULL;
+  set_used(t, 0);
 }
 
 void trace_edges_close(lua_State *L, Trace *t) {
   t->edges = NULL;
-  t->hot[0] = t->hot[1] = NULL;
+  t->is_tight = false;
   lua_pushnil(L);
   trace_store(L, TRACE_EDGES_AT);
 }

@@ -98,29 +98,29 @@ typedef struct TraceChan {
 /* ---- all of it ---- */
 
 typedef struct Trace {
-  uint32_t holds[3];     /* holds of the list, the edges, the ring */
-  bool is_tapped;        /* there is a function for a tapped channel */
-  bool is_busy;          /* the list or the edges are being swept: finalizers must not sweep them as well */
-  bool has_ended;        /* the go block that runs has ended */
-  bool was_virtual;      /* the clock that was read last was virtual */
-  uint32_t running;      /* id of the go block that runs, or 0 */
-  int64_t now;           /* when the clock was read last, in ns */
-  int64_t offset;        /* what to add to the clock: simulations begin at 0, and time must not go back */
-  TraceRecord *ring;     /* the ring; of one record while it is not held */
-  uint64_t next;         /* records written so far */
-  uint64_t began;        /* the first of them that is in this ring */
-  uint32_t mask;         /* its size - 1 */
-  uint32_t edges_mask;   /* slots for edges - 1 */
-  uint32_t edges_used;   /* slots in use */
-  TraceEdge *edges;      /* hash table with open addressing, or NULL */
-  TraceEdge *hot[2];     /* the edge that was counted last: of takes, of puts */
-  uint64_t edges_lost;   /* puts and takes that were not counted, since the table was full */
-  TraceChan *chans;      /* entries of the list */
-  uint32_t nchans;       /* how many there are */
-  uint32_t chans_size;   /* and for how many there is room */
-  uint32_t nlabels;      /* labels in use, those that are no name's included */
-  const Chan *tapped;    /* the tapped channel, or NULL */
-  TraceRecord unheld[1]; /* the ring while it is not held */
+  uint32_t holds[3];    /* holds of the list, the edges, the ring */
+  bool is_tapped;       /* there is a function for a tapped channel */
+  bool is_busy;         /* the list or the edges are being swept: finalizers must not sweep them as well */
+  bool is_tight;        /* so many slots for edges are in use that the table must grow */
+  bool has_ended;       /* the go block that runs has ended */
+  bool was_virtual;     /* the clock that was read last was virtual */
+  uint32_t running;     /* id of the go block that runs, or 0 */
+  int64_t now;          /* when the clock was read last, in ns */
+  int64_t offset;       /* what to add to the clock: simulations begin at 0, and time must not go back */
+  TraceRecord *ring;    /* the ring, or NULL */
+  uint64_t next;        /* records written so far */
+  uint64_t began;       /* the first of them that is in this ring */
+  uint32_t mask;        /* its size - 1 */
+  uint32_t edges_mask;  /* slots for edges - 1 */
+  uint32_t edges_used;  /* slots in use */
+  uint32_t edges_limit; /* with more of them in use the table is tight */
+  TraceEdge *edges;     /* hash table with open addressing, or NULL */
+  uint64_t edges_lost;  /* puts and takes that were not counted, since the table was full */
+  TraceChan *chans;     /* entries of the list */
+  uint32_t nchans;      /* how many there are */
+  uint32_t chans_size;  /* and for how many there is room */
+  uint32_t nlabels;     /* labels in use, those that are no name's included */
+  const Chan *tapped;   /* the tapped channel, or NULL */
 } Trace;
 
 /* The trace of the scheduler, if any part was ever held: while it is off, too; or NULL. */

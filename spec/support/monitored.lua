@@ -14,7 +14,7 @@ end
 
 ---Sends a request and reads the answer.
 ---@param port integer
----@param head string the request line and headers, one a line
+---@param head string the request line and headers, one a line; HTTP/1.1 gets a header Host if there is none
 ---@param body? string
 ---@param seconds? number how long to read; default 10
 ---@return integer? status nil if there was no answer
@@ -22,7 +22,7 @@ end
 function monitored.request(port, head, body, seconds)
   local lines = {}
   for line in head:gmatch "[^\n]+" do lines[#lines + 1] = line end
-  if not head:find "\nHost:" then lines[#lines + 1] = "Host: 127.0.0.1:" .. port end
+  if not head:find "\nHost:" and not head:find "HTTP/1%.0" then lines[#lines + 1] = "Host: 127.0.0.1:" .. port end
   lines[#lines + 1] = "Connection: close"
   if body then
     lines[#lines + 1] = "Content-Type: application/x-www-form-urlencoded"

@@ -1,0 +1,50 @@
+-- What tracing and monitoring cost: processor time of a hop in a ring of 1000 go blocks.
+--
+--     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
+--
+-- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor, which needs libmicrohttpd. Without one: each of
+-- them, the least of three runs. The time is that of the process, threads included. For instructions, run one MODE
+-- under callgrind with two numbers of LAPS: the difference leaves out the start and the end.
+
+local MODES, SIZE = { "off", "graph", "trace", "both", "monitor" }, 1000
+
+local function switch_on(mode)
+  local hold = require("runnel.core").internal.trace.hold
+  if mode == "graph" then hold "le" end
+  if mode == "trace" then hold("lr", 65536) end
+  if mode == "both" then hold("ler", 65536) end
+  if mode == "monitor" then assert(require("runnel.monitor").listen()) end
+end
+
+-- ns of processor time for each hop.
+local function ring(laps)
+  local rn = require "runnel"
+  local chans = {}
+  for i = 1, SIZE do chans[i] = rn.chan() end
+  for i = 1, SIZE - 1 do
+    local to = chans[i + 1]
+    rn.go(function() for value in chans[i] do to:put(value) end end)
+  end
+  local before = os.clock()
+  rn.go(function()
+    for lap = 1, laps do
+      chans[1]:put(lap)
+      chans[SIZE]:take()
+    end
+  end):take()
+  return (os.clock() - before) / laps / SIZE * 1e9
+end
+
+if arg[1] then
+  switch_on(arg[1])
+  print(("%.1f"):format(ring(math.tointeger(tonumber(arg[2])) or 4000)))
+  os.exit(0, false)
+end
+for _, mode in ipairs(MODES) do
+  local least = math.huge
+  for _ = 1, 3 do
+    local run <close> = assert(io.popen(("%s %s %s"):format(os.getenv "LUA" or "lua5.4", arg[0], mode)))
+    least = math.min(least, run:read "n" or math.huge)
+  end
+  print(("%-8s %6.1f ns"):format(mode, least))
+end
