@@ -18,6 +18,11 @@ local wire = {}
 ---The version of the format.
 wire.VERSION = "1"
 
+-- Most messages are jobs and results. So these are made and read with few string operations.
+local VERSION <const> = "1"
+local RESULT <const> = VERSION .. " - result "
+local find, sub = string.find, string.sub
+
 -- ---- values ----
 
 ---@class runnel.Encoding
@@ -61,7 +66,7 @@ wire.encodings = { msgpack = msgpack, json = json, raw = raw }
 ---@return string
 function wire.job(reply, number, encoding, is_async, again, bytes)
   local flags = is_async and (again and "ar" or "a") or again and "r" or "-"
-  return ("%s %s %d %s %s\n%s"):format(wire.VERSION, reply, number, encoding, flags, bytes)
+  return VERSION .. " " .. reply .. " " .. number .. " " .. encoding .. " " .. flags .. "\n" .. bytes
 end
 
 ---@class runnel.JobMessage
@@ -84,7 +89,8 @@ function wire.parse_job(data)
   end
   return {
     reply = reply, number = math.tointeger(number), encoding = encoding,
-    is_async = flags:find("a", 1, true) ~= nil, again = flags:find("r", 1, true) ~= nil, bytes = data:sub(at),
+    is_async = flags ~= "-" and find(flags, "a", 1, true) ~= nil, again = flags ~= "-" and find(flags, "r", 1, true) ~= nil,
+    bytes = sub(data, at),
   }
 end
 
@@ -112,6 +118,11 @@ end
 ---@return string? why
 function wire.result(job, ack, outcome)
   local codec = wire.encodings[job.encoding]
+  if outcome.n == 1 and not outcome.failed then
+    local bytes, why = codec.pack(outcome[1], "result")
+    if not bytes then return nil, why end
+    return RESULT .. job.number .. " " .. ack .. " v" .. #bytes .. "\n" .. bytes
+  end
   local sizes, parts = {}, { "" }
   local function add(kind, bytes)
     sizes[#sizes + 1] = kind .. #bytes
@@ -127,8 +138,25 @@ function wire.result(job, ack, outcome)
     if outcome.traceback then add("t", outcome.traceback) end
   end
   local list = #sizes > 0 and table.concat(sizes, ",") or "-"
-  parts[1] = ("%s - result %d %s %s\n"):format(wire.VERSION, job.number, ack, list)
+  parts[1] = RESULT .. job.number .. " " .. ack .. " " .. list .. "\n"
   return table.concat(parts)
+end
+
+---Reads the line of a result.
+---@param data string
+---@return integer? number nil if it is not a result
+---@return string ack
+---@return string sizes
+---@return integer at where its values begin
+function wire.parse_result(data)
+  if find(data, RESULT, 1, true) ~= 1 then return nil, "", "", 0 end
+  local first = #RESULT + 1
+  local after_number = find(data, " ", first, true)
+  local after_ack = after_number and find(data, " ", after_number + 1, true)
+  local ending = after_ack and find(data, "\n", after_ack + 1, true)
+  local number = ending and math.tointeger(tonumber(sub(data, first, after_number - 1)))
+  if not number or ending < after_ack + 2 then return nil, "", "", 0 end
+  return number, sub(data, after_number + 1, after_ack - 1), sub(data, after_ack + 1, ending - 1), ending + 1
 end
 
 local function unpack_results(codec, data, at, sizes)
