@@ -52,7 +52,14 @@ local LOOK <const> = 1000
 ---@field grants table<string, string>? the answers to workers' questions, by the subject for the acknowledgement
 ---@field again_at number when to send it again
 ---@field again_after number how many ms after the stream's next answer to send it again
----@field finish fun(outcome: runnel.Outcome)
+---@field remote runnel.Remote
+---@field out runnel.Channel<runnel.Outcome>? where its caller waits
+---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
+local Job = {}
+Job.__index = Job
+
+-- The go block that waits is cancelled: so is the job.
+function Job:__close() self.remote:drop(self) end
 
 ---A remote stage.
 ---@class runnel.Remote
@@ -93,17 +100,17 @@ function Remote:send(job, again)
 end
 
 -- Starts a job; raises at the line that called the remote stage.
-function Remote:submit(value, is_async, finish)
+function Remote:submit(value, out, finish)
   local function fail(message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
   if self.reason ~= nil then fail("%s", internal.error_text(self.reason)) end
   if value == nil then fail "a value other than nil expected" end
   local bytes, why = wire.encodings[self.encoding].pack(value, "value")
   if not bytes then fail("%s", why) end
   local number = self.last + 1
-  local job = {
-    number = number, bytes = bytes, is_async = is_async, starts = 1,
-    again_at = now() + FIRST_AGAIN, again_after = FIRST_AGAIN, finish = finish,
-  }
+  local job = setmetatable({
+    number = number, bytes = bytes, is_async = finish ~= nil, starts = 1, again_at = now() + FIRST_AGAIN,
+    again_after = FIRST_AGAIN, finish = finish, out = out, remote = self,
+  }, Job)
   local room = self.engine.max_payload - 300 -- for the first line
   if #bytes > room then fail("a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
@@ -119,9 +126,13 @@ function Remote:forget(job)
   job.bytes = nil
 end
 
+local function tell_caller(job, outcome)
+  if job.out then job.out:offer(outcome) else job.finish(outcome) end
+end
+
 function Remote:finish(job, outcome)
   self:forget(job)
-  job.finish(outcome)
+  tell_caller(job, outcome)
 end
 
 function Remote:give_up(job)
@@ -317,13 +328,6 @@ function Remote:error_of(outcome)
   return err
 end
 
----@class runnel.RemoteCall one that waits
-local Call = {}
-Call.__index = Call
-
--- The go block that waits is cancelled: so is the job.
-function Call:__close() self.remote:drop(self.job) end
-
 -- Puts a job's results, and closes their channel.
 local function deliver(self, result, outcome)
   for i = 1, outcome.n do
@@ -339,15 +343,14 @@ end
 ---@return any
 function Remote:__call(value, result)
   if result ~= nil then
-    self:submit(value, true, function(outcome)
+    self:submit(value, nil, function(outcome)
       if outcome.n == 0 then return guard.close(result, outcome.failed and self:error_of(outcome) or nil) end
       guard.go(guard.close, result, deliver, self, result, outcome)
     end)
     return
   end
   local out = chan(1)
-  local job = self:submit(value, false, function(outcome) out:offer(outcome) end)
-  local closing <close> = setmetatable({ remote = self, job = job }, Call) -- luacheck: ignore 211
+  local job <close> = self:submit(value, out) -- luacheck: ignore 211
   local outcome = take(out)
   if outcome.failed then error(self:error_of(outcome), 0) end
   return outcome[1]
@@ -363,7 +366,7 @@ function Remote:close(reason)
     local job = self.jobs[number]
     if job then
       self:drop(job)
-      job.finish { n = 0, failed = true, err = err }
+      tell_caller(job, { n = 0, failed = true, err = err })
     end
   end
   if self.ticking then core.cancel(self.ticker) end

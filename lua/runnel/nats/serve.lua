@@ -442,7 +442,8 @@ end
 local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
-    name = name, first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), n = n, f = f, engine = engine, label = opts.label, base = base, held = {},
+    first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
+    engine = engine, label = opts.label, base = base, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
     asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,

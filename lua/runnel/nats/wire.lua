@@ -77,20 +77,30 @@ end
 ---@field again boolean
 ---@field bytes string
 
+-- Where the next word of a line begins; nil if there is none, or the word at `at` is empty.
+local function word_after(data, at, ending)
+  local space = find(data, " ", at, true)
+  return space and space > at and space + 1 < ending and space + 1 or nil
+end
+
 ---Takes a job apart. Returns nil, the version and where to answer, if known, for what is not a job of this version.
 ---@param data string
 ---@return runnel.JobMessage? job
 ---@return string? version
 ---@return string? reply
 function wire.parse_job(data)
-  local version, reply, number, encoding, flags, at = data:match "^(%S+) (%S+) (%d+) (%S+) (%S+)\n()"
-  if version ~= wire.VERSION or not wire.encodings[encoding] then
-    return nil, data:match "^(%S+) (%S+)"
-  end
+  local ending = find(data, "\n", 1, true)
+  local reply_at = find(data, VERSION .. " ", 1, true) == 1 and ending and #VERSION + 2
+  local number_at = reply_at and word_after(data, reply_at, ending)
+  local encoding_at = number_at and word_after(data, number_at, ending)
+  local flags_at = encoding_at and word_after(data, encoding_at, ending)
+  local encoding = flags_at and sub(data, encoding_at, flags_at - 2)
+  local number = flags_at and math.tointeger(tonumber(sub(data, number_at, encoding_at - 2)))
+  if not number or not wire.encodings[encoding] then return nil, data:match "^(%S+) (%S+)" end
+  local flags = sub(data, flags_at, ending - 1)
   return {
-    reply = reply, number = math.tointeger(number), encoding = encoding,
-    is_async = flags ~= "-" and find(flags, "a", 1, true) ~= nil, again = flags ~= "-" and find(flags, "r", 1, true) ~= nil,
-    bytes = sub(data, at),
+    reply = sub(data, reply_at, number_at - 2), number = number, encoding = encoding,
+    is_async = find(flags, "a", 1, true) ~= nil, again = find(flags, "r", 1, true) ~= nil, bytes = sub(data, ending + 1),
   }
 end
 
@@ -160,6 +170,12 @@ function wire.parse_result(data)
 end
 
 local function unpack_results(codec, data, at, sizes)
+  local only = math.tointeger(tonumber(find(sizes, "v", 1, true) == 1 and sub(sizes, 2)))
+  if only and only == #data - at + 1 then
+    local value, why = codec.unpack(sub(data, at))
+    if why ~= nil then return nil, why end
+    return { n = 1, failed = false, value }
+  end
   local outcome = { n = 0, failed = false }
   for kind, size in sizes:gmatch "([vet])(%d+)" do
     local bytes = data:sub(at, at + size - 1)
