@@ -100,7 +100,8 @@ function wire.parse_job(data)
   local flags = sub(data, flags_at, ending - 1)
   return {
     reply = sub(data, reply_at, number_at - 2), number = number, encoding = encoding,
-    is_async = find(flags, "a", 1, true) ~= nil, again = find(flags, "r", 1, true) ~= nil, bytes = sub(data, ending + 1),
+    is_async = find(flags, "a", 1, true) ~= nil, again = find(flags, "r", 1, true) ~= nil,
+    bytes = sub(data, ending + 1),
   }
 end
 
