@@ -187,6 +187,8 @@ nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
 ---cut() closes all connections, refuse() closes them and each new one until flow().
+---deafen() loses what the server sends until flow(), which is to be called when it has nothing more to send, since
+---clients read whole messages.
 function nats_server.proxy(server)
   for _ = 1, 20 do
     local port = random_port()
@@ -210,6 +212,7 @@ local function tell(name)
     assert(self.program:says(("done %d"):format(self.sent)), "the proxy did not answer")
   end
 end
-Proxy.stall, Proxy.flow, Proxy.cut, Proxy.refuse = tell "stall", tell "flow", tell "cut", tell "refuse"
+Proxy.stall, Proxy.deafen, Proxy.flow = tell "stall", tell "deafen", tell "flow"
+Proxy.cut, Proxy.refuse = tell "cut", tell "refuse"
 
 return nats_server
