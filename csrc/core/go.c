@@ -225,10 +225,14 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
 }
 
 void go_resume_traced(lua_State *L, Sched *S, Go *go) {
-  if (!trace_prepare(L, S, go)) return;
-  trace_run(S, go);
-  go_resume_untraced(L, S, go);
-  trace_left(L, S, &go->alt);
+  int top = lua_gettop(L);
+  root_push(L, go); /* keeps it alive: a finalizer may end it before it is resumed, and it may end when it is */
+  if (trace_prepare(L, S, go, top + 1)) {
+    trace_run(S, go);
+    go_resume_untraced(L, S, go);
+    trace_left(L, S, &go->alt);
+  }
+  lua_settop(L, top);
 }
 
 void go_bury(lua_State *L, Sched *S, Go *go) {

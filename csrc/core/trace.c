@@ -120,14 +120,19 @@ static void moved(const Sched *S, Chan *ch, Actor who, bool is_put, int how) {
 /* Channels that are not in the list. */
 enum { UNLISTED = CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE };
 
-/* Adds the channel at index `at` to the list, if it is not there, and calls the function of its tap for the value at
-   index `value`, or not (0). */
+/* Adds the channel at index `at` to the list, if it is not there, makes room for edges, and calls the function of its tap
+   for the value at index `value`, or not (0). */
 static void after(lua_State *L, Chan *ch, int at, int value, bool waits) {
   if (UNLIKELY(!ch->buf.label && !(ch->flags & UNLISTED))) {
     lua_pushvalue(L, at);
     call_help(L, ADD_CHAN);
   }
   const Trace *t = ch->sched->trace;
+  if (UNLIKELY(t && trace_edges_tight(t))) {
+    lua_pushnil(L);
+    call_help(L, GROW_EDGES);
+    t = ch->sched->trace;
+  }
   if (LIKELY(!value || !t || t->tapped != ch) || !lua_checkstack(L, 2 * STACK_TO_HELP)) return;
   trace_fetch(L, TRACE_TAP);
   lua_pushvalue(L, value);
@@ -163,7 +168,7 @@ static void after_park(lua_State *L, const Alt *alt) {
 
 /* ---- the places ---- */
 
-bool trace_prepare(lua_State *L, Sched *S, Go *go) {
+bool trace_prepare(lua_State *L, Sched *S, Go *go, int at) {
   Trace *t = S->trace;
   bool tight = trace_edges_tight(t);
   if (LIKELY(go->chan.buf.label && !tight)) return true;
@@ -171,8 +176,8 @@ bool trace_prepare(lua_State *L, Sched *S, Go *go) {
     lua_pushnil(L);
     call_help(L, GROW_EDGES);
   }
-  if (!go->chan.buf.label) {
-    root_push(L, go);
+  if (!go->chan.buf.label && go->alt.state == ALT_READY) {
+    lua_pushvalue(L, at);
     call_help(L, LABEL_GO);
   }
   return go->alt.state == ALT_READY;
@@ -182,7 +187,6 @@ void trace_run(Sched *S, Go *go) {
   Trace *t = S->trace;
   if (UNLIKELY(!t)) return;
   look_at_clock(t, S);
-  t->has_ended = false;
   t->running = (uint32_t)go->chan.id;
   record(t, TRACE_RUN, actor_of_go(go), 0, 0, 0);
 }
@@ -203,7 +207,7 @@ void trace_left(lua_State *L, Sched *S, const Alt *alt) {
   Trace *t = S->trace;
   if (UNLIKELY(!t)) return;
   t->running = 0;
-  if (t->has_ended) return;
+  if (alt->state == ALT_DEAD) return;
   record_park(S, owner(S, alt), alt);
   if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
 }
@@ -243,11 +247,7 @@ void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
   call_help(L, LABEL_GO);
 }
 
-void trace_end(Sched *S, const Go *go) {
-  Trace *t = S->trace;
-  record(t, TRACE_END, actor_of_go(go), 0, 0, 0);
-  if (t->running == (uint32_t)go->chan.id) t->has_ended = true;
-}
+void trace_end(Sched *S, const Go *go) { record(S->trace, TRACE_END, actor_of_go(go), 0, 0, 0); }
 
 void trace_timer(Sched *S, const Alt *alt) { record(S->trace, TRACE_TIMER, owner(S, alt), 0, 0, 0); }
 
@@ -267,7 +267,8 @@ void trace_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   int how = taker ? TRACE_DIRECT : 0;
   moved(S, ch, current(S), true, how);
   if (taker) moved(S, ch, owner(S, taker), false, how | TRACE_WAITED);
-  if (UNLIKELY(S->trace->tapped == ch || !ch->buf.label)) after(L, ch, at, value, false);
+  const Trace *t = S->trace;
+  if (UNLIKELY(t->tapped == ch || !ch->buf.label || trace_edges_tight(t))) after(L, ch, at, value, false);
 }
 
 void trace_take(Chan *ch, const Alt *putter) {

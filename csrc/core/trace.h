@@ -47,9 +47,9 @@ int64_t trace_now(Sched *S);
 
 /* ---- the places: only if S->trace ---- */
 
-/* Before a resume: finds the label of the go block. Returns false if it is not to be resumed any more, since a finalizer
-   has run. Does not raise. */
-bool trace_prepare(lua_State *L, Sched *S, Go *go);
+/* Before a resume: finds the label of the go block, whose userdata is at index `at` and stays there until trace_left.
+   Returns false if it is not to be resumed any more, since a finalizer has ended it. Does not raise. */
+bool trace_prepare(lua_State *L, Sched *S, Go *go, int at);
 
 /* It is resumed now. */
 void trace_run(Sched *S, Go *go);

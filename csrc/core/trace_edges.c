@@ -7,6 +7,16 @@
 
 enum { FEWEST = 1 << 10, MOST = 1 << 17 }; /* slots */
 
+/* Slots that may be in use: with more, a look-up of an edge that is not there would take long. */
+static uint32_t most_used(uint32_t mask) { return mask / 4 * 3; }
+
+/* Sets how many edges may be added, or lost, until the table must grow. A table that cannot grow is looked through for
+   edges of collected channels after as many as make that cheap. */
+static void set_due(Trace *t) {
+  uint32_t half = t->edges_mask / 2;
+  t->edges_due = t->edges_used < half / 2 ? half - t->edges_used : half / 2;
+}
+
 /* The key of an edge: see trace_edge_chan and so on. */
 static uint64_t key_of(const Chan *ch, uint16_t label) {
   bool is_result = (ch->flags & CHAN_GO) != 0;
@@ -27,7 +37,8 @@ void trace_edges_count(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
   if (!e || e->key != key) {
     e = find(t->edges, t->edges_mask, key);
     if (!e->key) {
-      if (t->edges_used == t->edges_mask) {
+      if (t->edges_due) t->edges_due--;
+      if (t->edges_used >= most_used(t->edges_mask)) {
         t->edges_lost++;
         return;
       }
@@ -83,6 +94,7 @@ static bool replace(lua_State *L, Trace *t, uint32_t size, bool only_live) {
     t->edges = edges;
     t->edges_mask = size - 1;
     t->hot[0] = t->hot[1] = NULL;
+    set_due(t);
     lua_pushvalue(L, top + 1);
     trace_store(L, TRACE_EDGES_AT);
   }
@@ -106,6 +118,7 @@ void trace_edges_open(lua_State *L, Trace *t) {
   t->edges_used = 0;
   t->edges_lost = 0;
   t->hot[0] = t->hot[1] = NULL;
+  set_due(t);
 }
 
 void trace_edges_close(lua_State *L, Trace *t) {

@@ -8,8 +8,8 @@
    is counted as lost. */
 void trace_edges_count(Trace *t, const Chan *ch, uint16_t label, bool is_put);
 
-/* Whether the table is so full that it must grow. */
-static inline bool trace_edges_tight(const Trace *t) { return t->edges && t->edges_used > t->edges_mask / 2; }
+/* Whether the table is so full that it must grow; not again soon if it has its greatest size. */
+static inline bool trace_edges_tight(const Trace *t) { return t->edges && !t->edges_due; }
 
 /* Makes room, if the table is there: drops the edges of channels that have been collected, or doubles it. May raise. */
 void trace_edges_grow(lua_State *L, Trace *t);

@@ -136,7 +136,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
   uint16_t label = trace_list_label(L, t);
   for (;;) {
     make_room(L, t);
-    if (ch->buf.label) return; /* a finalizer has used it meanwhile */
+    if (ch->buf.label || !t->holds[0]) return; /* a finalizer has added it, or has released the list */
     trace_fetch(L, TRACE_CHANS);
     uint32_t i = t->nchans;
     lua_pushvalue(L, at);

@@ -100,8 +100,6 @@ typedef struct TraceChan {
 typedef struct Trace {
   uint32_t holds[3];     /* holds of the list, the edges, the ring */
   bool is_tapped;        /* there is a function for a tapped channel */
-  bool is_busy;          /* the list or the edges are being swept: finalizers must not sweep them as well */
-  bool has_ended;        /* the go block that runs has ended */
   bool was_virtual;      /* the clock that was read last was virtual */
   uint32_t running;      /* id of the go block that runs, or 0 */
   int64_t now;           /* when the clock was read last, in ns */
@@ -112,6 +110,7 @@ typedef struct Trace {
   uint32_t mask;         /* its size - 1 */
   uint32_t edges_mask;   /* slots for edges - 1 */
   uint32_t edges_used;   /* slots in use */
+  uint32_t edges_due;    /* edges that may be added, or lost, until the table must grow */
   TraceEdge *edges;      /* hash table with open addressing, or NULL */
   TraceEdge *hot[2];     /* the edge that was counted last: of takes, of puts */
   uint64_t edges_lost;   /* puts and takes that were not counted, since the table was full */
