@@ -413,43 +413,48 @@ describe("the core's trace", function()
   it("survives that a finalizer switches it off while a channel is added to the list", function()
     local ch
     local unlisted = rn.chan(1)
-    for _, use in ipairs {
-      function() ch = rn.chan() end,
-      function() unlisted:offer(1) end,
-    } do
-      recorder.hold "e"
-      finalizers.at_once(function() recorder.release "e" end, use)
+    for at = 1, 8 do
+      recorder.hold "l"
+      local calls = 0
+      finalizers.among(function()
+        calls = calls + 1
+        if calls == at then recorder.release "l" end
+      end, function()
+        ch = rn.chan(1)
+        unlisted:offer(1)
+        for _ = 1, 300 do rn.chan() end
+      end)
+      assert.is_true(calls >= at)
+      assert.same({}, recorder.chans())
+      assert.is_nil(ch:poll())
+      assert.equal(1, unlisted:poll())
     end
-    assert.same({}, recorder.chans())
-    assert.is_nil(ch:poll())
-    assert.equal(1, unlisted:poll())
   end)
 
   it("survives that a finalizer ends the go block that is about to be resumed", function()
+    local chans = {}
+    for i = 1, 700 do
+      chans[i] = rn.chan(1)
+      chans[i]:offer(i)
+    end
     local co
     local n = 0
-    local function block()
-      rn.go(function()
-        co = coroutine.running()
-        rn.yield()
-        n = n + 1
-      end)
-    end
-    block()
-    rn.step(1)
-    recorder.hold "e"
-    recorder.release "e" -- its label is known: only the table of edges may have to grow
+    rn.go(function()
+      co = coroutine.running()
+      rn.yield()
+      n = n + 1
+    end)
     recorder.hold "er"
+    rn.step(1)
+    for i = 1, 700 do chans[i]:poll() end -- the table of edges must grow
     finalizers.at_once(function()
+      if not co then return end
       coroutine.close(co)
       co = nil
-      collectgarbage()
-    end, function()
-      for i = 1, 600 do rn.chan(1):name("c" .. i):offer(i) end
-      rn.run()
-    end)
+    end, function() rn.step(1) end)
     recorder.release "er"
     assert.equal(0, n)
+    assert.is_nil(co)
   end)
 
   it("survives that it is switched off and on while a go block dies", function()
