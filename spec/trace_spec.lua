@@ -473,6 +473,22 @@ describe("the core's trace", function()
     recorder.release "er"
   end)
 
+  it("has the same name for the same go blocks of each call of the library", function()
+    recorder.hold "er"
+    sim.run(function()
+      for _ = 1, 20 do
+        for _ in rn.pmap(2, function(v) return v end, rn.to_chan { 1, 2, 3 }) do rn.yield() end
+      end
+    end)
+    local names, n = {}, 0
+    for _, edge in ipairs(recorder.edges()) do
+      if not names[edge.name] then n = n + 1 end
+      names[edge.name] = true
+    end
+    recorder.release "er"
+    assert.is_true(n < 10, n .. " names")
+  end)
+
   it("counts on channels that only the main program uses", function()
     recorder.hold "e"
     local chans = {}

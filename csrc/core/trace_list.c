@@ -48,7 +48,7 @@ void trace_push_label(lua_State *L, Sched *S, uint16_t label) {
 
 void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at) {
   if (go->chan.buf.label) return;
-  name_push_go(L, go, at);
+  name_push_label(L, go, at);
   go->chan.buf.label = trace_list_label(L, t);
 }
 
