@@ -2,6 +2,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local sim = require "runnel.sim"
+local finalizers = require "spec.support.finalizers"
 local format = require "spec.support.trace_format"
 local process = require "spec.support.process"
 local stage = require "spec.support.stage"
@@ -372,6 +373,152 @@ describe("the core's trace", function()
     local errors = stage.heard()
     assert.matches("in the tap", tostring(errors[1].err))
     assert.matches("inside a function that is called for values on a channel", tostring(errors[2].err))
+  end)
+
+  it("does not keep the main program waiting if a tap takes the value that it puts", function()
+    local turns = 0
+    local ch = rn.chan()
+    recorder.tap(ch, function(v, waits)
+      if waits then assert.equal(v, ch:poll()) end
+    end)
+    rn.go(function()
+      for _ = 1, 20 do
+        rn.yield()
+        turns = turns + 1
+      end
+    end)
+    assert.is_true(ch:put(7))
+    recorder.tap(ch, nil)
+    assert.is_true(turns < 20)
+    rn.run()
+  end)
+
+  it("does not let a finalizer wait while the main program begins to wait", function()
+    local ok, err, got
+    local ch = rn.chan() -- is not listed, and will be once the main program waits on it
+    recorder.hold "e"
+    rn.go(function()
+      rn.sleep(1)
+      ch:put(7)
+    end)
+    finalizers.at_once(function()
+      ok, err = pcall(rn.sleep, 1)
+    end, function() got = ch:take() end)
+    recorder.release "e"
+    assert.equal(7, got)
+    assert.is_false(ok)
+    assert.matches("inside a callback", err)
+  end)
+
+  it("survives that a finalizer switches it off while a channel is added to the list", function()
+    local ch
+    local unlisted = rn.chan(1)
+    for at = 1, 8 do
+      recorder.hold "l"
+      local calls = 0
+      finalizers.among(function()
+        calls = calls + 1
+        if calls == at then recorder.release "l" end
+      end, function()
+        ch = rn.chan(1)
+        unlisted:offer(1)
+        for _ = 1, 300 do rn.chan() end
+      end)
+      assert.is_true(calls >= at)
+      assert.same({}, recorder.chans())
+      assert.is_nil(ch:poll())
+      assert.equal(1, unlisted:poll())
+    end
+  end)
+
+  it("survives that a finalizer ends the go block that is about to be resumed", function()
+    local chans = {}
+    for i = 1, 700 do
+      chans[i] = rn.chan(1)
+      chans[i]:offer(i)
+    end
+    local co
+    local n = 0
+    rn.go(function()
+      co = coroutine.running()
+      rn.yield()
+      n = n + 1
+    end)
+    recorder.hold "er"
+    rn.step(1)
+    for i = 1, 700 do chans[i]:poll() end -- the table of edges must grow
+    finalizers.at_once(function()
+      if not co then return end
+      coroutine.close(co)
+      co = nil
+    end, function() rn.step(1) end)
+    recorder.release "er"
+    assert.equal(0, n)
+    assert.is_nil(co)
+  end)
+
+  it("survives that it is switched off and on while a go block dies", function()
+    recorder.hold "er"
+    rn.on_error(function()
+      recorder.release "er"
+      recorder.hold "er"
+      collectgarbage()
+    end)
+    local ch = rn.chan(10)
+    for i = 1, 10 do
+      ch:take_async(function() error "dies" end)
+      ch:put(i)
+    end
+    rn.run()
+    recorder.release "er"
+  end)
+
+  it("has the same name for the same go blocks of each call of the library", function()
+    recorder.hold "er"
+    sim.run(function()
+      for _ = 1, 20 do
+        for _ in rn.pmap(2, function(v) return v end, rn.to_chan { 1, 2, 3 }) do rn.yield() end
+      end
+    end)
+    local names, n = {}, 0
+    for _, edge in ipairs(recorder.edges()) do
+      if not names[edge.name] then n = n + 1 end
+      names[edge.name] = true
+    end
+    recorder.release "er"
+    assert.is_true(n < 10, n .. " names")
+  end)
+
+  it("counts on channels that only the main program uses", function()
+    recorder.hold "e"
+    local chans = {}
+    for i = 1, 3000 do chans[i] = rn.chan(1) end
+    for _, ch in ipairs(chans) do ch:offer(1) end
+    local edges, lost = recorder.edges()
+    recorder.release "e"
+    assert.equal(3000, #edges)
+    assert.equal(0, lost)
+  end)
+
+  it("does not look through a full table of edges again and again", function()
+    recorder.hold "e"
+    local chans = {}
+    for i = 1, 100000 do
+      chans[i] = rn.chan(1)
+      chans[i]:offer(1)
+    end
+    local edges, lost = recorder.edges()
+    assert.equal(100000, #edges + lost)
+    collectgarbage()
+    collectgarbage "stop"
+    local before = collectgarbage "count"
+    rn.run(function()
+      for _ = 1, 10 do rn.yield() end
+    end)
+    local grown = collectgarbage "count" - before
+    collectgarbage "restart"
+    recorder.release "e"
+    assert.is_true(grown < 100, grown .. " KB")
   end)
 end)
 

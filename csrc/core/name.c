@@ -61,9 +61,15 @@ static bool push_target(lua_State *L, const Go *go, int at) {
 
 /* Pushes the name of a go block that the library has started, as "pipe at job.lua:2 -> chan: results", and returns
    true; or pushes nothing. */
-static bool push_origin_name(lua_State *L, const Go *go, int at) {
+static bool push_origin_name(lua_State *L, const Go *go, int at, bool has_numbers) {
   if (!origin_push(L, go->origin)) return false;
   if (push_target(L, go, at)) {
+    if (!has_numbers) {
+      attr_push(L, lua_gettop(L), ATTR_NAME);
+      bool is_named = lua_type(L, -1) == LUA_TSTRING;
+      lua_pop(L, is_named ? 1 : 2);
+      if (!is_named) return true;
+    }
     attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_pushfstring(L, "%s -> %s", lua_tostring(L, -3), lua_tostring(L, -1));
     lua_replace(L, -4);
@@ -72,7 +78,8 @@ static bool push_origin_name(lua_State *L, const Go *go, int at) {
   return true;
 }
 
-void name_push_go(lua_State *L, Go *go, int at) {
+/* See name_push_go and name_push_label. */
+static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
   attr_push(L, at, ATTR_GO);
   if (lua_type(L, -1) == LUA_TSTRING) return;
   lua_pop(L, 1);
@@ -91,10 +98,14 @@ void name_push_go(lua_State *L, Go *go, int at) {
     }
     lua_getinfo(co, ">S", &ar);
   }
-  if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at)) return;
+  if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at, has_numbers)) return;
   if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
   else lua_pushstring(L, ar.short_src);
 }
+
+void name_push_go(lua_State *L, Go *go, int at) { push_name(L, go, at, true); }
+
+void name_push_label(lua_State *L, Go *go, int at) { push_name(L, go, at, false); }
 
 void name_push_where(lua_State *L, const Go *go) {
   lua_State *co = go->alt.co;

@@ -8,6 +8,10 @@
    function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
 void name_push_go(lua_State *L, Go *go, int at);
 
+/* The same without the number of a channel that has no name: each call of the same line has the same name, and there are
+   as many names as the program has places. */
+void name_push_label(lua_State *L, Go *go, int at);
+
 /* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
    library has started: the line of the call that did it. */
 void name_push_where(lua_State *L, const Go *go);

@@ -166,9 +166,11 @@ static int protected_step(lua_State *L) {
 static int call_protected(lua_State *L, Sched *S, int function, int n) {
   lua_getiuservalue(L, SCHED_SELF, function);
   lua_insert(L, -n - 1);
-  if (UNLIKELY(S->trace)) trace_main_leaves(L, S);
   S->running = true;
   S->stop = false;
+  /* Only now: it may run finalizers and the function of a tap, which must not wait and may complete what the main
+     program waits for. */
+  if (UNLIKELY(S->trace)) trace_main_leaves(L, S);
   shared_wait_awake(S);
   if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
   int status = lua_pcall(L, n, 1, 0);

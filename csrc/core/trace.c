@@ -175,16 +175,20 @@ static void after_park(lua_State *L, const Alt *alt) {
 /* ---- the places ---- */
 
 /* Makes room for edges, and finds the label of the go block. Returns whether it is still to be resumed. */
-static bool prepare(lua_State *L, const Trace *t, Go *go) {
+static bool prepare(lua_State *L, const Trace *t, const Go *go) {
+  int top = lua_gettop(L);
+  root_push(L, go); /* keeps it alive: a finalizer may end it */
   if (t->is_tight) {
     lua_pushnil(L);
     call_help(L, GROW_EDGES);
   }
-  if (!go->chan.buf.label) {
-    root_push(L, go);
+  if (!go->chan.buf.label && go->alt.state == ALT_READY) {
+    lua_pushvalue(L, top + 1);
     call_help(L, LABEL_GO);
   }
-  return go->alt.state == ALT_READY;
+  bool is_ready = go->alt.state == ALT_READY;
+  lua_settop(L, top);
+  return is_ready;
 }
 
 bool trace_run(lua_State *L, Sched *S, Go *go) {
@@ -193,7 +197,6 @@ bool trace_run(lua_State *L, Sched *S, Go *go) {
     if (!prepare(L, t, go)) return false;
     if (!S->trace) return true;
   }
-  t->has_ended = false;
   t->running = (uint32_t)go->chan.id;
   if (t->ring) {
     look_at_clock(t, S);
@@ -217,8 +220,8 @@ static void record_park(Sched *S, Actor who, const Alt *alt) {
 void trace_left(lua_State *L, Sched *S, const Alt *alt) {
   Trace *t = S->trace;
   if (UNLIKELY(!t)) return;
+  if (!t->running) return; /* it has ended, and may be collected */
   t->running = 0;
-  if (t->has_ended) return;
   if (t->ring) record_park(S, owner(S, alt), alt);
   if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
 }
@@ -261,7 +264,7 @@ void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
 void trace_end(Sched *S, const Go *go) {
   Trace *t = S->trace;
   record(t, TRACE_END, actor_of_go(go), 0, 0, 0);
-  if (t->running == (uint32_t)go->chan.id) t->has_ended = true;
+  if (t->running == (uint32_t)go->chan.id) t->running = 0;
 }
 
 void trace_timer(Sched *S, const Alt *alt) { record(S->trace, TRACE_TIMER, owner(S, alt), 0, 0, 0); }

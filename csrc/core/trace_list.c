@@ -48,7 +48,7 @@ void trace_push_label(lua_State *L, Sched *S, uint16_t label) {
 
 void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at) {
   if (go->chan.buf.label) return;
-  name_push_go(L, go, at);
+  name_push_label(L, go, at);
   go->chan.buf.label = trace_list_label(L, t);
 }
 
@@ -136,7 +136,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
   uint16_t label = trace_list_label(L, t);
   for (;;) {
     make_room(L, t);
-    if (ch->buf.label) return; /* a finalizer has used it meanwhile */
+    if (ch->buf.label || !t->holds[0]) return; /* a finalizer has added it, or has released the list */
     trace_fetch(L, TRACE_CHANS);
     uint32_t i = t->nchans;
     lua_pushvalue(L, at);

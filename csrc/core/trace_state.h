@@ -100,11 +100,9 @@ typedef struct TraceChan {
 typedef struct Trace {
   uint32_t holds[3];    /* holds of the list, the edges, the ring */
   bool is_tapped;       /* there is a function for a tapped channel */
-  bool is_busy;         /* the list or the edges are being swept: finalizers must not sweep them as well */
   bool is_tight;        /* so many slots for edges are in use that the table must grow */
-  bool has_ended;       /* the go block that runs has ended */
   bool was_virtual;     /* the clock that was read last was virtual */
-  uint32_t running;     /* id of the go block that runs, or 0 */
+  uint32_t running;     /* id of the go block that runs and has not ended, or 0 */
   int64_t now;          /* when the clock was read last, in ns */
   int64_t offset;       /* what to add to the clock: simulations begin at 0, and time must not go back */
   TraceRecord *ring;    /* the ring, or NULL */

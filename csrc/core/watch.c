@@ -14,11 +14,10 @@ static void ask(Watch *watch) {
 void watch_call(lua_State *L, Sched *S) {
   atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
-  const char *inside = S->inside;
-  S->inside = "the monitor";
+  const char *outer = sched_set_inside(S, "the monitor");
   lua_getiuservalue(L, SCHED_SELF, SCHED_WATCHER);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
-  S->inside = inside;
+  sched_set_inside(S, outer);
 }
 
 /* __gc of a Watch. Its thread has ended. */
