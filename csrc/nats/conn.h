@@ -85,7 +85,7 @@ typedef struct Sub {
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
   natsSubscription *ended; /* what it was, while it waits to be destroyed */
-  uint64_t ended_at;       /* then: how many messages the connection had received after the end; 0 before that is known */
+  uint64_t ended_at;       /* messages that the connection had received some time after that; or 0 */
   runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
   atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
