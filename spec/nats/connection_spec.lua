@@ -28,6 +28,14 @@ describe("a connection to NATS", function()
     end
   end
 
+  -- The memory of this process, where the system tells it.
+  local function kilobytes()
+    collectgarbage()
+    collectgarbage()
+    local file <close> = io.open "/proc/self/status"
+    return file and tonumber(file:read("a"):match "VmRSS:%s*(%d+)")
+  end
+
   -- Answers each message to a subject by a function of it.
   local function answer(subject, f)
     local ch = conn:subscribe(subject)
@@ -138,15 +146,7 @@ describe("a connection to NATS", function()
     end)
 
     it("leave no memory behind when they end", function()
-      local file = io.open "/proc/self/status"
-      if not file then return pending "the system does not tell how much memory a process has" end
-      file:close()
-      local function kilobytes()
-        for line in io.lines "/proc/self/status" do
-          local n = line:match "^VmRSS:%s*(%d+)"
-          if n then return tonumber(n) end
-        end
-      end
+      if not kilobytes() then return pending "the system does not tell how much memory a process has" end
       local function subscribe_and_end(times)
         for _ = 1, times do
           local ch = conn:subscribe "ends"
@@ -154,8 +154,6 @@ describe("a connection to NATS", function()
           take(ch)
           ch:close()
         end
-        collectgarbage()
-        collectgarbage()
         return kilobytes()
       end
       local before = subscribe_and_end(500)
@@ -277,6 +275,19 @@ describe("a connection to NATS", function()
       raises('beat: "b1" has a beat already', function() conn:beat("b1", "", 1) end)
       conn:close()
       conn:unbeat "b1"
+    end)
+  end)
+
+  describe("events", function()
+    it("leave no memory behind when their channel is closed", function()
+      if not kilobytes() then return pending "the system does not tell how much memory a process has" end
+      local function listen_and_close(times)
+        for _ = 1, times do conn:events():close() end
+        return kilobytes()
+      end
+      local before = listen_and_close(1000)
+      local more = listen_and_close(5000) - before
+      assert.is_true(more < 3000, more .. " KB more")
     end)
   end)
 

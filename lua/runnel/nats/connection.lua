@@ -376,11 +376,9 @@ local function finish(self, err)
   for _, ch in ipairs(self.event_channels) do ch:close() end
 end
 
--- Puts an event on the channels of the program, and forgets those that it has closed.
+-- Puts an event on the channels of the program.
 local function tell(self, event)
-  for i = #self.event_channels, 1, -1 do
-    if self.event_channels[i]:offer(event) == false then table.remove(self.event_channels, i) end
-  end
+  for _, ch in ipairs(self.event_channels) do ch:offer(event) end
 end
 
 -- Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
@@ -408,8 +406,15 @@ function Conn:events()
   if self.has_ended then
     ch:close()
   else
-    self.core:attend(ch)
+    local attended = self.core:attend(ch)
     table.insert(self.event_channels, ch)
+    internal.on_close(ch, function()
+      if self.has_ended then return end
+      self.core:unattend(attended)
+      for i, other in ipairs(self.event_channels) do
+        if other == ch then return table.remove(self.event_channels, i) end
+      end
+    end)
   end
   return ch
 end
