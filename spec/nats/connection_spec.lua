@@ -458,6 +458,14 @@ describe("a connection to NATS", function()
       assert(nats.connect(guarded.url)):close()
     end)
 
+    it("shows no password", function()
+      local _, err = nats.connect "nats://me:secret@127.0.0.1:1,nats://token@127.0.0.1:2"
+      assert.matches("^cannot connect to nats://127.0.0.1:1, nats://127.0.0.1:2: ", err)
+      local guarded <close> = nats_server.start { jetstream = false, user = "me", password = "secret" }
+      local other <close> = assert(nats.connect(guarded.url))
+      assert.equal(("nats connection: %s (connected)"):format(guarded.url:gsub("//.*@", "//")), tostring(other))
+    end)
+
     it("tells of what the server refuses", function()
       local strict <close> = nats_server.start {
         jetstream = false,

@@ -483,7 +483,12 @@ end
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
-function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status) end
+-- URLs for messages, which others may read: without passwords and tokens.
+local function without_secrets(urls) return (urls:gsub("//[^/,]*@", "//")) end
+
+function Conn:__tostring()
+  return ("nats connection: %s (%s)"):format(without_secrets(self.url or "?"), self.core:stats().status)
+end
 
 -- ---- connecting ----
 
@@ -521,7 +526,8 @@ function connection.connect(url, opts)
   attempt.has_ended = true
   if event.event == "failed" then
     handle:close()
-    return nil, ("cannot connect to %s: %s"):format(table.concat(settings.servers, ", "), event.error)
+    local urls = without_secrets(table.concat(settings.servers, ", "))
+    return nil, ("cannot connect to %s: %s"):format(urls, event.error)
   end
   self.url, self.max_payload = event.url, handle:max_payload()
   return self
