@@ -1,5 +1,6 @@
 /* conn.c: connecting, events and closing; see conn.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@ enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 
 /* Bytes that wait while the connection is lost, at most: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
+
+/* The longest time, in ms: a hundred years. */
+#define LONGEST_MS 3155760000000.0
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -40,7 +44,21 @@ void conn_block(sigset_t *old) {
 
 void conn_unblock(const sigset_t *old) { pthread_sigmask(SIG_SETMASK, old, NULL); }
 
-Conn *conn_check(lua_State *L) { return *(Conn **)luaL_checkudata(L, 1, CONN_TYPE); }
+Conn *conn_check(lua_State *L) {
+  Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
+  if (!conn) luaL_error(L, "the connection is closed"); /* a finalizer uses it after its own */
+  return conn;
+}
+
+int64_t conn_ms(lua_State *L, int at) {
+  lua_Number ms = luaL_checknumber(L, at);
+  return ms >= 1 ? (int64_t)(ms < LONGEST_MS ? ms : LONGEST_MS) : 1;
+}
+
+int conn_int(lua_State *L, int at) {
+  lua_Integer n = luaL_checkinteger(L, at);
+  return n > INT_MAX ? INT_MAX : (int)n;
+}
 
 int conn_fail(lua_State *L, natsStatus status) {
   lua_pushnil(L);
@@ -250,8 +268,8 @@ static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runn
   return code;
 }
 
-/* conn:attend(channel): while the connection is open, a take from the channel counts as waiting for something that may
-   happen. */
+/* conn:attend(channel) -> a light userdata, for unattend: while the connection is open, a take from the channel counts
+   as waiting for something that may happen. */
 static int conn_attend(lua_State *L) {
   Conn *conn = conn_check(L);
   Attended *attended = (Attended *)malloc(sizeof *attended);
@@ -262,6 +280,22 @@ static int conn_attend(lua_State *L) {
   }
   attended->next = conn->attended;
   conn->attended = attended;
+  lua_pushlightuserdata(L, attended);
+  return 1;
+}
+
+/* conn:unattend(light userdata): ends that. If the connection has been closed, it has ended already. */
+static int conn_unattend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  const void *which = lua_touserdata(L, 2);
+  for (Attended **at = &conn->attended; *at; at = &(*at)->next) {
+    Attended *found = *at;
+    if (found != which) continue;
+    *at = found->next;
+    (void)conn->rn->port_release(found->port); /* which closes it */
+    free(found);
+    break;
+  }
   return 0;
 }
 
@@ -367,7 +401,7 @@ static void close_conn(lua_State *L, Conn *conn) {
 
 /* conn:close(): no callback is called after it, and nothing posted by them delivered, but messages of subscriptions. */
 static int conn_close(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
   if (conn) close_conn(L, conn);
   return 0;
 }
@@ -441,11 +475,17 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"attend", conn_attend},   {"beat", conn_beat},
-                                     {"close", conn_close},     {"max_payload", conn_max_payload},
-                                     {"publish", conn_publish}, {"publish_with", conn_publish_with},
-                                     {"stats", conn_stats},     {"subscribe", conn_subscribe},
-                                     {"unbeat", conn_unbeat},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"attend", conn_attend},
+                                     {"beat", conn_beat},
+                                     {"close", conn_close},
+                                     {"max_payload", conn_max_payload},
+                                     {"publish", conn_publish},
+                                     {"publish_with", conn_publish_with},
+                                     {"stats", conn_stats},
+                                     {"subscribe", conn_subscribe},
+                                     {"unattend", conn_unattend},
+                                     {"unbeat", conn_unbeat},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, CONN_TYPE);
   lua_pushcfunction(L, conn_gc);
   lua_setfield(L, -2, "__gc");

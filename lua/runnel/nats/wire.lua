@@ -179,9 +179,10 @@ local function unpack_results(codec, data, at, sizes)
   end
   local outcome = { n = 0, failed = false }
   for kind, size in sizes:gmatch "([vet])(%d+)" do
-    local bytes = data:sub(at, at + size - 1)
-    if #bytes ~= tonumber(size) then return nil, "it is cut short" end
-    at = at + size
+    local after = at + tonumber(size)
+    if after > #data + 1 then return nil, "it is cut short" end
+    local bytes = data:sub(at, after - 1)
+    at = after
     if kind == "t" then
       outcome.traceback = bytes
     else
