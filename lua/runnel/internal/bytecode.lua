@@ -38,7 +38,7 @@ local function compile(name, file)
     code = loadfile(file, "t")
   else
     local loader = package.preload[name]
-    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/capi/modules.c
+    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/library/modules.c
   end
   return type(code) == "function" and string.dump(code) or nil
 end

@@ -1,14 +1,20 @@
 ---The messages of remote stages: what a submitter (runnel.nats.remote) and a worker (runnel.nats.serve) send each
----other.  Each message is a line of words, a newline, and the bytes of values. The first word is the version of this
----format, the second one, in any version, is where to answer. Programs in other languages can be workers.      job, to
----the stream:              1 REPLY NUMBER ENCODING FLAGS\n value     result, to REPLY:                1 - result NUMBER
----ACK SIZES\n values     question, to REPLY:              1 ANSWER may-start NUMBER ACK\n     refusal, to REPLY:
----1 - refused NUMBER VERSION WORKER\n     answer, to ANSWER:               1 - run | 1 - alone | 1 - done
----cancellation, to all workers:    1 - cancel REPLY NUMBER  NUMBER is that of the job, among those of REPLY. ENCODING
----is msgpack, json or raw. FLAGS are letters, or "-": `a`: the job's function gets a channel for its results; `r`: the
----job may have been started before. ACK is the subject for the acknowledgement of the delivery. SIZES are the sizes in
----bytes of the values that follow, separated by commas, or "-": `v` results, `e` an error, `t` its traceback:
----"v12,v5,e40,t300".
+---other.
+---
+---Each message is a line of words, a newline, and the bytes of values. The first word is the version of this format.
+---The second, in every version, is the subject for answers, or "-". Workers can be written in other languages.
+---
+---    job, to the stream              1 REPLY NUMBER ENCODING FLAGS\n value
+---    result, to REPLY                1 - result NUMBER ACK SIZES\n values
+---    question, to REPLY              1 ANSWER may-start NUMBER ACK\n
+---    refusal, to REPLY               1 - refused NUMBER VERSION WORKER\n
+---    answer, to ANSWER               1 - run | 1 - alone | 1 - done
+---    cancellation, to all workers    1 - cancel REPLY NUMBER
+---
+---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
+---job's function gets a channel for its results; `r`, the job may have been started before. ACK is the subject for the
+---acknowledgement of the delivery. SIZES are the sizes in bytes of the values that follow, separated by commas, or "-":
+---`v` a result, `e` an error, `t` its traceback, as in "v12,v5,e40,t300".
 
 local core = require "runnel.core"
 local internal = core.internal
