@@ -290,7 +290,7 @@ describe("runnel.monitor", function()
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
     end
-    assert.same({ "yes", "there is no go block #987654 any more", "yes", "this is no number: seven" }, got)
+    assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
     local out = p:wait()
     assert.match("killed: killed from the monitor's page", out)
     assert.match("job\t77", out)
