@@ -50,7 +50,7 @@ describe("runnel.monitor", function()
 
   -- ---- who may ask ----
 
-  it("serves the page to who has the token, and nothing to others", function()
+  it("serves the page with the token, and nothing without it", function()
     local p = start "local m = listen(0) rn.sleep(60000)"
     assert.equal(200, (p:get "/?"))
     assert.equal(200, (p:get "/monitor.js"))
@@ -232,7 +232,7 @@ describe("runnel.monitor", function()
     closed()
   end)
 
-  it("is no reason to go on: a program ends, and a deadlock is one", function()
+  it("does not keep a program running, and does not hide a deadlock", function()
     local p = start [[
       local m = listen(0)
       local ok, err = pcall(function() rn.chan():name "nobody":take() end)
@@ -296,7 +296,7 @@ describe("runnel.monitor", function()
     assert.match("job\t77", out)
   end)
 
-  it("refuses that where control is not true, and forms that are wrong", function()
+  it("refuses both without control = true, and forms that are wrong", function()
     local p = start(CONTROLLED:format("false", '"types"', 3000))
     assert.equal(403, (p:post("/kill?", "id=1")))
     assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
@@ -377,7 +377,7 @@ describe("runnel --monitor", function()
     assert.match("^monitor: http", err)
   end)
 
-  it("refuses a port that is none, or taken", function()
+  it("refuses an invalid port, and one that is taken", function()
     local _, err, status = shell.run(RUNNEL .. " --monitor=http -e ''")
     assert.equal(2, status)
     assert.match("'%-%-monitor' needs a port from 0 to 65535", err)

@@ -124,7 +124,7 @@ describe("rn.trace", function()
     assert.is_true(count(events, "B", "^alts on chan: mapped and 1 more$") > 0)
   end)
 
-  it("keeps the end if the ring is too small for all, and says how much is missing", function()
+  it("keeps the newest records if the ring is too small, and says how many are missing", function()
     local events, all = recorded(chain(500), { records = 256 })
     assert.equal(256, all.otherData.records)
     assert.is_true(all.otherData.overwritten > 3000)
@@ -279,7 +279,7 @@ describe("the core's trace", function()
     assert.same(puts, takes)
   end)
 
-  it("does not show what watches", function()
+  it("does not record hidden go blocks, nor what they make", function()
     local list = records(function()
       local watcher
       local ch = rn.chan():name "watched"
@@ -300,7 +300,7 @@ describe("the core's trace", function()
     assert.equal(1, puts)
   end)
 
-  it("is counted: who releases it last switches it off", function()
+  it("counts holds: the last release switches it off", function()
     recorder.hold "l"
     recorder.hold "er"
     recorder.release "er"

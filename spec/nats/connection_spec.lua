@@ -129,7 +129,7 @@ describe("a connection to NATS", function()
       assert.equal(3000, sub:stats().delivered)
     end)
 
-    it("wait while the channel is full, and count and tell what is dropped beyond the limit", function()
+    it("wait while the channel is full, and count and report what is dropped beyond the limit", function()
       local ch, sub = conn:subscribe("slow", { pending = 100 })
       local events = conn:events()
       for _ = 1, 5000 do conn:publish("slow", "x") end
@@ -178,7 +178,7 @@ describe("a connection to NATS", function()
       assert.is_nil(next(conn.requests))
     end)
 
-    it("says at once that nobody answers", function()
+    it("fails at once if nobody subscribes", function()
       local reply, err = conn:request("nobody", "")
       assert.is_nil(reply)
       assert.equal('nobody answers requests to "nobody" (no responders)', err)
@@ -399,7 +399,7 @@ describe("a connection to NATS", function()
       assert(nats.connect(guarded.url)):close()
     end)
 
-    it("tells of what the server refuses", function()
+    it("reports what the server refuses", function()
       local strict <close> = nats_server.start {
         jetstream = false,
         config = "authorization { users: [ { user: u, password: p, permissions: { publish: { deny: refused } } } ] }",

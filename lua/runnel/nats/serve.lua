@@ -67,7 +67,7 @@ local HEAD <const> = 400
 ---@field private heard_at number when the server last sent something for the present request
 ---@field private asks integer questions so far
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
----@field private failures integer attempts to make the stream in vain, in a row
+---@field private failures integer failed attempts to make the stream, in a row
 ---@field private repair fun(): any, string? makes the stream if it is missing
 ---@field private refused table<string, boolean> versions of jobs that were reported
 ---@field private cancellations runnel.Channel<runnel.EngineMessage>
