@@ -5,7 +5,8 @@ local internal = require("runnel.core").internal
 describe("internal.pack and unpack", function()
   it("copy what can be sent", function()
     local values = {
-      false, true, 0, -1, 1 << 62, 1.5, "", "text", "\xff\0", {}, { 1, 2, { "three" } }, { a = { b = false }, [7] = "x" },
+      false, true, 0, -1, 1 << 62, 1.5, "", "text", "\xff\0", {}, { 1, 2, { "three" } },
+      { a = { b = false }, [7] = "x" },
     }
     for _, value in ipairs(values) do
       local bytes = assert(internal.pack(value, "value"))
@@ -18,7 +19,8 @@ describe("internal.pack and unpack", function()
   it("say what cannot be sent, and where it is", function()
     local function message(value) return select(2, internal.pack(value, "value")) end
     assert.equal("value: a function cannot be sent", message(print))
-    assert.equal("value.list[2]: a table with a metatable cannot be sent", message { list = { 1, setmetatable({}, {}) } })
+    assert.equal("value.list[2]: a table with a metatable cannot be sent",
+      message { list = { 1, setmetatable({}, {}) } })
     assert.equal("value[1]: a userdata cannot be sent", message { io.stdout })
     assert.equal("value.ch: a channel cannot be sent to another machine", message { ch = rn.chan() })
     assert.equal("value.ch: a channel cannot be sent to another machine", message { ch = rn.shared_chan() })
