@@ -101,7 +101,16 @@ static bool must_fail(Memory *m, const void *block, size_t old_size, size_t new_
   return true;
 }
 
+/* The linker's --wrap=NAME has these names. NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *block, size_t size);
+lua_State *__real_luaL_newstate(void);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+lua_State *__wrap_luaL_newstate(void);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
   Memory *m = (Memory *)ud;
@@ -124,14 +133,6 @@ static void *allocate(void *ud, void *block, size_t old_size, size_t new_size) {
 }
 
 /* ---- malloc, and the states of threads ---- */
-
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *block, size_t size);
-lua_State *__real_luaL_newstate(void);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-lua_State *__wrap_luaL_newstate(void);
 
 /* The memory of the state that this thread runs; NULL before an attempt, and while the allocator itself allocates. */
 static _Thread_local Memory *here;

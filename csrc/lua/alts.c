@@ -163,7 +163,7 @@ static inline int alts(lua_State *L, const Operation *what) {
     ops[i] = push_op(L, i + 1, what);
   }
   Options options = read_options(L, what);
-  Sched *S = LIKELY(n) ? ops[0].ch->sched : sched_self(L);
+  Sched *S = LIKELY(n > 0) ? ops[0].ch->sched : sched_self(L);
   Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;

@@ -7,7 +7,7 @@ enum { MAX_TEXTS = 50000, MAX_ROWS = 200000 };
 /* If more rows are gone at once, the page begins anew. */
 enum { MAX_GONE = 5000 };
 
-static uint64_t row_key(const Row *row) { return (row->id << 3 | row->kind << 1) | 1; }
+static uint64_t row_key(const Row *row) { return row->id << 3 | (uint64_t)row->kind << 1 | 1; }
 static uint64_t id_of_key(uint64_t key) { return key >> 3; }
 static int64_t kind_of_key(uint64_t key) { return (int64_t)(key >> 1 & 3); }
 
