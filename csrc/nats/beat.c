@@ -116,14 +116,14 @@ int conn_beat(lua_State *L) {
   size_t length, size;
   const char *subject = luaL_checklstring(L, 2, &length);
   const char *data = luaL_checklstring(L, 3, &size);
-  int64_t every = (int64_t)luaL_checknumber(L, 4);
+  int64_t every = conn_ms(L, 4);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, length, false)) return conn_refuse(L, "%s", lua_tostring(L, -1));
   if (!conn->beats) conn->beats = new_beats(conn);
   Beats *beats = conn->beats;
   Beat *beat = beats ? (Beat *)malloc(sizeof *beat + length + 1 + size) : NULL;
   if (!beat) return conn_fail(L, NATS_NO_MEMORY);
-  *beat = (Beat){.every = every < 1 ? 1 : every, .size = (int)size};
+  *beat = (Beat){.every = every, .size = (int)size};
   beat->subject = (char *)(beat + 1);
   beat->data = beat->subject + length + 1;
   memcpy(beat->subject, subject, length + 1);

@@ -1,5 +1,6 @@
 /* conn.c: connecting, events and closing; see conn.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@ enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 
 /* Bytes that wait while the connection is lost, at most: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
+
+/* The longest time, in ms: a hundred years. */
+#define LONGEST_MS 3155760000000.0
 
 /* The registry key of the metatable. */
 #define CONN_TYPE "runnel.nats.conn"
@@ -39,7 +43,21 @@ void conn_block(sigset_t *old) {
 
 void conn_unblock(const sigset_t *old) { pthread_sigmask(SIG_SETMASK, old, NULL); }
 
-Conn *conn_check(lua_State *L) { return *(Conn **)luaL_checkudata(L, 1, CONN_TYPE); }
+Conn *conn_check(lua_State *L) {
+  Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
+  if (!conn) luaL_error(L, "the connection is closed"); /* a finalizer uses it after its own */
+  return conn;
+}
+
+int64_t conn_ms(lua_State *L, int at) {
+  lua_Number ms = luaL_checknumber(L, at);
+  return ms >= 1 ? (int64_t)(ms < LONGEST_MS ? ms : LONGEST_MS) : 1;
+}
+
+int conn_int(lua_State *L, int at) {
+  lua_Integer n = luaL_checkinteger(L, at);
+  return n > INT_MAX ? INT_MAX : (int)n;
+}
 
 int conn_fail(lua_State *L, natsStatus status) {
   lua_pushnil(L);
@@ -365,7 +383,7 @@ static void close_conn(lua_State *L, Conn *conn) {
 
 /* conn:close(): no callback is called after it, and nothing posted by them delivered, but messages of subscriptions. */
 static int conn_close(lua_State *L) {
-  Conn *conn = conn_check(L);
+  Conn *conn = *(Conn **)luaL_checkudata(L, 1, CONN_TYPE);
   if (conn) close_conn(L, conn);
   return 0;
 }

@@ -39,7 +39,7 @@ typedef struct Outbox {
   natsMsg **messages;   /* in order; from malloc */
   size_t count;         /* how many there are */
   size_t capacity;      /* how many there is memory for */
-  size_t bytes;         /* of their payloads */
+  size_t bytes;         /* that they take */
   size_t limit;         /* most bytes */
 } Outbox;
 
@@ -85,6 +85,7 @@ typedef struct Sub {
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
   natsSubscription *ended; /* what it was, while it waits to be destroyed */
+  uint64_t ended_at;       /* messages that the connection had received some time after that; or 0 */
   runnel_port *port;       /* where the messages go; the userdata has a reference, and the thread */
   atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
@@ -99,8 +100,12 @@ void sub_release(Sub *sub);
 void conn_block(sigset_t *old);
 void conn_unblock(const sigset_t *old);
 
-/* The connection at index 1, which must be open for anything but closing. */
+/* The connection at index 1, which may be closed. Raises if its finalizer has been called. */
 Conn *conn_check(lua_State *L);
+
+/* The number of ms at an index, at least 1; and the integer there: at most what fits. */
+int64_t conn_ms(lua_State *L, int at);
+int conn_int(lua_State *L, int at);
 
 /* Pushes nil and a message, and returns 2, for a function that has failed. conn_refuse also pushes true, and returns 3:
    the arguments are wrong. */
@@ -132,7 +137,7 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
 
-/* Destroys the subscriptions that have ended; the connection has closed. */
+/* Destroys the subscriptions that have ended: all of them, when the connection has closed. */
 void sub_destroy_ended(Conn *conn);
 
 /* Closes a connection's subscriptions. */

@@ -2,10 +2,21 @@
    so that a publish would stop the Lua thread for as long as a silent server does not answer. Instead the messages wait
    here; libnats' thread that tells of the new connection sends them. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "nats/conn.h"
 
 enum { FIRST_CAPACITY = 16 };
+
+/* What a message takes beside its subjects and its payload, about. */
+enum { MESSAGE_SIZE = 128 };
+
+/* How much a message counts of the limit. */
+static size_t size_of(natsMsg *msg) {
+  const char *reply = natsMsg_GetReply(msg);
+  return MESSAGE_SIZE + strlen(natsMsg_GetSubject(msg)) + (reply ? strlen(reply) : 0) +
+         (size_t)natsMsg_GetDataLength(msg);
+}
 
 void outbox_open(Outbox *outbox, size_t limit) {
   *outbox = (Outbox){.limit = limit};
@@ -56,7 +67,7 @@ static bool grow(Outbox *outbox) {
 
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept) {
   natsStatus s = NATS_OK;
-  size_t size = (size_t)natsMsg_GetDataLength(msg);
+  size_t size = size_of(msg);
   (void)pthread_mutex_lock(&outbox->lock);
   *kept = false;
   if (atomic_load(&outbox->is_lost)) {

@@ -148,19 +148,53 @@ static void close_sub(Sub *sub) {
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
   (void)sub->conn->rn->port_close(sub->port); /* first: on_message may be waiting */
-  /* libnats' reader may use it without a reference of its own, so it is destroyed after the connection has closed. */
+  /* libnats' reader may use it without a reference of its own, so it is destroyed later: see destroy_unused. */
   (void)natsSubscription_Unsubscribe(subscription);
   sub->ended = subscription;
   list_append(&sub->conn->ended_subs, &sub_hold(sub)->link);
 }
 
+static void destroy_ended(Sub *sub) {
+  list_remove(&sub->conn->ended_subs, &sub->link);
+  natsSubscription_Destroy(sub->ended);
+  sub_release(sub);
+}
+
 void sub_destroy_ended(Conn *conn) {
-  while (conn->ended_subs.first) {
+  while (conn->ended_subs.first) destroy_ended(CONTAINER_OF(conn->ended_subs.first, Sub, link));
+}
+
+/* How many messages the connection has received, all subscriptions together; 0 if that is not known. */
+static uint64_t count_received(const Conn *conn) {
+  natsStatistics *stats = NULL;
+  uint64_t count = 0, unused;
+  if (natsStatistics_Create(&stats) != NATS_OK) return 0;
+  if (natsConnection_GetStats(conn->nc, stats) != NATS_OK ||
+      natsStatistics_GetCounts(stats, &count, &unused, &unused, &unused, &unused) != NATS_OK)
+    count = 0;
+  natsStatistics_Destroy(stats);
+  return count;
+}
+
+/* Destroys those subscriptions that have ended and that libnats' reader cannot use any more. The reader counts a
+   message before it looks for its subscription. So when it has counted one more, it is done with those before. */
+static void destroy_unused(Conn *conn) {
+  if (!conn->ended_subs.first || atomic_load(&conn->outbox.is_lost)) return; /* libnats may hold its lock for long */
+  uint64_t count = count_received(conn);
+  while (conn->ended_subs.first) { /* in the order of their ends */
     Sub *sub = CONTAINER_OF(conn->ended_subs.first, Sub, link);
-    list_remove(&conn->ended_subs, &sub->link);
-    natsSubscription_Destroy(sub->ended);
-    sub_release(sub);
+    if (sub->ended_at == 0 || sub->ended_at >= count) break;
+    destroy_ended(sub);
   }
+  Link *first = conn->ended_subs.first;
+  if (!first) return;
+  Link *link = first;
+  do {
+    link = link->prev;
+    Sub *sub = CONTAINER_OF(link, Sub, link);
+    if (sub->ended_at != 0) break;
+    sub->ended_at = count;
+  } while (link != first);
 }
 
 void sub_close_all(Conn *conn) {
@@ -188,12 +222,13 @@ int conn_subscribe(lua_State *L) {
   size_t size;
   const char *subject = luaL_checklstring(L, 2, &size);
   const char *queue = luaL_optstring(L, 3, NULL);
-  int messages = (int)luaL_checkinteger(L, 6), bytes = (int)luaL_checkinteger(L, 7);
+  int messages = conn_int(L, 6), bytes = conn_int(L, 7);
   int end = RUNNEL_CLOSE_CHANNEL | (lua_toboolean(L, 8) ? RUNNEL_QUIET : 0);
   lua_settop(L, 8);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!subject_check(L, subject, size, true)) return conn_refuse(L, "%s", lua_tostring(L, -1));
+  destroy_unused(conn);
 
   Sub **at = (Sub **)lua_newuserdatauv(L, sizeof(void *), 1);
   *at = NULL;
@@ -259,9 +294,10 @@ static int sub_forget(lua_State *L) {
 static int sub_drain(lua_State *L) {
   const Sub *sub = check_sub(L);
   if (!sub || !sub->sub) return conn_fail(L, NATS_INVALID_SUBSCRIPTION);
+  int64_t ms = conn_ms(L, 2);
   sigset_t old;
   conn_block(&old);
-  natsStatus s = natsSubscription_DrainTimeout(sub->sub, (int64_t)luaL_checknumber(L, 2));
+  natsStatus s = natsSubscription_DrainTimeout(sub->sub, ms);
   conn_unblock(&old);
   if (s != NATS_OK) return conn_fail(L, s);
   lua_pushboolean(L, 1);

@@ -129,6 +129,40 @@ describe("a connection to NATS", function()
       assert.equal(3000, sub:stats().delivered)
     end)
 
+    it("have limits that may be larger than the library's", function()
+      local ch, sub = conn:subscribe("large", { pending = (1 << 32) + 1, pending_bytes = (1 << 32) + 1 })
+      for _ = 1, 3000 do conn:publish("large", "x") end
+      conn:flush()
+      sub:drain()
+      assert.equal(3000, #stage.drain(ch))
+    end)
+
+    it("leave no memory behind when they end", function()
+      local file = io.open "/proc/self/status"
+      if not file then return pending "the system does not tell how much memory a process has" end
+      file:close()
+      local function kilobytes()
+        for line in io.lines "/proc/self/status" do
+          local n = line:match "^VmRSS:%s*(%d+)"
+          if n then return tonumber(n) end
+        end
+      end
+      local function subscribe_and_end(times)
+        for _ = 1, times do
+          local ch = conn:subscribe "ends"
+          conn:publish("ends", "x")
+          take(ch)
+          ch:close()
+        end
+        collectgarbage()
+        collectgarbage()
+        return kilobytes()
+      end
+      local before = subscribe_and_end(500)
+      local more = subscribe_and_end(1500) - before
+      assert.is_true(more < 4000, more .. " KB more")
+    end)
+
     it("wait while the channel is full, and count and report what is dropped beyond the limit", function()
       local ch, sub = conn:subscribe("slow", { pending = 100 })
       local events = conn:events()
@@ -228,6 +262,14 @@ describe("a connection to NATS", function()
       assert.equal(count - 1, #ch)
     end)
 
+    it("is sent never, if its time is longer than any program runs", function()
+      local ch = conn:subscribe("beat", { buffer = 10 })
+      conn:beat("beat", "", 1e300)
+      rn.sleep(30)
+      conn:flush()
+      assert.equal(0, #ch)
+    end)
+
     it("can be added and removed thousands of times", function()
       for i = 1, 5000 do conn:beat("b" .. i, "", 60000) end
       for i = 5000, 1, -1 do conn:unbeat("b" .. i) end
@@ -317,7 +359,7 @@ describe("a connection to NATS", function()
     it("does not hold up the program while it gives no answer to a new connection", function()
       if not nats_server.has_proxy then return pending "luv is not installed" end
       local proxy = nats_server.proxy(victim)
-      local other <close> = assert(nats.connect(proxy.url, { reconnect_wait = 20, reconnect_buffer = 1000 }))
+      local other <close> = assert(nats.connect(proxy.url, { reconnect_wait = 20, reconnect_buffer = 9000 }))
       local ch, events = other:subscribe("a", { buffer = 100 }), other:events()
       other:flush()
       victim:pause()
@@ -333,7 +375,10 @@ describe("a connection to NATS", function()
         rn.sleep(20)
       end
       assert.is_true(longest < 300, longest .. " ms")
-      assert.same({ nil, "Insufficient Buffer" }, { other:publish("a", ("x"):rep(1000)) })
+      assert.same({ nil, "Insufficient Buffer" }, { other:publish("a", ("x"):rep(9000)) })
+      local kept = 0 -- messages without bytes take memory as well
+      while other:publish("a", "") and kept < 1000 do kept = kept + 1 end
+      assert.is_true(kept < 100, kept .. " messages")
       other:unbeat "a"
       victim:resume()
       event_of(events, "reconnected")

@@ -69,6 +69,34 @@ describe("a program with connections to NATS", function()
     end)
   end
 
+  it("may use a connection in a finalizer that comes after the connection's own", function()
+    dir:write("program.lua", ([[
+      local conn, sub
+      kept = setmetatable({}, { __gc = function()
+        local function try(method, ...)
+          local ok, err = pcall(conn[method], conn, ...)
+          print(method, not ok and err:match ": (.*)")
+        end
+        try("publish", "a", "b")
+        try("subscribe", "a")
+        try("request", "a", "b")
+        try("beat", "a", "b", 100)
+        try "events"
+        try "stats"
+        sub:close()
+        conn:close()
+      end })
+      conn = assert(require("runnel.nats").connect(%q))
+      _, sub = conn:subscribe "a"
+    ]]):format(server.url))
+    local lines = {}
+    for _, method in ipairs { "publish", "subscribe", "request", "beat", "events", "stats" } do
+      lines[#lines + 1] = method .. "\tthe connection is closed\n"
+    end
+    assert.same({ out = table.concat(lines), err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
+      .. " program.lua"))
+  end)
+
   it("ends when its last line has run, under lua5.4", function()
     assert.same({ out = "done\n", err = "", status = 0 }, run(LUA, "print 'done'"))
   end)

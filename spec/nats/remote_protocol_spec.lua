@@ -132,6 +132,35 @@ describe("a remote stage", function()
     assert.equal(1, job:stats().submitted)
   end))
 
+  it("goes on when somebody sends results that make no sense", within(function()
+    local server = reliable()
+    local job = submitter(server)
+    local connection = server:connect()
+    local failed = rn.go(function() return select(2, pcall(job, 1)) end)
+    rn.sleep(10)
+    for _, text in ipairs { "1 - result 99999999999999999999 a v1\nx", "1 - result 1 a v99999999999999999999\nx" } do
+      connection:publish(job.reply, text)
+      rn.sleep(10)
+    end
+    assert.equal("the worker's result cannot be read: it is cut short", failed:take())
+    worker(server, 1, function(v) return v + 1 end)
+    assert.equal(8, job(7))
+  end))
+
+  it("looks only at jobs that wait, however many have ended since", within(function()
+    local server = reliable()
+    worker(server, 1, function() rn.sleep(1000000) end)
+    local job = submitter(server)
+    rn.go(job, 1)
+    rn.yield()
+    job.last = job.last + 3000000 -- as if so many had been submitted, and had ended
+    local before = os.clock()
+    rn.sleep(200000)
+    assert.equal(1, job:stats().waiting)
+    assert.is_true(os.clock() - before < 3, os.clock() - before .. " s")
+    job:close()
+  end))
+
   it("sends strings as they are, if asked", within(function()
     local server = reliable()
     worker(server, 1, function(v) return v == "number" and 7 or v .. "\0\xff" end)
@@ -298,6 +327,25 @@ describe("a remote stage", function()
 end)
 
 describe("a worker", function()
+  it("goes on when somebody sends jobs that make no sense", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local w = worker(server, 2, function(v) return v + 1 end)
+        local connection = server:connect()
+        for i, text in ipairs { "", "1 r 99999999999999999999 raw -\n", "1 r -1 raw -\n", "1 r 1 raw\n", "\n\n" } do
+          connection:publish("runnel.jobs.job.x." .. i, text)
+        end
+        connection:publish("runnel.jobs.job.x.y", "1 nobody 1 msgpack -\n\xC1")
+        rn.sleep(100)
+        assert.equal(8, submitter(server)(7))
+        assert.equal("worker: job (0/2)", tostring(w))
+      end)
+    end)
+    assert.equal(2, #reports) -- one for each version: "?" and "1"
+    for _, report in ipairs(reports) do assert.matches("^serve job: a job of version", report.err) end
+  end)
+
   it("leaves jobs of another version to others, and says so", function()
     local reports = stage.reports(function()
       sim.run(function()

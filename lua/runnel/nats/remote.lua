@@ -69,7 +69,6 @@ local LOOK <const> = 1000
 ---@field private inbox runnel.Channel<runnel.EngineMessage>
 ---@field private jobs table<integer, runnel.Job> those without a result, by number
 ---@field private last integer the number of the last job
----@field private first integer no job before that number is without a result
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
 ---@field private reason any why it is closed; nil while it is open
@@ -143,15 +142,20 @@ end
 
 -- ---- sending again ----
 
+-- The jobs that satisfy a condition, in their order.
+local function jobs_where(self, condition)
+  local list = {}
+  for _, job in pairs(self.jobs) do
+    if condition(job) then list[#list + 1] = job end
+  end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  return list
+end
+
 local function send_due(self, time)
-  for number = self.first, self.last do
-    local job = self.jobs[number]
-    if not job then
-      if number == self.first then self.first = number + 1 end
-    elseif job.again_at <= time then
-      job.again_at = time + WITHOUT_ANSWER
-      self:send(job, true)
-    end
+  for _, job in ipairs(jobs_where(self, function(job) return job.again_at <= time end)) do
+    job.again_at = time + WITHOUT_ANSWER
+    self:send(job, true)
   end
 end
 
@@ -160,7 +164,7 @@ local function look(self)
   while self.reason == nil do
     sleep(LOOK)
     send_due(self, now())
-    if self.first > self.last then break end
+    if next(self.jobs) == nil then break end
   end
   self.ticking = false
 end
@@ -172,10 +176,7 @@ function Remote:tick()
 end
 
 local function send_all(self)
-  for number = self.first, self.last do
-    local job = self.jobs[number]
-    if job then job.again_at, job.again_after = 0, FIRST_AGAIN end
-  end
+  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, FIRST_AGAIN end
   send_due(self, now())
 end
 
@@ -362,9 +363,8 @@ function Remote:close(reason)
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
   local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
-  for number = self.first, self.last do
-    local job = self.jobs[number]
-    if job then
+  for _, job in ipairs(jobs_where(self, function() return true end)) do
+    if self.jobs[job.number] then
       self:drop(job)
       job.finish { n = 0, failed = true, err = err }
     end
@@ -396,7 +396,7 @@ local function new(engine, name, stream, opts)
   local base = engine:inbox()
   local self = setmetatable({
     name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
-    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0, first = 1,
+    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0,
     ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>")

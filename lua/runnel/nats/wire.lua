@@ -85,11 +85,12 @@ end
 ---@return string? reply
 function wire.parse_job(data)
   local version, reply, number, encoding, flags, at = data:match "^(%S+) (%S+) (%d+) (%S+) (%S+)\n()"
-  if version ~= wire.VERSION or not wire.encodings[encoding] then
+  number = math.tointeger(tonumber(number))
+  if version ~= wire.VERSION or not number or not wire.encodings[encoding] then
     return nil, data:match "^(%S+) (%S+)"
   end
   return {
-    reply = reply, number = math.tointeger(number), encoding = encoding,
+    reply = reply, number = number, encoding = encoding,
     is_async = flags:find("a", 1, true) ~= nil, again = flags:find("r", 1, true) ~= nil, bytes = data:sub(at),
   }
 end
@@ -140,9 +141,10 @@ end
 local function unpack_results(codec, data, at, sizes)
   local outcome = { n = 0, failed = false }
   for kind, size in sizes:gmatch "([vet])(%d+)" do
-    local bytes = data:sub(at, at + size - 1)
-    if #bytes ~= tonumber(size) then return nil, "it is cut short" end
-    at = at + size
+    local after = at + tonumber(size)
+    if after > #data + 1 then return nil, "it is cut short" end
+    local bytes = data:sub(at, after - 1)
+    at = after
     if kind == "t" then
       outcome.traceback = bytes
     else
