@@ -2,8 +2,12 @@
 -- over a real nats-server on loopback. The two take turns in one run; only their ratio means something.
 --
 --   throughput   n = 128, 4 workers: jobs a second, as a part of plain nats.c's (at least 0.7)
+--   collected    the same, with the option send_asap = false of nats.connect in the submitter and the workers
 --   latency      n = 1, 4 workers: ms of one job, as a multiple of plain nats.c's (at most 1.3)
 --   kills        ack_wait 0.5 s, a worker killed every 0.4 s: the time, as a multiple of that without (at most 1.1)
+--
+-- The CPU time of a job is that of all threads, from /proc: on a machine that does other work at the same time it says
+-- more than the jobs a second.
 --
 -- Arguments: --quick for a fifth of the jobs; and names of the parts to run.
 
@@ -14,12 +18,14 @@ local nats_server = require "spec.support.nats_server"
 local PLAIN, WORKERS, ROUNDS = "build/machines", 4, 3
 local LUA = os.getenv "LUA" or "lua5.4"
 
+local PARTS = { throughput = true, collected = true, latency = true, kills = true }
+
 local jobs, chosen = 30000, {}
 for _, word in ipairs(arg) do
   if word == "--quick" then jobs = 6000
-  elseif word == "throughput" or word == "latency" or word == "kills" then chosen[word] = true
+  elseif PARTS[word] then chosen[word] = true
   else
-    io.stderr:write "usage: bench/machines.lua [--quick] [throughput] [latency] [kills]\n"
+    io.stderr:write "usage: bench/machines.lua [--quick] [throughput] [collected] [latency] [kills]\n"
     os.exit(2)
   end
 end
@@ -39,7 +45,7 @@ end
 
 local WORKER = [[
 local rn = require "runnel"
-local conn = assert(require("runnel.nats").connect(arg[1]))
+local conn = assert(require("runnel.nats").connect(arg[1], { send_asap = arg[5] ~= "collect" }))
 local ms = tonumber(arg[4])
 local worker = conn:serve(arg[2], tonumber(arg[3]), function(v)
   if ms > 0 then rn.sleep(ms) end
@@ -81,15 +87,54 @@ local function plain(url, count, n)
   return tonumber(pipe:read "l") or error "plain nats.c has failed"
 end
 
--- Measures both in turns; returns the medians of the seconds of plain nats.c and of runnel.
-local function compare(conn, url, count, n)
-  local theirs, ours = {}, {}
-  plain(url, count // 10, n) -- both warm up
-  remote(conn, "bench", count // 10, n)
-  for round = 1, ROUNDS do
-    theirs[round] = plain(url, count, n)
-    ours[round] = remote(conn, "bench", count, n)
+local TICKS <const> = 100 -- a second, in which Linux counts CPU time
+
+-- The seconds of CPU that processes have used; with `children`, those of their children that have ended.
+local function cpu(pids, children)
+  local ticks = 0
+  for _, pid in ipairs(pids) do
+    local file <close> = assert(io.open(("/proc/%s/stat"):format(pid)))
+    local fields = {}
+    for field in file:read("a"):match("%) (.*)"):gmatch "%S+" do fields[#fields + 1] = field end
+    local first = children and 14 or 12 -- the list begins with the third field
+    ticks = ticks + fields[first] + fields[first + 1]
   end
+  return ticks / TICKS
+end
+
+local function pids_of(programs)
+  local pids = {}
+  for i, program in ipairs(programs) do pids[i] = program.pid end
+  return pids
+end
+
+-- Calls f, and adds the CPU time that the server, the workers and the submitter use to `sums`. A submitter that is
+-- a child of this program has ended when f returns.
+local function counted(sums, server, workers, is_child, f, ...)
+  local before = { cpu { server.program.pid }, cpu(workers), cpu({ "self" }, is_child) }
+  local seconds = f(...)
+  local after = { cpu { server.program.pid }, cpu(workers), cpu({ "self" }, is_child) }
+  for i = 1, 3 do sums[i] = (sums[i] or 0) + after[i] - before[i] end
+  return seconds
+end
+
+local function show_cpu(who, sums, count)
+  local function us(seconds) return seconds / count / ROUNDS * 1e6 end
+  show("             CPU a job of %-14s %4.0f us: server %.0f, workers %.0f, submitter %.0f", who .. ":",
+    us(sums[1] + sums[2] + sums[3]), us(sums[1]), us(sums[2]), us(sums[3]))
+end
+
+-- Measures both in turns; returns the medians of the seconds of plain nats.c and of runnel.
+local function compare(conn, server, name, workers, count, n)
+  local theirs, ours, their_cpu, our_cpu = {}, {}, {}, {}
+  plain(server.url, count // 10, n) -- both warm up
+  remote(conn, name, count // 10, n)
+  for round = 1, ROUNDS do
+    theirs[round] = counted(their_cpu, server, workers.plain, true, plain, server.url, count, n)
+    ours[round] = counted(our_cpu, server, workers[name], false, remote, conn, name, count, n)
+  end
+  show_cpu("runnel", our_cpu, count)
+  show_cpu("plain nats.c", their_cpu, count)
   return median(theirs), median(ours)
 end
 
@@ -123,18 +168,29 @@ end
 local server <close> = nats_server.start()
 local conn <close> = assert(nats.connect(server.url))
 os.execute(("%s create %s plain"):format(PLAIN, server.url))
-if is_chosen "throughput" or is_chosen "latency" then
-  start_workers(server.set, WORKERS, { PLAIN, "work", server.url, "plain", "32" })
-  start_workers(server.set, WORKERS, { LUA, server.set:write("worker.lua", WORKER), server.url, "bench", "32", "0" })
+local workers = {}
+if is_chosen "throughput" or is_chosen "latency" or is_chosen "collected" then
+  workers.plain = pids_of(start_workers(server.set, WORKERS, { PLAIN, "work", server.url, "plain", "32" }))
 end
+local function start_remote_workers(name, collect)
+  local command = { LUA, server.set:write("worker.lua", WORKER), server.url, name, "32", "0", collect }
+  workers[name] = pids_of(start_workers(server.set, WORKERS, command))
+end
+if is_chosen "throughput" or is_chosen "latency" then start_remote_workers "bench" end
 if is_chosen "throughput" then
-  local theirs, ours = compare(conn, server.url, jobs, 128)
+  local theirs, ours = compare(conn, server, "bench", workers, jobs, 128)
   show("throughput   %8.0f jobs/s, plain nats.c %8.0f jobs/s: %.2f times (at least 0.7)", jobs / ours, jobs / theirs,
     theirs / ours)
 end
+if is_chosen "collected" then
+  start_remote_workers("collected", "collect")
+  local collecting <close> = assert(nats.connect(server.url, { send_asap = false }))
+  local theirs, ours = compare(collecting, server, "collected", workers, jobs, 128)
+  show("collected    %8.0f jobs/s, plain nats.c %8.0f jobs/s: %.2f times", jobs / ours, jobs / theirs, theirs / ours)
+end
 if is_chosen "latency" then
   local count = jobs // 10
-  local theirs, ours = compare(conn, server.url, count, 1)
+  local theirs, ours = compare(conn, server, "bench", workers, count, 1)
   show("latency      %8.3f ms, plain nats.c %8.3f ms: %.2f times (at most 1.3)", ours / count * 1000,
     theirs / count * 1000, ours / theirs)
 end

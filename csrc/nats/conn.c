@@ -27,6 +27,7 @@ enum { CONN_HANDLER = 1 };
 
 void conn_release(Conn *conn) {
   if (atomic_fetch_sub(&conn->holds, 1) > 1) return;
+  sub_destroy_spent(conn);
   if (conn->events) (void)conn->rn->port_release(conn->events);
   natsOptions_Destroy(conn->options);
   outbox_free(&conn->outbox);
@@ -360,6 +361,7 @@ static void wait_for_threads(Conn *conn) {
 
 static void close_conn(lua_State *L, Conn *conn) {
   join_connector(conn);
+  sub_destroy_spent(conn);
   sub_close_all(conn);
   beats_free(conn->beats);
   conn->beats = NULL;

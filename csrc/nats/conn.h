@@ -22,6 +22,9 @@
 
 typedef struct Beats Beats;
 
+/* Messages that wait to be destroyed, at most. */
+enum { SPENT_LIMIT = 64 };
+
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
 
@@ -57,21 +60,24 @@ void outbox_send(Outbox *outbox, natsConnection *nc);
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
 
 typedef struct Conn {
-  atomic_uint holds;          /* the userdata's, the callbacks', each Sub's */
-  const runnel_functions *rn; /* the core's functions */
-  natsOptions *options;       /* for connecting */
-  natsConnection *nc;         /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
+  atomic_uint holds;           /* the userdata's, the callbacks', each Sub's */
+  const runnel_functions *rn;  /* the core's functions */
+  natsOptions *options;        /* for connecting */
+  natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
                                  thread that connects until that is joined */
-  runnel_port *events;        /* where events go */
-  Attended *attended;         /* those of the program's channels of events */
-  atomic_uint nevents;        /* how many have been posted and not delivered */
-  int64_t max_payload;        /* the longest message that the server accepts; set before the Lua thread uses `nc` */
-  pthread_t connector;        /* the thread that connects */
-  bool is_connecting;         /* it has not been joined */
-  Outbox outbox;              /* messages that wait for a connection */
-  List ended_subs;            /* closed ones, which wait to be destroyed */
-  List subs;                  /* open subscriptions; used in the Lua thread only */
-  Beats *beats;               /* beat.h; or NULL. Used in the Lua thread only */
+  runnel_port *events;         /* where events go */
+  Attended *attended;          /* those of the program's channels of events */
+  atomic_uint nevents;         /* how many have been posted and not delivered */
+  int64_t max_payload;         /* the longest message that the server accepts; set before the Lua thread uses `nc` */
+  pthread_t connector;         /* the thread that connects */
+  bool is_connecting;          /* it has not been joined */
+  Outbox outbox;               /* messages that wait for a connection */
+  List ended_subs;             /* closed ones, which wait to be destroyed */
+  natsMsg *spent[SPENT_LIMIT]; /* messages that Lua has, to be destroyed together: see sub.c. Used in the Lua thread */
+  size_t nspent;               /* how many there are */
+  size_t spent_bytes;          /* of their payloads */
+  List subs;                   /* open subscriptions; used in the Lua thread only */
+  Beats *beats;                /* beat.h; or NULL. Used in the Lua thread only */
 
   pthread_mutex_t lock;   /* guards the fields below */
   pthread_cond_t changed; /* one of them has changed */
@@ -136,6 +142,9 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
+
+/* Destroys the messages that Lua has taken over. */
+void sub_destroy_spent(Conn *conn);
 
 /* Destroys the subscriptions that have ended: all of them, when the connection has closed. */
 void sub_destroy_ended(Conn *conn);

@@ -38,7 +38,7 @@ static void add_headers(lua_State *L, natsMsg *msg) {
 }
 
 void message_push_table(lua_State *L, natsMsg *msg) {
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 4); /* with the age that a job gets */
   lua_pushstring(L, natsMsg_GetSubject(msg));
   lua_setfield(L, -2, "subject");
   lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));

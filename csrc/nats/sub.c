@@ -10,6 +10,9 @@
 /* Messages between libnats' thread and the channel, at most. */
 enum { PORT_LIMIT = 1024 };
 
+/* Bytes of messages that Lua has and that wait to be destroyed, at most. */
+enum { SPENT_BYTES = 64 * 1024 };
+
 /* The registry key of the metatable. */
 #define SUB_TYPE "runnel.nats.sub"
 
@@ -50,6 +53,22 @@ static void drop(void *data) {
   free(delivery);
 }
 
+void sub_destroy_spent(Conn *conn) {
+  for (size_t i = 0; i < conn->nspent; i++) natsMsg_Destroy(conn->spent[i]);
+  conn->nspent = conn->spent_bytes = 0;
+}
+
+/* Drops a message that Lua has. libnats has a thread that frees the memory of destroyed messages, and wakes it for each
+   message that finds it asleep. So messages are destroyed together. */
+static void spend(Delivery *delivery) {
+  Conn *conn = delivery->sub->conn;
+  conn->spent[conn->nspent++] = delivery->msg;
+  conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
+  if (conn->nspent == SPENT_LIMIT || conn->spent_bytes > SPENT_BYTES) sub_destroy_spent(conn);
+  sub_release(delivery->sub);
+  free(delivery);
+}
+
 /* Protected: (delivery) -> message, or nothing if a function has got it */
 static int make(lua_State *L) {
   Delivery *delivery = (Delivery *)lua_touserdata(L, 1);
@@ -79,7 +98,7 @@ static int push(lua_State *L, void *data) {
   lua_pushcfunction(L, make);
   lua_pushlightuserdata(L, data);
   int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  drop(data);
+  spend((Delivery *)data);
   if (status != LUA_OK) return lua_error(L);
   return lua_gettop(L) - top;
 }

@@ -18,6 +18,7 @@ bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcard
   size_t token = 0; /* where the token begins */
   for (size_t i = 0; i <= size; i++) {
     unsigned char c = i < size ? (unsigned char)subject[i] : '.';
+    if (c > '>' && c != 127) continue; /* most bytes */
     if (c == '.') {
       if (i == token) return complain(L, subject, "an empty part", i);
       token = i + 1;

@@ -134,6 +134,27 @@ describe("streams", function()
       assert.is_true((sink:put "last"))
       assert.equal(n + 1, stream:state().messages)
     end)
+
+    it("stores a value once if the answer of the server is lost, so that it is published again", function()
+      if not nats_server.has_proxy then return pending "luv is not installed" end
+      local stream = assert(conn:stream "orders")
+      local proxy = nats_server.proxy(server)
+      local through <close> = assert(nats.connect(proxy.url))
+      local sink, n, puts = assert(through:sink "orders"), 20, {}
+      assert(sink:put "first")
+      proxy:deafen()
+      for i = 1, n do
+        puts[i] = rn.go(function()
+          local ok, _, is_duplicate = sink:put(tostring(i), { id = i > n // 2 and "id " .. i or nil })
+          return { ok, is_duplicate }
+        end)
+      end
+      assert.is_true(background.wait_until(5000, function() return stream:state().messages == n + 1 end))
+      rn.sleep(100) -- for the answers to be lost
+      proxy:flow()
+      for i = 1, n do assert.same({ true, true }, (puts[i]:take())) end
+      assert.equal(n + 1, stream:state().messages)
+    end)
   end)
 
   describe("conn:source", function()

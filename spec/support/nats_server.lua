@@ -186,7 +186,8 @@ local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "p
 nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
----cut() closes all connections, refuse() closes them and each new one until flow().
+---cut() closes all connections, refuse() closes them and each new one until flow(). deafen() loses what the server sends
+---until flow(), which must be called when the server has nothing more to send: a client reads whole messages only.
 function nats_server.proxy(server)
   for _ = 1, 20 do
     local port = random_port()
@@ -210,6 +211,7 @@ local function tell(name)
     assert(self.program:says(("done %d"):format(self.sent)), "the proxy did not answer")
   end
 end
-Proxy.stall, Proxy.flow, Proxy.cut, Proxy.refuse = tell "stall", tell "flow", tell "cut", tell "refuse"
+Proxy.stall, Proxy.deafen, Proxy.flow = tell "stall", tell "deafen", tell "flow"
+Proxy.cut, Proxy.refuse = tell "cut", tell "refuse"
 
 return nats_server

@@ -1,6 +1,7 @@
 -- proxy.lua PORT TO CONTROL: forwards TCP connections from one loopback port to another. Does what the lines of the
 -- file CONTROL say, and prints "done N" after the Nth:
 --   stall   hold back all data in both directions; nothing is lost
+--   deafen  forward to the server only: what it sends is lost
 --   flow    forward again, also new connections
 --   cut     close all connections; accept new ones
 --   refuse  close all connections and each new one
@@ -9,7 +10,7 @@
 local uv = require "luv"
 
 local port, to, control = tonumber(arg[1]), tonumber(arg[2]), arg[3]
-local links, stalled, refusing = {}, false, false -- links: set of pairs of connections
+local links, stalled, deaf, refusing = {}, false, false, false -- links: set of pairs of connections
 
 local function close(handle)
   if not handle:is_closing() then handle:close() end
@@ -32,6 +33,7 @@ end
 function forward(link, from, target)
   from:read_start(function(err, data)
     if err or not data then return cut(link) end
+    if deaf and from == link.far then return end
     from:read_stop()
     target:write(data, function(failure) written(link, from, target, failure) end)
   end)
@@ -70,8 +72,9 @@ function orders.stall()
   stalled = true
   for link in pairs(links) do stall(link) end
 end
+function orders.deafen() deaf = true end
 function orders.flow()
-  stalled, refusing = false, false
+  stalled, deaf, refusing = false, false, false
   for link in pairs(links) do flow(link) end
 end
 function orders.cut()

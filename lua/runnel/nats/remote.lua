@@ -52,10 +52,17 @@ local LOOK <const> = 1000
 ---@field bytes string its value
 ---@field is_async boolean
 ---@field starts integer how often it may have been started
----@field grants table<string, string> the answers to workers' questions, by the subject for the acknowledgement
+---@field grants table<string, string>? the answers to workers' questions, by the subject for the acknowledgement
 ---@field again_at number when to send it again
 ---@field again_after number how many ms after the stream's next answer to send it again
----@field finish fun(outcome: runnel.Outcome)
+---@field remote runnel.Remote
+---@field out runnel.Channel<runnel.Outcome>? where its caller waits
+---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
+local Job = {}
+Job.__index = Job
+
+-- The go block that waits is cancelled: so is the job.
+function Job:__close() self.remote:drop(self) end
 
 ---A remote stage.
 ---@class runnel.Remote
@@ -76,7 +83,7 @@ local LOOK <const> = 1000
 ---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
 ---@field private events runnel.Channel<{ event: string }> of the connection
----@field private id string its part of the subjects of jobs
+---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
 local Remote = {}
 Remote.__index = Remote
@@ -84,7 +91,7 @@ Remote.__name = "remote stage"
 
 -- ---- jobs ----
 
-function Remote:subject(job) return ("%s.%s.%d"):format(names.jobs(self.name), self.id, job.number) end
+function Remote:subject(job) return self.subjects .. job.number end
 
 ---@param again boolean whether it may have been started before
 function Remote:send(job, again)
@@ -95,17 +102,17 @@ function Remote:send(job, again)
 end
 
 -- Starts a job; raises at the line that called the remote stage.
-function Remote:submit(value, is_async, finish)
+function Remote:submit(value, out, finish)
   local function fail(message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
   if self.reason ~= nil then fail("%s", internal.error_text(self.reason)) end
   if value == nil then fail "a value other than nil expected" end
   local bytes, why = wire.encodings[self.encoding].pack(value, "value")
   if not bytes then fail("%s", why) end
   local number = self.last + 1
-  local job = {
-    number = number, bytes = bytes, is_async = is_async, starts = 1, grants = {},
-    again_at = now() + FIRST_AGAIN, again_after = FIRST_AGAIN, finish = finish,
-  }
+  local job = setmetatable({
+    number = number, bytes = bytes, is_async = finish ~= nil, starts = 1, again_at = now() + FIRST_AGAIN,
+    again_after = FIRST_AGAIN, finish = finish, out = out, remote = self,
+  }, Job)
   local room = self.engine.max_payload - 300 -- for the first line
   if #bytes > room then fail("a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
@@ -121,9 +128,13 @@ function Remote:forget(job)
   job.bytes = nil
 end
 
+local function tell_caller(job, outcome)
+  if job.out then job.out:offer(outcome) else job.finish(outcome) end
+end
+
 function Remote:finish(job, outcome)
   self:forget(job)
-  job.finish(outcome)
+  tell_caller(job, outcome)
 end
 
 function Remote:give_up(job)
@@ -183,7 +194,7 @@ end
 -- Removes jobs that have ended but are in the stream again because the server was killed.
 local function tidy(self)
   sleep(LOOK)
-  local prefix = ("%s.%s."):format(names.jobs(self.name), self.id)
+  local prefix = self.subjects
   for subject in pairs(self.stream:subjects(prefix .. ">")) do
     if self.reason ~= nil then break end
     if not self.jobs[tonumber(subject:sub(#prefix + 1))] then self.stream:remove(subject) end
@@ -214,21 +225,13 @@ end
 
 local receive = {}
 
-function receive.result(self, message, words, at)
-  local number, ack, sizes = tonumber(words[4]), words[5], words[6]
-  if not sizes then return false end
-  local job = self.jobs[number]
-  if job then self:finish(job, wire.outcome(message.data, at, sizes, self.encoding)) end
-  self.engine:publish(ack, "+ACK")
-  return true
-end
-
 receive["may-start"] = function(self, _, words)
   local answer, number, ack = words[2], tonumber(words[4]), words[5]
   if not ack then return false end
   local job = self.jobs[number]
   local text = "done"
   if job then
+    job.grants = job.grants or {}
     text = job.grants[ack]
     if not text then
       if job.starts >= self.starts then
@@ -298,12 +301,20 @@ function Remote:stored(message)
 end
 
 function Remote:receive(message)
-  if message.status or message.data:byte() == 123 then return self:stored(message) end -- "{": JSON from the server
-  local words, at = wire.parse(message.data)
+  local data = message.data
+  local number, ack, sizes, at = wire.parse_result(data)
+  if number then
+    local job = self.jobs[number]
+    if job then self:finish(job, wire.outcome(data, at, sizes, self.encoding)) end
+    self.engine:publish(ack, "+ACK")
+    return
+  end
+  if message.status or data:byte() == 123 then return self:stored(message) end -- "{": JSON from the server
+  local words, version = wire.parse(data)
   local handle = words and receive[words[3]]
-  if handle and handle(self, message, words, at) then return end
+  if handle and handle(self, message, words) then return end
   self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
-    :format(words and words[1] or tostring(at), wire.VERSION))
+    :format(words and words[1] or tostring(version), wire.VERSION))
 end
 
 local function listen(self)
@@ -321,13 +332,6 @@ function Remote:error_of(outcome)
   return err
 end
 
----@class runnel.RemoteCall a call that waits for its result
-local Call = {}
-Call.__index = Call
-
--- If the waiting go block is cancelled, drops the job.
-function Call:__close() self.remote:drop(self.job) end
-
 -- Puts a job's results, and closes their channel.
 local function deliver(self, result, outcome)
   for i = 1, outcome.n do
@@ -343,15 +347,14 @@ end
 ---@return any
 function Remote:__call(value, result)
   if result ~= nil then
-    self:submit(value, true, function(outcome)
+    self:submit(value, nil, function(outcome)
       if outcome.n == 0 then return guard.close(result, outcome.failed and self:error_of(outcome) or nil) end
       guard.go(guard.close, result, deliver, self, result, outcome)
     end)
     return
   end
   local out = chan(1)
-  local job = self:submit(value, false, function(outcome) out:offer(outcome) end)
-  local closing <close> = setmetatable({ remote = self, job = job }, Call) -- luacheck: ignore 211
+  local job <close> = self:submit(value, out) -- luacheck: ignore 211
   local outcome = take(out)
   if outcome.failed then error(self:error_of(outcome), 0) end
   return outcome[1]
@@ -366,7 +369,7 @@ function Remote:close(reason)
   for _, job in ipairs(jobs_where(self, function() return true end)) do
     if self.jobs[job.number] then
       self:drop(job)
-      job.finish { n = 0, failed = true, err = err }
+      tell_caller(job, { n = 0, failed = true, err = err })
     end
   end
   if self.ticking then core.cancel(self.ticker) end
@@ -396,8 +399,8 @@ local function new(engine, name, stream, opts)
   local base = engine:inbox()
   local self = setmetatable({
     name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
-    base = base, reply = base .. ".r", id = base:match "[^.]*$", stream = stream, jobs = {}, last = 0,
-    ticking = false, repairing = false, told = {}, reason = nil,
+    base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
+    stream = stream, jobs = {}, last = 0, ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>")
   self.events = engine:events()

@@ -14,6 +14,7 @@ local wire = require "runnel.nats.wire"
 local internal = core.internal
 local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
 local take = internal.moving.take
+local find = string.find
 
 -- A request for jobs ends after PULL_LASTS ms, and is repeated. Meanwhile the server sends something every HEARTBEAT
 -- ms; if nothing comes for SILENCE ms, the request is lost, and perhaps the stream is gone.
@@ -40,8 +41,7 @@ local HEAD <const> = 400
 ---@class runnel.Delivery
 ---@field ack string the subject for its acknowledgement
 ---@field job runnel.JobMessage
----@field key string what identifies the job
----@field block? runnel.Channel<any> the go block that runs it
+---@field block runnel.Channel<any>|false the go block that runs it
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
 
@@ -57,6 +57,7 @@ local HEAD <const> = 400
 ---@field private inbox runnel.Channel<runnel.EngineMessage>
 ---@field private base string the subject below which the inbox is
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
+---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
 ---@field private fresh runnel.Delivery[] those that wait to be started
 ---@field private suspects runnel.Delivery[] those that were delivered before, and wait
 ---@field private running integer
@@ -281,7 +282,7 @@ function Worker:deliver(message)
   local age = message.age or 0
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
   local job, version, reply = wire.parse_job(message.data)
-  local d = { worker = self, ack = ack, job = job }
+  local d = { worker = self, ack = ack, job = job, block = false }
   self.held[ack] = d
   if not job then
     -- It needs a worker of another version.
@@ -296,10 +297,10 @@ function Worker:deliver(message)
   elseif not self.open then
     self:give_back(d)
   else
-    d.key = job.reply .. " " .. job.number
     if age > self.beats then self.engine:publish(ack, "+WPI") end
     self.engine:beat(ack, "+WPI", self.beats)
-    local is_suspect = job.again or wire.deliveries(ack) > 1
+    local is_first = find(ack, self.first_ack, 1, true) == 1
+    local is_suspect = job.again or not is_first and wire.deliveries(ack) > 1
     local queue = is_suspect and self.suspects or self.fresh
     queue[#queue + 1] = d
   end
@@ -308,7 +309,7 @@ end
 
 function Worker:receive(message)
   if message.status then return self:status(message) end
-  if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then return self:deliver(message) end
+  if message.reply and find(message.reply, "$JS.ACK.", 1, true) == 1 then return self:deliver(message) end
   local answer = self.questions[message.subject]
   local words = wire.parse(message.data)
   if answer and words then answer:offer(words[3]) end
@@ -332,9 +333,10 @@ end
 local function take_cancellations(self)
   for message in take, self.cancellations do
     local words = wire.parse(message.data)
-    local key = words and words[3] == "cancel" and words[5] and words[4] .. " " .. words[5]
-    for _, d in pairs(self.held) do
-      if d.key == key and not d.cancelled then
+    local is_cancel = words and words[3] == "cancel"
+    local reply, number = words and words[4], tonumber(words and words[5])
+    for _, d in pairs(is_cancel and self.held or {}) do
+      if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then
         d.cancelled = true
         if d.block then core.cancel(d.block, "the job was cancelled")
         elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
@@ -443,7 +445,8 @@ end
 local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
-    name = name, n = n, f = f, engine = engine, label = opts.label, base = base, held = {},
+    first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
+    engine = engine, label = opts.label, base = base, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
     asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,

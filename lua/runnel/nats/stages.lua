@@ -28,9 +28,15 @@ function Engine:subscribe(subject) return (self.conn:subscribe(subject, { encodi
 
 function Engine:inbox() return self.conn:inbox() end
 
-function Engine:beat(subject, bytes, ms) return self.conn:beat(subject, bytes, ms) end
+-- As conn:beat and conn:unbeat without their checks, since there is one for each job.
+function Engine:beat(subject, bytes, ms) self.beats[subject] = self.core:beat(subject, bytes, ms) end
 
-function Engine:unbeat(subject) return self.conn:unbeat(subject) end
+function Engine:unbeat(subject)
+  local beat = self.beats[subject]
+  if not beat then return end
+  self.beats[subject] = nil
+  self.core:unbeat(beat)
+end
 
 -- Closed, with the reason, when the connection ends.
 function Engine:events()
@@ -45,7 +51,7 @@ function Engine:events()
 end
 
 local function engine_of(conn)
-  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
+  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload, beats = {} }, Engine)
 end
 
 -- ---- streams and consumers ----

@@ -24,6 +24,11 @@ local wire = {}
 ---The version of the format.
 wire.VERSION = "1"
 
+-- Most messages are jobs and results. So these are made and read with few string operations.
+local VERSION <const> = "1"
+local RESULT <const> = VERSION .. " - result "
+local find, sub = string.find, string.sub
+
 -- ---- values ----
 
 ---@class runnel.Encoding
@@ -67,7 +72,7 @@ wire.encodings = { msgpack = msgpack, json = json, raw = raw }
 ---@return string
 function wire.job(reply, number, encoding, is_async, again, bytes)
   local flags = is_async and (again and "ar" or "a") or again and "r" or "-"
-  return ("%s %s %d %s %s\n%s"):format(wire.VERSION, reply, number, encoding, flags, bytes)
+  return VERSION .. " " .. reply .. " " .. number .. " " .. encoding .. " " .. flags .. "\n" .. bytes
 end
 
 ---@class runnel.JobMessage
@@ -78,20 +83,31 @@ end
 ---@field again boolean
 ---@field bytes string
 
+-- Where the next word of a line begins; nil if there is none, or the word at `at` is empty.
+local function word_after(data, at, ending)
+  local space = find(data, " ", at, true)
+  return space and space > at and space + 1 < ending and space + 1 or nil
+end
+
 ---Takes a job apart. Returns nil, the version and where to answer, if known, for what is not a job of this version.
 ---@param data string
 ---@return runnel.JobMessage? job
 ---@return string? version
 ---@return string? reply
 function wire.parse_job(data)
-  local version, reply, number, encoding, flags, at = data:match "^(%S+) (%S+) (%d+) (%S+) (%S+)\n()"
-  number = math.tointeger(tonumber(number))
-  if version ~= wire.VERSION or not number or not wire.encodings[encoding] then
-    return nil, data:match "^(%S+) (%S+)"
-  end
+  local ending = find(data, "\n", 1, true)
+  local reply_at = find(data, VERSION .. " ", 1, true) == 1 and ending and #VERSION + 2
+  local number_at = reply_at and word_after(data, reply_at, ending)
+  local encoding_at = number_at and word_after(data, number_at, ending)
+  local flags_at = encoding_at and word_after(data, encoding_at, ending)
+  local encoding = flags_at and sub(data, encoding_at, flags_at - 2)
+  local number = flags_at and math.tointeger(tonumber(sub(data, number_at, encoding_at - 2)))
+  if not number or not wire.encodings[encoding] then return nil, data:match "^(%S+) (%S+)" end
+  local flags = sub(data, flags_at, ending - 1)
   return {
-    reply = reply, number = number, encoding = encoding,
-    is_async = flags:find("a", 1, true) ~= nil, again = flags:find("r", 1, true) ~= nil, bytes = data:sub(at),
+    reply = sub(data, reply_at, number_at - 2), number = number, encoding = encoding,
+    is_async = find(flags, "a", 1, true) ~= nil, again = find(flags, "r", 1, true) ~= nil,
+    bytes = sub(data, ending + 1),
   }
 end
 
@@ -119,6 +135,11 @@ end
 ---@return string? why
 function wire.result(job, ack, outcome)
   local codec = wire.encodings[job.encoding]
+  if outcome.n == 1 and not outcome.failed then
+    local bytes, why = codec.pack(outcome[1], "result")
+    if not bytes then return nil, why end
+    return RESULT .. job.number .. " " .. ack .. " v" .. #bytes .. "\n" .. bytes
+  end
   local sizes, parts = {}, { "" }
   local function add(kind, bytes)
     sizes[#sizes + 1] = kind .. #bytes
@@ -134,11 +155,34 @@ function wire.result(job, ack, outcome)
     if outcome.traceback then add("t", outcome.traceback) end
   end
   local list = #sizes > 0 and table.concat(sizes, ",") or "-"
-  parts[1] = ("%s - result %d %s %s\n"):format(wire.VERSION, job.number, ack, list)
+  parts[1] = RESULT .. job.number .. " " .. ack .. " " .. list .. "\n"
   return table.concat(parts)
 end
 
+---Reads the line of a result.
+---@param data string
+---@return number? number nil if it is not a result
+---@return string ack
+---@return string sizes
+---@return integer at where its values begin
+function wire.parse_result(data)
+  if find(data, RESULT, 1, true) ~= 1 then return nil, "", "", 0 end
+  local first = #RESULT + 1
+  local after_number = find(data, " ", first, true)
+  local after_ack = after_number and find(data, " ", after_number + 1, true)
+  local ending = after_ack and find(data, "\n", after_ack + 1, true)
+  local number = ending and tonumber(sub(data, first, after_number - 1))
+  if not number or ending < after_ack + 2 then return nil, "", "", 0 end
+  return number, sub(data, after_number + 1, after_ack - 1), sub(data, after_ack + 1, ending - 1), ending + 1
+end
+
 local function unpack_results(codec, data, at, sizes)
+  local only = math.tointeger(tonumber(find(sizes, "v", 1, true) == 1 and sub(sizes, 2)))
+  if only and only == #data - at + 1 then
+    local value, why = codec.unpack(sub(data, at))
+    if why ~= nil then return nil, why end
+    return { n = 1, failed = false, value }
+  end
   local outcome = { n = 0, failed = false }
   for kind, size in sizes:gmatch "([vet])(%d+)" do
     local after = at + tonumber(size)
