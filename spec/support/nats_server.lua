@@ -186,8 +186,9 @@ local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "p
 nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
----cut() closes all connections, refuse() closes them and each new one until flow(). deafen() loses what the server sends
----until flow(), which must be called when the server has nothing more to send: a client reads whole messages only.
+---cut() closes all connections, refuse() closes them and each new one until flow().
+---deafen() loses what the server sends until flow(), which is to be called when it has nothing more to send, since
+---clients read whole messages.
 function nats_server.proxy(server)
   for _ = 1, 20 do
     local port = random_port()
