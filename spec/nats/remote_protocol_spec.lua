@@ -132,16 +132,13 @@ describe("a remote stage", function()
     assert.equal(1, job:stats().submitted)
   end))
 
-  it("goes on when somebody sends results that make no sense", within(function()
+  it("goes on after a result with a size that makes no sense", within(function()
     local server = reliable()
     local job = submitter(server)
     local connection = server:connect()
     local failed = rn.go(function() return select(2, pcall(job, 1)) end)
     rn.sleep(10)
-    for _, text in ipairs { "1 - result 99999999999999999999 a v1\nx", "1 - result 1 a v99999999999999999999\nx" } do
-      connection:publish(job.reply, text)
-      rn.sleep(10)
-    end
+    connection:publish(job.reply, "1 - result 1 a v99999999999999999999\nx")
     assert.equal("the worker's result cannot be read: it is cut short", failed:take())
     worker(server, 1, function(v) return v + 1 end)
     assert.equal(8, job(7))

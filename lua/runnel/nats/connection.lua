@@ -376,11 +376,9 @@ local function finish(self, err)
   for _, ch in ipairs(self.event_channels) do ch:close() end
 end
 
--- Puts an event on the channels of the program, and forgets those that it has closed.
+-- Puts an event on the channels of the program.
 local function tell(self, event)
-  for i = #self.event_channels, 1, -1 do
-    if self.event_channels[i]:offer(event) == false then table.remove(self.event_channels, i) end
-  end
+  for _, ch in ipairs(self.event_channels) do ch:offer(event) end
 end
 
 -- Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
@@ -408,8 +406,15 @@ function Conn:events()
   if self.has_ended then
     ch:close()
   else
-    self.core:attend(ch)
+    local attended = self.core:attend(ch)
     table.insert(self.event_channels, ch)
+    internal.on_close(ch, function()
+      if self.has_ended then return end
+      self.core:unattend(attended)
+      for i, other in ipairs(self.event_channels) do
+        if other == ch then return table.remove(self.event_channels, i) end
+      end
+    end)
   end
   return ch
 end
@@ -478,7 +483,12 @@ end
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
-function Conn:__tostring() return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status) end
+-- URLs for messages, which others may read: without passwords and tokens.
+local function without_secrets(urls) return (urls:gsub("//[^/,]*@", "//")) end
+
+function Conn:__tostring()
+  return ("nats connection: %s (%s)"):format(without_secrets(self.url or "?"), self.core:stats().status)
+end
 
 -- ---- connecting ----
 
@@ -516,7 +526,8 @@ function connection.connect(url, opts)
   attempt.has_ended = true
   if event.event == "failed" then
     handle:close()
-    return nil, ("cannot connect to %s: %s"):format(table.concat(settings.servers, ", "), event.error)
+    local urls = without_secrets(table.concat(settings.servers, ", "))
+    return nil, ("cannot connect to %s: %s"):format(urls, event.error)
   end
   self.url, self.max_payload = event.url, handle:max_payload()
   return self
