@@ -235,7 +235,7 @@ demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo
 
-demo-cluster: ## lose no file of a folder while workers and nats-servers are killed; CLUSTER=3 FILES=folder
+demo-cluster: ## kill workers and nats-servers, and check that no result is lost; CLUSTER=3 FILES=folder
 demo-cluster: NEEDED = cluster
 run-demo-cluster: programs
 	@$(LUA) scripts/demo_cluster.lua
@@ -277,7 +277,7 @@ bench-scale: ## measure how costs grow, to a million go blocks; SCALE='--quick a
 run-bench-scale: programs
 	$(LUA) bench/scale.lua $(SCALE)
 
-bench-cores: ## measure how much faster jobs are in threads; CORES=--quick says little
+bench-cores: ## measure how much faster jobs are in threads; CORES=--quick is inexact
 run-bench-cores: programs
 	$(LUA) bench/cores.lua $(CORES)
 

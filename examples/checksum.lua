@@ -7,8 +7,8 @@
 -- processors. The checksums come in the order of the files. A file that cannot be read is reported on stderr, and then
 -- the exit status is 1. Every second a line on stderr says how far it has got.
 --
--- The main program gives the files to a pool by rn.pmap. The threads put the numbers of bytes that they have hashed on
--- a shared channel; the main program takes them, results and ticks with rn.alts.
+-- The main program passes the files to a pool by rn.pmap. The threads put the numbers of bytes that they have hashed on
+-- a shared channel. The main program waits for these numbers, for results and for ticks with rn.alts.
 
 local rn = require "runnel"
 

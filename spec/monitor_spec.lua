@@ -50,7 +50,7 @@ describe("runnel.monitor", function()
 
   -- ---- who may ask ----
 
-  it("serves the page to who has the token, and nothing to others", function()
+  it("serves the page with the token, and nothing without it", function()
     local p = start "local m = listen(0) rn.sleep(60000)"
     assert.equal(200, (p:get "/?"))
     assert.equal(200, (p:get "/monitor.js"))
@@ -262,7 +262,7 @@ describe("runnel.monitor", function()
     closed()
   end)
 
-  it("is no reason to go on: a program ends, and a deadlock is one", function()
+  it("does not keep a program running, and does not hide a deadlock", function()
     local p = start [[
       local m = listen(0)
       local ok, err = pcall(function() rn.chan():name "nobody":take() end)
@@ -320,13 +320,13 @@ describe("runnel.monitor", function()
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
     end
-    assert.same({ "yes", "there is no go block #987654 any more", "yes", "this is no number: seven" }, got)
+    assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
     local out = p:wait()
     assert.match("killed: killed from the monitor's page", out)
     assert.match("job\t77", out)
   end)
 
-  it("refuses that where control is not true, and forms that are wrong", function()
+  it("refuses both without control = true, and forms that are wrong", function()
     local p = start(CONTROLLED:format("false", '"types"', 3000))
     assert.equal(403, (p:post("/kill?", "id=1")))
     assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
@@ -407,7 +407,7 @@ describe("runnel --monitor", function()
     assert.match("^monitor: http", err)
   end)
 
-  it("refuses a port that is none, or taken", function()
+  it("refuses an invalid port, and one that is taken", function()
     local _, err, status = shell.run(RUNNEL .. " --monitor=http -e ''")
     assert.equal(2, status)
     assert.match("'%-%-monitor' needs a port from 0 to 65535", err)

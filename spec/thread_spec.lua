@@ -144,7 +144,7 @@ describe("rn.thread", function()
     assert.matches("deep", heard[1].err)
   end)
 
-  it("wakes a go block whose channel only the thread has any more", function()
+  it("wakes a go block whose channel only the thread still has", function()
     local got
     local function start()
       local ch, go_on = rn.shared_chan(), rn.shared_chan()
@@ -184,7 +184,7 @@ describe("rn.thread", function()
     end)
   end
 
-  it("can be had by the hundred", function()
+  it("can be started by the hundred", function()
     local go_on, results = rn.shared_chan(), {}
     for i = 1, 200 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
     go_on:close()
@@ -244,7 +244,7 @@ describe("rn.thread", function()
     assert.same({ nil, "all are cancelled" }, { result:take() })
   end)
 
-  it("can be had by the thousand #slow", function()
+  it("can be started by the thousand #slow", function()
     local go_on, results = rn.shared_chan(), {}
     for i = 1, 1000 do results[i] = rn.thread(function(ch, n) return ch:take() == nil and n end, go_on, i) end
     go_on:close()
@@ -550,7 +550,7 @@ describe("rn.threads", function()
     assert.equal("threads: result.list[1]: a function cannot be sent", err_of "function")
   end)
 
-  it("passes on what a job puts on its channel before it has ended, and stops it when nobody wants it", function()
+  it("passes on what a job puts on its channel before it has ended, and stops it when the channel is closed", function()
     local pool <close> = rn.threads(1, function(v, result)
       if v == 0 then return end -- leaves the channel open, which somebody else closes
       require "runnel".go(function()
@@ -612,7 +612,7 @@ describe("rn.threads", function()
     assert.same({}, stage.heard())
   end)
 
-  it("that nobody has any more ends its threads", function()
+  it("that is collected ends its threads", function()
     local ended = rn.shared_chan()
     local pool = rn.threads(1, function(ch)
       setmetatable({}, { __gc = function() ch:close() end }) -- when the state is closed

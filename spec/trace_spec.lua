@@ -125,7 +125,7 @@ describe("rn.trace", function()
     assert.is_true(count(events, "B", "^alts on chan: mapped and 1 more$") > 0)
   end)
 
-  it("keeps the end if the ring is too small for all, and says how much is missing", function()
+  it("keeps the newest records if the ring is too small, and says how many are missing", function()
     local events, all = recorded(chain(500), { records = 256 })
     assert.equal(256, all.otherData.records)
     assert.is_true(all.otherData.overwritten > 3000)
@@ -219,7 +219,7 @@ describe("rn.trace", function()
     assert.error_matches(function() rn.trace(7) end, "trace: the path of a file, or false, expected, got number")
     assert.error_matches(function() rn.trace(path, 7) end, "trace: a table of options expected, got number")
     rn.trace(path)
-    assert.error_matches(function() rn.trace(path) end, "is being recorded; end that with rn.trace%(false%)")
+    assert.error_matches(function() rn.trace(path) end, "is being recorded; end it first with rn.trace%(false%)")
     assert.equal(path, rn.trace(false).file)
     assert.is_nil(rn.trace(false))
   end)
@@ -280,7 +280,7 @@ describe("the core's trace", function()
     assert.same(puts, takes)
   end)
 
-  it("does not show what watches", function()
+  it("does not record hidden go blocks, nor what they make", function()
     local list = records(function()
       local watcher
       local ch = rn.chan():name "watched"
@@ -301,7 +301,7 @@ describe("the core's trace", function()
     assert.equal(1, puts)
   end)
 
-  it("is counted: who releases it last switches it off", function()
+  it("counts holds: the last release switches it off", function()
     recorder.hold "l"
     recorder.hold "er"
     recorder.release "er"

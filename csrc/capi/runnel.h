@@ -187,10 +187,10 @@ RUNNEL_API int runnel_port_wait(runnel_port *port);
 
 /* ---- shared channels ----
 
-   A shared channel (rn.shared_chan) can be had by several states, and by C code in any thread. A runnel_shared is a
-   reference to one. A reference counts as somebody who may put: as long as there is one, no wait on the channel is a
-   deadlock. So release it when it is not needed any more; the state may be closed already. Using one after its release
-   is an error that is not noticed. */
+   Several states, and C code in any thread, can use a shared channel (rn.shared_chan). A runnel_shared is a reference
+   to one. As long as there is a reference, no wait on the channel is a deadlock, since its owner may put. So release it
+   when it is not needed any more; the state may be closed already. Using a reference after its release is an error that
+   is not detected. */
 typedef struct runnel_shared runnel_shared;
 
 /* Makes a shared channel, with a buffer as for runnel_chan_new, which belongs to no state yet. Any thread. */
@@ -199,7 +199,7 @@ RUNNEL_API int runnel_shared_new(int kind, size_t size, runnel_shared **shared);
 /* Makes a reference to the shared channel at the stack index; RUNNEL_BAD_ARGUMENT for anything else. Lua thread. */
 RUNNEL_API int runnel_shared_get(lua_State *L, int index, runnel_shared **shared);
 
-/* Pushes the channel, which this state has from now on, too. Lua thread. */
+/* Pushes the channel; from now on this state can use it. Lua thread. */
 RUNNEL_API int runnel_shared_push(lua_State *L, runnel_shared *shared);
 
 /* Adds a reference, for another thread; releases one. Any thread. */
@@ -209,10 +209,10 @@ RUNNEL_API int runnel_shared_release(runnel_shared *shared);
 /* Closes the channel, as runnel_chan_close. Any thread. */
 RUNNEL_API int runnel_shared_close(runnel_shared *shared, const char *reason);
 
-/* Puts a value: RUNNEL_OK once it is taken or in the buffer, or RUNNEL_CLOSED, or RUNNEL_NO_MEMORY. Waits for that for
+/* Puts a value: returns RUNNEL_OK once it is taken or in the buffer, or RUNNEL_CLOSED, or RUNNEL_NO_MEMORY. Waits for
    at most `us` microseconds, or without limit if that is negative, and then returns RUNNEL_FULL: the value was not put.
-   RUNNEL_IDLE if it would wait, and nobody else has the channel any more. Bytes are copied. Any thread; but with `us`
-   other than 0 not the Lua thread of a state that has to take the value. */
+   Returns RUNNEL_IDLE if it would wait, and nothing else refers to the channel any more. Bytes are copied. Any thread;
+   but with `us` other than 0 not the Lua thread of a state that has to take the value. */
 RUNNEL_API int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us);
 RUNNEL_API int runnel_shared_put_integer(runnel_shared *shared, lua_Integer n, int64_t us);
 RUNNEL_API int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us);
@@ -220,19 +220,19 @@ RUNNEL_API int runnel_shared_put_bytes(runnel_shared *shared, const void *bytes,
 
 /* ---- C modules ----
 
-   A C module that Lua loads beside runnel.core is linked with no library of runnel, and finds no function of it by
-   name. It gets them in a table:
+   A C module that Lua loads beside runnel.core is not linked with any library of runnel, and cannot call its functions
+   by name. It gets them in a table:
 
      static int open(lua_State *L) {
        const runnel_functions *rn = runnel_get_functions(L);
        runnel_port *port;
        int code = rn->port_open(L, ch, 100, RUNNEL_LEAVE_OPEN, &port);
 
-   The functions are those above, without the prefix; what may be called in which thread is the same. The core stays
-   loaded until the process ends, so that a thread may post after the state is closed. A thread whose code is in the
-   module must end before the module is unloaded, which lua_close does. */
+   The functions are those above, without the prefix, with the same rules about threads. The core stays loaded until the
+   process ends, so that a thread may post after the state is closed. A thread that runs code of the module must end
+   before lua_close unloads the module. */
 
-/* A later runnel with the same version may have more functions, at the end. */
+/* A later release of runnel with the same version may add functions at the end. */
 #define RUNNEL_FUNCTIONS_VERSION 1
 
 typedef struct runnel_functions {

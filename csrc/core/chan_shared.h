@@ -1,11 +1,11 @@
-/* chan_shared.h: handles: how a state has a shared channel (csrc/shared).
+/* chan_shared.h: handles, by which a state uses a shared channel (csrc/shared).
 
-   A handle is a channel of the state like any other for the functions of chan.h, which come here for it: its buffer is
-   of the kind BUFFER_SHARED. It has no values and completes nothing itself; all that is with the shared channel, which
-   other states may have, too. A state has one handle for each shared channel.
+   A handle is a channel of the state whose buffer has the kind BUFFER_SHARED. The functions of chan.h treat it like any
+   other channel, and call the functions here for it. It holds no values and completes no operation itself: the shared
+   channel does, which other states may use, too. A state has one handle for each shared channel.
 
-   Values are packed before they are put and unpacked after they were taken (pack.h). A value that has been taken, and
-   for which there is no memory to unpack it, goes back to the channel, and the take raises.
+   Values are packed before they are put and unpacked after they were taken (pack.h). If there is no memory to unpack a
+   value that was taken, it goes back to the channel, and the take raises.
 
    A take, put or alts that has to wait is described in shared_wait.h. */
 #ifndef RUNNEL_CHAN_SHARED_H
@@ -28,9 +28,9 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared);
 /* The shared channel of a handle, without a hold; NULL once the handle has been finalized. */
 SharedChan *chan_shared_get(const Chan *ch);
 
-/* To be called before somebody else gets the channel of a handle: go blocks that wait on it, and that only the handle
-   keeps alive, become strong roots (root.h). Others may wake them although nobody here has the handle any more. Needs
-   LUA_MINSTACK free slots; does not raise. */
+/* To be called before another state gets the channel of a handle: go blocks that wait on it, and that only the handle
+   keeps alive, become strong roots (root.h), because other states may wake them even if nothing here refers to the
+   handle any more. Needs LUA_MINSTACK free slots; does not raise. */
 void chan_shared_promote(lua_State *L, const Chan *ch);
 
 /* Pushes a list of what an owner waits for on the channels that this state has, too: tables with `operation`, which is
@@ -57,8 +57,8 @@ bool chan_shared_is_taken(const Chan *ch);
 
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
-/* From here on the channel's done() channel, if it has one, closes when any state closes the shared channel, and its
-   function that is called on closing is called. At once if it is closed already. `done` may be NULL. May raise. */
+/* From here on, when any state closes the shared channel, the handle's done() channel closes, if it has one, and its
+   on_close function is called. At once if the channel is closed already. `done` may be NULL. May raise. */
 void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done);
 
 /* ---- waiting ---- */

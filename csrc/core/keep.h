@@ -1,6 +1,6 @@
 /* keep.h: keeps alive what go blocks wait on.
 
-   A parked operation has its channel, and an alts its block of waiters, on the stack of its coroutine. When somebody
+   A parked operation has its channel, and an alts its block of waiters, on the stack of its coroutine. When the program
    closes that coroutine, Lua cuts the stack and runs the `__close` of the go block's variables before it calls the
    scheduler's guard. Meanwhile the collector must not free what is still linked in queues.
 

@@ -1,6 +1,6 @@
-/* lead.h: leader and followers. Of a pipeline's go blocks one at a time leads; the others, the followers, wait on a
-   channel for the lead. The leader offers its lead while it calls the user's function. If it parks in there, the first
-   follower gets the lead; if it does not park, there is no switch of coroutines. */
+/* lead.h: leader and followers. One of a pipeline's go blocks at a time is the leader; the others, the followers, wait
+   on a channel for the lead. The leader offers its lead while it calls the user's function. If it parks there, the
+   first follower gets the lead; if it does not park, no coroutines are switched. */
 #ifndef RUNNEL_LEAD_H
 #define RUNNEL_LEAD_H
 

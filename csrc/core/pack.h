@@ -7,8 +7,8 @@
      other table                map; keys are booleans, numbers and strings
      shared channel             extension type 1: its number in SharedPacker.chans; only within a program
 
-   What has another meaning in another lua_State cannot be packed: functions, coroutines, userdata, tables with a
-   metatable. A table that two others have becomes two tables; a table that contains itself is an error. */
+   What would have no meaning in another lua_State cannot be packed: functions, coroutines, userdata, tables with a
+   metatable. A table that occurs twice becomes two tables; a table that contains itself is an error. */
 #ifndef RUNNEL_CORE_PACK_H
 #define RUNNEL_CORE_PACK_H
 

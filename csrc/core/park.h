@@ -9,7 +9,7 @@
 #include "core/chan.h"
 #include "core/state.h"
 
-/* The rest of park_begin: outside any go block, or where it raises. */
+/* The slow path of park_begin: outside any go block, or where it raises. */
 Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
 
 /* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
@@ -31,14 +31,14 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
    no value is lost, and raises at its next wait. */
 int park_resumed(lua_State *L, Alt *alt);
 
-/* The continuation of an operation without another one: returns its results. */
+/* The default continuation of an operation: returns its results. */
 int park_return(lua_State *L, int status, lua_KContext alt);
 
-/* park_on where anything is unusual. */
+/* The slow path of park_on. */
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
 
-/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. Inline, for a constant
-   `op`: then hardly a test is left of it. */
+/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. Inline, because with a
+   constant `op` the compiler removes most of the tests. */
 static inline int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Go *go = S->current;

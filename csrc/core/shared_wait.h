@@ -1,13 +1,13 @@
 /* shared_wait.h: an alt that waits on shared channels (csrc/shared), alone or besides local ones.
 
    Its operations on shared channels are in a SharedWait, whose SharedAlt other threads may complete at any time. In the
-   queue of each handle (chan_shared.h) there is also a Waiter of the alt. Nobody completes that one: it is what tells
-   the rest of the core, which knows only local channels, what the alt waits on.
+   queue of each handle (chan_shared.h) there is also a Waiter of the alt. It is never completed: it shows the rest of
+   the core, which knows only local channels, what the alt waits on.
 
-   Two may complete such an alt: this scheduler, by an operation on a local channel, a timer or a cancel; or another
-   thread. Whoever claims the SharedAlt first has it. So before anybody here completes the alt or makes it stop waiting,
-   it must be withdrawn from its shared channels (shared_wait_withdraw). If that fails, another thread has completed it:
-   its result is in the scheduler's inbox, or about to be there, and stands. */
+   Two threads may try to complete such an alt: this scheduler, by an operation on a local channel, a timer or a cancel;
+   and another thread. The first to claim the SharedAlt succeeds. So before this scheduler completes the alt or makes it
+   stop waiting, it must withdraw it from its shared channels (shared_wait_withdraw). If that fails, another thread has
+   completed it: the result is in the scheduler's inbox, or will be soon, and stands. */
 #ifndef RUNNEL_SHARED_WAIT_H
 #define RUNNEL_SHARED_WAIT_H
 
@@ -94,16 +94,16 @@ static inline bool shared_wait_has_news(const Sched *S) {
    that is negative. Returns whether something has come. */
 bool shared_wait_spin(const Sched *S, int64_t ns);
 
-/* Says that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
-   false if something has come meanwhile, at which it must look before it sleeps. */
+/* Notes that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns
+   false if something has come meanwhile, which the scheduler must look at before it sleeps. */
 static inline bool shared_wait_sleep(const Sched *S) { return LIKELY(!S->sharing) || owner_sleep(S->sharing->owner); }
 
-/* Says that the scheduler has looked at the clock, for other threads that want to know what it does (status.h). */
+/* Notes that the scheduler has looked at the clock, for other threads that look at what it does (status.h). */
 static inline void shared_wait_looked(const Sched *S, int64_t now) {
   if (UNLIKELY(S->sharing) && !S->world.clock.is_virtual) owner_looked(S->sharing->owner, now);
 }
 
-/* Says that it looks at its inbox by itself. */
+/* Notes that the scheduler is awake: it looks at its inbox without a wakeup. */
 static inline void shared_wait_awake(const Sched *S) {
   if (UNLIKELY(S->sharing)) owner_awake(S->sharing->owner);
 }

@@ -1,8 +1,9 @@
-/* snapshot.h: a copy of what a scheduler has, for a thread that must not touch Lua: its go blocks, channels, and who
-   puts on and takes from which. Plain records in memory of malloc, filled in the scheduler's thread.
+/* snapshot.h: a copy of a scheduler's state, for a thread that must not touch Lua: its go blocks, its channels, and
+   which go blocks put on and take from which channels. Plain records in malloc'ed memory, filled in the scheduler's
+   thread.
 
-   With many go blocks that takes a while. So it is filled a part at a time, and the program runs in between: what it
-   changes meanwhile may be missing, or be there as it was before. */
+   With many go blocks that takes a while. So it is filled a part at a time, and the program runs in between. Changes
+   that it makes meanwhile may be missing from the snapshot. */
 #ifndef RUNNEL_CORE_SNAPSHOT_H
 #define RUNNEL_CORE_SNAPSHOT_H
 
@@ -86,8 +87,8 @@ static inline const char *snapshot_text(const Snapshot *snapshot, uint32_t text)
   return (const char *)snapshot->texts.items + text;
 }
 
-/* Fills the next part: begins anew if it is complete. Returns whether it is complete now. May raise, and then it must be
-   begun anew. */
+/* Fills the next part: begins anew if it is complete. Returns whether it is complete now. May raise, and then it must
+   be begun anew. */
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *snapshot);
 
 /* ---- what a page asks about ---- */

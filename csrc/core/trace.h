@@ -1,23 +1,22 @@
-/* trace.h: what the scheduler and the channels do, for those who watch: the prompt's commands, the flight recorder, the
-   graph, the monitor.
+/* trace.h: records what the scheduler and the channels do, for the prompt's commands, the flight recorder, the graph
+   and the monitor.
 
-   There are three parts, each switched on while somebody holds it:
+   There are three parts, each of which is on while it has holds:
 
    - the list of all channels, which are referred to weakly;
    - the edges: how many values the go blocks of each name have put on, and taken from, each channel;
    - the ring: the last records of what has happened, of a fixed size and a fixed number.
 
-   While neither edges nor ring are held, and nobody taps a channel, S->trace is NULL: each place that would record
-   something tests that and nothing else. While the ring is held, the clock is read once per resume, so records of one
-   run of a go block have the same time; their order is exact. Without the ring it is not read, and nothing is recorded:
-   that is the more expensive part.
+   While neither edges nor ring are held, and no channel is tapped, S->trace is NULL: each place that would record
+   something tests only that. While the ring is held, the clock is read once per resume, so records of one run of a go
+   block have the same time; their order is exact. Without the ring, the clock is not read, and nothing is recorded,
+   which costs much less.
 
-   A label is a number for a name: that of a go block, or of a channel. A label is found when a go block runs first, or a
-   channel is made, and is in its Buffer, which has room for it. Each record has the label of its go block. So the dead
-   keep their names.
+   A label is a number that stands for the name of a go block or channel. It is determined when a go block first runs,
+   or a channel is made, and is stored in its Buffer, which has room for it. Each record has the label of its go block,
+   so names outlive go blocks and channels.
 
-   Ids in records are the low 32 bits of a go block's or channel's id; the scheduler would need 2^32 go blocks and
-   channels to use one again. */
+   Ids in records are the low 32 bits of a go block's or channel's id. They repeat after 2^32 go blocks and channels. */
 #ifndef RUNNEL_TRACE_H
 #define RUNNEL_TRACE_H
 
@@ -31,31 +30,33 @@ typedef enum TracePart { TRACE_LIST = 1, TRACE_EDGES = 2, TRACE_RING = 4 } Trace
 enum { TRACE_LEAST = 1 << 8, TRACE_DEFAULT = 1 << 16, TRACE_MOST = 1 << 24 };
 
 /* Holds parts (of TracePart): they stay on until trace_release is called as often. TRACE_EDGES and TRACE_RING hold the
-   list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. Channels that were
-   made while there was no list are in it as soon as somebody puts on them or waits. May raise; then nothing is held. */
+   list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. Channels that
+   were made while there was no list are in it as soon as somebody puts on them or waits. May raise; then nothing is
+   held. */
 void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records);
 
-/* Ends a hold of parts. A part that nobody holds is switched off, and its memory is freed; labels stay. */
+/* Releases a hold of parts. A part without holds is switched off, and its memory is freed; labels stay. */
 void trace_release(lua_State *L, Sched *S, unsigned parts);
 
-/* Calls the function on top of L, which is popped, as f(value, waits) for each value that is put on the channel at index
-   `at`: once it is put, or once its put waits (`waits`). The function must not park. One channel at a
-   time has such a function; nil on top ends that of this channel. May raise. */
+/* Taps the channel at index `at`: calls the function on top of L, which is popped, as f(value, waits) for each value,
+   when it has been put or when its put waits (`waits`). The function must not park. One channel at a time can be
+   tapped; nil on top ends the tap of this channel. May raise. */
 void trace_tap(lua_State *L, Sched *S, int at);
 
 /* The time that a record would have now, in ns. */
 int64_t trace_now(Sched *S);
 
-/* ---- the places: only if S->trace ---- */
+/* ---- hooks: to be called only if S->trace ---- */
 
-/* A go block is about to be resumed: finds its label. Returns false if it is not to be resumed any more, since a
-   finalizer has run. Does not raise. */
+/* A go block is about to be resumed: finds its label. This may run finalizers; returns false if the go block is not to
+   be resumed any more because of that. Does not raise. */
 bool trace_run(lua_State *L, Sched *S, Go *go);
 
-/* It has yielded: it is parked, asleep or ready, unless it has ended; or S->trace is off now. Does not raise. */
+/* The go block has yielded: it is parked, asleep or ready, unless it has ended; or S->trace is off now. Does not
+   raise. */
 void trace_left(lua_State *L, Sched *S, const Alt *alt);
 
-/* The main program runs the loop, and goes on. */
+/* The main program starts to run the loop; the main program goes on. */
 void trace_main_leaves(lua_State *L, Sched *S);
 void trace_main_runs(Sched *S);
 

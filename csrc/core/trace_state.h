@@ -6,20 +6,20 @@
 
 /* ---- labels ---- */
 
-/* Labels that are no name's. */
+/* Labels that do not stand for a name. */
 enum {
   TRACE_UNKNOWN = 0,    /* not found yet */
   TRACE_MAIN,           /* the main program; its id is 0 */
   TRACE_DRIVER,         /* the scheduler itself: callbacks of the driver, timers, other threads; its id is 0 */
-  TRACE_FIRST,          /* the first that is a name's */
+  TRACE_FIRST,          /* the first that stands for a name */
   TRACE_OTHER = 0xFFFE, /* names that came after all labels were in use */
-  TRACE_HIDDEN = 0xFFFF /* of what watches: it is not recorded */
+  TRACE_HIDDEN = 0xFFFF /* not recorded: a go block or channel of the monitor or the prompt */
 };
 
 /* The label of a channel or, of a result channel, the name of its go block. */
 static inline uint16_t trace_label(const Chan *ch) { return ch->buf.label; }
 
-/* Hides a channel or a go block: from now on nothing of it is recorded, and what it makes is hidden, too. */
+/* Hides a channel or a go block: from now on it is not recorded, and what it makes is hidden, too. */
 static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
 
 /* ---- the ring ---- */

@@ -1,12 +1,12 @@
-/* watch.h: how another thread of the process looks at a scheduler: the monitor's page (csrc/monitor), for one.
+/* watch.h: lets another thread of the process look at a scheduler, such as the monitor's server (csrc/monitor).
 
    The other thread must not touch Lua or the scheduler. It asks, and the scheduler's loop then calls the watcher, a Lua
-   function, between two resumes: at the next look at the clock, which is at most a millisecond away while go blocks run
-   and park, or at once when the loop waits. A watch is no reason to wait: a program that has nothing else to wait for
-   ends, and a deadlock is a deadlock. The watcher may not wait, and appears in no list.
+   function, between two resumes: at the next look at the clock, which comes within a millisecond while go blocks run
+   and park, or at once when the loop waits. A watch does not keep the loop waiting: a program that waits for nothing
+   else ends, and a deadlock is reported. The watcher must not park. No list of go blocks shows it.
 
-   The module that has the other thread is a library of its own and cannot link to the core. So it calls the core
-   through the struct. */
+   The module that has the other thread is a library of its own and cannot link to the core, so it calls the core
+   through this struct. */
 #ifndef RUNNEL_CORE_WATCH_H
 #define RUNNEL_CORE_WATCH_H
 
@@ -17,14 +17,14 @@
 /* Increases with each change of Watch and of the structs in snapshot.h. */
 enum { WATCH_RELEASE = 2 };
 
-/* A userdata; whoever has a thread that uses it keeps it alive until that thread has ended. */
+/* A userdata. The module keeps it alive until the thread that uses it has ended. */
 typedef struct Watch {
   uint32_t release;                 /* WATCH_RELEASE of the core, which the module checks */
   void (*ask)(struct Watch *watch); /* makes the loop call the watcher soon. Any thread, but no signal handler */
   struct Wakeup *wakeup;            /* the scheduler's, held */
   atomic_bool asked;                /* the watcher is to be called */
   _Atomic int64_t waited;           /* how long the loop has waited in the driver since the watch began, in ns */
-  _Atomic int64_t waiting;          /* since when it waits now, as clock_now says; 0: it does not */
+  _Atomic int64_t waiting;          /* when its present wait began, by clock_now; 0: it does not wait */
 } Watch;
 
 /* Calls the watcher. An error of it is dropped. */

@@ -1,5 +1,5 @@
-/* desk.h: what passes between the scheduler's thread and the server's: snapshots and results one way, commands the
-   other way. A mutex guards it; nobody waits for the other side. */
+/* desk.h: the exchange between the scheduler's thread and the server's: snapshots and results in one direction,
+   commands in the other. A mutex guards it; neither side waits for the other. */
 #ifndef RUNNEL_MONITOR_DESK_H
 #define RUNNEL_MONITOR_DESK_H
 
@@ -11,7 +11,7 @@
 #include "core/snapshot.h"
 #include "core/watch.h"
 
-/* Commands that wait at most: a program that computes does not take them. */
+/* How many commands may wait: while Lua computes, the program does not take them. */
 enum { DESK_COMMANDS = 64 };
 
 /* Results that are kept. */
@@ -27,10 +27,10 @@ typedef struct Command {
   char text[4096];      /* the value */
 } Command;
 
-/* What came of a command, as JSON. */
+/* The result of a command, as JSON. */
 typedef struct Result {
   int64_t number; /* of the command; 0: none */
-  char *json;     /* text of malloc */
+  char *json;     /* from malloc */
 } Result;
 
 typedef struct Desk {

@@ -1,5 +1,5 @@
-/* feed.h: what one page has been sent, and so what it must be sent next: the rows that have changed, no more of them in
-   a message than fit. The next message goes on with the rest, in turn, so that every row comes. */
+/* feed.h: remembers what one page has been sent, to find the rows that have changed. A message has as many of them as
+   fit; the next message continues with the rest, in turn, so that every row is sent. */
 #ifndef RUNNEL_MONITOR_FEED_H
 #define RUNNEL_MONITOR_FEED_H
 
@@ -18,8 +18,9 @@ typedef struct Feed {
 } Feed;
 
 /* Adds to `out` the fields of a JSON object (without braces): "n", new texts as [number, text]; "u", rows as [kind, id,
-   texts..., numbers...]; "d", rows that are gone, as [kind, id]; "cut": true if there is more to send; and "reset": true if the page must forget everything
-   first. Little more than `budget` bytes. If `out` fails, the next message begins anew. */
+   texts..., numbers...]; "d", rows that are gone, as [kind, id]; "cut": true if there is more to send; and "reset":
+   true if the page must forget everything first. Adds little more than `budget` bytes. If `out` fails, the next message
+   begins anew. */
 void feed_write(Feed *feed, const View *view, Text *out, size_t budget);
 
 void feed_free(Feed *feed);

@@ -159,7 +159,7 @@ static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, con
   if (!what) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
   if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
   if (!site->control && strcmp(what, "values") != 0 && strcmp(what, "timeline") != 0)
-    return refuse(client, MHD_HTTP_FORBIDDEN, "403: this monitor only shows; control = true lets it kill and inject\n");
+    return refuse(client, MHD_HTTP_FORBIDDEN, "403: commands are off: start the monitor with control = true\n");
   Form *form = calloc(1, sizeof *form);
   if (!form) return MHD_NO;
   *request = form;

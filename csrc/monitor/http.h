@@ -1,4 +1,4 @@
-/* http.h: requests: who may ask, and for what. Runs in the server's thread. */
+/* http.h: answers requests, after checking that the client may make them. Runs in the server's thread. */
 #ifndef RUNNEL_MONITOR_HTTP_H
 #define RUNNEL_MONITOR_HTTP_H
 

@@ -22,8 +22,8 @@ typedef struct Map {
 /* The entry of a key, or NULL. */
 MapEntry *map_find(const Map *map, uint64_t key);
 
-/* The entry of a key, which is added with zeros if there is none. NULL if there is no memory. It stays where it is until
-   the next entry is added or removed. */
+/* The entry of a key, which is added with zeros if there is none. NULL if there is no memory. It stays where it is
+   until the next entry is added or removed. */
 MapEntry *map_add(Map *map, uint64_t key);
 
 /* Removes the entries that do not have this mark. Returns false if there was no memory, and then removes none. */

@@ -1,5 +1,5 @@
-/* page.h: one page that is open: a stream of Server-Sent Events. A page that reads too slowly misses messages and not
-   rows: the next message has everything that has changed since the last one that it was sent. */
+/* page.h: one open page: a stream of Server-Sent Events. If a page reads too slowly, messages are skipped, but no
+   change is lost: the next message has every row that has changed since the last one. */
 #ifndef RUNNEL_MONITOR_PAGE_H
 #define RUNNEL_MONITOR_PAGE_H
 

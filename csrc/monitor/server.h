@@ -1,5 +1,5 @@
-/* server.h: the monitor's web server: a thread of its own, which never touches Lua or the scheduler. It serves the page,
-   feeds the pages that are open, and passes their commands on. */
+/* server.h: the monitor's web server: a thread of its own, which never touches Lua or the scheduler. It serves the
+   page, feeds the pages that are open, and passes their commands on. */
 #ifndef RUNNEL_MONITOR_SERVER_H
 #define RUNNEL_MONITOR_SERVER_H
 
@@ -8,7 +8,7 @@
 #include "monitor/http.h"
 #include "monitor/view.h"
 
-/* What server_start has set does not change after that. All else belongs to the server's thread. */
+/* Fields that server_start sets do not change afterwards. The others belong to the server's thread. */
 typedef struct Server {
   Site site;                 /* what requests are answered from */
   struct MHD_Daemon *daemon; /* run by the thread */

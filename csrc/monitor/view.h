@@ -1,5 +1,5 @@
-/* view.h: a snapshot as rows, which is what pages are sent. A row is identified by its key; a page is sent the rows that
-   have changed since it was last sent them (feed.h). What changes often is in a row of its own, so that the rest need
+/* view.h: a snapshot as rows, the unit in which pages get it. A row has a key; a page is sent the rows that have
+   changed since it last got them (feed.h). Numbers that change often are in a row of their own, so that the others need
    not be sent again. */
 #ifndef RUNNEL_MONITOR_VIEW_H
 #define RUNNEL_MONITOR_VIEW_H
@@ -48,8 +48,8 @@ typedef struct View {
   uint32_t more;            /* go blocks that are in no row */
 } View;
 
-/* Makes the rows of a snapshot, which must stay as it is while the view is used. Returns false if there is no memory; the
-   view is empty then. */
+/* Makes the rows of a snapshot, which must stay as it is while the view is used. Returns false if there is no memory;
+   the view is empty then. */
 bool view_make(View *view, const Snapshot *snapshot);
 
 void view_free(View *view);

@@ -1,11 +1,11 @@
 /* conn.h: a connection to NATS, on libnats, and its subscriptions.
 
-   libnats has threads of its own. They call functions of this module, which post what has happened to ports
-   (capi/runnel.h); the functions that the ports then call in the Lua thread make Lua values of it. So a Conn and a Sub
-   are on the C heap and counted: whoever may still use one has a hold.
+   libnats has threads of its own. They call functions of this module, which post messages and events to ports
+   (capi/runnel.h); the ports call functions in the Lua thread that make Lua values of them. So a Conn and a Sub are on
+   the C heap and have a reference count: each thread that may still use one has a hold.
 
-   Before a Lua state ends, its connections are closed (the finalizer of the userdata), and that waits until no thread
-   will call functions of this module any more. */
+   When a Lua state is closed, the finalizer of the userdata closes its connections, and waits until no thread will call
+   functions of this module any more. */
 #ifndef RUNNEL_NATS_CONN_H
 #define RUNNEL_NATS_CONN_H
 
@@ -28,8 +28,8 @@ enum { SPENT_LIMIT = 64 };
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
 
-/* A quiet port to a channel of events. Nothing is posted to it: it makes a take from the channel count as waiting for
-   something that may happen. */
+/* A quiet port to a channel of events. Nothing is posted to it. While it is open, a take that waits on the channel
+   keeps rn.run() going and is not a deadlock. */
 typedef struct Attended {
   struct Attended *next; /* in Conn.attended */
   runnel_port *port;     /* the port */
@@ -102,7 +102,7 @@ typedef struct Sub {
 void conn_release(Conn *conn);
 void sub_release(Sub *sub);
 
-/* Makes signals go to other threads than those that are started until conn_unblock. */
+/* Blocks all signals in this thread until conn_unblock, so that threads started meanwhile do not get them. */
 void conn_block(sigset_t *old);
 void conn_unblock(const sigset_t *old);
 
@@ -113,7 +113,7 @@ Conn *conn_check(lua_State *L);
 int64_t conn_ms(lua_State *L, int at);
 int conn_int(lua_State *L, int at);
 
-/* Pushes nil and a message, and returns 2: what a function returns that could not do its work. conn_refuse adds true:
+/* Pushes nil and a message, and returns 2, for a function that has failed. conn_refuse also pushes true, and returns 3:
    the arguments are wrong. */
 int conn_fail(lua_State *L, natsStatus status);
 int conn_refuse(lua_State *L, const char *format, ...);
@@ -143,7 +143,7 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
 
-/* Destroys the messages that Lua has. */
+/* Destroys the messages that Lua has taken over. */
 void sub_destroy_spent(Conn *conn);
 
 /* Destroys the subscriptions that have ended: all of them, when the connection has closed. */

@@ -13,7 +13,7 @@ typedef enum BlockingEnd {
 } BlockingEnd;
 
 /* Puts a value; waits for at most `ns` until it is taken or there is room, or without limit if that is negative. Takes
-   the value over, whatever it returns. Any thread; without a scheduler that others wait for. */
+   the value over, whatever it returns. Any thread that runs no scheduler, since it blocks. */
 BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns);
 
 #endif

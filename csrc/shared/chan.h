@@ -1,12 +1,12 @@
-/* chan.h: a channel between threads. Any lua_State may have it; it belongs to none. Knows no Lua.
+/* chan.h: a channel between threads. Any number of lua_States may use it; it belongs to none. Knows no Lua.
 
    Each channel has a mutex. An alt that waits on shared channels is a SharedAlt with a waiter in the queue of each of
    them. It is decided by one compare-and-swap of its state, from ACTIVE to COMMITTED by a thread that completes one of
    its operations, or to GONE by its owner, who has another result or gives up.
 
    An operation locks all channels of its alt, in the order of their addresses, looks for one that can be done, and does
-   it or enqueues a waiter on every one. As in Go, and other than in core.async, the alt that looks is in no queue yet,
-   so that only the other side's state has to be swapped. These hold:
+   it or enqueues a waiter on every one. As in Go, and unlike core.async, the alt that looks is in no queue yet, so only
+   the other side's state has to be swapped. Invariants:
 
    1. Locks are taken in ascending order only. Under a lock nothing is allocated or freed, and no foreign code runs.
 
@@ -41,7 +41,7 @@ enum { SHARED_MAX_PENDING = 1024 };
 
 typedef enum SharedState {
   SHARED_IDLE,      /* waits on nothing */
-  SHARED_ACTIVE,    /* waits: whoever swaps this for one of the next two decides it */
+  SHARED_ACTIVE,    /* waits: the thread that swaps this for one of the next two decides it */
   SHARED_COMMITTED, /* another thread has completed it, and pushes it to its owner's inbox */
   SHARED_GONE       /* its owner has withdrawn it */
 } SharedState;
@@ -59,7 +59,7 @@ typedef enum SharedOpKind { SHARED_TAKE, SHARED_PUT, SHARED_WATCH } SharedOpKind
 /* One operation of an alt: what to do, and its place in the channel's queue while it waits. */
 typedef struct SharedWaiter {
   Link link;         /* in the queue; link.next is NULL when in none */
-  SharedChan *chan;  /* the channel, which whoever waits holds */
+  SharedChan *chan;  /* the channel; the waiting state has a hold */
   SharedAlt *alt;    /* the alt, while it waits */
   SharedValue value; /* of a put: moved away once it is accepted */
   uint32_t op;       /* its index in the alt */
@@ -75,16 +75,16 @@ struct SharedAlt {
   Arrival arrival;       /* in that inbox */
   SharedWaiter *waiters; /* its operations */
   uint32_t count;        /* how many */
-  SharedResult result;   /* set by whoever commits it */
+  SharedResult result;   /* set by the thread that commits it */
 };
 
 /* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
    memory runs out. */
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
 
-/* Adds a hold; drops one. Any thread. The last to drop it frees the channel and the values in its buffer. Dropping
-   the last but one wakes an owner that waits on the channel: perhaps nobody else can complete its operation any
-   more. */
+/* Adds a hold; drops one. Any thread. Dropping the last hold frees the channel and the values in its buffer. Dropping
+   the last but one wakes an owner that waits on the channel, since perhaps no other thread can complete its operation
+   any more. */
 SharedChan *shared_chan_hold(SharedChan *chan);
 void shared_chan_release(SharedChan *chan);
 

@@ -1,10 +1,9 @@
 /* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, a way
    to wake it, and when it last looked at the clock.
 
-   Many threads push, one pops. A thread that pushes onto an empty inbox then looks whether the owner sleeps, and
-   wakes it. The owner first says that it sleeps and then looks whether the inbox is empty. Both sides write before
-   they read, in one order that all threads agree on (sequential consistency), so that one of the two sees the other:
-   no wakeup is lost. */
+   Many threads push, one pops. A thread that pushes onto an empty inbox then checks whether the owner is asleep, and
+   wakes it. The owner first sets `asleep` and then checks whether the inbox is empty. Both sides write before they
+   read, with sequential consistency, so at least one of the two sees the other's write: no wakeup is lost. */
 #ifndef RUNNEL_SHARED_OWNER_H
 #define RUNNEL_SHARED_OWNER_H
 
@@ -18,13 +17,13 @@ typedef struct Arrival {
 } Arrival;
 
 typedef struct Owner {
-  atomic_uint holds;        /* the scheduler, threads that are about to wake it, and whoever watches it (status.h) */
+  atomic_uint holds;        /* of the scheduler, of threads that are about to wake it, and of its Status (status.h) */
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
-  atomic_bool asleep;       /* it waits, or is about to: whoever pushes must wake it */
+  atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
   _Atomic(int64_t) looked;  /* when its loop last looked at the clock, in ns; 0: it has not run yet */
   void (*wake)(void *data); /* wakes it; any thread */
   void *data;               /* what wake gets */
-  void (*drop)(void *data); /* called with data by whoever frees the owner; or NULL */
+  void (*drop)(void *data); /* called with data when the owner is freed; or NULL */
 } Owner;
 
 /* A new owner with one hold, or NULL when memory runs out. */
@@ -49,13 +48,13 @@ Arrival *owner_pop_all(Owner *owner);
 /* Whether the inbox is empty: one load, for every turn of the loop. */
 static inline bool owner_is_empty(Owner *owner) { return !atomic_load_explicit(&owner->inbox, memory_order_acquire); }
 
-/* Says that the owner is going to sleep. False if the inbox has something: then it is awake, and must not sleep. */
+/* Marks the owner as asleep. Returns false if the inbox is not empty: then the owner is awake, and must not sleep. */
 bool owner_sleep(Owner *owner);
 
-/* Says that it is awake again. */
+/* Marks it as awake again. */
 void owner_awake(Owner *owner);
 
-/* Says that its loop has looked at the clock: other threads can see for how long it has run or waited since. */
+/* Notes that its loop has looked at the clock: other threads can see for how long it has run or waited since. */
 static inline void owner_looked(Owner *owner, int64_t now) {
   atomic_store_explicit(&owner->looked, now, memory_order_relaxed);
 }

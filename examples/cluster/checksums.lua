@@ -3,8 +3,8 @@
 -- checksums.lua run URL STREAMS REPLICAS: makes the streams, submits the paths of its standard input, prints each
 -- result as it is stored, and ends when every path has one.
 --
--- A durable chain: files.paths -> checksum -> files.sums. Kill workers and servers while it runs: nothing is lost, and
--- nothing is stored twice. `make demo-cluster` does that.
+-- A durable stage: STREAMS-paths -> checksum -> STREAMS-sums. If workers and servers are killed while it runs, no
+-- result is lost or stored twice. `make demo-cluster` checks that.
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
@@ -84,7 +84,7 @@ while count > 0 do
     done[path], count = true, count - 1
   end
 end
-rn.sleep(1500) -- what comes now would be stored twice
+rn.sleep(1500) -- a result that comes now was stored twice
 local m = results:poll()
 while m do
   print("twice", m.value)

@@ -1,5 +1,5 @@
----A page in the browser that shows the program while it runs: a graph of its go blocks and channels, tables, rates and
----hints.
+---The monitor: a page in the browser that shows the program while it runs, with a graph of its go blocks and channels,
+---tables, rates and hints.
 ---
 ---    local monitor = require "runnel.monitor"
 ---    local m = assert(monitor.listen())
@@ -8,9 +8,8 @@
 ---`runnel --monitor script.lua` does the same for a script. Needs libmicrohttpd: `make` builds the C module
 ---runnel.monitor.core where it finds that library's headers.
 ---
----The page is served by a thread of its own, so it answers while Lua computes. Twice a second, as long as a page is
----open, that thread asks the scheduler for a snapshot. Watching is no reason to go on: a program with nothing else to
----wait for ends.
+---A thread of its own serves the page, so it answers while Lua computes. While a page is open, that thread asks the
+---scheduler for a snapshot twice a second. The monitor does not keep the program running.
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
@@ -28,7 +27,7 @@ end
 local monitor = {}
 
 ---@class runnel.Monitor
----@field url string where the page is; nobody who does not know its token can see it
+---@field url string the page's URL, with the token that is needed to see it
 ---@field port integer the port
 local Monitor = {}
 Monitor.__index = Monitor
@@ -50,7 +49,7 @@ local function entries_of(t)
   return ("%d%s %s"):format(n, more and "+" or "", n == 1 and "entry" or "entries")
 end
 
--- What kind of value it is, and how large: nothing of what is in it.
+-- The type and size of a value, without its contents.
 local function show_type(v)
   local kind = math.type(v) or type(v)
   if kind == "string" then return ("string (%d %s)"):format(#v, #v == 1 and "byte" or "bytes") end
@@ -84,7 +83,7 @@ local SHOW = { types = show_type, values = show_value }
 
 -- ---- commands of the page ----
 
--- Each gets what the page has sent, and returns whether it was done, and lines about it.
+-- Each gets the arguments that the page has sent. It returns whether it has succeeded, and the lines of its result.
 local commands = {}
 
 function commands.kill(_, id)
@@ -108,7 +107,7 @@ function commands.inject(_, id, kind, text)
   local ch = find_chan(id)
   if not ch then return false, ("there is no channel #%s any more"):format(id) end
   local value = read_value(kind, text)
-  if value == nil then return false, ("this is no %s: %s"):format(kind, text) end
+  if value == nil then return false, ("not a %s: %s"):format(kind, text) end
   local done = ch:offer(value)
   if done then return true, "the value is put" end
   if done == false then return false, "the channel is closed" end
@@ -128,7 +127,7 @@ function commands.values(self, id)
   return true, table.unpack(texts)
 end
 
--- Records that the page is sent at most, and how long the ring is kept after the page has last asked, in ms.
+-- How many records a page is sent at most, and how many ms after the last request the ring is kept.
 local RECORDS, KEPT = 1500, 5000
 
 -- The newest records of the trace's ring, as one text: the names of go blocks and channels, as "LABEL NAME" lines; an
@@ -157,7 +156,7 @@ function commands.timeline(self)
   return true, table.concat(head, "\n") .. "\n\n" .. table.concat(lines, "\n")
 end
 
--- Nobody has asked for the timeline lately.
+-- Ends the recording for the timeline, if there is one.
 local function release_ring(self)
   if not self.records then return end
   internal.trace.release "r"
@@ -172,7 +171,7 @@ end
 local function run_command(self, number, what, ...)
   local may = self.control or what == "values" or what == "timeline"
   if may then report(self, number, pcall(commands[what], self, ...))
-  else report(self, number, true, false, "this monitor only shows") end
+  else report(self, number, true, false, "commands are off: start the monitor with control = true") end
 end
 
 -- ---- the monitor ----
@@ -191,12 +190,12 @@ end
 
 local OPTIONS = { control = true, show = true, program = true }
 
----Starts to serve the page at 127.0.0.1. There is one monitor at a time in a Lua state.
+---Starts to serve the page at 127.0.0.1. A Lua state has one monitor at a time.
 ---@param port? integer the port; 0, the default, is any that is free
 ---@param opts? { control?: boolean, show?: "types"|"values"|fun(v: any): string, program?: string }
 ---`control`: the page can cancel go blocks and put values on channels, default false. `show`: what it shows of the
----values that wait in channels: "types", the default, only their types and sizes; "values" their contents, shortened;
----or a function that returns a text. `program`: the page's title, by default the script's name
+---values in channels: "types", the default, only their types and sizes; "values", their contents, shortened; or a
+---function that returns a text. `program`: the page's title, by default the script's name
 ---@return runnel.Monitor? m nil if the port cannot be used
 ---@return string? why
 function monitor.listen(port, opts)
@@ -229,7 +228,7 @@ function monitor.listen(port, opts)
   return self
 end
 
----Ends the monitor: pages that are open show that it has ended.
+---Ends the monitor. Open pages show that it has ended.
 function Monitor:close()
   if not self.server then return end
   internal.watch(nil)

@@ -17,13 +17,13 @@ local thread = {}
 ---    end, 1e8)
 ---    print(sum:take())
 ---
----The function is copied into that state, and so are its arguments and its result: as values that are put on a shared
----channel. It sees global variables, but those of its own state, and may use no local variable from outside it: it
----requires what it needs. package.path, package.cpath and the driver are as here when it starts.
+---The function is copied into that state. Arguments and result are copied like values that are put on a shared channel.
+---The function must not use local variables from outside it; global variables are those of its own state, and it
+---requires the modules that it needs. package.path, package.cpath and the driver are the same as here.
 ---
 ---The thread ends when the function returns, as a program does: its other go blocks are dropped. An error of the
----function closes the result; it is reported here, if nobody takes it, as of a go block. So is an error that nobody has
----taken of another go block of the thread.
+---function closes the result channel, and is reported here if nobody takes it. An error of another go block of the
+---thread that nobody takes is reported here, too.
 ---@param f string|fun(...: any): any the function, or the name of a module that returns it
 ---@param ... any its arguments
 ---@return runnel.Channel<any> result a shared channel that gets the function's first result, and closes
@@ -38,17 +38,17 @@ end
 
 ---The options of rn.threads.
 ---@class runnel.ThreadsOptions
----@field n? integer jobs that each thread does at a time; default 1. More are of use when jobs wait
+---@field n? integer how many jobs each thread runs at a time; default 1. Use more for jobs that wait
 
 local OPTIONS = { n = true }
 
----Makes a pool of threads that call a function: wherever the library takes a function that is called for each value,
----the pool can be given in its place, and the calls run in the threads.
+---Makes a pool of threads that call a function. Pass the pool in place of a function that is called for each value, for
+---example to rn.pmap: the calls then run in the threads.
 ---
 ---    local resize = rn.threads(4, "resize")
 ---    for image in rn.pmap(8, resize, images) do ... end
 ---
----The function is sent as for rn.thread. A value goes to any thread that is free.
+---The function is copied as for rn.thread. Any free thread takes the next value.
 ---@param k integer how many threads; for jobs that compute, rn.cores() or one less
 ---@param f string|function the function, or the name of a module that returns it
 ---@param opts? runnel.ThreadsOptions
@@ -64,7 +64,7 @@ function thread.threads(k, f, opts)
   return made or error("threads: " .. why, 2)
 end
 
----How many processors this process may use: for rn.threads, a good number of threads that compute.
+---How many processors this process may use: a good number of threads for jobs that compute.
 ---@return integer n at least 1
 function thread.cores() return internal.cores() end
 

@@ -1,4 +1,4 @@
----Seeing what a program does: `trace` records a timeline, `graph` shows who puts on which channel, and who takes.
+---Tracing: `trace` records a timeline; `graph` shows which go blocks put on and take from which channels.
 
 local graph = require "runnel.internal.graph"
 local recorder = require "runnel.internal.recorder"

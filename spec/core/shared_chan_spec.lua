@@ -115,7 +115,7 @@ describe("a shared channel", function()
     assert.equal("chan: jobs (1/3, closed)", tostring(ch))
   end))
 
-  it("keeps those in order who wait, and completes waiting puts after the close", within(function()
+  it("keeps waiting operations in order, and completes waiting puts after the close", within(function()
     local ch, done = rn.shared_chan(1), {}
     for i = 1, 4 do rn.go(function() done[i] = ch:put(i) end) end
     settle()
@@ -156,7 +156,7 @@ describe("a shared channel", function()
     stage.assert_no_waiters(ch)
   end))
 
-  it("closes its done() channel, and calls who wants to know", within(function()
+  it("closes its done() channel, and calls the functions for its close", within(function()
     local ch, called = rn.shared_chan(1), 0
     ch:put(1)
     core.internal.on_close(ch, function() called = called + 1 end)

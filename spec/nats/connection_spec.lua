@@ -161,7 +161,7 @@ describe("a connection to NATS", function()
       assert.is_true(more < 4000, more .. " KB more")
     end)
 
-    it("wait while the channel is full, and count and tell what is dropped beyond the limit", function()
+    it("wait while the channel is full, and count and report what is dropped beyond the limit", function()
       local ch, sub = conn:subscribe("slow", { pending = 100 })
       local events = conn:events()
       for _ = 1, 5000 do conn:publish("slow", "x") end
@@ -210,7 +210,7 @@ describe("a connection to NATS", function()
       assert.is_nil(next(conn.requests))
     end)
 
-    it("says at once that nobody answers", function()
+    it("fails at once if nobody subscribes", function()
       local reply, err = conn:request("nobody", "")
       assert.is_nil(reply)
       assert.equal('nobody answers requests to "nobody" (no responders)', err)
@@ -342,7 +342,7 @@ describe("a connection to NATS", function()
       conn:flush()
       local ok, err = conn:drain(50)
       assert.is_nil(ok)
-      assert.equal("the connection had not drained after 50 ms", err)
+      assert.equal("the connection was not drained within 50 ms", err)
       assert.same({ nil, "the connection is closed" }, { conn:drain(50) })
     end)
   end)
@@ -466,7 +466,7 @@ describe("a connection to NATS", function()
       assert.equal(("nats connection: %s (connected)"):format(guarded.url:gsub("//.*@", "//")), tostring(other))
     end)
 
-    it("tells of what the server refuses", function()
+    it("reports what the server refuses", function()
       local strict <close> = nats_server.start {
         jetstream = false,
         config = "authorization { users: [ { user: u, password: p, permissions: { publish: { deny: refused } } } ] }",
@@ -571,7 +571,7 @@ describe("a connection to NATS", function()
       raises("publish: .*x", function() conn:publish("a", { x = print }, { encoding = "json" }) end)
       local ch = conn:subscribe "plain"
       conn:publish("plain", "x")
-      raises("wants no answer", function(message) message:respond "x" end, take(ch))
+      raises("has no reply subject", function(message) message:respond "x" end, take(ch))
     end)
 
     it("refuses more than the server accepts", function()

@@ -67,7 +67,7 @@ describe("JSON", function()
     refused({ [2] = 1 }, "value[2]: in JSON, keys are strings")
     refused({ 1, 2, x = 3 }, "value[1]: in JSON, keys are strings")
     refused("\255", "value: in JSON, strings are UTF-8")
-    refused({ 0 / 0 }, "value[1]: JSON has no such number")
+    refused({ 0 / 0 }, "value[1]: JSON cannot represent this number")
     local loop = {}
     loop.again = { loop }
     refused(loop, "value.again[1]: a table that contains itself cannot be sent")

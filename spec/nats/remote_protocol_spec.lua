@@ -34,7 +34,7 @@ local function within(f)
 end
 
 describe("a remote stage", function()
-  it("stands for a function, and for one with a channel for its results", within(function()
+  it("can be called like a function, and like one with a channel for its results", within(function()
     local server = reliable()
     worker(server, 2, function(v, out)
       if not out then return v.text:upper() end
@@ -98,7 +98,7 @@ describe("a remote stage", function()
     assert.same({ nil, "closed with it" }, { out:take() })
   end))
 
-  it("has errors that cannot be packed, and other ways to fail, arrive as text", within(function()
+  it("passes on errors that cannot be packed, and other failures, as text", within(function()
     local server = reliable()
     worker(server, 1, function(v)
       if v == 1 then error(setmetatable({}, { __tostring = function() return "its text" end })) end
@@ -216,7 +216,7 @@ describe("a remote stage", function()
     assert.equal(1, starts)
   end))
 
-  it("gives up what ends its workers after its starts, the last one alone, and nothing else", within(function()
+  it("gives up a job that ends its workers after its last start, which runs alone, and no other job", within(function()
     local server = reliable()
     local starts, beside, running, over = {}, {}, 0, false
     local function start()
@@ -289,7 +289,7 @@ describe("a remote stage", function()
     stage.drain(results)
   end))
 
-  it("has its jobs wait for a worker that can read them", function()
+  it("keeps its jobs waiting for a worker that can read them", function()
     local reports = stage.reports(function()
       sim.run(function()
         local server = reliable()

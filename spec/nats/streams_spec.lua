@@ -58,7 +58,7 @@ describe("streams", function()
       local other <close> = connect(bare.url)
       local found, err = other:stream "orders"
       assert.is_nil(found)
-      assert.matches("JetStream does not answer %(nats%-server %-js has it%)", err)
+      assert.matches("JetStream does not answer .*is it enabled %(nats%-server %-js%)", err)
     end)
   end)
 

@@ -1,6 +1,7 @@
----The library's own modules as bytecode, for the threads that a state starts: compiling them takes most of the time in
----which a thread starts. They are compiled once, when a state starts its second thread, and passed on from a thread to
----those that it starts. The bytecode of all is one value on a shared promise channel, so it is packed once.
+---The library's own modules as bytecode, for the threads that a state starts, since compiling them would take most of a
+---thread's starting time. A state compiles them once, when it starts its second thread, and a thread passes them on to
+---the threads that it starts. The bytecode of all modules is one value on a shared promise channel, so it is packed
+---once.
 
 local core = require "runnel.core"
 
@@ -22,7 +23,7 @@ local promise -- the channel, once there is one
 local for_path -- the package.path for which it was made, or nil if it was inherited
 local files -- the file of each module, or false where it is inside the program
 
--- Where the library is, if package.path does not lead there any more.
+-- The library's folder, in case package.path has changed and does not find it any more.
 local FOLDER = debug.getinfo(1, "S").source:match "^@(.*)runnel/internal/bytecode%.lua$"
 
 -- The module's file, false where it is inside the program, or nil where there is none.
@@ -38,7 +39,7 @@ local function compile(name, file)
     code = loadfile(file, "t")
   else
     local loader = package.preload[name]
-    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/capi/modules.c
+    code = debug.getinfo(loader, "S").what == "C" and loader() -- see csrc/library/modules.c
   end
   return type(code) == "function" and string.dump(code) or nil
 end

@@ -1,5 +1,5 @@
 ---The graph of a running program: which go blocks put on which channels, and which take from them. Go blocks with the
----same name are one node with a count. Totals and rates are counted while somebody watches: from the first call on.
+---same name are one node with a count. Counting starts with the first call, since it costs time.
 
 local core = require "runnel.core"
 local width = require "runnel.internal.prompt.width"
@@ -13,7 +13,8 @@ local graph = {}
 ---@field key string identifies it in edges: "go NAME", "channel ID" or "result NAME"
 ---@field name string
 ---@field count? integer of go blocks: how many there are now with this name
----@field parked? table<string, integer> of go blocks: how many do what: take, put, alts, sleeping, ready, running
+---@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts,
+---sleeping, ready, running
 ---@field id? integer of a channel
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
@@ -32,8 +33,8 @@ local graph = {}
 ---@class runnel.graph.Graph
 ---@field nodes runnel.graph.Node[]
 ---@field edges runnel.graph.Edge[]
----@field findings string[] what one looks for: "parse is the bottleneck: its input (chan: a) is full, its ..."
----@field lost integer values that were not counted, since there are too many edges
+---@field findings string[] sentences such as "parse is the bottleneck: its input (chan: a) is full, its ..."
+---@field lost integer puts and takes that were not counted, because there are too many edges
 ---@field dot fun(self: runnel.graph.Graph): string in DOT, for graphviz
 ---@field mermaid fun(self: runnel.graph.Graph): string in Mermaid, for Markdown
 ---@field text fun(self: runnel.graph.Graph): string in boxes, for a terminal
@@ -123,12 +124,12 @@ end
 
 -- ---- findings ----
 
--- A channel that cannot take more, with somebody who waits to put.
+-- Whether puts wait on a channel.
 local function is_full(node)
   return not node.closed and (node.puts or 0) > 0
 end
 
--- A channel that others wait on, with nothing in it.
+-- Whether a channel has no values, and takes wait.
 local function is_empty(node)
   return not node.closed and (node.values or 0) == 0 and (node.takes or 0) > 0
 end
@@ -177,7 +178,7 @@ Graph.__index = Graph
 
 local holding = false
 
----Starts or ends counting. `rn.graph` starts it.
+---Starts or stops counting.
 ---@param on boolean
 function graph.count(on)
   if on == holding then return end
@@ -186,9 +187,9 @@ function graph.count(on)
   last = { time = on and core.now() or nil, totals = {} }
 end
 
----The graph as it is now. The first call begins to count what go blocks put and take; so its graph has no edges, unless
----a trace or a monitor has been counting. `rn.graph(false)` ends counting.
----@param on? boolean false ends counting
+---Returns the graph as it is now. The first call starts counting what go blocks put and take, so its graph has no edges
+---unless the monitor has been counting. `rn.graph(false)` stops counting.
+---@param on? boolean false stops counting
 ---@return runnel.graph.Graph? graph nil for false
 function graph.graph(on)
   if on ~= nil and type(on) ~= "boolean" then error("graph: true, false or nothing expected, got " .. type(on), 2) end
@@ -219,7 +220,7 @@ local function fill(node)
   return ("%d/%d"):format(node.values, node.capacity)
 end
 
--- What is said about a node, line by line.
+-- The lines of text for a node.
 local function lines_of(node)
   if node.kind == "go" then
     local count = node.count or 0
@@ -242,7 +243,7 @@ local function amount(edge)
   return ("%d (%.0f/s)"):format(edge.total, edge.rate)
 end
 
--- The colour of a channel, by what one looks for.
+-- The colour of a channel: red if puts wait, blue if takes wait.
 local function colour(node)
   if node.kind == "go" then return nil end
   if is_full(node) then return "#f4b6b0" end

@@ -1,8 +1,8 @@
----A pool of threads, as the state has it that calls it. What its threads do is in runnel.internal.pool_main.
+---A pool of threads, on the side of the state that calls it. The side of the threads is runnel.internal.pool_main.
 ---
----Jobs go to the threads through one shared channel with a buffer, from which each thread takes the next job when it is
----free. All answers come back through another one, where a go block takes them, the receiver, which exists while calls
----wait. So while there is work, operations find a value or room, and nobody has to be woken for them.
+---One shared channel with a buffer carries jobs to the threads: each takes the next job when it is free. Another
+---carries all answers back to a go block, the receiver, which exists while calls wait. While there is work, both sides
+---find a value or room in the buffers, so most operations need no wakeup.
 ---
 ---Calls are numbered in the order in which their jobs are put. A message to the threads is { number, value }, or
 ---{ number, value, true } for a job that gets a channel for its results. A message back is one of
@@ -12,7 +12,7 @@
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
----That a call was cancelled each thread hears by the call's number.
+---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -22,13 +22,13 @@ local internal = core.internal
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
 local put_while_open = internal.moving.put_while_open
 
--- Jobs, and answers, that wait in the channels at most; further ones wait in the go blocks that put them.
+-- Size of the buffers for jobs and for answers.
 local CAPACITY = 1024
 
--- Cancelled calls of which a thread has not heard yet.
+-- Size of the buffer for cancelled calls.
 local CANCELS = 256
 
--- Calls that are kept to be used again.
+-- How many Call objects are kept to be used again.
 local MOST_UNUSED = 256
 
 ---A call that waits for its answer.
@@ -67,7 +67,7 @@ local function forget(pool, call)
   pool.waiting = pool.waiting - 1
 end
 
--- Passes the results of a job on that gets a channel for them: those of its message, then those from the channel.
+-- Passes on the results of a job that gets a channel for them: those in the message, then those from the channel.
 local function deliver(to, message)
   local from <close> = message[3] or nil
   if not put_while_open(to, message[2]) then return end
@@ -101,12 +101,12 @@ local function complete(pool, call, message)
   call.done:offer(true)
 end
 
--- Fails all calls that wait: nobody else will answer them.
+-- Fails all calls that wait: no thread is left to answer them.
 local function fail_all(pool, why)
   for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
 end
 
--- What the receiver does.
+-- The receiver's loop.
 local function receive(pool)
   while pool.waiting > 0 do
     local message = take(pool.answers)
@@ -126,7 +126,7 @@ local function receiver_died(pool, why)
   fail_all(pool, why)
 end
 
--- Called when a call ends, also if the caller is cancelled while it waits; then the job is, too.
+-- Called when a call ends. If the caller was cancelled while it waited, cancels the job as well.
 function Call.__close(call)
   local pool = call.pool
   if pool.calls[call.number] ~= call then
@@ -191,13 +191,13 @@ end
 Pool.__close = Pool.close
 Pool.__name = "pool of threads"
 
--- The threads of a pool that nobody has any more end.
+-- When the pool is collected, its threads end.
 function Pool:__gc() self.jobs:close() end
 
 local function thread_ended(self, result, ready)
   self.running = self.running - 1
   if not self.jobs:closed() then
-    -- The others do what is left. Then calls without an answer fail, since it may have had their jobs.
+    -- The others do the jobs in the queue. Then calls without an answer fail: this thread may have had their jobs.
     local _, why = result:poll()
     self.ended = why or "its function has returned"
     self.jobs:close()

@@ -1,4 +1,4 @@
----What each thread of a pool runs: it takes jobs and calls the function for them, some at a time. The messages are
+---What each thread of a pool runs: it takes jobs and calls the function for them, at most n at a time. The messages are
 ---described in runnel.internal.pool.
 
 local core = require "runnel.core"
@@ -12,7 +12,7 @@ local shared_chan = core.shared_chan
 local A_JOB = "a job of a pool of threads"
 local RAISED_NIL = "a job of a pool of threads has raised nil"
 
----A go block that does jobs, one at a time.
+---A go block that runs jobs, one after another.
 ---@class runnel.PoolWorker
 ---@field block runnel.Channel<any> its result channel
 ---@field number integer|false of the call whose job it does
@@ -41,7 +41,7 @@ return function(what, n, jobs, answers, cancels, ready)
   local workers, over = 0, core.chan() -- how many there are; closed when there are none
   local busy = {} -- a worker by the number of the call whose job it does
   local last = 0 -- the last number taken
-  local awaited = {} -- numbers of cancelled calls whose jobs may still come
+  local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
   local work
 
   -- ---- answers ----
@@ -86,7 +86,7 @@ return function(what, n, jobs, answers, cancels, ready)
     busy[number] = nil
     if self.is_cancelled then
       self.is_cancelled = false
-      pcall(yield) -- if the job has not waited since it was cancelled, that is raised here
+      pcall(yield) -- raises the cancellation here if the job has not parked since
     elseif is_ok then
       send(number, result)
     else

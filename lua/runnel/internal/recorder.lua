@@ -1,6 +1,6 @@
 ---The flight recorder: writes the ring of the core's trace as trace-event JSON, which Perfetto's viewer,
----chrome://tracing and speedscope open. Each go block has a track: when it runs, and on what it is parked. Arrows are
----messages.
+---chrome://tracing and speedscope open. Each go block has a track, which shows when it runs and what it is parked on.
+---Arrows are messages.
 ---
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
@@ -242,7 +242,7 @@ end
 ---@class runnel.Trace what has been written
 ---@field file string its path
 ---@field records integer records in it
----@field overwritten integer older records that the ring had no room for
+---@field overwritten integer older records that newer ones have replaced
 
 local active -- { path, file, options, guard }: the recording, or nil
 
@@ -273,7 +273,7 @@ function trace.finish()
   return written, err
 end
 
----What to say about a recording that was written, or not.
+---The message about a recording that has ended: nil if it was written completely.
 ---@param written runnel.Trace?
 ---@param err string?
 ---@return string?
@@ -284,7 +284,7 @@ function trace.message(written, err)
     .. "records = N, or --trace-records=N)"):format(written.file, written.records, written.overwritten)
 end
 
----Ends the recording when the program ends: at its last line, after an error, after Ctrl-C. Raises nothing.
+---Ends the recording when the program ends: at its last line, after an error, after Ctrl-C. Does not raise.
 function trace.at_end()
   if not active then return end
   local ok, written, err = pcall(trace.finish)
@@ -309,10 +309,10 @@ local function check_records(options)
   return math.tointeger(records)
 end
 
----Records what go blocks and channels do, from now on, in a ring of fixed size; `rn.trace(false)` writes it to the file
----as trace-event JSON and ends the recording. So does the end of the program, whatever its cause. Perfetto's viewer
----(ui.perfetto.dev), chrome://tracing and speedscope show it.
----@param file string|false the path of the file, which is made at once; false ends the recording
+---Starts to record what go blocks and channels do, in a ring of fixed size. `rn.trace(false)` ends the recording and
+---writes it to the file as trace-event JSON; so does the end of the program, whatever its cause. Perfetto's viewer
+---(ui.perfetto.dev), chrome://tracing and speedscope show the file.
+---@param file string|false the path of the file, which is created at once; false ends the recording
 ---@param options? { records?: integer } `records`: the size of the ring, from 256 to 16777216 (default: 65536)
 ---@return runnel.Trace? written what was written, or nil if nothing was being recorded
 function trace.trace(file, options)
@@ -328,7 +328,7 @@ function trace.trace(file, options)
     error("trace: a table of options expected, got " .. type(options), 2)
   end
   local records = check_records(options or {})
-  if active then error("trace: " .. active.path .. " is being recorded; end that with rn.trace(false)", 2) end
+  if active then error("trace: " .. active.path .. " is being recorded; end it first with rn.trace(false)", 2) end
   local handle, err = io.open(file, "w")
   if not handle then error("trace: cannot write " .. tostring(err), 2) end
   handle:close()

@@ -11,7 +11,8 @@ local REPORTS = 1024
 
 local LONGEST_NAME = 200 -- bytes, of a channel's name
 
----What can be sent of a function, or of the name of a module; and its name. Or nil, and why it cannot be sent.
+---Describes a function, or the module with that name, so that it can be sent to another state: returns the description
+---and a name for messages. Or nil, and why it cannot be sent.
 ---@param f any
 ---@return { code?: string, module?: string }?
 ---@return string
@@ -44,8 +45,8 @@ local function driver_module()
   end
 end
 
--- Passes the thread's errors on to on_error: those that nobody takes. `take` is internal.listen for a thread of a pool,
--- which may wait for jobs for ever. Whoever cancels this go block ends the thread.
+-- Passes the thread's unhandled errors on to on_error. `take` is internal.listen for a thread of a pool, which may wait
+-- for jobs for ever. Cancelling this go block ends the thread.
 local function receive(take, reports, result, control)
   local _ <close> = control
   while true do

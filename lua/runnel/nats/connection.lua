@@ -45,19 +45,19 @@ connection.methods = Conn
 
 ---A message.
 ---@class runnel.nats.Message
----@field subject string where it was sent to
+---@field subject string the subject that it was published to
 ---@field data string its bytes
----@field value any what the bytes stand for in the connection's encoding
----@field reply? string where an answer goes
+---@field value any the bytes decoded by the connection's encoding
+---@field reply? string the subject for an answer
 ---@field headers? table<string, string|string[]>
----@field status? string of a message from the server itself: "503" means that nobody answers
+---@field status? string of a message from the server itself: "503" means that nobody subscribes to the subject
 ---@field description? string the status in words
 ---@field package connection runnel.nats.Connection
 local Message = {}
 
 -- ---- sending ----
 
--- Sends a value; errors of the caller's have `level` as seen from here.
+-- Sends a value. Errors in the caller's arguments are raised at `level`, as seen from here.
 local function send(self, what, level, subject, value, opts)
   local encode, reply, headers = self.encode, nil, nil
   if type(subject) ~= "string" then
@@ -89,8 +89,8 @@ local function send(self, what, level, subject, value, opts)
   return nil, err
 end
 
----Sends a message. While the connection is lost it is kept, up to the option `reconnect_buffer`, and sent when there is
----a connection again.
+---Sends a message. While the connection is lost, messages are kept, up to `reconnect_buffer` bytes, and sent after the
+---reconnect.
 ---@param subject string
 ---@param value any by default a string (see the option `encoding` of nats.connect)
 ---@param opts? { reply?: string, headers?: table<string, string|number|string[]>, encoding?: "raw"|"msgpack"|"json" }
@@ -107,7 +107,7 @@ end
 ---@return true? ok
 ---@return string? err
 function Message:respond(value, opts)
-  if not self.reply then error(("respond: the message to %q wants no answer"):format(self.subject), 2) end
+  if not self.reply then error(("respond: the message to %q has no reply subject"):format(self.subject), 2) end
   local ok, err = send(self.connection, "respond", 3, self.reply, value, opts)
   return ok, err
 end
@@ -162,9 +162,9 @@ Subscription.__index = Subscription
 ---Ends it. Messages that have arrived are still put on the channel, which then closes. To drop them, close the channel.
 function Subscription:close() self.core:close() end
 
----Ends it without losing a message: the server sends no more, all that it has sent arrives, then the channel closes.
----Does not wait for that.
----@param ms? number after this time what has not arrived is lost (5000)
+---Ends it without losing a message: unsubscribes at the server, lets the messages arrive that were sent before, then
+---closes the channel. Does not wait for that.
+---@param ms? number what has not arrived after this time is lost (5000)
 ---@return true? ok
 ---@return string? err
 function Subscription:drain(ms)
@@ -186,7 +186,7 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending
 
 ---Messages to a subject, as a channel. Subjects may have wildcards: `*` for one part, `>` at the end for any number.
 ---Closing the channel ends the subscription. While the channel is full, the library keeps messages, up to `pending` of
----them and `pending_bytes`; what exceeds that is dropped, counted (`sub:stats().dropped`), and told by an event.
+---them and `pending_bytes`; further messages are dropped, counted (`sub:stats().dropped`), and reported by an event.
 ---@param subject string
 ---@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
@@ -296,7 +296,7 @@ function Conn:request(subject, value, ms, opts)
   return message, err
 end
 
----Waits until the server has got all that was published before. Source: a round trip.
+---Waits until the server has received everything that was published before: one round trip.
 ---@param ms? number how long to wait (5000)
 ---@return true? ok
 ---@return any err
@@ -304,12 +304,12 @@ function Conn:flush(ms)
   if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms < math.huge)) then
     error("flush: a number of milliseconds expected, got " .. check.describe(ms), 2)
   end
-  -- Nobody subscribes to this subject, and the server says so.
+  -- Nobody subscribes to this subject, so the server itself answers.
   local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
 end
 
----A new subject that nobody else has, for replies.
+---Returns a new, unique subject, for replies.
 ---@return string subject
 function Conn:inbox() return lib.inbox() end -- luacheck: no self
 
@@ -396,7 +396,7 @@ local function on_event(self, event)
   return nil
 end
 
----What happens to the connection from now on, as a new channel of { event =, error =, subject =, url =, dropped = }.
+---Returns a new channel of the connection's events from now on: { event =, error =, subject =, url =, dropped = }.
 ---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
 ---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or
 ---"closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
@@ -444,9 +444,9 @@ end
 
 function Conn:__close() self:close() end
 
----Ends the connection without losing a message: the subscriptions end as with sub:drain, somebody takes what they have
----received, then the server gets all that was published, and the connection closes. Waits for that. It does not know of
----work that goes on with messages which were taken: a program that has such work waits for it first.
+---Ends the connection without losing a message: ends the subscriptions as sub:drain does, waits until all their
+---messages have been taken and everything that was published has been sent, then closes. It does not know whether the
+---program still works on messages that were taken; wait for that first.
 ---@param ms? number after this time the connection is closed in any case (30000)
 ---@return true? ok
 ---@return string? err
@@ -474,7 +474,7 @@ function Conn:drain(ms)
   core.cancel(timer, "the connection is drained")
   core.cancel(draining, "the connection is closed")
   self:close()
-  if not drained then return nil, ("the connection had not drained after %s ms"):format(ms) end
+  if not drained then return nil, ("the connection was not drained within %s ms"):format(ms) end
   return true
 end
 

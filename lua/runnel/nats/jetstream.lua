@@ -1,5 +1,5 @@
----JetStream's API: requests with JSON, the settings of streams, and messages that are stored for certain. What the
----other modules of streams use.
+---JetStream's API, for the other modules of streams: requests with JSON, comparing the settings of streams, and storing
+---messages with retries.
 
 local core = require "runnel.core"
 local json = require "runnel.nats.json"
@@ -67,7 +67,9 @@ end
 function jetstream.request(conn, verb, body)
   local text = body and assert(json.encode(body)) or ""
   local message, err = conn:request("$JS.API." .. verb, text, ANSWER_MS, { encoding = "raw" })
-  if not message then return nil, ("JetStream does not answer (nats-server -js has it): %s"):format(tostring(err)) end
+  if not message then
+    return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(tostring(err))
+  end
   local answer, problem = json.decode(message.data)
   if not answer then return nil, "JetStream's answer is " .. problem end
   if answer.error then return nil, answer.error.description, answer.error.err_code end
@@ -138,8 +140,8 @@ local function try(conn, subject, value, ms, opts, level)
   error(message, level + 1)
 end
 
----Stores a message, and returns when the stream has it. Tries again as long as the server does not answer, with one id,
----so that the stream has it once.
+---Stores a message, and returns when the stream has it. Tries again, with the same id, as long as the server does not
+---answer, so the stream stores it once.
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any

@@ -64,7 +64,7 @@ local function call_async(f, value)
   end
 end
 
----Calls the function for a job. Returns the outcome, also if the function has raised. Waits until it is there.
+---Calls the function for a job, waits until it has ended, and returns the outcome, also if it has raised.
 ---@param f function
 ---@param message runnel.JobMessage
 ---@return runnel.Outcome

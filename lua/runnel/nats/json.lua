@@ -65,7 +65,9 @@ function encode_value(value, path, inside)
     return quoted(value)
   elseif kind == "number" then
     if math.type(value) == "integer" then return ("%d"):format(value) end
-    if value ~= value or value == math.huge or value == -math.huge then fail(path, "JSON has no such number") end
+    if value ~= value or value == math.huge or value == -math.huge then
+      fail(path, "JSON cannot represent this number")
+    end
     local text = ("%.17g"):format(value)
     return text:find "[.eE]" and text or text .. ".0"
   elseif kind == "boolean" then

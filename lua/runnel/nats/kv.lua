@@ -47,7 +47,7 @@ local function is_deletion(headers)
   return headers ~= nil and (headers:find "KV%-Operation: *DEL" or headers:find "KV%-Operation: *PURGE") ~= nil
 end
 
--- The last message of a key, or nil and whether that is no error.
+-- The last message of a key; nil if it has none, or nil and an error.
 local function last_message(self, key)
   local answer, err, code = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream,
     { last_by_subj = self.prefix .. key })
@@ -62,7 +62,7 @@ local function last_message(self, key)
   return nil, err
 end
 
----The value of a key, and its revision; nil if the key has none; nil, nil, err if that cannot be found out.
+---The value of a key, and its revision; nil if the key has none; nil, nil, err if the request fails.
 ---@param key string
 ---@return any value, integer? revision, string? err
 function Bucket:get(key)

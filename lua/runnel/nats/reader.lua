@@ -12,11 +12,11 @@ local jetstream = require "runnel.nats.jetstream"
 
 local reader = {}
 
--- A request for messages waits at the server for EXPIRES_MS, and the server says every HEARTBEAT_MS that it still knows
--- it. If nothing comes for SILENCE_MS, the request is lost.
+-- A request for messages waits at the server for EXPIRES_MS, and the server sends a heartbeat every HEARTBEAT_MS. If
+-- nothing comes for SILENCE_MS, the request is lost.
 local EXPIRES_MS <const>, HEARTBEAT_MS <const>, SILENCE_MS <const> = 30000, 1000, 2500
 
--- Before asking again after the server has refused a request.
+-- How long to wait before asking again after the server has refused a request.
 local REFUSED_MS <const> = 100
 
 -- How long the server keeps a consumer without a name that nobody uses.
@@ -26,7 +26,7 @@ local UNUSED_MS <const> = 60000
 
 ---A message of a stream.
 ---@class runnel.nats.StreamMessage
----@field value any what its bytes stand for in the encoding
+---@field value any the bytes decoded by the encoding
 ---@field data string its bytes
 ---@field subject string
 ---@field sequence integer its number in the stream
@@ -67,11 +67,11 @@ function Message:nak(ms)
   return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
 end
 
----Gives it up: it will not be delivered again, though it was not processed.
+---Gives it up: it will not be delivered again, although it was not processed.
 ---@return boolean
 function Message:term() return self.reader.acks == "explicit" and answer(self, "+TERM") end
 
----Says that work on it goes on: ack_wait begins again.
+---Reports that work on it goes on: ack_wait starts anew.
 ---@return boolean
 function Message:progress()
   if self.is_answered or self.reader.acks ~= "explicit" then return false end
@@ -130,7 +130,7 @@ end
 
 -- ---- asking ----
 
--- Asks for as many messages as there is room for, if that are enough.
+-- Asks for as many messages as there is room for, unless that is less than half a batch.
 local function replenish(self)
   if self.is_closed or self.is_paused then return end
   local room = self.batch - self.asked - #self.waiting
@@ -150,7 +150,7 @@ local function close(self, err)
   guard.close(self.out, err)
 end
 
--- Finds out whether the consumer still exists. One without a name is made again, after the last message that has come.
+-- Finds out whether the consumer still exists. One without a name is made again, and continues after the last message.
 local function look_after(self)
   self.asked = 0
   local verb = ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer)
@@ -225,7 +225,7 @@ local function receive(self)
   if not self.is_closed then close(self, self.conn.end_reason) end
 end
 
--- Gives the messages to takers. Those that nobody takes go back to the server when the channel closes.
+-- Puts the messages on the program's channel. Those that nobody has taken when it closes go back to the server.
 local function hand_over(self)
   local out, holds, takes = self.out, self.holds, self.acks == "taken"
   for message in self.waiting do
@@ -252,8 +252,9 @@ end
 ---Opens a reader.
 ---
 ---    conn, stream   the connection and the stream's name
----    name           of the consumer; nil: one of its own, which does not acknowledge and gives each message once
----    config         settings of the consumer that must be so, in the server's words
+---    name           of the consumer; nil: a consumer of its own, which delivers each message once, without
+---                   acknowledgements
+---    config         settings that the consumer must have, in the server's words
 ---    defaults       settings for a new consumer
 ---    batch          how many messages may wait here
 ---    encoding, acks ("explicit", "taken" or nil)

@@ -1,11 +1,13 @@
----Remote stages: an object that stands for a function, and whose calls run wherever its name is served
----(runnel.nats.serve).  A submitter keeps each job until it has its result. The job goes to a stream, in which it has a
----subject of its own: the stream takes no second message on that subject, so that the job can be sent again at any
----time, in case it was lost. The worker's result comes to the submitter's own subject. Then the submitter acknowledges
----the job, which removes it from the stream. Until then the server delivers the job again whenever its worker falls
----silent.  A job that was delivered before may be what ended its worker. So its worker asks the submitter before it
----starts the job. The submitter counts the starts, and has the last one happen on a worker that does nothing else: a
----job is given up only if it has been the only job of a worker that fell silent.
+---Remote stages: objects that are called like a function, and whose calls run in workers (runnel.nats.serve).
+---
+---A submitter keeps each job until it has the result. It publishes the job to a stream, under a subject of the job's
+---own. The stream refuses a second message on that subject, so the submitter can send the job again at any time in case
+---it was lost. The worker publishes the result to the submitter's own subject. Then the submitter acknowledges the job,
+---which removes it from the stream. Until then the server redelivers the job whenever its worker falls silent.
+---
+---A job that is redelivered may have killed its worker. So a worker asks the submitter before it starts such a job. The
+---submitter counts the starts, and allows the last one only on a worker that runs nothing else: a job is given up only
+---if it was the only job of a worker that fell silent.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -16,17 +18,18 @@ local internal = core.internal
 local chan, now, sleep = core.chan, core.now, core.sleep
 local take, put = internal.moving.take, internal.moving.put
 
--- A job without a result is sent again after so many ms. If the stream answers, which says that it has the job, the
--- next time is as many ms later, then twice as many, and so on up to the most. Otherwise the next time is soon.
+-- A job without a result is sent again after FIRST_AGAIN ms. If the stream answers that it has the job, the next time
+-- is FIRST_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER
+-- ms.
 local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 5000, 40000, 2000
 
--- After so many attempts to make the stream in vain it is reported. A cluster that has lost a server needs some time.
+-- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
--- How often to look for jobs to be sent again, in ms.
+-- How often to look for jobs to send again, in ms.
 local LOOK <const> = 1000
 
----What a submitter and a worker need of a connection; runnel.nats.engine makes it of one.
+---What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
 ---@class runnel.Engine
 ---@field max_payload integer
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
@@ -42,7 +45,7 @@ local LOOK <const> = 1000
 ---@field data string
 ---@field reply? string
 ---@field status? string
----@field age? integer for a job: ms since it has arrived
+---@field age? integer of a job: ms since it arrived
 
 ---@class runnel.Job
 ---@field number integer
@@ -74,8 +77,8 @@ function Job:__close() self.remote:drop(self) end
 ---@field private jobs table<integer, runnel.Job> those without a result, by number
 ---@field private last integer the number of the last job
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
----@field private told table<string, boolean> reports that were made
----@field private reason any why it is closed
+---@field private told table<string, boolean> reports that were made already
+---@field private reason any why it is closed; nil while it is open
 ---@field private stream runnel.JobStream
 ---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
@@ -93,7 +96,7 @@ function Remote:subject(job) return self.subjects .. job.number end
 ---@param again boolean whether it may have been started before
 function Remote:send(job, again)
   local message = wire.job(self.reply, job.number, self.encoding, job.is_async, again, job.bytes)
-  -- The first time, whether the stream has it is seen from its result; then the stream's answer is of interest.
+  -- The first time, only the result matters. When the job is sent again, the stream's answer shows whether it has it.
   local answer = again and ("%s.%d"):format(self.base, job.number) or nil
   return self.engine:publish(self:subject(job), message, answer)
 end
@@ -119,7 +122,7 @@ function Remote:submit(value, out, finish)
   return job
 end
 
--- A job is over, for whatever reason.
+-- A job has ended.
 function Remote:forget(job)
   self.jobs[job.number] = nil
   job.bytes = nil
@@ -188,7 +191,7 @@ local function send_all(self)
   send_due(self, now())
 end
 
--- Removes jobs that have ended, but are in the stream again since the server was killed.
+-- Removes jobs that have ended but are in the stream again because the server was killed.
 local function tidy(self)
   sleep(LOOK)
   local prefix = self.subjects
@@ -198,7 +201,7 @@ local function tidy(self)
   end
 end
 
--- Messages may have been lost with the connection.
+-- After a reconnect, sends all jobs again: messages may have been lost with the connection.
 local function watch(self, events)
   local event, err = take(events)
   while event do
@@ -246,26 +249,26 @@ receive["may-start"] = function(self, _, words)
 end
 
 function receive.refused(self, _, words)
-  self:tell(("the worker %s speaks version %s of the protocol, this program version %s; its jobs wait for others")
+  self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
     :format(words[6] or "?", words[5] or "?", wire.VERSION))
   return true
 end
 
--- There is no stream to take a job.
+-- The stream is missing: makes it again.
 local function repair(self)
   local failures = 0
   while self.reason == nil do
     local ok, why = self.stream:make()
     if ok then return send_all(self) end
     failures = failures + 1
-    if failures == PATIENCE then self:tell("no stream takes its jobs for now: " .. tostring(why)) end
+    if failures == PATIENCE then self:tell("its stream does not accept jobs for now: " .. tostring(why)) end
     sleep(LOOK)
   end
 end
 
 local function repaired(self) self.repairing = false end
 
--- The stream has had a job for long. If it does not deliver it any more, it gets the job anew.
+-- The stream has had a job for a long time. If it will not deliver it any more, replaces the message.
 local function look_after(self, job)
   if not self.stream:is_stuck(self:subject(job)) then return end
   self.stream:remove(self:subject(job))
@@ -293,7 +296,7 @@ function Remote:stored(message)
       self.repairing = false
     end), "remote " .. self.name)
   elseif job and data:find('"error"', 1, true) then
-    self:tell("the stream does not take a job: " .. (data:match '"description":"([^"]*)"' or data))
+    self:tell("the stream has refused a job: " .. (data:match '"description":"([^"]*)"' or data))
   end
 end
 
@@ -306,12 +309,12 @@ function Remote:receive(message)
     self.engine:publish(ack, "+ACK")
     return
   end
-  if message.status or data:byte() == 123 then return self:stored(message) end -- {: of the server
+  if message.status or data:byte() == 123 then return self:stored(message) end -- "{": JSON from the server
   local words, version = wire.parse(data)
   local handle = words and receive[words[3]]
   if handle and handle(self, message, words) then return end
-  self:tell(("a worker has sent something that this version (%s) cannot read, of version %s"):format(wire.VERSION,
-    words and words[1] or tostring(version)))
+  self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
+    :format(words and words[1] or tostring(version), wire.VERSION))
 end
 
 local function listen(self)
@@ -320,7 +323,7 @@ end
 
 -- ---- calls ----
 
--- The error of an outcome as the caller gets it: with the worker's traceback, where there is a place for one.
+-- The error of an outcome as the caller gets it: with the worker's traceback, if it is a string or a table.
 function Remote:error_of(outcome)
   local err, traceback = outcome.err, outcome.traceback
   if not self.traceback or not traceback then return err end
@@ -337,7 +340,7 @@ local function deliver(self, result, outcome)
   guard.close(result, outcome.failed and self:error_of(outcome) or nil)
 end
 
----Runs a job on some worker and returns its first result or raises its error. With `result`, the channel of a job of
+---Runs a job on a worker and returns its first result or raises its error. With `result`, the channel of a job of
 ---rn.pipeline_async, the worker's function gets a channel in its place, and this returns at once.
 ---@param value any
 ---@param result? runnel.Channel<any>
@@ -357,7 +360,7 @@ function Remote:__call(value, result)
   return outcome[1]
 end
 
----Ends the remote stage. Jobs without a result are dropped: those who wait for them get the error.
+---Ends the remote stage. Jobs without a result are dropped: each call that waits for one raises the error.
 ---@param reason? any by default that it is closed
 function Remote:close(reason)
   if self.reason ~= nil then return end
@@ -378,7 +381,7 @@ Remote.__close = function(self) self:close() end
 
 function Remote:__tostring() return ("remote stage: %s"):format(self.name) end
 
----What it has to do.
+---Counts of jobs.
 ---@return { waiting: integer, submitted: integer } stats `waiting`: jobs without a result
 function Remote:stats()
   local waiting = 0

@@ -1,8 +1,9 @@
----Workers: they run the jobs of a remote stage (runnel.nats.remote).  A worker asks the stream for as many jobs as it
----has room for. A job that is delivered for the first time starts at once, or as soon as fewer than n run. One that was
----delivered before is suspect: it may have ended a worker. Suspects wait for each other, so that one of them runs at a
----time, and the submitter is asked before each starts. While the worker has a job, waiting or running, a thread tells
----the server every so often that it goes on; otherwise the server soon delivers the job to another worker.
+---Workers: they run the jobs of a remote stage (runnel.nats.remote).
+---
+---A worker asks the stream for as many jobs as it has room for. A job that is delivered for the first time starts as
+---soon as fewer than n run. A redelivered job is a suspect: it may have killed a worker. Suspects run one at a time,
+---and the worker asks the submitter before it starts one. While the worker has a job, waiting or running, a thread
+---reports progress to the server; without that the server soon redelivers the job to another worker.
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -15,23 +16,25 @@ local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
 local take = internal.moving.take
 local find = string.find
 
--- A request for jobs ends after so many ms, and is repeated. While it lasts the server sends something every HEARTBEAT
--- ms; if it has not for SILENCE ms, the request is lost, and maybe the stream.
+-- A request for jobs ends after PULL_LASTS ms, and is repeated. Meanwhile the server sends something every HEARTBEAT
+-- ms; if nothing comes for SILENCE ms, the request is lost, and perhaps the stream is gone.
 local PULL_LASTS <const>, HEARTBEAT <const>, SILENCE <const> = 30000, 2000, 5000
 
--- A worker that computes does not hear the server. So much later it has taken what has come meanwhile.
+-- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
+-- gives itself CATCH_UP ms to take what has arrived.
 local CATCH_UP <const> = 100
 
--- After so many attempts to make the stream in vain it is reported. A cluster that has lost a server needs some time.
+-- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
 local PATIENCE <const> = 3
 
 -- How long to wait after the server has refused a request for jobs, in ms.
 local AFTER_REFUSAL <const> = 500
 
--- A question to a submitter is repeated after so many ms, so often; then the job goes back to the server for so long.
+-- A question to a submitter is repeated after ASK_AGAIN ms, ASK_TIMES times. Then the job goes back to the server,
+-- which redelivers it after BACK ms.
 local ASK_AGAIN <const>, ASK_TIMES <const>, BACK <const> = 1000, 5, 5000
 
--- The least that a message has beside its values, in bytes.
+-- Room for the first line of a message, in bytes.
 local HEAD <const> = 400
 
 ---A job that a worker has.
@@ -59,13 +62,13 @@ local HEAD <const> = 400
 ---@field private suspects runnel.Delivery[] those that were delivered before, and wait
 ---@field private running integer
 ---@field private suspect_runs boolean
----@field private quiet boolean nothing is started: a job is to run alone
+---@field private quiet boolean no job is started, because one is to run alone
 ---@field private asked integer jobs that the present request may still bring
 ---@field private pulls integer requests so far
----@field private heard_at number when the server has last sent something for the present request
+---@field private heard_at number when the server last sent something for the present request
 ---@field private asks integer questions so far
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
----@field private failures integer attempts to make the stream in vain, in a row
+---@field private failures integer failed attempts to make the stream, in a row
 ---@field private repair fun(): any, string? makes the stream if it is missing
 ---@field private refused table<string, boolean> versions of jobs that were reported
 ---@field private cancellations runnel.Channel<runnel.EngineMessage>
@@ -91,7 +94,7 @@ function Worker:give_back(d, ms)
   self.engine:publish(d.ack, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK")
 end
 
--- The job need not run any more.
+-- Acknowledges a job that need not run any more.
 function Worker:acknowledge(d)
   self.engine:unbeat(d.ack)
   self.held[d.ack] = nil
@@ -117,7 +120,7 @@ function Worker:send(d, outcome)
   self.engine:publish(job.reply, message)
 end
 
--- A job runs no more: wakes who waits for that.
+-- A job has ended: wakes run_suspect and drain, if they wait for that.
 function Worker:one_less()
   self.running = self.running - 1
   if self.idle and self.running <= self.idle_at then self.idle:close() end
@@ -257,7 +260,7 @@ end
 function Worker:status(message)
   local answer = self.questions[message.subject]
   if answer then
-    -- The submitter is gone. If it is only cut off, it sends the job again later.
+    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
     if message.status == "503" then answer:offer "done" end
   elseif message.subject == ("%s.p%d"):format(self.base, self.pulls) then
     if message.status == "100" then
@@ -277,12 +280,12 @@ function Worker:deliver(message)
   local ack = message.reply
   if self.held[ack] then return end
   local age = message.age or 0
-  if age > self.ack_wait then return self:pump() end -- Lua has computed; the server gives the job to another worker
+  if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
   local job, version, reply = wire.parse_job(message.data)
   local d = { worker = self, ack = ack, job = job, block = false }
   self.held[ack] = d
   if not job then
-    -- For a worker of another version.
+    -- It needs a worker of another version.
     if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
     if not self.refused[version or "?"] then
       self.refused[version or "?"] = true
@@ -327,7 +330,7 @@ local function remove(queue, d)
   return false
 end
 
-local function hear_cancellations(self)
+local function take_cancellations(self)
   for message in take, self.cancellations do
     local words = wire.parse(message.data)
     local is_cancel = words and words[3] == "cancel"
@@ -342,7 +345,7 @@ local function hear_cancellations(self)
   end
 end
 
--- A request for jobs is lost with the connection, and may be lost otherwise.
+-- Repeats a request for jobs that was lost, with the connection or otherwise.
 local function watch(self, events)
   while not self.over do
     local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
@@ -390,8 +393,8 @@ local function refuse_more(self)
   end
 end
 
----Takes no more jobs, and waits until those that run have ended, for so many ms at most. Then it is as `stop`.
----@param ms? number for ever by default
+---Takes no more jobs, and waits until those that run have ended, for at most `ms`. Then it stops the worker.
+---@param ms? number no limit by default
 ---@return boolean done whether all have ended
 function Worker:drain(ms)
   if self.over then return true end
@@ -406,7 +409,7 @@ function Worker:drain(ms)
   return done
 end
 
----Ends the worker. Jobs that run are cancelled and go to other workers.
+---Ends the worker. Cancels the jobs that run; the server redelivers them to other workers.
 function Worker:stop()
   if self.over then return end
   refuse_more(self)
@@ -422,7 +425,7 @@ Worker.__close = function(self) self:stop() end
 
 function Worker:__tostring() return ("worker: %s (%d/%d)"):format(self.name, self.running, self.n) end
 
----What it does and has done.
+---Counts of jobs.
 ---@return { running: integer, waiting: integer, done: integer, failed: integer, redelivered: integer } stats
 function Worker:stats()
   local counts = self.counts
@@ -432,7 +435,7 @@ function Worker:stats()
   }
 end
 
----Makes a worker. Its arguments have been checked, and its stream is there.
+---Makes a worker. Its arguments have been checked, and its stream exists.
 ---@param engine runnel.Engine
 ---@param name string
 ---@param n integer
@@ -454,7 +457,7 @@ local function new(engine, name, n, f, opts)
   self.events = engine:events()
   local what = "serve " .. name
   guard.started(guard.go(function() finish(self) end, nil, listen, self), what)
-  guard.started(guard.go(guard.nothing, nil, hear_cancellations, self), what)
+  guard.started(guard.go(guard.nothing, nil, take_cancellations, self), what)
   guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
   self:pump()
   return self

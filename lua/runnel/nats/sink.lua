@@ -9,7 +9,7 @@ local values = require "runnel.nats.values"
 
 local sink = {}
 
----A way into a stream.
+---Stores values in a stream.
 ---@class runnel.nats.Sink
 ---@field stream string
 ---@field private conn runnel.nats.Connection
@@ -37,7 +37,7 @@ end
 ---ids (option `duplicates` of conn:stream).
 ---@param value any
 ---@param opts? { id?: string, subject?: string, headers?: table<string, string> }
----@return boolean stored false: it is not stored, or, after the sink's timeout, nobody knows
+---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already
 function Sink:put(value, opts)
@@ -92,7 +92,7 @@ Sink.__close = Sink.close
 
 local OPTIONS = { subject = true, timeout = true, encoding = true }
 
----A way into a stream. Its put returns true when the stream has the value.
+---Returns an object that stores values in a stream. Its put returns true when the stream has the value.
 ---
 ---    local orders = assert(conn:sink "orders")
 ---    assert(orders:put("a dozen eggs", { id = "order 17" }))

@@ -68,15 +68,15 @@ end
 
 ---The messages of a stream, as a channel.
 ---
----With a name, the program acknowledges each message (m:ack()), or gives it back (m:nak(ms)), or gives it up
----(m:term()); what is not acknowledged within ack_wait after the take is delivered again, at least once in all. At
----most max_ack_pending messages are unacknowledged: that is the backpressure.
+---With a name, the program acknowledges each message (m:ack()), gives it back (m:nak(ms)), or gives it up (m:term()). A
+---message that is not acknowledged within ack_wait after the take is redelivered. At most max_ack_pending messages are
+---unacknowledged: that is the backpressure.
 ---
----Without a name, the source reads by itself: every message once and in order, also across reconnects and restarts of
----the server; there is nothing to acknowledge, and the next source begins anew.
+---Without a name, the source delivers every message once and in order, also across reconnects and restarts of the
+---server. There is nothing to acknowledge, and the next source starts from the beginning again.
 ---
----Close the channel to end it; messages that nobody has taken go back. It closes with an error if the stream or the
----consumer is deleted.
+---To end the source, close the channel; messages that nobody has taken go back to the server. The channel closes with
+---an error if the stream or the consumer is deleted.
 ---@param conn runnel.nats.Connection
 ---@param stream string
 ---@param opts? runnel.nats.SourceOptions

@@ -1,4 +1,4 @@
----conn:stage: a link of a durable chain. It takes from one stream and stores its results in another.
+---conn:stage: a durable stage, which takes from one stream and stores its results in another.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -13,7 +13,7 @@ local values = require "runnel.nats.values"
 
 local stage = {}
 
--- While the stream of results is full.
+-- How long to wait before storing again, while the stream of results is full.
 local FULL_MS <const> = 200
 
 ---@class runnel.nats.StageOptions
@@ -23,7 +23,7 @@ local FULL_MS <const> = 200
 ---@field to_subject? string the subject of the results, if their stream has several
 ---@field ack_wait? number ms after which the messages of a process that has died go to others (30000)
 ---@field max_ack_pending? integer how many messages may be worked on in all processes together (1000)
----@field tries? integer how often a message is tried whose function raises (5)
+---@field tries? integer how often a message is tried if the function raises (5)
 ---@field retry? number ms until the second try; doubled for each further one (1000)
 ---@field ex_handler? fun(err: any, value: any): any called when the last try has failed; what it returns is the result
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
@@ -53,7 +53,7 @@ local function store(self, value, id)
   end
 end
 
--- Stores the results, with ids made of the message: whoever does this work again stores nothing twice.
+-- Stores the results, with ids made from the message, so that the same work done again stores nothing twice.
 local function store_results(self, message, ...)
   for i = 1, select("#", ...) do
     local value = select(i, ...)
@@ -110,9 +110,9 @@ local function run(self)
   end
 end
 
----Ends the stage: it takes no more messages, and waits until the calls that run have ended. Messages that wait go to
----other processes.
----@param ms? number how long to wait; the calls that still run then are cancelled, and their messages go back
+---Ends the stage: takes no more messages, and waits until the calls that run have ended. Messages that it has received
+---and not started are redelivered to other processes.
+---@param ms? number how long to wait; calls that still run then are cancelled, and their messages are redelivered
 ---@return boolean ended false if calls were cancelled
 function Stage:stop(ms)
   self.source:close()
@@ -145,12 +145,12 @@ function Stage:stats()
   return copy
 end
 
----Starts a link of a durable chain: calls f with the value of each message of a stream, at most n calls at a time in
----this process, and stores what it returns in another stream. A message is acknowledged when its results are stored, so
----nothing is lost, whichever process or server ends. It may happen that f is called again for a message whose results
----are stored; their ids make the stream of results drop them. For that, f has to return the same results, or at least
----as many, and the stream has to know ids (option `duplicates` of conn:stream) for longer than a message may wait for
----its next try.
+---Starts a durable stage: calls f with the value of each message of a stream, at most n calls at a time in this
+---process, and stores what it returns in another stream. A message is acknowledged when its results are stored, so
+---nothing is lost if a process or server is killed. f may be called again for a message whose results are stored
+---already; the stream drops the second results, because they have the same ids. For that, f has to return the same
+---number of results, and the stream has to keep ids (option `duplicates` of conn:stream) for longer than a message may
+---wait for its next try.
 ---
 ---    local stage = assert(conn:stage(8, "orders", function(order) return invoice(order) end, "invoices"))
 ---

@@ -61,7 +61,7 @@ local function ask(conn, subject, what)
   local bytes = what and json.encode(what) or ""
   local message, err = conn:request("$JS.API." .. subject, bytes, ANSWER, { encoding = "raw" })
   if not message then
-    local why = "the server does not answer about streams (%s); is JetStream enabled (nats-server -js)?"
+    local why = "the server does not answer requests about streams (%s); is JetStream enabled (nats-server -js)?"
     return nil, why:format(tostring(err))
   end
   if message.status then return nil, "the server has no JetStream; start it with nats-server -js" end
@@ -72,7 +72,8 @@ end
 
 local NOT_FOUND <const> = 404
 
--- Returns the configuration of a stream or consumer, which it makes if there is none; nil and why if that fails.
+-- Returns the configuration of a stream or consumer, and makes it if it does not exist. Returns nil and why if that
+-- fails.
 local function ensure(conn, what, info, create, config)
   local answer, why = ask(conn, info)
   if not answer then return nil, why end
@@ -159,8 +160,8 @@ function JobStream:subjects(filter)
   return answer and answer.state and answer.state.subjects or {}
 end
 
--- Whether the stream has a message that it will not deliver: it counts as acknowledged. That can be if the server was
--- killed, since it writes messages and acknowledgements to different files.
+-- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
+-- if the server was killed, because it writes messages and acknowledgements to different files.
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
@@ -178,14 +179,15 @@ end
 
 -- ---- SIGTERM ----
 
-local term = {} -- what drains workers on SIGTERM: `workers`, `channel`, and `watch`, the core's
+-- What drains workers on SIGTERM: `workers`, `channel`, and `watch`, the C module's.
+local term = {}
 
 local function drain_all(channel)
   if not channel:take() then return end
   for worker in pairs(term.workers) do core.go(worker.drain, worker) end
 end
 
--- Has SIGTERM drain a worker, unless the program handles the signal itself.
+-- Makes SIGTERM drain a worker, unless the program handles the signal itself.
 local function drain_on_term(worker)
   local lib = require "runnel.nats.core"
   if not term.watch then
@@ -230,10 +232,10 @@ end
 ---@field starts? integer how often a job is started at most, if its worker falls silent each time; default 5
 ---@field traceback? boolean false: errors are as the worker's function raised them. Otherwise the worker's traceback is
 ---appended to an error that is a string, and is the field `traceback` of one that is a table
----@field storage? string "file" (default) or "memory": for the stream, if it has to be made
----@field replicas? integer on how many servers of a cluster the stream is; default 1
----@field max_age? number ms after which the stream drops a job that nobody has taken; default a day. A submitter that
----lives sends it again
+---@field storage? string "file" (default) or "memory": for the stream, if it does not exist yet
+---@field replicas? integer on how many servers of a cluster the stream is stored; default 1
+---@field max_age? number ms after which the stream drops a job that no worker has taken; default a day. A submitter
+---that still waits for it sends it again
 
 local REMOTE_OPTIONS = {
   encoding = true, starts = true, traceback = true, storage = true, replicas = true, max_age = true,
@@ -247,11 +249,11 @@ local function check_stream_options(opts, what)
   end
 end
 
----Makes a remote stage: an object that stands for a function, and whose calls run in the workers that serve the name
----(conn:serve). It can be given to rn.pmap, rn.pipeline_async and others in place of a function.
+---Makes a remote stage: an object to pass to rn.pmap, rn.pipeline_async and others in place of a function. Its calls
+---run in the workers that serve the name (conn:serve).
 ---
----A job is run at least once: again, if its worker falls silent. Results come once, in order where the pipeline is
----ordered.
+---A job runs at least once, and again if its worker falls silent. Each call gets its results once; an ordered pipeline
+---keeps the order of the values.
 ---@param conn any
 ---@param name string letters, digits, - and _
 ---@param opts? runnel.RemoteOptions
@@ -275,9 +277,10 @@ end
 
 ---The options of conn:serve.
 ---@class runnel.ServeOptions
----@field ack_wait? number ms after which the server gives a job to another worker if its worker has fallen silent;
----default 500. The worker that makes the consumer decides
----@field max_jobs? integer jobs that all workers have at a time; unlimited by default. As for ack_wait
+---@field ack_wait? number ms after which the server redelivers a job to another worker if its worker has fallen silent;
+---default 500. The value of the worker that makes the consumer holds for all
+---@field max_jobs? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the first
+---worker's value holds
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
 ---@field storage? string as for conn:remote
 ---@field replicas? integer as for conn:remote
@@ -296,8 +299,8 @@ local function label()
   return ("%s:%s"):format(host or "?", pid or "?")
 end
 
----Makes a worker: runs the jobs of the remote stages of that name, `n` at a time. It runs until `worker:drain()`,
----`worker:stop()`, or the end of the connection; `worker:wait()` waits for that.
+---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
+---`worker:drain()`, `worker:stop()`, or the end of the connection; `worker:wait()` waits for that.
 ---@param conn any
 ---@param name string
 ---@param n integer jobs at a time

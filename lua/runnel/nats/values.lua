@@ -1,4 +1,4 @@
----How values become the bytes of messages, and bytes values: `encoding` is one of
+---Encodes values as the bytes of messages, and decodes them. `encoding` is one of
 ---
 ---    raw      strings, as they are
 ---    msgpack  booleans, numbers, strings, and tables of these, as MessagePack

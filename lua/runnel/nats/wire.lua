@@ -1,14 +1,20 @@
 ---The messages of remote stages: what a submitter (runnel.nats.remote) and a worker (runnel.nats.serve) send each
----other.  Each message is a line of words, a newline, and the bytes of values. The first word is the version of this
----format, the second one, in any version, is where to answer. Programs in other languages can be workers.      job, to
----the stream:              1 REPLY NUMBER ENCODING FLAGS\n value     result, to REPLY:                1 - result NUMBER
----ACK SIZES\n values     question, to REPLY:              1 ANSWER may-start NUMBER ACK\n     refusal, to REPLY:
----1 - refused NUMBER VERSION WORKER\n     answer, to ANSWER:               1 - run | 1 - alone | 1 - done
----cancellation, to all workers:    1 - cancel REPLY NUMBER  NUMBER is that of the job, among those of REPLY. ENCODING
----is msgpack, json or raw. FLAGS are letters, or "-": `a`: the job's function gets a channel for its results; `r`: the
----job may have been started before. ACK is the subject for the acknowledgement of the delivery. SIZES are the sizes in
----bytes of the values that follow, separated by commas, or "-": `v` results, `e` an error, `t` its traceback:
----"v12,v5,e40,t300".
+---other.
+---
+---Each message is a line of words, a newline, and the bytes of values. The first word is the version of this format.
+---The second, in every version, is the subject for answers, or "-". Workers can be written in other languages.
+---
+---    job, to the stream              1 REPLY NUMBER ENCODING FLAGS\n value
+---    result, to REPLY                1 - result NUMBER ACK SIZES\n values
+---    question, to REPLY              1 ANSWER may-start NUMBER ACK\n
+---    refusal, to REPLY               1 - refused NUMBER VERSION WORKER\n
+---    answer, to ANSWER               1 - run | 1 - alone | 1 - done
+---    cancellation, to all workers    1 - cancel REPLY NUMBER
+---
+---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
+---job's function gets a channel for its results; `r`, the job may have been started before. ACK is the subject for the
+---acknowledgement of the delivery. SIZES are the sizes in bytes of the values that follow, separated by commas, or "-":
+---`v` a result, `e` an error, `t` its traceback, as in "v12,v5,e40,t300".
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -155,7 +161,7 @@ end
 
 ---Reads the line of a result.
 ---@param data string
----@return integer? number nil if it is not a result
+---@return number? number nil if it is not a result
 ---@return string ack
 ---@return string sizes
 ---@return integer at where its values begin
@@ -165,7 +171,7 @@ function wire.parse_result(data)
   local after_number = find(data, " ", first, true)
   local after_ack = after_number and find(data, " ", after_number + 1, true)
   local ending = after_ack and find(data, "\n", after_ack + 1, true)
-  local number = ending and math.tointeger(tonumber(sub(data, first, after_number - 1)))
+  local number = ending and tonumber(sub(data, first, after_number - 1))
   if not number or ending < after_ack + 2 then return nil, "", "", 0 end
   return number, sub(data, after_number + 1, after_ack - 1), sub(data, after_ack + 1, ending - 1), ending + 1
 end

@@ -29,8 +29,8 @@ local LIST = {
   { "watch", "[ms]", "show both, every 500 ms or at the given interval, until a key is pressed: the newest first, with "
     .. "one line and a count for those that are alike" },
   { "trace", "ch", "show the values that are put on a channel, at most ten a second, until a key is pressed" },
-  { "trace-file", "F [ms]", "record what go blocks and channels do, for so long or until a key is pressed, and write "
-    .. "it to a file for Perfetto's viewer or speedscope" },
+  { "trace-file", "F [ms]", "record what go blocks and channels do, for the given ms or until a key is pressed, and "
+    .. "write it to a file for Perfetto's viewer or speedscope" },
   { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
     .. "what is the bottleneck: in boxes, or in the form dot or mermaid" },
   { "bt", "ID", "show the traceback of a go block" },
@@ -180,7 +180,7 @@ command["trace-file"] = function(ui, rest)
   local path, text = rest:match "^(.-)%s+(%d+)$"
   path = path or rest
   local ms = tonumber(text)
-  if path == "" then fail ":trace-file needs the path of a file, and may have a number of ms" end
+  if path == "" then fail ":trace-file needs the path of a file, and optionally a number of ms" end
   rn.trace(path)
   if ms then
     call(ui, function() rn.sleep(ms) end)
