@@ -503,7 +503,7 @@ describe("the prompt #slow", function()
     end
     local screen = plain(term:screen():gsub("^.-\n%[1%]", "[1]"):gsub("\n%[%d+%]>$", "")) .. "\n"
     assert.equal(table.concat(expected, "\n") .. "\n", screen)
-    assert.is_true(#expected > 10)
+    assert.is_true(#expected > 8)
   end)
 
   it("ends when its terminal is closed", function()
