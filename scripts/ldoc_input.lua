@@ -8,7 +8,8 @@
 local out_dir = assert(arg[1], "usage: lua ldoc_input.lua OUT FILE...")
 
 -- Files that are modules of their own. Each of the rest is a section of `runnel`, with the functions that are on `rn`.
-local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = true, nats = true, prompt = true }
+local MODULES = { all = true, xf = true, sim = true, core_async = true, uv = true, nats = true, monitor = true,
+  prompt = true }
 -- Modules whose functions are in files of a folder of their own, and what objects with methods are called there.
 local PARTS = { uv = { "run", "process", "file", "follow", "socket", "event", "stream" }, nats = { "connection" } }
 local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn", Conn = "conn", Message = "m",
@@ -16,6 +17,12 @@ local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn", Conn = "c
 -- The order of the sections; others follow.
 local ORDER = { "meta", "alt", "pipe", "pipeline", "reduce", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and its functions are documented elsewhere
+-- Modules whose functions are written in other files.
+local PARTS = {
+  meta = { "lua/runnel.lua" },
+  tracing = { "lua/runnel/internal/recorder.lua", "lua/runnel/internal/graph.lua" },
+}
+
 local TITLES = { meta = "Channels, go blocks, time" }
 
 -- ---- reading ----
@@ -265,7 +272,9 @@ write("runnel", function(w)
     local items = setmetatable({ file = { text = {} } }, Writer)
     function items.file:write(...) table.move({ ... }, 1, select("#", ...), #self.text + 1, self.text) end
     local any = items:items(path_of(name), public_in(name))
-    if name == "meta" then any = items:items("lua/runnel.lua", public_in "runnel") or any end
+    for _, path in ipairs(PARTS[name] or {}) do
+      any = items:items(path, public_in(name == "meta" and "runnel" or name)) or any
+    end
     if any then
       w:comment(text, { "@section " .. name })
       w.file:write(table.concat(items.file.text))
