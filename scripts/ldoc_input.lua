@@ -18,7 +18,7 @@ local OBJECTS = { Process = "p", Stream = "conn", Connection = "conn", Conn = "c
 local ORDER = { "meta", "alt", "pipe", "pipeline", "reduce", "mult", "mix", "pub", "scope" }
 local HEADER_ONLY = { core_async = true } -- its names are not valid in Lua, and its functions are documented elsewhere
 -- Modules whose functions are written in other files.
-local PARTS = {
+local WRITTEN_IN = {
   meta = { "lua/runnel.lua" },
   tracing = { "lua/runnel/internal/recorder.lua", "lua/runnel/internal/graph.lua" },
 }
@@ -272,7 +272,7 @@ write("runnel", function(w)
     local items = setmetatable({ file = { text = {} } }, Writer)
     function items.file:write(...) table.move({ ... }, 1, select("#", ...), #self.text + 1, self.text) end
     local any = items:items(path_of(name), public_in(name))
-    for _, path in ipairs(PARTS[name] or {}) do
+    for _, path in ipairs(WRITTEN_IN[name] or {}) do
       any = items:items(path, public_in(name == "meta" and "runnel" or name)) or any
     end
     if any then

@@ -192,7 +192,7 @@ static bool prepare(lua_State *L, const Trace *t, const Go *go) {
 }
 
 bool trace_run(lua_State *L, Sched *S, Go *go) {
-  Trace *t = S->trace;
+  Trace *t = S->tracer;
   if (UNLIKELY(!go->chan.buf.label || t->is_tight)) {
     if (!prepare(L, t, go)) return false;
     if (!S->trace) return true;

@@ -145,7 +145,7 @@ describe("a connection to NATS", function()
       assert.equal(3000, #stage.drain(ch))
     end)
 
-    it("leave no memory behind when they end", function()
+    it("leave no memory behind when they end #slow", function()
       if not kilobytes() then return pending "the system does not tell how much memory a process has" end
       local function subscribe_and_end(times)
         for _ = 1, times do
@@ -279,7 +279,7 @@ describe("a connection to NATS", function()
   end)
 
   describe("events", function()
-    it("leave no memory behind when their channel is closed", function()
+    it("leave no memory behind when their channel is closed #slow", function()
       if not kilobytes() then return pending "the system does not tell how much memory a process has" end
       local function listen_and_close(times)
         for i = 1, times do

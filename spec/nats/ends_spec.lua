@@ -57,7 +57,7 @@ describe("a program with connections to NATS", function()
       assert.matches("raised", result.err)
     end)
 
-    it("ends by a signal: " .. name, function()
+    it("ends by a signal: " .. name .. " #slow", function()
       local number = name == "runnel" and 130 or 1
       local result = run(program, [[
         rn.cancel(busy)
@@ -138,7 +138,12 @@ describe("a program with connections to NATS", function()
 
   for driver, library in pairs { luv = "luv", cqueues = "cqueues", copas = "copas", luasocket = "socket" } do
     it("is woken by messages under the driver " .. driver, function()
+      -- Debian has Copas where earlier versions of Lua look.
+      local usual_path = package.path
+      local path = usual_path .. ";/usr/share/lua/5.2/?.lua;/usr/share/lua/5.3/?.lua"
+      package.path = path
       local has, installed = pcall(require, library)
+      package.path = usual_path
       if not has then return pending(library .. " is not installed") end
       if library == "copas" and not installed.finished then
         return pending "the installed Copas is older than version 2"
@@ -153,7 +158,7 @@ describe("a program with connections to NATS", function()
         local before = rn.now()
         for i = 1, 50 do assert(conn:request("driver", "x", 5000)) end
         print(rn.now() - before < 5000)
-      ]]):format(package.path, driver, server.url))
+      ]]):format(path, driver, server.url))
       assert.same({ out = "true\n", err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
         .. " program.lua"))
     end)

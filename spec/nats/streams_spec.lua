@@ -537,7 +537,7 @@ describe("streams", function()
     end)
   end)
 
-  it("run on a cluster of three of which one is killed", function()
+  it("run on a cluster of three of which one is killed #long", function()
     local cluster <close> = nats_server.cluster()
     local far <close> = connect(cluster.url)
     local stream, err

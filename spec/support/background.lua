@@ -95,7 +95,7 @@ end
 
 ---Waits until the output contains the text; false after ms, or if the program has ended without it.
 function Program:says(text, ms)
-  return background.wait_until(ms or 10000, function()
+  return background.wait_until(ms or 30000, function()
     if self:output():find(text, 1, true) then return "yes" end
     return self:status() and "no"
   end) == "yes"
