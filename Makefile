@@ -383,7 +383,10 @@ lint-annotations: programs
 	fi
 
 .PHONY: check-trace-viewers
-check-trace-viewers: programs ## open traces in speedscope in a headless browser, if npm and chromium are there
+check-trace-viewers: ## open traces in speedscope in a headless browser; skipped where chromium or npm is missing
+	$(SETUP) browser
+	$(THEN) run-trace-viewers
+run-trace-viewers: programs
 	@scripts/check_trace_viewers $(BUILD)/trace-viewers
 
 ## Installing

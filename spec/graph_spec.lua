@@ -169,12 +169,17 @@ describe("rn.graph", function()
     end)
   end)
 
+  it("is written as DOT", function()
+    slow_parse(function(g)
+      assert.matches('n%d+ %-> n%d+ %[label="%d+ %(%d+/s%)"%];', graph.dot(g))
+    end)
+  end)
+
   it("is written as DOT that graphviz accepts", function()
+    if not os.execute "command -v dot >/dev/null" then return pending "graphviz is not installed" end
     slow_parse(function(g)
       node(g, "parse").name = 'a "quoted" \\ name'
       local text = graph.dot(g)
-      assert.matches('n%d+ %-> n%d+ %[label="%d+ %(%d+/s%)"%];', text)
-      if not os.execute "command -v dot >/dev/null" then return end
       local path = os.tmpname()
       local file = assert(io.open(path, "w"))
       file:write(text)

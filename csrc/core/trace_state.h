@@ -121,9 +121,6 @@ typedef struct Trace {
   const Chan *tapped;   /* the tapped channel, or NULL */
 } Trace;
 
-/* The trace of the scheduler, if any part was ever held: while it is off, too; or NULL. */
-static inline Trace *trace_of(const Sched *S) { return S->tracer; }
-
 /* The number of the oldest record in the ring; t->next is behind the newest one. */
 static inline uint64_t trace_first(const Trace *t) {
   return t->next - t->began > t->mask ? t->next - t->mask - 1 : t->began;
