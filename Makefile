@@ -222,7 +222,7 @@ env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s en
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-scale bench-cores bench-machines bench-host bench-port docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-scale bench-cores bench-tracing bench-machines bench-host bench-port docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -280,6 +280,11 @@ run-bench-scale: programs
 bench-cores: ## measure how much faster jobs are in threads; CORES=--quick is inexact
 run-bench-cores: programs
 	$(LUA) bench/cores.lua $(CORES)
+
+bench-tracing: ## measure what the trace and the monitor cost
+bench-tracing: NEEDED = demo
+run-bench-tracing: programs
+	$(LUA) bench/tracing.lua
 
 docs: ## write the reference from the sources into docs/reference/
 docs: NEEDED = docs

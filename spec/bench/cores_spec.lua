@@ -6,7 +6,7 @@ describe("bench/cores.lua", function()
   it("prints its tables #slow", function()
     local output, errors, status = shell.run "lua bench/cores.lua --quick"
     assert.same({ "", 0 }, { errors, status })
-    assert.matches("\n| +1000 | +[%d.]+ | +%-?[%d.]+ |\n| +100 |", output)
+    assert.matches("\n| +1000 | +[%d.]+ | +[%d.]+ | +%-?[%d.]+ |\n| +100 |", output)
     assert.matches("\n| with all of runnel +| +[%d.]+ | +[%d.]+ |\n$", output)
   end)
 
