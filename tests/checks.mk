@@ -71,7 +71,7 @@ check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
-                             --keep-debuginfo=yes --num-callers=20
+                             --keep-debuginfo=yes --num-callers=20 --suppressions=tests/valgrind.supp
 run-valgrind: run-specs
 
 .PHONY: coverage run-coverage

@@ -101,7 +101,8 @@ describe("go blocks and channels are shown", function()
 
     local go_on = rn.shared_chan():name "go on"
     local thread = rn.thread(function(ch) ch:take() end, go_on)
-    repeat rn.sleep(1) until go_on:stats().takes > 0
+    local deadline = rn.now() + 5000
+    repeat rn.sleep(1) until rn.now() > deadline or table.concat(views.go_blocks(200)):find "thread .* waiting"
     assert.matches("\n%d+ +thread %S+text_spec.lua:%d+ +waiting +%d+ ms +take on go on +%S+text_spec.lua:%d+",
       table.concat(views.go_blocks(200), "\n"))
     go_on:close()

@@ -165,9 +165,11 @@ describe("runnel.uv", function()
       io.write(lines:take(), ";")
       lines:close()
       require "runnel".run()
+      os.remove(arg[0])
     ]]
     local lua = os.getenv "LUA" or "lua5.4"
-    local pipe = io.popen(("{ echo a; sleep 0.3; echo b; } | { %s %s; cat; } 2>&1"):format(lua, path))
+    local wait = ("i=0; while [ -e %s ] && [ $i -lt 600 ]; do sleep 0.05; i=$((i + 1)); done"):format(path)
+    local pipe = io.popen(("{ echo a; %s; echo b; } | { %s %s; cat; } 2>&1"):format(wait, lua, path))
     assert.equal("a;b\n", pipe:read "a")
     pipe:close()
   end)
