@@ -7,6 +7,7 @@
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): it is how sched_getaffinity is asked for */
 #endif
+#include <assert.h>
 #include <errno.h>
 #include <lualib.h>
 #include <pthread.h>
@@ -64,7 +65,7 @@ typedef struct Threads {
 static const char BOOT[] = "local job = ...\n"
                            "package.path, package.cpath = job.path, job.cpath\n"
                            "for name, code in pairs(job.modules and job.modules:take() or {}) do\n"
-                           "  package.preload[name] = function(...) return load(code, name, 'b')(...) end\n"
+                           "  package.preload[name] = function(...) return assert(load(code, name, 'b'))(...) end\n"
                            "end\n"
                            "require 'runnel.internal.thread_main' (job)";
 
@@ -127,8 +128,11 @@ static int to_text(lua_State *L) {
 
 /* Closes the result and the reports with an error, if they are still open. */
 static void fail(Thread *t, const char *text) {
+  static const char no_memory[] = "out of memory"; /* so short that it needs none */
+  static_assert(sizeof no_memory - 1 <= SHARED_SHORT_MAX, "a short string");
   SharedValue reason;
-  (void)shared_value_set_string(&reason, text, strlen(text));
+  bool ok = shared_value_set_string(&reason, text, strlen(text));
+  if (!ok) (void)shared_value_set_string(&reason, no_memory, sizeof no_memory - 1);
   shared_close(t->result, shared_value_copy(&reason));
   shared_close(t->reports, reason);
 }
