@@ -32,6 +32,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
   if (b.kind >= BUFFER_POLICY) ch->flags = CHAN_FOREIGN;
+  if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
   if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
   return ch;
 }
@@ -172,6 +173,7 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
     }
     lua_setiuservalue(L, at, CHAN_VALUES);
     b->base = 0;
+    ch->flags &= ~(uint32_t)CHAN_SLOTS;
     b->size = size;
     b->head = 0;
   }
@@ -463,6 +465,7 @@ void chan_check(const Chan *ch) {
   if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
+  assert(((ch->flags & CHAN_SLOTS) != 0) == (ch->buf.kind == BUFFER_FIXED && ch->buf.base));
   if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && buffer_count(&ch->buf)));
   assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);

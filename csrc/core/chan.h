@@ -92,9 +92,9 @@ static inline bool chan_is_full(const Chan *ch) {
 
 /* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody traces. */
 static inline bool chan_only_stores(const Chan *ch) {
-  const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count < b->limit && !ch->takes.first && LIKELY(!ch->sched->trace) &&
-         !(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT));
+  const uint32_t of_interest = CHAN_SLOTS | CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT;
+  return (ch->flags & of_interest) == CHAN_SLOTS && ch->buf.count < ch->buf.limit && !ch->takes.first &&
+         LIKELY(!ch->sched->trace);
 }
 
 /* Does such a put of the value on top of L, which is popped. */
@@ -106,9 +106,8 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
 
 /* Whether a take would only fetch a value from there: there is one, no put waits, and nobody traces. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count && !ch->puts.first && LIKELY(!ch->sched->trace) &&
-         !(ch->flags & CHAN_BUSY);
+  return (ch->flags & (CHAN_SLOTS | CHAN_BUSY)) == CHAN_SLOTS && ch->buf.count && !ch->puts.first &&
+         LIKELY(!ch->sched->trace);
 }
 
 /* Does such a take, and pushes the value. */

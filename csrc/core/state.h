@@ -148,7 +148,8 @@ typedef enum ChanFlag {
   CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
   CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
-  CHAN_LISTED = 4194304       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_SLOTS = 8388608        /* its buffer is BUFFER_FIXED, and the slots are user values */
 } ChanFlag;
 
 struct Chan {
