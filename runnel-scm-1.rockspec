@@ -70,6 +70,7 @@ build = {
         "csrc/lua/buffer.c",
         "csrc/lua/chan.c",
         "csrc/lua/check.c",
+        "csrc/lua/copy.c",
         "csrc/lua/go.c",
         "csrc/lua/internal.c",
         "csrc/lua/module.c",

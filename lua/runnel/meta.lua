@@ -309,6 +309,16 @@ core.internal = {}
 ---@return any err
 function core.internal.alts_index(ops, opts) end
 
+---Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
+---of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. For runnel.mult.
+---@param source runnel.Channel<any>
+---@param chs runnel.Channel<any>[]
+---@return any v the value; nil if `source` is closed
+---@return any i the position of the channel that has not got it; or the error with which `source` was closed
+---@return boolean? full whether that channel is known to be full
+---@return boolean? waited whether other go blocks have run since it was taken
+function core.internal.copy(source, chs) end
+
 ---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one
 ---that is closed, or whose put may run Lua code. For runnel.mult.
 ---@param chs runnel.Channel<any>[]
