@@ -126,7 +126,6 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   local turn, turns_taken = chan(), 0 -- followers take the lead from `turn`; how often one has taken it
   local leader, followers = nil, 0 -- the go block that leads, if any; how many wait for the lead
   local deliverers, all_deliverers = 0, {}
-  local place -- the place for the next value, while the leader waits for it
   local running = 0 -- how many jobs run; counted only if the window is wider than n
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
   local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
@@ -145,7 +144,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
     if over then return end
     over, reason = true, err
-    if place then place:close() end
+    if leader and leader.place then leader.place:close() end
     turn:close()
     queue:close()
     if not is_ordered then
@@ -222,15 +221,15 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
       local result
       if is_ordered then
         result = new_result()
-        place = result
+        self.place = result
         put_place(queue, result)
       else
         result = free_place()
-        place = result
+        self.place = result
       end
       local value, _, err = next_value(from, to)
       if value == nil or over then return finish(err) end
-      place, self.result = nil, result
+      self.place, self.result = nil, result
       if is_wide or followers == 0 then
         start_alone(value, result)
         passed = true
