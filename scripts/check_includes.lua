@@ -7,7 +7,7 @@ local ORDER = { "base", "shared", "core", "port", "capi", "lua", "library", "nat
 
 -- Files that include each other count as one file: the kinds of channels, and the parts of a shared channel.
 local SAME = {
-  ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
+  ["core/announce"] = "core/chan", ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
   ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
 }
 

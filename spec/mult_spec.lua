@@ -454,6 +454,23 @@ describe("mult", function()
     end))
   end)
 
+  it("does not deliver to a tap that is removed while it lets its taker run", stage.sim(function()
+    local from, a, got = rn.chan(), rn.chan(), nil
+    local m = rn.mult(from)
+    m:tap(a)
+    rn.yield()
+    from:put "v"
+    rn.go(function()
+      m:untap(a)
+      got = a:take()
+    end)
+    rn.sleep(1)
+    assert.is_nil(got)
+    a:put "w"
+    rn.yield()
+    assert.equal("w", got)
+  end))
+
   it("survives what its taps do during a delivery", function()
     sim.each_seed(200, function(seed)
       math.randomseed(seed)

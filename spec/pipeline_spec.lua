@@ -771,6 +771,55 @@ for variant, pipeline_async in pairs(variants) do
   end)
 end
 
+describe("pipeline_async_unordered", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  it("loses no result if somebody closes the coroutine that is about to deliver it", stage.sim(function()
+    local deliverer
+    local to = rn.chan(9, rn.xf.map(function(v)
+      deliverer = coroutine.running()
+      return v
+    end))
+    rn.pipeline_async_unordered(3, to, function(v, result)
+      rn.go(function()
+        rn.sleep(10 * v)
+        result:put(v)
+        result:close()
+        if v == 2 then assert.is_true(coroutine.close(deliverer)) end
+      end)
+    end, rn.to_chan(range(6)))
+    assert.same(range(6), sorted(stage.drain(to)))
+  end))
+
+  it("does not wait for the ex_handler of one job before it delivers the others", stage.sim(function()
+    local handled = 0
+    local to = rn.pipeline_async_unordered(3, rn.chan(), function(v, result)
+      if v % 2 == 0 then return result:close(v) end
+      result:put(v)
+      result:close()
+    end, rn.to_chan(range(5)), true, { ex_handler = function(v)
+      rn.sleep(100)
+      handled = handled + 1
+      return 10 * v
+    end })
+    assert.same({ 1, 3, 5 }, { to:take(), to:take(), to:take() })
+    assert.equal(0, sim.elapsed())
+    assert.same({ 20, 40 }, sorted(stage.drain(to)))
+    assert.equal(2, handled)
+    assert.equal(100, sim.elapsed())
+  end))
+
+  it("runs exactly n jobs of many, however large n is", stage.sim(function()
+    for _, n in ipairs { 127, 128, 129, 1000 } do
+      local job = jobs(function(v) return v % 7 end, function(v) return range(v % 3) end)
+      local list = rn.into({}, rn.pipeline_async_unordered(n, rn.chan(), job.af, rn.to_chan(range(2000)))):take()
+      assert.equal(2001, #list)
+      assert.equal(n, job.peak)
+    end
+  end))
+end)
+
 describe("pipeline_async with a window", function()
   before_each(stage.open)
   after_each(stage.close)

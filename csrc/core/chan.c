@@ -7,6 +7,7 @@
 
 #include <lauxlib.h>
 
+#include "core/announce.h"
 #include "core/attr.h"
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
@@ -32,6 +33,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
   if (b.kind >= BUFFER_POLICY) ch->flags = CHAN_FOREIGN;
+  if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
   if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
   return ch;
 }
@@ -157,24 +159,33 @@ static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
   }
 }
 
-void chan_reserve(lua_State *L, Chan *ch, int at) {
+/* Moves the values to a larger ring. */
+static void grow(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
-  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) {
-    uint32_t size = buffer_grown(b);
-    lua_createtable(L, (int)size, 0);
-    if (b->size >= size) { /* a finalizer has grown it meanwhile */
-      lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
-      continue;
-    }
-    for (uint32_t i = 0; i < b->count; i++) {
-      move_out(L, b, at, i);
-      lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setiuservalue(L, at, CHAN_VALUES);
-    b->base = 0;
-    b->size = size;
-    b->head = 0;
+  uint32_t size = buffer_grown(b);
+  lua_createtable(L, (int)size, 0);
+  if (b->size >= size) { /* a finalizer has grown it meanwhile */
+    lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
+    return;              /* seldom covered: see above */
   }
+  for (uint32_t i = 0; i < b->count; i++) {
+    move_out(L, b, at, i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  b->base = 0;
+  ch->flags &= ~(uint32_t)CHAN_SLOTS;
+  b->size = size;
+  b->head = 0;
+}
+
+void chan_reserve(lua_State *L, Chan *ch, int at) {
+  const Buffer *b = &ch->buf;
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
+}
+
+void chan_reserve_all(lua_State *L, Chan *ch, int at, uint32_t n) {
+  while (ch->buf.size < n) grow(L, ch, at);
 }
 
 /* chan_fetch if the slots are user values. */
@@ -260,8 +271,12 @@ static void admit(lua_State *L, Chan *ch, int at) {
 
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
-  if (UNLIKELY(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN))) {
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL_PUT)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
+    if (ch->flags & CHAN_ANNOUNCES) {
+      announce(L, ch, at); /* its taker runs later */
+      goto again;
+    }
     if (chan_is_shared(ch)) {
       PutResult result = chan_shared_put(L, ch, value);
       if (UNLIKELY(result == PUT_DONE && ch->sched->trace)) trace_put(L, ch, at, value, NULL);
@@ -417,6 +432,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     lua_settop(L, top);
   }
   chan_check(ch);
+  if (UNLIKELY(ch->flags & CHAN_ANNOUNCES)) announce(L, ch, at);
   if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
   close_done(L, at);
   chan_call_on_close(L, at);
@@ -463,6 +479,7 @@ void chan_check(const Chan *ch) {
   if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
+  assert(((ch->flags & CHAN_SLOTS) != 0) == (ch->buf.kind == BUFFER_FIXED && ch->buf.base));
   if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && buffer_count(&ch->buf)));
   assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);

@@ -58,6 +58,9 @@ void chan_push_done(lua_State *L, Chan *ch, int at);
 
 /* ---- put, take, close ---- */
 
+/* With any of these flags a put takes a special path. */
+#define CHAN_SPECIAL_PUT (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN | CHAN_ANNOUNCES)
+
 /* Puts the value at index `value` of L if that can be done at once. */
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
 
@@ -79,22 +82,21 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 
 /* Whether chan_put would complete at once without allocating and without running user code, and so cannot raise. */
 static inline bool chan_put_is_plain(const Chan *ch) {
-  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN)) return false;
+  if (ch->flags & CHAN_SPECIAL_PUT) return false;
   if (ch->takes.first && ch->buf.kind != BUFFER_PROMISE) return true;
   return !buffer_full(&ch->buf) && (ch->buf.count < ch->buf.size || buffer_add(&ch->buf) != BUFFER_ADD);
 }
 
 /* Whether a put would have to wait, if that can be told without running user code. */
 static inline bool chan_is_full(const Chan *ch) {
-  if (ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN)) return false;
+  if (ch->flags & CHAN_SPECIAL_PUT) return false;
   return !ch->takes.first && buffer_full(&ch->buf);
 }
 
 /* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody traces. */
 static inline bool chan_only_stores(const Chan *ch) {
-  const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count < b->limit && !ch->takes.first && LIKELY(!ch->sched->trace) &&
-         !(ch->flags & (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT));
+  return (ch->flags & (CHAN_SLOTS | CHAN_SPECIAL_PUT)) == CHAN_SLOTS && ch->buf.count < ch->buf.limit &&
+         !ch->takes.first && LIKELY(!ch->sched->trace);
 }
 
 /* Does such a put of the value on top of L, which is popped. */
@@ -106,9 +108,8 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
 
 /* Whether a take would only fetch a value from there: there is one, no put waits, and nobody traces. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  const Buffer *b = &ch->buf;
-  return b->kind == BUFFER_FIXED && b->base && b->count && !ch->puts.first && LIKELY(!ch->sched->trace) &&
-         !(ch->flags & CHAN_BUSY);
+  return (ch->flags & (CHAN_SLOTS | CHAN_BUSY)) == CHAN_SLOTS && ch->buf.count && !ch->puts.first &&
+         LIKELY(!ch->sched->trace);
 }
 
 /* Does such a take, and pushes the value. */
@@ -190,6 +191,9 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put);
 
 /* Makes sure of a slot for one more value, for a transducer even above the limit. */
 void chan_reserve(lua_State *L, Chan *ch, int at);
+
+/* Makes sure of slots for `n` values, at most the limit. */
+void chan_reserve_all(lua_State *L, Chan *ch, int at, uint32_t n);
 
 /* Adds the value at index `value` to the buffer, for which there must be a slot. Neither allocates nor raises. */
 void chan_store(lua_State *L, Chan *ch, int at, int value);

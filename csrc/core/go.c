@@ -30,7 +30,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
   go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
-  go->chan.flags = CHAN_RESULT | CHAN_GO | keep_result(S);
+  go->chan.flags = CHAN_RESULT | CHAN_GO | CHAN_SLOTS | keep_result(S);
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   go->origin = S->current ? S->current->origin : 0;

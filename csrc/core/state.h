@@ -122,6 +122,9 @@ enum { GO_WAITS = CHAN_ATTRS };
    function's first argument. */
 enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
 
+/* User value of a channel that announces what it has: the channel on which it does (announce.h). */
+enum { ANNOUNCE_ON = CHAN_VALUES + 1 };
+
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
 
@@ -148,7 +151,9 @@ typedef enum ChanFlag {
   CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
   CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
-  CHAN_LISTED = 4194304       /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
+  CHAN_ANNOUNCES = 16777216   /* its next value, or its close, is to be announced (announce.h) */
 } ChanFlag;
 
 struct Chan {

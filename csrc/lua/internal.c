@@ -31,32 +31,6 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_each(chs, v, i) -> j, full: puts v on the channels of a list, from the i-th on. Stops at a channel that is full
-   or needs an offer of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that
-   channel, or n + 1; `full`: whether it is full. Raises nothing but that an argument is wrong, before it puts. */
-static int internal_offer_each(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
-  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  lua_Integer i = luaL_checkinteger(L, 3);
-  lua_settop(L, 3);
-  bool full = false;
-  for (;; i++) {
-    lua_rawgeti(L, 1, i);
-    Chan *ch = chan_to(L, 4);
-    if (!ch) break;
-    ch->sched->world.moves++; /* see lua/moving.c */
-    if (!chan_put_is_plain(ch)) {
-      full = chan_is_full(ch);
-      break;
-    }
-    if (chan_put(L, ch, 4, 2) != PUT_DONE) break;
-    lua_settop(L, 3);
-  }
-  lua_pushinteger(L, i);
-  lua_pushboolean(L, full);
-  return 2;
-}
-
 /* offer_lines(ch, text, from) -> next, state: puts the lines of the text on a channel, each without its newline, from
    position `from` on, until a put would have to wait. A line without a newline is not put. `next` is the position after
    the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
@@ -277,7 +251,6 @@ void lua_internal_open(lua_State *L) {
       {"is_well", internal_is_well},
       {"join", internal_join},
       {"library", internal_library},
-      {"offer_each", internal_offer_each},
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
@@ -292,8 +265,10 @@ void lua_internal_open(lua_State *L) {
   };
   lua_newtable(L);
   module_register(L, functions);
+  lua_copy_open(L);
   lua_moving_open(L);
   lua_job_open(L);
+  lua_unordered_open(L);
   lua_packing_open(L);
   lua_thread_open(L);
   lua_watch_open(L);

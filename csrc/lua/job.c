@@ -148,11 +148,10 @@ static int job_turns(lua_State *L) {
   return 2;
 }
 
-/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if memory
-   runs out or the go block is cancelled. */
+/* is_plain(ch) -> see lua/moving.h */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
-  lua_pushboolean(L, !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_FOREIGN)));
+  lua_pushboolean(L, moving_is_plain(ch));
   return 1;
 }
 

@@ -10,6 +10,10 @@ enum { MOVES = 128 };
 /* Whether other go blocks must run before the next operation. Never outside a go block. */
 static inline bool moving_is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
 
+/* Whether operations on the channel run no user's code and pack no values. Then they raise only if memory runs out or the
+   go block is cancelled. */
+static inline bool moving_is_plain(const Chan *ch) { return !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_FOREIGN)); }
+
 /* Lets the other ready go blocks run; then `k` does the operation. */
 static inline int moving_let_others_run(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
   S->world.moves = 0;

@@ -309,6 +309,16 @@ core.internal = {}
 ---@return any err
 function core.internal.alts_index(ops, opts) end
 
+---Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
+---of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. For runnel.mult.
+---@param source runnel.Channel<any>
+---@param chs runnel.Channel<any>[]
+---@return any v the value; nil if `source` is closed
+---@return any i the position of the channel that has not got it; or the error with which `source` was closed
+---@return boolean? full whether that channel is known to be full
+---@return boolean? waited whether other go blocks have run since it was taken
+function core.internal.copy(source, chs) end
+
 ---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one
 ---that is closed, or whose put may run Lua code. For runnel.mult.
 ---@param chs runnel.Channel<any>[]
@@ -673,5 +683,36 @@ function core.internal.job.turns(turn) end
 ---@param ch runnel.Channel<any>
 ---@return boolean
 function core.internal.job.is_plain(ch) end
+
+---How an unordered pipeline counts its jobs and delivers their results as they come. For the library only.
+---@class runnel.unordered
+core.internal.unordered = {}
+
+---The jobs of a pipeline: a channel that counts them, on which the leader waits as long as there are too many.
+---@class runnel.Jobs: runnel.Channel<true>
+
+---@param n integer jobs at a time
+---@return runnel.Jobs jobs
+function core.internal.unordered.jobs(n) end
+
+---Counts one more job; waits until there are fewer than n.
+---@param list runnel.Channel<runnel.Channel<any>> where its result channel will put itself when it has something
+---@param jobs runnel.Jobs
+---@return runnel.Channel<any> result its result channel: as core.chan(1)
+function core.internal.unordered.place(list, jobs) end
+
+---Counts one job less; or says that no further job will come. After the last job the list is closed.
+---@param list runnel.Channel<runnel.Channel<any>>
+---@param jobs runnel.Jobs
+function core.internal.unordered.over(list, jobs) end
+
+---Moves values from the result channels on the list to `to`, as they come. Drops them once `to` is closed.
+---@param list runnel.Channel<runnel.Channel<any>>
+---@param jobs runnel.Jobs
+---@param deliverer runnel.Deliverer
+---@param to runnel.Channel<any>
+---@return boolean? is_value true: the caller must put `v`; false: a job has ended with an error; nil: the list is closed
+---@return any v the value, or the error, after which the caller calls over()
+function core.internal.unordered.deliver(list, jobs, deliverer, to) end
 
 return core

@@ -12,7 +12,8 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local chan, alts, yield, offer_each = core.chan, internal.moving.alts, core.yield, internal.offer_each
+local chan, alts, yield = core.chan, internal.moving.alts, core.yield
+local copy, offer_each = internal.copy, internal.offer_each
 local take, offer = core.methods.take, core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -21,7 +22,7 @@ local PRIORITY = { priority = true }
 ---@field taps table<runnel.Channel<any>, runnel.Tap> by channel
 ---@field first? runnel.Tap the list of taps, in the order in which they were made
 ---@field last? runnel.Tap
----@field chs? runnel.Channel<any>[] their channels in that order; nil when the list has changed
+---@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed, and chs[0] is true then
 ---@field pending integer how many taps' go blocks are still delivering the last value
 ---@field delivered runnel.Channel<any> gets true when `pending` becomes 0
 ---@field on_empty? fun() called when the last tap has been removed
@@ -42,12 +43,16 @@ Mult.__name = "runnel.mult"
 
 -- ---- taps ----
 
+local function forget_list(self)
+  if self.chs then self.chs[0], self.chs = true, nil end
+end
+
 local function add(self, ch, close)
   local tap = { mult = self, ch = ch, close = close, work = chan(1), busy = false, prev = self.last }
   if self.last then self.last.next = tap else self.first = tap end
   self.last = tap
   self.taps[ch] = tap
-  self.chs = nil
+  forget_list(self)
   return tap
 end
 
@@ -56,7 +61,7 @@ local function remove(self, tap)
   if tap.prev then tap.prev.next = tap.next else self.first = tap.next end
   if tap.next then tap.next.prev = tap.prev else self.last = tap.prev end
   self.taps[tap.ch] = nil
-  self.chs = nil
+  forget_list(self)
   tap.work:close()
   if not self.first and self.on_empty then self.on_empty() end
 end
@@ -96,7 +101,7 @@ end
 -- ---- values ----
 
 local function list_channels(self)
-  local chs, n, tap = {}, 0, self.first
+  local chs, n, tap = { [0] = false }, 0, self.first
   while tap do
     n = n + 1
     chs[n] = tap.ch
@@ -144,13 +149,12 @@ local function run(self)
     at = 0
   end
 
-  -- Offers to the channels from the i-th on; `full`: that one is known to be full. When one is full its taker is
-  -- usually about to run, so this yields once and tries again.
-  local function insist(i, full)
-    local waited = false
+  -- Offers to the channels from the i-th on; `full`: that one is known to be full. If one does not accept the value,
+  -- this lets other go blocks run and tries again, unless it has `waited` already.
+  local function insist(i, full, waited)
     while chs[i] do
       at = i
-      if full or not offer(chs[i], value) then
+      if full or self.chs ~= chs or not offer(chs[i], value) then
         at = i - 1
         if not waited then yield() end
         if waited or self.chs ~= chs then return offer_rest() end
@@ -163,16 +167,13 @@ local function run(self)
 
   -- Takes and offers values until the source closes, and returns the error with which it closed.
   local function pump()
-    local take, offer_each, source = internal.moving.take, offer_each, self.source -- luacheck: ignore 431
     while true do
-      local v, err = take(source)
-      if v == nil then return err end
-      local all = self.chs or list_channels(self)
-      local i, full = offer_each(all, v, 1)
-      if all[i] then
-        value, chs = v, all
-        insist(i, full)
-      end
+      local list = self.chs or list_channels(self)
+      local v, i, full, waited = copy(self.source, list)
+      if v == nil then return i end
+      -- A tap that was made while this waited for the value gets it.
+      value, chs = v, waited and list or self.chs or list_channels(self)
+      insist(i, full, waited)
     end
   end
 

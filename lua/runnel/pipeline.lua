@@ -4,13 +4,13 @@
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 ---
 ---The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. If af parks,
----a follower becomes the leader: another go block that has led before, or a new one. Deliverers put the results on
----`to`. An ordered pipeline has one deliverer; an unordered one has a deliverer for each job.
+---a follower becomes the leader: another go block that has led before, or a new one. The deliverer, another go block,
+---puts the results on `to`.
 ---
----Before the leader takes a value it gets a place, which is the result channel of the value's job. In an ordered
----pipeline it puts a new place on a queue, and the deliverer takes the places in turn. In an unordered one each
----deliverer makes its own place, puts itself on the queue, and waits for results. In both, the capacity of the queue
----limits the jobs to n.
+---Before the leader takes a value it makes the result channel of the value's job. In an ordered pipeline it puts the
+---result channel on a queue, and the deliverer takes them in turn; the capacity of the queue limits the jobs to n. In
+---an unordered one a result channel puts itself on the queue when it has something (csrc/core/announce.h), and the jobs
+---are counted (csrc/lua/unordered.c).
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -19,7 +19,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, take, put_place, start = core.chan, internal.moving.take, internal.moving.put, internal.job.start
-local poll, new_result = core.methods.poll, internal.job.result
+local poll, new_result, unordered = core.methods.poll, internal.job.result, internal.unordered
 local put_while_open, handler, turns = internal.moving.put_while_open, guard.handler, internal.job.turns
 
 ---@class runnel.pipeline
@@ -94,14 +94,14 @@ local MOST_PLACES = 1 << 30
 ---@class runnel.Leader
 ---@field block runnel.Channel<any> its result channel
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
----@field result? runnel.Channel<any> the result channel of the job whose af it calls
+---@field place runnel.Channel<any>|false the result channel for the next value, while it waits for that
+---@field result runnel.Channel<any>|false the result channel of the job whose af it calls
 ---@field follows boolean whether it waits for the lead
 
----A go block that delivers results.
+---The go block that delivers results.
 ---@class runnel.Deliverer
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
----@field result? runnel.Channel<any> its place: the result channel of its present or next job
----@field has_job boolean unordered only: false while it is on the queue
+---@field [1] runnel.Channel<any>|false the result channel from which it takes
 
 -- Returns a function that does what internal.job.deliver does, for a `to` whose puts may call the user's code.
 local function deliver_by(put)
@@ -120,18 +120,17 @@ end
 -- is not nil, is called when all is done.
 local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   local is_ordered, is_wide = window ~= nil, window ~= nil and window > n
-  -- Ordered: the places of undelivered jobs, except the one that the deliverer has. Unordered: the deliverers without
-  -- a job.
+  -- Ordered: the result channels of undelivered jobs, except the one that the deliverer has. Unordered: those that have
+  -- something to deliver.
   local queue = chan(math.min(window and window - 1 or n, MOST_PLACES))
+  local counted = not is_ordered and unordered.jobs(n) or nil -- unordered: the jobs
   local turn, turns_taken = chan(), 0 -- followers take the lead from `turn`; how often one has taken it
   local leader, followers = nil, 0 -- the go block that leads, if any; how many wait for the lead
-  local deliverers, all_deliverers = 0, {}
-  local place -- the place for the next value, while the leader waits for it
   local running = 0 -- how many jobs run; counted only if the window is wider than n
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
   local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
   local deliver_results = put == put_while_open and internal.job.deliver or deliver_by(put)
-  local lead, lead_died, deliver, deliverer_died
+  local new_place, lead, lead_died = unordered.place, nil, nil
 
   -- ---- ending ----
 
@@ -145,40 +144,24 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
     if over then return end
     over, reason = true, err
-    if place then place:close() end
     turn:close()
-    queue:close()
-    if not is_ordered then
-      for deliverer in poll, queue do deliverer.result:close() end
-      -- One that a leader has taken off the queue, and then died before its turn.
-      for deliverer in pairs(all_deliverers) do
-        if not deliverer.has_job then deliverer.result:close() end
-      end
+    local place = leader and leader.place
+    if is_ordered then
+      if place then place:close() end
+      queue:close()
+    else
+      if place then unordered.over(queue, counted) end
+      unordered.over(queue, counted) -- closes the queue after the last job
     end
-    if deliverers == 0 then close_to() end
   end
 
   -- ---- leading ----
 
   local function new_leader()
-    local self = { block = nil, to = to, result = nil, follows = false }
+    local self = { block = nil, to = to, place = false, result = false, follows = false }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
     return self.block
-  end
-
-  local function new_deliverer()
-    local self = { to = to, result = not is_ordered and new_result() or nil, has_job = false }
-    local block = guard.go(deliverer_died, self, deliver, self)
-    deliverers, all_deliverers[self] = deliverers + 1, true
-    return self, block
-  end
-
-  -- Unordered: waits for a deliverer without a job and gives it one. Returns its place.
-  local function free_place()
-    local deliverer = poll(queue) or deliverers < n and new_deliverer() or take(queue)
-    deliverer.has_job = true
-    return deliverer.result
   end
 
   -- Passes the lead on to a follower, or else to a new go block.
@@ -222,15 +205,15 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
       local result
       if is_ordered then
         result = new_result()
-        place = result
+        self.place = result
         put_place(queue, result)
       else
-        result = free_place()
-        place = result
+        result = new_place(queue, counted)
+        self.place = result
       end
       local value, _, err = next_value(from, to)
       if value == nil or over then return finish(err) end
-      place, self.result = nil, result
+      self.place, self.result = false, result
       if is_wide or followers == 0 then
         start_alone(value, result)
         passed = true
@@ -238,7 +221,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
         passed, failure = start(turn, handler, af, value, result)
         if failure then job_failed(failure, result, ex_handler) end
       end
-      self.result = nil
+      self.result = false
     until passed and not follow(self)
   end
 
@@ -262,68 +245,79 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     end
   end
 
-  -- ---- delivering ----
+  -- ---- delivering in order ----
 
-  function deliver(self)
-    local result = self.result or take(queue)
+  local function deliver_in_order(self)
+    local result = take(queue)
     while result do
-      self.result = result
+      self[1] = result
       local _, err = deliver_results(result, to)
       if err ~= nil then
         local value = instead_of(err, ex_handler)
         if value ~= nil then put(to, value) end
       end
-      if is_ordered then
-        result = take(queue)
-      elseif over then
-        break
-      else
-        result = new_result()
-        self.result = result
-        -- Never waits, since the queue has room for all deliverers; but the pipeline may be over by now.
-        if not put_place(queue, self) then break end
-        self.has_job = false
-      end
+      result = take(queue)
     end
-    deliverers, all_deliverers[self] = deliverers - 1, nil
-    if deliverers == 0 then close_to() end
+    close_to()
   end
 
-  -- The deliverer of an ordered pipeline has died: starts no further jobs, and closes the channels of those that run.
-  local function give_up(why)
+  -- Starts no further jobs, and closes the channels of those that run.
+  local function give_up(self, why)
+    if self[1] then guard.close(self[1], why) end
     finish(why)
     if reason == nil then reason = why end -- `from` had closed
     for result in poll, queue do guard.close(result, why) end
     if leader and not leader.result then core.cancel(leader.block, why) end
+    close_to()
   end
 
-  function deliverer_died(self, why, _, is_reported)
-    if is_ordered then
-      deliverers = 0
-      if self.result then guard.close(self.result, why) end
-      give_up(why)
-      return close_to()
+  -- ---- delivering as they come ----
+
+  -- The go block of a job with an error: the others need not wait for ex_handler.
+  local function deliver_error(err)
+    local value = instead_of(err, ex_handler)
+    if value ~= nil then put(to, value) end
+    unordered.over(queue, counted)
+  end
+
+  local function error_died(_, why, _, is_reported)
+    if not is_reported then internal.report(why, nil, A_JOB) end
+    unordered.over(queue, counted)
+  end
+
+  local function deliver_as_they_come(self)
+    local is_value, v = unordered.deliver(queue, counted, self, to)
+    while is_value ~= nil do
+      if is_value then
+        put(to, v)
+      else
+        if ex_handler then
+          guard.go(error_died, nil, deliver_error, v)
+        else
+          instead_of(v)
+          unordered.over(queue, counted)
+        end
+        self[1] = false
+      end
+      is_value, v = unordered.deliver(queue, counted, self, to)
     end
-    if self.has_job then
-      guard.close(self.result, why)
+    close_to()
+  end
+
+  local function deliverer_died(self, why, _, is_reported)
+    if self[1] then
+      guard.close(self[1], why)
       if not is_reported then internal.report(why, nil, A_JOB) end
+      self[1] = false
+      unordered.over(queue, counted)
     end
-    if over then
-      deliverers, all_deliverers[self] = deliverers - 1, nil
-      if deliverers == 0 then close_to() end
-      return
-    end
-    if self.has_job then
-      self.result, self.has_job = new_result(), false
-      queue:offer(self)
-    end
-    guard.go(deliverer_died, self, deliver, self) -- takes the place of the one that died
+    guard.go(deliverer_died, self, deliver_as_they_come, self) -- takes the place of the one that died
   end
 
   guard.started(new_leader(), what) -- the go blocks that it starts get the same name
-  local first, block = new_deliverer()
-  guard.started(block, what)
-  if not is_ordered then queue:offer(first) end
+  local deliverer = { false, to = to }
+  if is_ordered then guard.started(guard.go(give_up, deliverer, deliver_in_order, deliverer), what)
+  else guard.started(guard.go(deliverer_died, deliverer, deliver_as_they_come, deliverer), what) end
   return to
 end
 

@@ -61,6 +61,30 @@ describe("functions for modules of our own", function()
     assert.equal("before", full:take())
   end)
 
+  it("copy values to a list of channels until one has to be asked, or the list has changed", stage.sim(function()
+    local from, a, b, closed = rn.chan(9), rn.chan(2), rn.chan(1), rn.chan(1)
+    closed:close()
+    for i = 1, 9 do from:put(i) end
+    assert.same({ 1, 2, false, false }, { internal.copy(from, { a, closed }) })
+    assert.equal(1, a:take())
+    -- b stays full, though another go block runs; then somebody takes from it.
+    assert.same({ 3, 2, true, true }, { internal.copy(from, { a, b }) })
+    assert.same({ 2, 3, 2 }, { a:take(), a:take(), b:take() })
+    local list = { [0] = false, a, b }
+    local taken = {}
+    local taker = rn.go(function()
+      for i = 1, 3 do taken[i] = { a:take(), b:take() } end
+      list[0] = true
+    end)
+    assert.same({ 7, 2, false, true }, { internal.copy(from, list) }) -- it has changed while others ran
+    taker:take()
+    assert.same({ { 4, 4 }, { 5, 5 }, { 6, 6 }, 7 }, { taken[1], taken[2], taken[3], a:take() })
+    assert.same({ 8, 1, false, false }, { internal.copy(from, list) })
+    from:close "why"
+    assert.same({ n = 2, nil, "why" }, table.pack(internal.copy(from, { a })))
+    assert.equal(9, a:take())
+  end))
+
   it("call a function when a channel closes: at once, after its takers, and once", function()
     local ch, log = rn.chan(), {}
     local function first() log[#log + 1] = "first" end
