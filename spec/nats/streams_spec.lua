@@ -470,6 +470,39 @@ describe("streams", function()
       out:close()
     end)
 
+    it("finishes its calls after SIGTERM, and before conn:drain closes the connection", function()
+      assert(conn:stream "orders")
+      assert(conn:stream "done")
+      server.set:write("worker.lua", [[
+        local rn = require "runnel"
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        local begun = 0
+        local stage = assert(conn:stage(2, "orders", function(v)
+          begun = begun + 1
+          if begun == 2 then print "two" end
+          io.stdout:flush()
+          if begun == 2 and arg[2] == "drain" then rn.go(function() assert(conn:drain()) end) end
+          rn.sleep(500)
+          return v
+        end, "done"))
+        assert(stage:wait())
+        print("ended: " .. stage:stats().done)]])
+      local sink = assert(conn:sink "orders")
+      for i = 1, 8 do assert(sink:put(tostring(i))) end
+      local LUA = os.getenv "LUA" or "lua5.4"
+      local results = assert(conn:source "done")
+      for round, how in ipairs { "TERM", "drain" } do
+        local worker = server.set:start { LUA, server.set.dir .. "/worker.lua", server.url, how }
+        assert(worker:says("two", 20000), worker:output())
+        if how == "TERM" then worker:signal "TERM" end
+        assert.equal(0, worker:wait(20000), worker:output())
+        assert.matches("ended: 2\n$", worker:output())
+        for i = 2 * round - 1, 2 * round do assert.is_truthy(take_within(results, 5000), i) end
+        assert.is_nil(take_within(results, 100))
+      end
+      results:close()
+    end)
+
     it("refuses streams that are missing, and wrong arguments", function()
       assert(conn:stream "words")
       local function f() end
