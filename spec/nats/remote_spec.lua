@@ -526,6 +526,18 @@ describe("bad input for remote stages", function()
     assert.matches("^serve large: a result of %d+ bytes is too large: the server takes up to 1048576", errors[2])
   end))
 
+  it("is a message that is not a job, which is removed", each_test(function(_, conn)
+    local reports = stage.reports(function()
+      local function same(v) return v end
+      local worker <close> = conn:serve("x", 1, same, { drain_on_term = false }) -- luacheck: ignore 211
+      conn:publish("runnel.jobs.x.y.1", "hello")
+      assert.equal(5, conn:remote "x"(5))
+      assert.equal(0, background.wait_until(10000, function() return jobs_left(conn, "x") == 0 and 0 end))
+    end)
+    assert.equal(1, #reports)
+    assert.equal("serve x: the message to runnel.jobs.x.y.1 was removed: it is not a job", reports[1].err)
+  end))
+
   it("is a deleted stream, which is made again", each_test(function(server, conn)
     local w = start_workers(server, 1, "slow", 1)[1]
     local results = rn.pmap(3, conn:remote "slow", { 200, 201, 202 })

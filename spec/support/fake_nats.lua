@@ -136,7 +136,7 @@ end
 function Server:acknowledged(deliveries, seq, data)
   local entry = self.stored[seq]
   if not entry then return end
-  if data == "+ACK" then
+  if data == "+ACK" or data == "+TERM" then
     self:remove(entry)
   elseif entry.deliveries == deliveries then
     if data == "+WPI" then entry.due = rn.now() + ACK_WAIT end

@@ -216,10 +216,11 @@ end
 
 -- ---- what workers and the server send ----
 
--- Reports what is wrong, once.
-function Remote:tell(message)
-  if self.told[message] then return end
-  self.told[message] = true
+-- Reports what is wrong, once for each key.
+function Remote:tell(message, key)
+  key = key or message
+  if self.told[key] then return end
+  self.told[key] = true
   internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
@@ -249,8 +250,14 @@ receive["may-start"] = function(self, _, words)
 end
 
 function receive.refused(self, _, words)
-  self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
-    :format(words[6] or "?", words[5] or "?", wire.VERSION))
+  local version, worker = words[5] or "?", words[6] or "?"
+  if version == wire.VERSION then
+    self:tell(("the worker %s does not know the encoding %q; jobs wait for other workers")
+      :format(worker, self.encoding))
+  else
+    self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
+      :format(worker, version, wire.VERSION))
+  end
   return true
 end
 
@@ -313,8 +320,12 @@ function Remote:receive(message)
   local words, version = wire.parse(data)
   local handle = words and receive[words[3]]
   if handle and handle(self, message, words) then return end
-  self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
-    :format(words and words[1] or tostring(version), wire.VERSION))
+  if words or version == wire.VERSION or not version:find "^%d+$" then
+    self:tell(("a message from a worker makes no sense: %q"):format(data:sub(1, 60)), "nonsense")
+  else
+    self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
+      :format(version, wire.VERSION))
+  end
 end
 
 local function listen(self)
