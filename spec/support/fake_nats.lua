@@ -222,7 +222,8 @@ end
 
 function JobStream:subjects(filter)
   local prefix, found = filter:match "^(.*)>$", {}
-  for subject in pairs(self:reached() and self.server.by_subject or {}) do
+  if not self:reached() then return nil end
+  for subject in pairs(self.server.by_subject) do
     if subject:sub(1, #prefix) == prefix then found[subject] = 1 end
   end
   return found

@@ -155,10 +155,10 @@ function JobStream:position(subject)
   return answer and answer.message and math.tointeger(answer.message.seq)
 end
 
--- The subjects that have a message, among those that match.
+-- The subjects that have a message, among those that match; nil if the server does not say.
 function JobStream:subjects(filter)
   local answer = ask(self.conn, "STREAM.INFO." .. names.stream(self.name), { subjects_filter = filter })
-  return answer and answer.state and answer.state.subjects or {}
+  return answer and (answer.state and answer.state.subjects or {})
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
