@@ -32,7 +32,8 @@ local function config_of(server)
   if options.token then add("authorization { token: %q }", options.token) end
   if options.user then add("authorization { user: %q, password: %q }", options.user, options.password) end
   if options.tls then
-    add('tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem" }', set.dir, set.dir)
+    local clients = options.tls == "both" and ('ca_file: "%s/cert.pem", verify: true'):format(set.dir) or ""
+    add('tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem", %s }', set.dir, set.dir, clients)
   end
   if server.routes then
     add("cluster { name: spec, listen: 127.0.0.1:%d, routes: [%s] }", server.cluster_port, server.routes)
@@ -115,16 +116,17 @@ local function start_first(server)
   error("nats-server did not start:\n" .. log, 3)
 end
 
----Starts a server. Its fields: url, port, name; cert (the path of its certificate, with tls); set, the set of its
----programs (spec/support/background.lua).
----Options: user and password, or token; tls, max_payload; jetstream = false; config, further text of its configuration.
+---Starts a server. Its fields: url, port, name; cert and key (the paths of its certificate and its key, with tls); set,
+---the set of its programs (spec/support/background.lua).
+---Options: user and password, or token; tls (with "both", clients need a certificate, too), max_payload;
+---jetstream = false; config, further text of its configuration.
 ---@param options? table
 function nats_server.start(options)
   local set = background.set()
   local server = new_server(set, "server", options or {})
   if server.options.tls then
     make_certificate(set)
-    server.cert = set.dir .. "/cert.pem"
+    server.cert, server.key = set.dir .. "/cert.pem", set.dir .. "/key.pem"
   end
   return start_first(server)
 end
