@@ -131,6 +131,7 @@ build = {
     ["runnel.mult"] = "lua/runnel/mult.lua",
     ["runnel.nats"] = "lua/runnel/nats.lua",
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
+    ["runnel.nats.draining"] = "lua/runnel/nats/draining.lua",
     ["runnel.nats.options"] = "lua/runnel/nats/options.lua",
     ["runnel.nats.values"] = "lua/runnel/nats/values.lua",
     ["runnel.nats.job"] = "lua/runnel/nats/job.lua",

@@ -31,7 +31,6 @@ FEWER_SPECS = BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow'
 check-specs-long: ## the specs in their long form, which takes some minutes
 check-specs-long: NEEDED = test
 check-specs-long: BUILT  = LONG=1
-run-specs-long: export SPEC_LIMIT = 3600
 run-specs-long: run-specs
 
 # gcc's run has the debug build's assertions, clang's is the release code. A module can use the sanitizers only if the
@@ -164,7 +163,8 @@ check-nats: check-nats-memory check-nats-races ## connections to NATS used and c
 check-nats-memory check-nats-races: NEEDED = nats
 check-nats-races: BUILT = $(RACES)
 run-nats-memory run-nats-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
-run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE)
+run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS),$(BUILD)/nats_oom)
+	$(if $(NATS),$(BUILD)/nats_oom)
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
 
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
@@ -190,6 +190,9 @@ $(BUILD)/runner: $(BUILD)/tests/runner.o $(CORE_TEST)
 
 $(BUILD)/oom: $(BUILD)/tests/oom.o $(CORE_TEST) # malloc and its like fail, and threads get a state that is watched
 	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=luaL_newstate -o $@ $^ $(LIBS)
+
+$(BUILD)/nats_oom: $(BUILD)/tests/nats_oom.o $(NATS_OBJECTS) $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(NATS_LIBS) $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \

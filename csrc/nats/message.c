@@ -3,38 +3,58 @@
 
 #include "nats/conn.h"
 
+/* The headers of a message that is made into a table: lists of libnats, from malloc. */
+typedef struct Headers {
+  natsMsg *msg;        /* the message */
+  const char **names;  /* of its headers */
+  int count;           /* how many there are */
+  const char **values; /* of the present header; NULL if it has been freed */
+} Headers;
+
 /* Pushes the values of a header: a string, or a list if there are several. */
-static bool push_values(lua_State *L, natsMsg *msg, const char *name) {
-  const char **values = NULL;
+static bool push_values(lua_State *L, Headers *headers, const char *name) {
   int count = 0;
-  if (natsMsgHeader_Values(msg, name, &values, &count) != NATS_OK) return false;
-  if (count == 1) lua_pushstring(L, values[0]);
+  if (natsMsgHeader_Values(headers->msg, name, &headers->values, &count) != NATS_OK) return false;
+  if (count == 1) lua_pushstring(L, headers->values[0]);
   else lua_createtable(L, count, 0);
   for (int i = 0; count != 1 && i < count; i++) {
-    lua_pushstring(L, values[i]);
+    lua_pushstring(L, headers->values[i]);
     lua_rawseti(L, -2, i + 1);
   }
-  free((void *)values);
+  free((void *)headers->values);
+  headers->values = NULL;
   return true;
 }
 
-/* Adds the headers, and the status with its description, to the table on top of the stack. */
-static void add_headers(lua_State *L, natsMsg *msg) {
-  const char **names = NULL;
-  int count = 0;
-  if (natsMsgHeader_Keys(msg, &names, &count) != NATS_OK) return;
-  lua_createtable(L, 0, count);
-  for (int i = 0; i < count; i++) {
-    if (!push_values(L, msg, names[i])) continue;
-    bool is_status = strcmp(names[i], "Status") == 0;
-    if (is_status || strcmp(names[i], "Description") == 0) {
+/* Protected: (message, headers): adds the headers, and the status with its description, to the message's table. */
+static int set_headers(lua_State *L) {
+  Headers *headers = (Headers *)lua_touserdata(L, 2);
+  lua_createtable(L, 0, headers->count);
+  for (int i = 0; i < headers->count; i++) {
+    const char *name = headers->names[i];
+    if (!push_values(L, headers, name)) continue;
+    bool is_status = strcmp(name, "Status") == 0;
+    if (is_status || strcmp(name, "Description") == 0) {
       lua_pushvalue(L, -1);
-      lua_setfield(L, -4, is_status ? "status" : "description");
+      lua_setfield(L, 1, is_status ? "status" : "description");
     }
-    lua_setfield(L, -2, names[i]);
+    lua_setfield(L, -2, name);
   }
-  free((void *)names);
-  lua_setfield(L, -2, "headers");
+  lua_setfield(L, 1, "headers");
+  return 0;
+}
+
+/* Adds the headers to the table on top of the stack. */
+static void add_headers(lua_State *L, natsMsg *msg) {
+  Headers headers = {.msg = msg};
+  if (natsMsgHeader_Keys(msg, &headers.names, &headers.count) != NATS_OK) return;
+  lua_pushcfunction(L, set_headers);
+  lua_pushvalue(L, -2);
+  lua_pushlightuserdata(L, &headers);
+  int status = lua_pcall(L, 2, 0, 0);
+  free((void *)headers.values);
+  free((void *)headers.names);
+  if (status != LUA_OK) (void)lua_error(L);
 }
 
 void message_push_table(lua_State *L, natsMsg *msg) {
@@ -96,10 +116,9 @@ static const char *add_header(lua_State *L, natsMsg *msg) {
   return natsMsgHeader_Add(msg, name, value) == NATS_OK ? NULL : "not enough memory";
 }
 
-/* Adds the headers of the table at index 5: strings, or lists of strings. NULL, or what is wrong. The name is on the
-   stack if something is wrong with it. */
+/* Adds the headers of the table at index 1: strings, or lists of strings. NULL, or what is wrong. */
 static const char *add_all(lua_State *L, natsMsg *msg) {
-  for (lua_pushnil(L); lua_next(L, 5); lua_pop(L, 1)) {
+  for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     const char *wrong = NULL;
     if (lua_type(L, -1) == LUA_TTABLE) {
       for (int i = 1; !wrong && lua_rawgeti(L, -1, i) != LUA_TNIL; i++) {
@@ -117,13 +136,39 @@ static const char *add_all(lua_State *L, natsMsg *msg) {
   return NULL;
 }
 
+/* Headers on their way to a message. */
+typedef struct Filling {
+  natsMsg *msg;      /* what gets them */
+  const char *wrong; /* what is wrong with one, or NULL */
+} Filling;
+
+/* Protected: (headers, filling) */
+static int fill(lua_State *L) {
+  Filling *filling = (Filling *)lua_touserdata(L, 2);
+  filling->wrong = add_all(L, filling->msg);
+  return 0;
+}
+
+/* Adds the headers of the table at index 5. NULL, or what is wrong. If it raises, it destroys the message. */
+static const char *fill_headers(lua_State *L, natsMsg *msg) {
+  Filling filling = {.msg = msg};
+  lua_pushcfunction(L, fill);
+  lua_pushvalue(L, 5);
+  lua_pushlightuserdata(L, &filling);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
+    natsMsg_Destroy(msg);
+    (void)lua_error(L);
+  }
+  return filling.wrong;
+}
+
 /* Sends what read_outgoing has read, with the headers of the table at index 5 if `has_headers`; or keeps it while the
    connection is lost. Returns what conn_publish does. */
 static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_headers) {
   natsMsg *msg = NULL;
   natsStatus s = natsMsg_Create(&msg, out->subject, out->reply, out->data, (int)out->size);
   if (s != NATS_OK) return conn_fail(L, s);
-  const char *wrong = has_headers ? add_all(L, msg) : NULL;
+  const char *wrong = has_headers ? fill_headers(L, msg) : NULL;
   bool kept = false;
   if (!wrong) s = outbox_keep(&conn->outbox, msg, &kept);
   if (!wrong && s == NATS_OK && !kept) s = natsConnection_PublishMsg(conn->nc, msg);
@@ -154,7 +199,6 @@ int conn_publish_with(lua_State *L) {
   Outgoing out;
   luaL_checktype(L, 5, LUA_TTABLE);
   lua_settop(L, 5);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
   return publish_msg(L, conn, &out, true);

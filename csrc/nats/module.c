@@ -1,14 +1,21 @@
 /* module.c: runnel.nats.core, the C module under lua/runnel/nats.lua: connections of libnats, whose messages and events
    come through ports. Its functions check little: the Lua module does. */
+#include <stdio.h>
+
 #include "nats/conn.h"
 
-/* inbox(prefix) -> a new unique subject */
+/* A new subject is shorter. */
+enum { INBOX_SIZE = 64 };
+
+/* inbox() -> a new unique subject */
 static int module_inbox(lua_State *L) {
   natsInbox *inbox = NULL;
   natsStatus s = natsInbox_Create(&inbox);
   if (s != NATS_OK) return conn_fail(L, s);
-  lua_pushstring(L, inbox);
+  char text[INBOX_SIZE]; /* lua_pushstring may raise */
+  (void)snprintf(text, sizeof text, "%s", inbox);
   natsInbox_Destroy(inbox);
+  lua_pushstring(L, text);
   return 1;
 }
 

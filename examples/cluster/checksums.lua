@@ -1,5 +1,5 @@
 -- checksums.lua work URL STREAMS N: a worker. Takes paths from one stream, N at a time, and stores lines of CHECKSUM,
--- number of lines and path in another one, until it is killed.
+-- number of lines and path in another one, until SIGTERM.
 -- checksums.lua run URL STREAMS REPLICAS: makes the streams, submits the paths of its standard input, prints each
 -- result as it is stored, and ends when every path has one.
 --
@@ -9,6 +9,9 @@
 local rn = require "runnel"
 local nats = require "runnel.nats"
 
+package.path = arg[0]:gsub("[^/]*$", "") .. "?.lua;" .. package.path
+local checksum = require "checksum"
+
 local what, url, streams, number = arg[1], arg[2], arg[3], math.tointeger(arg[4])
 if not (number and number > 0 and (what == "work" or what == "run")) then
   io.stderr:write "usage: checksums.lua work URL STREAMS N | run URL STREAMS REPLICAS\n"
@@ -17,26 +20,6 @@ end
 local paths, sums = streams .. "-paths", streams .. "-sums"
 
 local conn <close> = assert(nats.connect(url, { name = "checksums " .. what, reconnect_wait = 100 }))
-
--- Adler-32 and the number of lines: some work, without a library.
-local function checksum(path)
-  local file = io.open(path, "rb")
-  local text = file and file:read "a"
-  if file then file:close() end
-  if not text then return "unreadable 0 " .. path end
-  local a, b, lines = 1, 0, 0
-  for i = 1, #text, 4096 do
-    for j = i, math.min(i + 4095, #text) do
-      local byte = text:byte(j)
-      a = a + byte
-      b = b + a
-      if byte == 10 then lines = lines + 1 end
-    end
-    a, b = a % 65521, b % 65521
-    rn.yield()
-  end
-  return ("%08x %d %s"):format(b << 16 | a, lines, path)
-end
 
 if what == "work" then
   local stage = assert(conn:stage(number, paths, checksum, sums, { name = "checksum", ack_wait = 1000 }))

@@ -1,6 +1,7 @@
 -- Remote stages in simulations: the protocol of submitter and workers over a server that loses, delays, reorders and
--- doubles messages and restarts, while workers are killed and jobs kill theirs. A failure names its case, made as small
--- as possible. At the end the same finds faults that are planted in the protocol.
+-- doubles messages and restarts, while workers are killed, jobs kill theirs, and the program gives up jobs: each after
+-- a timeout, some by cancelling, or all by closing the channel of results. A failure names its case, made as small as
+-- possible. At the end the same finds faults that are planted in the protocol.
 local rn = require "runnel"
 local copy = require "spec.support.copy"
 local fake_nats = require "spec.support.fake_nats"
@@ -43,10 +44,17 @@ local function random_case(seed)
     local lost, stuck = integer(0, 5), integer(0, 5)
     case.events[i] = { kind = kind, at = at, ms = ms, worker = integer(1, 3), lost = lost, stuck = stuck }
   end
+  -- How the program ends jobs before their results come.
+  case.gives_up = ({ "none", "none", "close", "timeout", "cancel" })[integer(1, case.is_async and 3 or 5)]
+  case.gives_up_at = integer(5, 3000)
+  for _, job in ipairs(case.jobs) do job.cancelled_at = random() < 0.5 and integer(5, 3000) or nil end
   return case
 end
 
-local GIVEN_UP = "gave up"
+local GIVEN_UP, LATE, CANCELLED = "gave up", "late", "cancelled"
+
+-- How long after a job was given up it may still run where no message is lost or overtakes others, and no worker ends.
+local STOPS_WITHIN <const> = 300
 
 -- What a job comes to.
 local function result_of(case, i)
@@ -57,10 +65,12 @@ local function result_of(case, i)
   return i
 end
 
-local function expected_of(case)
+-- What the program gets, if the jobs of the set `given_up` were given up, to which their timeouts belong.
+local function expected_of(case, given_up)
   local list = {}
   for i = 1, #case.jobs do
     local result = result_of(case, i)
+    if given_up[i] then result = case.gives_up == "timeout" and LATE .. i or nil end
     if result ~= nil then
       list[#list + 1] = result
       if case.is_async and result == i then list[#list + 1] = -i end
@@ -69,11 +79,42 @@ local function expected_of(case)
   return list
 end
 
+-- What a pipeline returns whose jobs are single calls, of which some are cancelled at their times.
+local function call_each(case, remote, gave_up)
+  local outcomes, results = {}, rn.chan(#case.jobs)
+  for i, job in ipairs(case.jobs) do
+    local block = rn.go(remote, i)
+    outcomes[i] = rn.go(function()
+      local value, err = block:take()
+      if err == nil or err == CANCELLED then return value end
+      return err:find "was given up" and GIVEN_UP or err
+    end)
+    if job.cancelled_at then
+      rn.go(function()
+        rn.sleep(job.cancelled_at)
+        if block:closed() then return end
+        gave_up(i)
+        rn.cancel(block, CANCELLED)
+      end)
+    end
+  end
+  rn.go(function()
+    for _, outcome in ipairs(outcomes) do
+      local value = outcome:take()
+      if value ~= nil then results:put(value) end
+    end
+    results:close()
+  end)
+  return results
+end
+
 -- Runs a case with these modules of the protocol; raises what is wrong.
 local function perform(case, modules)
   local random = generator(case.seed + 7)
   local server = fake_nats.new(random, { lost = case.lost, doubled = case.doubled, delay = case.delay })
   local starts, peaks, over, kills = {}, {}, false, 0
+  local given_up, gave_up_at, ran_until = {}, {}, {} -- by job
+  local function gave_up(i) given_up[i], gave_up_at[i] = true, rn.now() end
   local is_calm = case.lost == 0 and case.doubled == 0 and #case.events == 0 and not case.poisonous and case.delay < 50
 
   local function start_worker(number)
@@ -92,7 +133,9 @@ local function perform(case, modules)
       starts[i] = (starts[i] or 0) + 1
       running = running + 1
       peaks[number] = math.max(peaks[number] or 0, running)
-      local function leave() running = running - 1 end
+      local function leave()
+        running, ran_until[i] = running - 1, rn.now()
+      end
       local leaving <close> = setmetatable({}, { __close = leave }) -- luacheck: ignore 211
       local job = case.jobs[i]
       if job.kind == "poison" then
@@ -143,20 +186,34 @@ local function perform(case, modules)
 
   local list, taken = {}, {}
   for i = 1, #case.jobs do list[i] = i end
-  local function ex_handler(err)
+  local function ex_handler(err, i)
     if tostring(err):find "was given up" then return GIVEN_UP end
-    return err
+    if not rn.is_timeout(err) then return err end
+    gave_up(i)
+    return LATE .. i
   end
   local results
   if case.is_async then
     results = rn.pipeline_async(case.n, rn.chan(), remote, rn.to_chan(list), true, { ex_handler = ex_handler })
+  elseif case.gives_up == "cancel" then
+    results = call_each(case, remote, gave_up)
   else
-    results = rn.pmap(case.n, remote, list, { ex_handler = ex_handler })
+    results = rn.pmap(case.n, remote, list, {
+      ex_handler = ex_handler, timeout = case.gives_up == "timeout" and case.gives_up_at or nil,
+    })
+  end
+  local was_closed = false
+  if case.gives_up == "close" then
+    rn.go(function()
+      rn.sleep(case.gives_up_at)
+      was_closed = not results:closed()
+      results:close()
+    end)
   end
   local deadline = rn.timeout(600000)
   while true do
     local value, port = rn.alts({ results, deadline }, { priority = true })
-    if port == deadline then error(("lost: %d of %d results came"):format(#taken, #expected_of(case)), 0) end
+    if port == deadline then error(("lost: only %d results came"):format(#taken), 0) end
     if value == nil then break end
     taken[#taken + 1] = value
   end
@@ -164,16 +221,25 @@ local function perform(case, modules)
   -- What is left in the stream is noticed, and removed, by workers.
   rn.sleep(90000)
   over = true
-  assert.same(expected_of(case), taken)
+  local expected = expected_of(case, given_up)
+  if was_closed then -- what came is the beginning
+    for i = #taken + 1, #expected do expected[i] = nil end
+  end
+  assert.same(expected, taken)
   assert.equal(0, remote:stats().waiting)
   assert.equal(0, server.count, "jobs are left in the stream")
   for number, peak in pairs(peaks) do assert.is_true(peak <= case.workers[number].n, "too many jobs in a worker") end
   for i, job in ipairs(case.jobs) do
-    if job.kind ~= "poison" then assert.is_true((starts[i] or 0) >= 1) end
+    if job.kind ~= "poison" and not given_up[i] and not was_closed then assert.is_true((starts[i] or 0) >= 1) end
     if job.kind == "poison" and case.lost == 0 and case.doubled == 0 then
-      assert.is_true(starts[i] <= STARTS, "a job has ended too many workers")
+      assert.is_true((starts[i] or 0) <= STARTS, "a job has ended too many workers")
     end
-    if is_calm then assert.equal(1, starts[i], "a job was started more than once") end
+    if is_calm then
+      assert.is_true((starts[i] or 0) <= 1, "a job was started more than once")
+      local is_ordered = case.delay <= 1
+      local after = is_ordered and given_up[i] and ran_until[i] and ran_until[i] - gave_up_at[i] or 0
+      assert.is_true(after <= STOPS_WITHIN, "a job ran on although it was given up")
+    end
   end
   for _, worker in ipairs(case.workers) do
     assert.equal(0, worker.now.worker:stats().running)
@@ -219,6 +285,7 @@ local function shrink(case, modules)
       if case[what] > 0 and smaller(function(c) c[what] = 0 end) then progress = true end
     end
     if case.delay > 1 and smaller(function(c) c.delay = 1 end) then progress = true end
+    if case.gives_up ~= "none" and smaller(function(c) c.gives_up = "none" end) then progress = true end
   until not progress
   return case, err
 end
@@ -262,6 +329,9 @@ describe("a remote stage", function()
     { "starts are not counted", "remote", "job.starts = job.starts + 1", "" },
     { "a request for jobs that was lost is not repeated", "serve", "self.asked > 0 and now()", "false and now()" },
      { "too many jobs run", "serve", "#self.fresh > 0 and self.running < self.n", "#self.fresh > 0" },
+    { "a job that was given up runs on", "remote", "self.engine:publish(names.cancel(self.name)", "tostring(self.name"},
+    { "a job that was given up is not forgotten", "remote", "function Job:__close() self.remote:drop(self) end",
+      "function Job:__close() end" },
     { "a second result counts", "remote", "self.jobs[job.number] = nil\n", "" },
   }
   for _, fault in ipairs(FAULTS) do

@@ -144,6 +144,24 @@ describe("a remote stage", function()
     assert.equal(8, job(7))
   end))
 
+  it("says when a worker sends what makes no sense, or has another version", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local job = submitter(server)
+        for _, text in ipairs { "1 - gibberish\n", "hello", "1 -", "2 - something new\n" } do
+          server:connect():publish(job.reply, text)
+          rn.sleep(10)
+        end
+        job:close()
+      end)
+    end)
+    assert.equal(2, #reports)
+    assert.equal('remote job: a message from a worker makes no sense: "1 - gibberish\\\n"', reports[1].err)
+    assert.matches("^remote job: a worker has sent a message of protocol version 2 that this program, of version 1,",
+      reports[2].err)
+  end)
+
   it("looks only at jobs that wait, however many have ended since", within(function()
     local server = reliable()
     worker(server, 1, function() rn.sleep(1000000) end)
@@ -330,17 +348,40 @@ describe("a worker", function()
         local server = reliable()
         local w = worker(server, 2, function(v) return v + 1 end)
         local connection = server:connect()
-        for i, text in ipairs { "", "1 r 99999999999999999999 raw -\n", "1 r -1 raw -\n", "1 r 1 raw\n", "\n\n" } do
+        for i, text in ipairs { "", "not even a line", "1 r 99999999999999999999 raw -\n", "1 r 1 raw\n", "\n\n" } do
           connection:publish("runnel.jobs.job.x." .. i, text)
         end
+        rn.sleep(100)
+        assert.equal(0, server.count)
         connection:publish("runnel.jobs.job.x.y", "1 nobody 1 msgpack -\n\xC1")
         rn.sleep(100)
         assert.equal(8, submitter(server)(7))
         assert.equal("worker: job (0/2)", tostring(w))
       end)
     end)
-    assert.equal(2, #reports) -- one for each version: "?" and "1"
-    for _, report in ipairs(reports) do assert.matches("^serve job: a job of version", report.err) end
+    local errors = {}
+    for i, report in ipairs(reports) do errors[i] = report.err end
+    assert.same({
+      "serve job: the message to runnel.jobs.job.x.1 was removed: it is not a job",
+      "serve job: the message to runnel.jobs.job.x.3 was removed: its first line makes no sense",
+    }, errors)
+  end)
+
+  it("leaves jobs with an encoding that it does not know to others, and both sides say so", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        worker(server, 2, function() error "it is called" end, "old")
+        local job, connection = submitter(server)
+        connection:publish("runnel.jobs.job.x.1", wire.job(job.reply, 1, "cbor", false, false, "x"))
+        rn.sleep(100)
+        assert.equal(1, server.count)
+      end)
+    end)
+    assert.equal(2, #reports)
+    assert.equal("serve job: a job has an encoding that this worker does not know; it is left to other workers",
+      reports[1].err)
+    assert.matches("^remote job: the worker old does not know the encoding", reports[2].err)
   end)
 
   it("leaves jobs of another version to others, and says so", function()
@@ -351,15 +392,15 @@ describe("a worker", function()
         local connection = server:connect()
         local inbox = connection:subscribe "_INBOX.other"
         connection:publish("runnel.jobs.job.x.1", "9 _INBOX.other something new\n")
-        connection:publish("runnel.jobs.job.x.2", "not even a line")
         rn.sleep(100)
         assert.equal("1 - refused 0 1 new\n", inbox:take().data)
-        assert.equal(2, server.count)
+        assert.equal(1, server.count)
         assert.same({ running = 0, waiting = 0, done = 0, failed = 0, redelivered = 0 }, w:stats())
       end)
     end)
-    assert.equal(2, #reports)
-    assert.matches("serve job: a job of version 9 of the protocol", reports[1].err)
+    assert.equal(1, #reports)
+    assert.equal("serve job: a job has version 9 of the protocol, this worker version 1; it is left to other workers",
+      reports[1].err)
   end)
 
   it("that drains ends the jobs that run, and leaves the others", within(function()

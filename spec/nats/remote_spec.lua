@@ -307,6 +307,62 @@ describe("remote jobs", function()
     assert.equal(6, begun)
   end))
 
+  it("go on after SIGTERM has drained the workers of all threads of a program: each ran once", each_test(
+    function(server, conn)
+      server.set:write("threads.lua", [[
+        local rn = require "runnel"
+        package.path = arg[2] .. "/?.lua;" .. package.path
+        local threads = {}
+        for i = 1, 3 do
+          threads[i] = rn.thread(function(url, path)
+            package.path = path
+            local conn <close> = assert(require("runnel.nats").connect(url, { reconnect_wait = 50 }))
+            local worker = conn:serve("slow", 1, "slow", { ack_wait = 2000 })
+            print "serves"
+            io.stdout:flush()
+            worker:wait()
+            return worker:stats().done
+          end, arg[1], package.path)
+        end
+        local done = 0
+        for i = 1, 3 do done = done + assert(threads[i]:take()) end
+        print("ended: " .. done)
+      ]])
+      local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir }
+      assert(program:says("serves\nserves\nserves", 20000), program:output())
+      local results = rn.pmap(6, conn:remote "slow", { 700, 701, 702, 703, 704, 705 })
+      assert(background.wait_until(20000, function()
+        return select(2, program:output():gsub("begins", "")) == 3
+      end), program:output())
+      program:signal "TERM"
+      assert.equal(0, program:wait(20000), program:output())
+      assert.matches("ended: 3\n$", program:output())
+      local second = start_workers(server, 1, "slow", 3)[1]
+      assert.same({ 700, 701, 702, 703, 704, 705 }, stage.drain(results))
+      local _, begun = (program:output() .. second:output()):gsub("begins", "")
+      assert.equal(6, begun)
+    end))
+
+  it("end before conn:drain closes their worker's connection", each_test(function(server, conn)
+    local other = assert(nats.connect(server.url))
+    local ran = 0
+    local worker = other:serve("here", 2, function(v)
+      rn.sleep(300)
+      ran = ran + 1
+      return v
+    end, { drain_on_term = false, ack_wait = 2000 })
+    local results = rn.pmap(4, conn:remote "here", { 1, 2, 3, 4 })
+    while worker:stats().running < 2 do rn.sleep(5) end
+    assert.is_true(other:drain())
+    worker:wait()
+    assert.equal(2, ran)
+    local last <close> = assert(nats.connect(server.url))
+    last:serve("here", 4, function(v) return -v end, { drain_on_term = false })
+    local all = stage.drain(results)
+    table.sort(all, function(a, b) return math.abs(a) < math.abs(b) end)
+    assert.same({ 1, 2, -3, -4 }, all)
+  end))
+
   it("of a submitter that is killed do not stay in the stream", each_test(function(server, conn)
     server.set:write("submitter.lua", [[
       local rn = require "runnel"
@@ -468,6 +524,18 @@ describe("bad input for remote stages", function()
     table.sort(errors)
     assert.matches("remote large: a value of 2000005 bytes is too large: the server takes up to", errors[1])
     assert.matches("^serve large: a result of %d+ bytes is too large: the server takes up to 1048576", errors[2])
+  end))
+
+  it("is a message that is not a job, which is removed", each_test(function(_, conn)
+    local reports = stage.reports(function()
+      local function same(v) return v end
+      local worker <close> = conn:serve("x", 1, same, { drain_on_term = false }) -- luacheck: ignore 211
+      conn:publish("runnel.jobs.x.y.1", "hello")
+      assert.equal(5, conn:remote "x"(5))
+      assert.equal(0, background.wait_until(10000, function() return jobs_left(conn, "x") == 0 and 0 end))
+    end)
+    assert.equal(1, #reports)
+    assert.equal("serve x: the message to runnel.jobs.x.y.1 was removed: it is not a job", reports[1].err)
   end))
 
   it("is a deleted stream, which is made again", each_test(function(server, conn)

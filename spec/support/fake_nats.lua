@@ -136,7 +136,7 @@ end
 function Server:acknowledged(deliveries, seq, data)
   local entry = self.stored[seq]
   if not entry then return end
-  if data == "+ACK" then
+  if data == "+ACK" or data == "+TERM" then
     self:remove(entry)
   elseif entry.deliveries == deliveries then
     if data == "+WPI" then entry.due = rn.now() + ACK_WAIT end
@@ -222,7 +222,8 @@ end
 
 function JobStream:subjects(filter)
   local prefix, found = filter:match "^(.*)>$", {}
-  for subject in pairs(self:reached() and self.server.by_subject or {}) do
+  if not self:reached() then return nil end
+  for subject in pairs(self.server.by_subject) do
     if subject:sub(1, #prefix) == prefix then found[subject] = 1 end
   end
   return found

@@ -32,8 +32,9 @@ local function config_of(server)
   if options.token then add("authorization { token: %q }", options.token) end
   if options.user then add("authorization { user: %q, password: %q }", options.user, options.password) end
   if options.tls then
+    local clients = options.tls == "both" and (', ca_file: "%s/cert.pem", verify: true'):format(set.dir) or ""
     -- The server's own limit for a handshake is 2 s, which a slow machine exceeds.
-    add('tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem", timeout: 30 }', set.dir, set.dir)
+    add('tls { cert_file: "%s/cert.pem", key_file: "%s/key.pem", timeout: 30%s }', set.dir, set.dir, clients)
   end
   if server.routes then
     add("cluster { name: spec, listen: 127.0.0.1:%d, routes: [%s] }", server.cluster_port, server.routes)
@@ -116,16 +117,17 @@ local function start_first(server)
   error("nats-server did not start:\n" .. log, 3)
 end
 
----Starts a server. Its fields: url, port, name; cert (the path of its certificate, with tls); set, the set of its
----programs (spec/support/background.lua).
----Options: user and password, or token; tls, max_payload; jetstream = false; config, further text of its configuration.
+---Starts a server. Its fields: url, port, name; cert and key (the paths of its certificate and its key, with tls); set,
+---the set of its programs (spec/support/background.lua).
+---Options: user and password, or token; tls (with "both", clients need a certificate, too), max_payload;
+---jetstream = false; config, further text of its configuration.
 ---@param options? table
 function nats_server.start(options)
   local set = background.set()
   local server = new_server(set, "server", options or {})
   if server.options.tls then
     make_certificate(set)
-    server.cert = set.dir .. "/cert.pem"
+    server.cert, server.key = set.dir .. "/cert.pem", set.dir .. "/key.pem"
   end
   return start_first(server)
 end

@@ -34,6 +34,7 @@ local REQUEST_MS <const> = 5000
 ---@field package beats table<string, any> by subject
 ---@field package listeners function[] of conn:on_event
 ---@field package closers function[] of conn:on_close
+---@field package drainers function[] of conn:on_drain
 ---@field package event_channels runnel.Channel<any>[] of conn:events
 ---@field package ended runnel.Channel<any> closes with the connection
 ---@field package has_ended? boolean
@@ -444,9 +445,38 @@ end
 
 function Conn:__close() self:close() end
 
----Ends the connection without losing a message: ends the subscriptions as sub:drain does, waits until all their
----messages have been taken and everything that was published has been sent, then closes. It does not know whether the
----program still works on messages that were taken; wait for that first.
+---Registers a function for conn:drain to call first, with the time that it has left in ms, and to wait for. It may
+---park. Several are possible.
+---@param f fun(ms: number)
+---@return fun() remove ends that
+function Conn:on_drain(f)
+  check.callable(f, "on_drain")
+  return remover(self.drainers, f)
+end
+
+-- Waits until all of a list of channels have closed.
+local function wait_for(list)
+  for _, ch in ipairs(list) do ch:take() end
+end
+
+-- What drain does before it closes the connection. Returns whether the server has got everything.
+local function finish_work(self, deadline)
+  local function left() return math.max(1, deadline - core.now()) end
+  local blocks, ended = {}, {}
+  for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, left()) end
+  wait_for(blocks)
+  for sub in pairs(self.subs) do
+    sub:drain(left())
+    ended[#ended + 1] = sub.ended -- closes once all messages have been taken
+  end
+  wait_for(ended)
+  return self:flush(left())
+end
+
+---Ends the connection without losing a message: waits until its workers and stages have ended their calls, ends the
+---subscriptions as sub:drain does, waits until all their messages have been taken and everything that was published has
+---been sent, then closes. It does not know whether the program still works on messages that were taken; wait for that
+---first.
 ---@param ms? number after this time the connection is closed in any case (30000)
 ---@return true? ok
 ---@return string? err
@@ -456,25 +486,18 @@ function Conn:drain(ms)
     error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
   end
   if self.has_ended then return nil, "the connection is closed" end
-  local deadline, drained = core.now() + ms, false
-  local draining = core.go(function() -- sub.ended closes once all messages have been taken
-    local all = {}
-    for sub in pairs(self.subs) do
-      sub:drain(ms)
-      all[#all + 1] = sub
-    end
-    for _, sub in ipairs(all) do sub.ended:take() end
-    drained = self:flush(math.max(1, deadline - core.now()))
-  end)
+  local draining = core.go(finish_work, self, core.now() + ms)
   local timer = core.go(function()
     core.sleep(ms)
     self:close()
   end)
-  core.alts { draining, self.ended }
+  local drained, port = core.alts { draining, self.ended }
   core.cancel(timer, "the connection is drained")
   core.cancel(draining, "the connection is closed")
   self:close()
-  if not drained then return nil, ("the connection was not drained within %s ms"):format(ms) end
+  if port ~= draining or not drained then
+    return nil, ("the connection was not drained within %s ms"):format(ms)
+  end
   return true
 end
 
@@ -513,7 +536,7 @@ function connection.connect(url, opts)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
     encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
-    beats = {}, listeners = {}, closers = {}, event_channels = {}, ended = core.chan():name "nats end",
+    beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {}, ended = core.chan():name "nats end",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return on_event(self, event) end)
   if not handle then

@@ -6,7 +6,7 @@ local json = require "runnel.nats.json"
 
 local jetstream = {}
 
--- How long the server may take to answer.
+-- How long the server may take to answer, by default.
 local ANSWER_MS = 5000
 
 -- Codes of errors in answers of the API.
@@ -62,11 +62,12 @@ end
 ---@param conn runnel.nats.Connection
 ---@param verb string as in "STREAM.INFO.orders"
 ---@param body? table
+---@param ms? number how long the server may take to answer (5000)
 ---@return table? answer, string? err
 ---@return integer? code of the server's error
-function jetstream.request(conn, verb, body)
+function jetstream.request(conn, verb, body, ms)
   local text = body and assert(json.encode(body)) or ""
-  local message, err = conn:request("$JS.API." .. verb, text, ANSWER_MS, { encoding = "raw" })
+  local message, err = conn:request("$JS.API." .. verb, text, ms or ANSWER_MS, { encoding = "raw" })
   if not message then
     return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(tostring(err))
   end

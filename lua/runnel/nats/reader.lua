@@ -19,6 +19,9 @@ local EXPIRES_MS <const>, HEARTBEAT_MS <const>, SILENCE_MS <const> = 30000, 1000
 -- How long to wait before asking again after the server has refused a request.
 local REFUSED_MS <const> = 100
 
+-- How long the server may take to answer whether the consumer is there. A cluster without a leader does not answer.
+local LOOK_MS <const> = 2000
+
 -- How long the server keeps a consumer without a name that nobody uses.
 local UNUSED_MS <const> = 60000
 
@@ -87,7 +90,7 @@ local function message_of(self, raw)
   if not reply then return nil end
   local consumer, deliveries, sequence, order, time, pending = reply:match(ACK)
   if not consumer then consumer, deliveries, sequence, order, time, pending = reply:match(LONG_ACK) end
-  if consumer ~= self.consumer then return nil end
+  if not consumer or consumer ~= self.consumer then return nil end
   return setmetatable({
     raw = raw, reader = self, ack_subject = reply, subject = raw.subject, sequence = math.tointeger(sequence),
     order = math.tointeger(order), deliveries = math.tointeger(deliveries), time = math.tointeger(time) / 1e6,
@@ -97,8 +100,8 @@ end
 
 -- ---- consumers ----
 
--- Makes the consumer if there is none; one with a name may exist.
-local function open_consumer(self)
+-- Makes the consumer if there is none; one with a name may exist. `ms` is how long the server may take.
+local function open_consumer(self, ms)
   local conn, stream, config = self.conn, self.stream, self.config
   if self.name then
     local verb = ("%s.%s"):format(stream, self.name)
@@ -120,7 +123,8 @@ local function open_consumer(self)
   local all = { inactive_threshold = jetstream.ns(UNUSED_MS), mem_storage = true, ack_policy = "none" }
   for key, value in pairs(config) do all[key] = value end
   if self.last then all.deliver_policy, all.opt_start_seq = "by_start_sequence", self.last + 1 end
-  local info, err, code = jetstream.request(conn, "CONSUMER.CREATE." .. stream, { stream_name = stream, config = all })
+  local info, err, code = jetstream.request(conn, "CONSUMER.CREATE." .. stream, { stream_name = stream, config = all },
+    ms)
   if not info then return nil, err, code end
   self.consumer, self.order = info.name, 0
   -- If the consumer has to be made again, "new" is what is new now.
@@ -130,9 +134,14 @@ end
 
 -- ---- asking ----
 
+-- Deletes a consumer without a name. Without that, the server does it after UNUSED_MS.
+local function delete_consumer(self)
+  self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
+end
+
 -- Asks for as many messages as there is room for, unless that is less than half a batch.
 local function replenish(self)
-  if self.is_closed or self.is_paused then return end
+  if self.is_closed then return end
   local room = self.batch - self.asked - #self.waiting
   if room * 2 < self.batch then return end
   self.nrequests = self.nrequests + 1
@@ -150,15 +159,29 @@ local function close(self, err)
   guard.close(self.out, err)
 end
 
--- Finds out whether the consumer still exists. One without a name is made again, and continues after the last message.
+-- Counts on no request that was made before.
+local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests + 1 end
+
+-- Finds out whether a consumer with a name still exists.
+local function find_consumer(self)
+  return jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer), nil, LOOK_MS)
+end
+
+-- Makes a consumer without a name again; it continues after the last message. The old one may have gone with a server
+-- of a cluster, because only one server has it, or may have sent messages that were lost.
+local function replace_consumer(self)
+  if self.consumer then delete_consumer(self) end
+  self.consumer = nil -- what it has sent and comes from now on, the new one sends again
+  return open_consumer(self, LOOK_MS)
+end
+
+-- Nothing comes any more: repeats the requests, if the consumer is there.
 local function look_after(self)
-  self.asked = 0
-  local verb = ("CONSUMER.INFO.%s.%s"):format(self.stream, self.consumer)
-  local info, err, code = jetstream.request(self.conn, verb)
-  if self.is_closed then return end
-  if not info and code == jetstream.NO_CONSUMER and not self.name then
-    info, err, code = open_consumer(self)
-    if self.is_closed then return end
+  forget_requests(self)
+  local info, _, code = (self.name and find_consumer or replace_consumer)(self)
+  if self.is_closed then
+    if info and not self.name then delete_consumer(self) end -- it was made after on_close
+    return
   end
   if not info then
     if code == jetstream.NO_STREAM then
@@ -167,10 +190,9 @@ local function look_after(self)
     if code == jetstream.NO_CONSUMER then
       return close(self, ("source: the consumer %q of the stream %q was deleted"):format(self.consumer, self.stream))
     end
-    self.why = err -- the server is away: the next round tries again
-    return
+    return -- the server is away: the next round tries again
   end
-  self.asked = 0
+  forget_requests(self)
   replenish(self)
 end
 
@@ -192,10 +214,10 @@ end
 -- A message from the server about a request.
 local function on_status(self, raw)
   if raw.status == "100" then return end -- a heartbeat
+  if tonumber(raw.subject:match "%d+$" or 0) < self.oldest then return end -- of a request that was forgotten
   local left = raw.headers and math.tointeger(raw.headers["Nats-Pending-Messages"]) or self.batch
   self.asked = math.max(0, self.asked - left)
   if raw.status == "408" or raw.status == "404" then return replenish(self) end
-  self.why = raw.description
   self.wake:offer "refused"
 end
 
@@ -244,9 +266,7 @@ local function on_close(self)
   close(self)
   self.remove_listener()
   self.wake:offer "closed"
-  if not self.name then
-    self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
-  end
+  if not self.name and self.consumer then delete_consumer(self) end
 end
 
 ---Opens a reader.
@@ -265,7 +285,7 @@ end
 ---@return runnel.Channel<any>? ch, string|table info_or_err of the consumer
 function reader.open(self, what)
   local conn = self.conn
-  self.asked, self.nrequests, self.heard, self.order = 0, 0, core.now(), 0
+  self.asked, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 1, core.now(), 0
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then
@@ -282,7 +302,7 @@ function reader.open(self, what)
   self.out, self.wake = core.chan():name(("%s %s"):format(what, self.stream)), core.chan(1)
   self.remove_listener = conn:on_event(function(event)
     if event.event == "reconnected" then
-      self.asked = 0
+      forget_requests(self)
       self.wake:offer "reconnected"
     end
   end)

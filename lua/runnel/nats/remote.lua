@@ -29,6 +29,9 @@ local PATIENCE <const> = 3
 -- How often to look for jobs to send again, in ms.
 local LOOK <const> = 1000
 
+-- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
+local TIDY_TIMES <const> = 30
+
 ---What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
 ---@class runnel.Engine
 ---@field max_payload integer
@@ -83,6 +86,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private base string the subject below which the inbox is
 ---@field private repairing boolean whether it makes the stream again
 ---@field private events runnel.Channel<{ event: string }> of the connection
+---@field private tidying? runnel.Channel<any> the go block that removes ended jobs from the stream
 ---@field private subjects string what the subjects of its jobs begin with
 ---@field private ticker runnel.Channel<any> the go block that looks
 local Remote = {}
@@ -193,12 +197,22 @@ end
 
 -- Removes jobs that have ended but are in the stream again because the server was killed.
 local function tidy(self)
-  sleep(LOOK)
   local prefix = self.subjects
-  for subject in pairs(self.stream:subjects(prefix .. ">")) do
-    if self.reason ~= nil then break end
-    if not self.jobs[tonumber(subject:sub(#prefix + 1))] then self.stream:remove(subject) end
+  for _ = 1, TIDY_TIMES do
+    sleep(LOOK)
+    local found = self.stream:subjects(prefix .. ">")
+    for subject in pairs(found or {}) do
+      if self.reason ~= nil then return end
+      if not self.jobs[tonumber(subject:sub(#prefix + 1))] then self.stream:remove(subject) end
+    end
+    if found or self.reason ~= nil then return end
   end
+end
+
+-- Does that, from the beginning if it is being done already.
+local function start_tidying(self)
+  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
+  self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
 end
 
 -- After a reconnect, sends all jobs again: messages may have been lost with the connection.
@@ -207,7 +221,7 @@ local function watch(self, events)
   while event do
     if event.event == "reconnected" then
       send_all(self)
-      guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
+      start_tidying(self)
     end
     event, err = take(events)
   end
@@ -216,10 +230,11 @@ end
 
 -- ---- what workers and the server send ----
 
--- Reports what is wrong, once.
-function Remote:tell(message)
-  if self.told[message] then return end
-  self.told[message] = true
+-- Reports what is wrong, once for each key.
+function Remote:tell(message, key)
+  key = key or message
+  if self.told[key] then return end
+  self.told[key] = true
   internal.report(("remote %s: %s"):format(self.name, message), nil, "remote " .. self.name)
 end
 
@@ -249,8 +264,14 @@ receive["may-start"] = function(self, _, words)
 end
 
 function receive.refused(self, _, words)
-  self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
-    :format(words[6] or "?", words[5] or "?", wire.VERSION))
+  local version, worker = words[5] or "?", words[6] or "?"
+  if version == wire.VERSION then
+    self:tell(("the worker %s does not know the encoding %q; jobs wait for other workers")
+      :format(worker, self.encoding))
+  else
+    self:tell(("the worker %s speaks version %s of the protocol, this program version %s; jobs wait for other workers")
+      :format(worker, version, wire.VERSION))
+  end
   return true
 end
 
@@ -313,8 +334,12 @@ function Remote:receive(message)
   local words, version = wire.parse(data)
   local handle = words and receive[words[3]]
   if handle and handle(self, message, words) then return end
-  self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
-    :format(words and words[1] or tostring(version), wire.VERSION))
+  if words or version == wire.VERSION or not version:find "^%d+$" then
+    self:tell(("a message from a worker makes no sense: %q"):format(data:sub(1, 60)), "nonsense")
+  else
+    self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
+      :format(version, wire.VERSION))
+  end
 end
 
 local function listen(self)

@@ -70,7 +70,7 @@ local HEAD <const> = 400
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
 ---@field private failures integer failed attempts to make the stream, in a row
 ---@field private repair fun(): any, string? makes the stream if it is missing
----@field private refused table<string, boolean> versions of jobs that were reported
+---@field private told table<string, boolean> reports that were made already
 ---@field private cancellations runnel.Channel<runnel.EngineMessage>
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
@@ -87,19 +87,18 @@ Worker.__name = "worker"
 
 -- ---- what runs ----
 
--- Gives a job back to the server, for another worker, at once or after some ms.
-function Worker:give_back(d, ms)
+-- Answers the delivery of a job, which the worker then does not have any more.
+function Worker:answer(d, text)
   self.engine:unbeat(d.ack)
   self.held[d.ack] = nil
-  self.engine:publish(d.ack, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK")
+  self.engine:publish(d.ack, text)
 end
 
+-- Gives a job back to the server, for another worker, at once or after some ms.
+function Worker:give_back(d, ms) self:answer(d, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK") end
+
 -- Acknowledges a job that need not run any more.
-function Worker:acknowledge(d)
-  self.engine:unbeat(d.ack)
-  self.held[d.ack] = nil
-  self.engine:publish(d.ack, "+ACK")
-end
+function Worker:acknowledge(d) self:answer(d, "+ACK") end
 
 -- The worker's name, and the traceback as far as it is the program's.
 function Worker:traceback(trace)
@@ -240,6 +239,13 @@ end
 
 -- ---- what comes ----
 
+-- Reports what is wrong, once for each key.
+function Worker:tell(message, key)
+  if self.told[key] then return end
+  self.told[key] = true
+  internal.report(("serve %s: %s"):format(self.name, message), nil, "serve " .. self.name)
+end
+
 -- The server has refused a request, or has not answered: the stream or its consumer may be missing.
 local function look_for_stream(self)
   local ok, why = self.repair()
@@ -281,17 +287,20 @@ function Worker:deliver(message)
   if self.held[ack] then return end
   local age = message.age or 0
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
-  local job, version, reply = wire.parse_job(message.data)
+  local job, version, reply, problem = wire.parse_job(message.data)
   local d = { worker = self, ack = ack, job = job, block = false }
   self.held[ack] = d
-  if not job then
+  if problem then
+    self:tell(("the message to %s was removed: %s"):format(message.subject, problem), problem)
+    self:answer(d, "+TERM")
+  elseif not job then
     -- It needs a worker of another version.
     if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
-    if not self.refused[version or "?"] then
-      self.refused[version or "?"] = true
-      local why = "serve %s: a job of version %s of the protocol, or with an encoding that this worker (version %s) "
-        .. "does not know; it is left to other workers"
-      internal.report(why:format(self.name, version or "?", wire.VERSION), nil, "serve " .. self.name)
+    if version == wire.VERSION then
+      self:tell("a job has an encoding that this worker does not know; it is left to other workers", "encoding")
+    else
+      self:tell(("a job has version %s of the protocol, this worker version %s; it is left to other workers")
+        :format(version, wire.VERSION), "version " .. version)
     end
     self:give_back(d, BACK)
   elseif not self.open then
@@ -449,7 +458,7 @@ local function new(engine, name, n, f, opts)
     engine = engine, label = opts.label, base = base, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
+    asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, told = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
   self.inbox = engine:subscribe(base .. ".>")

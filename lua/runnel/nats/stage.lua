@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local internal = core.internal
 
 local check = require "runnel.internal.check"
+local draining = require "runnel.nats.draining"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 local reader = require "runnel.nats.reader"
@@ -27,10 +28,12 @@ local FULL_MS <const> = 200
 ---@field retry? number ms until the second try; doubled for each further one (1000)
 ---@field ex_handler? fun(err: any, value: any): any called when the last try has failed; what it returns is the result
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
+---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the stage first finishes
+---its calls
 
 local OPTIONS = {
   name = true, subject = true, to_subject = true, ack_wait = true, max_ack_pending = true, tries = true, retry = true,
-  ex_handler = true, encoding = true,
+  ex_handler = true, encoding = true, drain_on_term = true,
 }
 
 ---A stage that runs.
@@ -176,6 +179,9 @@ function stage.stage(conn, n, from, f, to, opts)
   check.callable_or_nil(opts.ex_handler, "stage: ex_handler")
   if opts.retry ~= nil then jetstream.check_ms(opts.retry, "stage: retry") end
   if opts.tries ~= nil then check.integer(opts.tries, 1, "stage: tries") end
+  if opts.drain_on_term ~= nil and type(opts.drain_on_term) ~= "boolean" then
+    error("stage: drain_on_term: true or false expected, got " .. check.describe(opts.drain_on_term), 2)
+  end
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "stage", 2) end
 
@@ -213,6 +219,7 @@ function stage.stage(conn, n, from, f, to, opts)
       run(self)
     end), "stage")
   end
+  draining.add(conn, function(ms) self:stop(ms) end, self.ended, opts.drain_on_term ~= false)
   return self
 end
 

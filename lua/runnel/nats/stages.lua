@@ -3,6 +3,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local draining = require "runnel.nats.draining"
 local json = require "runnel.nats.json"
 local names = require "runnel.nats.names"
 
@@ -154,10 +155,10 @@ function JobStream:position(subject)
   return answer and answer.message and math.tointeger(answer.message.seq)
 end
 
--- The subjects that have a message, among those that match.
+-- The subjects that have a message, among those that match; nil if the server does not say.
 function JobStream:subjects(filter)
   local answer = ask(self.conn, "STREAM.INFO." .. names.stream(self.name), { subjects_filter = filter })
-  return answer and answer.state and answer.state.subjects or {}
+  return answer and (answer.state and answer.state.subjects or {})
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
@@ -175,36 +176,6 @@ function JobStream:remove(subject)
   local position = self:position(subject)
   if not position then return end
   ask(self.conn, "STREAM.MSG.DELETE." .. names.stream(self.name), { seq = position, no_erase = true })
-end
-
--- ---- SIGTERM ----
-
--- What drains workers on SIGTERM: `workers`, `channel`, and `watch`, the C module's.
-local term = {}
-
-local function drain_all(channel)
-  if not channel:take() then return end
-  for worker in pairs(term.workers) do core.go(worker.drain, worker) end
-end
-
--- Makes SIGTERM drain a worker, unless the program handles the signal itself.
-local function drain_on_term(worker)
-  local lib = require "runnel.nats.core"
-  if not term.watch then
-    term.channel = core.chan(1)
-    term.watch = lib.on_term(term.channel)
-    if not term.watch then return end
-    term.workers = {}
-    internal.started(core.go(drain_all, term.channel), "serve")
-  end
-  term.workers[worker] = true
-  internal.on_close(worker:done(), function()
-    term.workers[worker] = nil
-    if next(term.workers) then return end
-    lib.off_term(term.watch)
-    term.channel:close()
-    term.watch = nil
-  end)
 end
 
 -- ---- arguments ----
@@ -340,7 +311,8 @@ function stages.serve(conn, name, n, f, opts)
   local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
     ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
   })
-  if opts.drain_on_term ~= false then drain_on_term(worker) end
+  local function drain(ms) worker:drain(ms) end
+  draining.add(conn, drain, worker:done(), opts.drain_on_term ~= false)
   return worker
 end
 

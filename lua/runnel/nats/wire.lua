@@ -89,11 +89,21 @@ local function word_after(data, at, ending)
   return space and space > at and space + 1 < ending and space + 1 or nil
 end
 
----Takes a job apart. Returns nil, the version and where to answer, if known, for what is not a job of this version.
+-- What parse_job returns for what it cannot read. `encoding`: the job's, if its first line has the right form.
+local function unreadable(data, encoding)
+  local version, reply = data:match "^(%d+) ([^%s]+)"
+  if version ~= VERSION then return nil, version, reply, not version and "it is not a job" or nil end
+  if encoding and not wire.encodings[encoding] then return nil, version, reply end
+  return nil, version, reply, "its first line makes no sense"
+end
+
+---Takes a job apart. Returns nil for one that this version cannot read, with its version and where to answer, as far as
+---they are known. If no version can read it, `problem` says why; otherwise it has another version or encoding.
 ---@param data string
 ---@return runnel.JobMessage? job
 ---@return string? version
 ---@return string? reply
+---@return string? problem
 function wire.parse_job(data)
   local ending = find(data, "\n", 1, true)
   local reply_at = find(data, VERSION .. " ", 1, true) == 1 and ending and #VERSION + 2
@@ -102,7 +112,7 @@ function wire.parse_job(data)
   local flags_at = encoding_at and word_after(data, encoding_at, ending)
   local encoding = flags_at and sub(data, encoding_at, flags_at - 2)
   local number = flags_at and math.tointeger(tonumber(sub(data, number_at, encoding_at - 2)))
-  if not number or not wire.encodings[encoding] then return nil, data:match "^(%S+) (%S+)" end
+  if not number or not wire.encodings[encoding] then return unreadable(data, number and encoding) end
   local flags = sub(data, flags_at, ending - 1)
   return {
     reply = sub(data, reply_at, number_at - 2), number = number, encoding = encoding,

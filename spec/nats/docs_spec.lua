@@ -1,0 +1,87 @@
+-- The code about NATS in the README and in the manual runs, with a server of the spec's.
+
+local nats_server = require "spec.support.nats_server"
+local pages = require "spec.support.pages"
+
+if not pcall(require, "runnel.nats") or not nats_server.installed then
+  describe("code about NATS", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+local LUA = os.getenv "LUA" or "lua5.4"
+
+-- A module that stages serve; the images are numbers.
+local RESIZE = "return function(image) return 10 * image end\n"
+
+describe("code about NATS", function()
+  local server
+  before_each(function()
+    server = nats_server.start()
+    server.set:write("resize.lua", RESIZE)
+  end)
+  after_each(function() server:close() end)
+
+  -- The block of indented code that has a text.
+  local function block_with(path, text)
+    for block in ("\n" .. pages.read(path)):gmatch "\n(    [^\n]*[^`]-)\n%f[^\n ]" do
+      if block:find(text, 1, true) then return (block:gsub("%f[^\n\0]    ", "")) end
+    end
+    error(path .. " has no code with " .. text)
+  end
+
+  -- Starts code as a program, with the server's address in place of its own.
+  local function start(name, code)
+    local path = server.set:write(name, (code:gsub("nats://[%w.]+:%d+", server.url)))
+    return server.set:start { "env", "LUA_PATH=" .. server.set.dir .. "/?.lua;" .. package.path, LUA, path }
+  end
+
+  -- What the comments with an arrow say that code prints.
+  local function expected(code)
+    local lines = {}
+    for line in code:gmatch "%-%->%s?([^\n]*)" do lines[#lines + 1] = line .. "\n" end
+    return table.concat(lines)
+  end
+
+  for page, text in pairs { ["docs/manual/nats.md"] = "conn:subscribe", ["docs/manual/streams.md"] = "conn:stage" } do
+    it("prints what it says: " .. page, function()
+      local code = block_with(page, text)
+      local program = start("program.lua", code)
+      assert.equal(0, program:wait(20000), program:output())
+      assert.not_equal("", expected(code))
+      assert.equal(expected(code), program:output())
+    end)
+  end
+
+  -- Runs a pipeline over 1 to 5, and asserts on its results.
+  local function assert_resizes(code)
+    local program = start("program.lua", code)
+    assert.equal(0, program:wait(20000), program:output())
+    assert.equal("10 20 30 40 50 ", program:output())
+  end
+
+  it("runs a worker, and the same pipeline in three places: docs/manual/remote.md", function()
+    local worker = start("worker.lua", block_with("docs/manual/remote.md", "worker:wait()"))
+    local lines = block_with("docs/manual/remote.md", "rn.threads(2")
+    local count = 0
+    for line in lines:gmatch "[^\n]+" do
+      count = count + 1
+      assert_resizes(([[
+        local rn = require "runnel"
+        local conn <close> = assert(require("runnel.nats").connect "nats://localhost:4222")
+        local from = rn.to_chan { 1, 2, 3, 4, 5 }
+        %s
+        for image in images do io.write(image, " ") end
+        os.exit(true, true)]]):format(line))
+    end
+    assert.equal(3, count)
+    worker:signal "TERM"
+    assert.equal(0, worker:wait(20000), worker:output())
+  end)
+
+  it("runs a worker and a pipeline: README.md", function()
+    local code = block_with("README.md", 'conn:remote "resize"')
+    local body, replaced = code:gsub("do %.%.%. end", 'do io.write(image, " ") end')
+    assert.equal(1, replaced)
+    assert_resizes('local rn, images = require "runnel", { 1, 2, 3, 4, 5 }\n' .. body .. "\nos.exit(true, true)")
+  end)
+end)

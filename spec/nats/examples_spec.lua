@@ -1,0 +1,85 @@
+-- The programs and files of examples/cluster. `make demo-cluster` has demo_spec.lua.
+
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+local shell = require "spec.support.shell"
+
+if not pcall(require, "runnel.nats") or not nats_server.installed then
+  describe("examples/cluster", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+local LUA = os.getenv "LUA" or "lua5.4"
+local FOLDER = "examples/cluster/"
+
+local function contents(name)
+  local file <close> = assert(io.open(FOLDER .. name))
+  return file:read "a"
+end
+
+describe("examples/cluster", function()
+  local server
+  before_each(function() server = nats_server.start() end)
+  after_each(function() server:close() end)
+
+  -- A worker runs: stops it by SIGTERM, and returns what it has said.
+  local function stop(worker)
+    worker:signal "TERM"
+    assert.equal(0, worker:wait(20000), worker:output())
+    return worker:output()
+  end
+
+  it("has the same results here, in two threads and in four processes", function()
+    local set = server.set
+    for i = 1, 60 do set:write(("file %d"):format(i), ("line %d\n"):format(i):rep(i * 20)) end
+    local function run(...)
+      local words = { ... }
+      for i, word in ipairs(words) do words[i] = ("'%s'"):format(word) end
+      local command = ("ls %s/file* %s/missing 2>/dev/null; echo %s/missing"):format(set.dir, set.dir, set.dir)
+      return shell.run(("{ %s; } | %s %sanywhere.lua %s"):format(command, LUA, FOLDER, table.concat(words, " ")))
+    end
+    local here = run "here"
+    assert.equal(61, select(2, here:gsub("\n", "")))
+    assert.matches("%x+ 1200 [^\n]*/file 60\n", here)
+    assert.matches("unreadable 0 [^\n]*/missing\n$", here)
+    assert.equal(here, run "threads")
+
+    local workers = {}
+    for i = 1, 4 do workers[i] = set:start { LUA, FOLDER .. "worker.lua", server.url, "checksum", "2" } end
+    for _, worker in ipairs(workers) do assert.is_true(worker:says("ready", 20000), worker:output()) end
+    assert.equal(here, run("machines", server.url))
+    local done = 0
+    for _, worker in ipairs(workers) do done = done + tonumber(stop(worker):match "(%d+) jobs done, 0 failed") end
+    assert.equal(61, done)
+  end)
+
+  it("has a compose file and a systemd unit whose workers run", function()
+    local compose = contents("compose.yaml"):match "my%-worker.-command: (%b[])"
+    local unit = contents("worker@.service"):match "ExecStart=([^\n]*)"
+    local of_compose, of_unit = {}, {}
+    for word in compose:sub(2, -2):gsub('"', ""):gmatch "%S+" do of_compose[#of_compose + 1] = word:gsub(",$", "") end
+    for word in unit:gmatch "%S+" do of_unit[#of_unit + 1] = word end
+    for i, words in ipairs { of_compose, of_unit } do
+      assert.matches("lua5.4$", words[1])
+      assert.equal("worker.lua", words[2])
+      assert.matches(({ "^nats://nats1:4222,nats://nats2:4222,nats://nats3:4222$", "^%${NATS_URL}$" })[i], words[3])
+      words[1], words[2], words[3] = LUA, FOLDER .. words[2], server.url
+      words[#words] = "1" -- replicas: this server is alone
+      local worker = server.set:start(words)
+      assert.is_true(worker:says("ready", 20000), worker:output())
+      assert.matches("0 jobs done, 0 failed\n$", stop(worker))
+    end
+  end)
+
+  it("has a unit and a configuration that systemd and nats-server accept", function()
+    local conf = server.set:write("three.conf", (contents("nats.conf"):gsub("/store\n", server.set.dir .. "/three\n")))
+    local out, err, status = shell.run("nats-server -t -c " .. conf)
+    assert.equal(0, status, out .. err)
+    if not background.has_command "systemd-analyze" then return end
+    local text = contents("worker@.service"):gsub("/usr/bin/lua5%.4", "/bin/sh") -- which every machine has
+    local path = server.set:write("worker@1.service", text)
+    out, err, status = shell.run("systemd-analyze verify " .. path)
+    assert.equal(0, status, out .. err)
+    assert.equal("", out .. err)
+  end)
+end)
