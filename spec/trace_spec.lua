@@ -37,6 +37,13 @@ describe("rn.trace", function()
     return n
   end
 
+  -- The name of a track.
+  local function name_of(events, track)
+    for _, event in ipairs(events) do
+      if event.ph == "M" and event.tid == track then return event.args.name end
+    end
+  end
+
   local function chain(n)
     return function()
       local first, second = rn.chan():name "first", rn.chan(3):name "second"
@@ -241,6 +248,87 @@ describe("rn.trace", function()
       assert.equal(1, count(events, "C"), case[1])
     end
     dir:remove()
+  end)
+
+  -- A go block dies at 50 ms, and nobody takes its error; `before` is what else goes wrong. Others go on for much
+  -- longer than the ring is.
+  local function failing(before)
+    return [[
+      local rn = require "runnel"
+      local ch = rn.chan():name "numbers"
+      local function job(ms, name)
+        return rn.go(function()
+          rn.rename(name)
+          rn.sleep(ms)
+          rn.chan(1):name("last of " .. name):put(1)
+          error(name .. " fails")
+        end)
+      end
+      rn.go(function() for i = 1, 15000 do ch:put(i) rn.sleep(1) end ch:close() end)
+      rn.go(function() for _ in ch do end end)
+      ]] .. before .. [[
+
+      job(50, "victim")
+      rn.sleep(20000)
+    ]]
+  end
+
+  -- Runs it, and returns the events up to the first error, those at the end, and what was written to stderr.
+  local function run_failing(before)
+    local dir <close> = process.directory()
+    dir:write("script.lua", failing(before))
+    local result = process.run(dir.path, process.runnel .. " --sim --trace=out.json --trace-records=1024 script.lua")
+    return format.read(dir.path .. "/out.error.json"), format.read(dir.path .. "/out.json"), result.err
+  end
+
+  it("writes what led to the first unhandled error to a file of its own, though others go on meanwhile", function()
+    local events, later, err = run_failing ""
+    assert.equal(1, count(events, "i", "^error$"))
+    assert.equal(1, count(events, "C", "^chan: last of victim$"))
+    for _, event in ipairs(events) do
+      if event.ph == "i" and event.name == "error" then assert.matches("^victim #", name_of(events, event.tid)) end
+    end
+    assert.is_true(count(events, "s", "^message$") > 40)
+    assert.equal(0, count(later, "C", "^chan: last of victim$"))
+    assert.matches("runnel: out%.error%.json has the trace up to this error:\n[^\n]*error in victim: [^\n]*fails\n", err)
+  end)
+
+  it("writes nothing for errors that somebody takes", function()
+    local events, _, err = run_failing [[
+      for i = 1, 5 do job(i, "taken " .. i):take() end
+      local waiting = job(5, "taken late")
+      rn.go(function() rn.sleep(30) waiting:take() end)
+    ]]
+    assert.equal(1, count(events, "C", "^chan: last of victim$"))
+    assert.not_matches("taken", err)
+  end)
+
+  it("writes the first of several unhandled errors", function()
+    local events, _, err = run_failing 'job(20, "first")'
+    assert.equal(1, count(events, "C", "^chan: last of first$"))
+    assert.equal(0, count(events, "C", "^chan: last of victim$"))
+    assert.equal(1, select(2, err:gsub("has the trace up to this error", "")))
+    assert.matches("this error:\n[^\n]*error in first: .*error in victim: ", err)
+  end)
+
+  it("has what led to an error that nobody can take, such as that of a callback", function()
+    local events = run_failing [[
+      local early = job(5, "early")
+      rn.go(function() rn.sleep(30) early:take() end)
+      rn.timeout(20):take_async(function() rn.chan(1):name "called":offer(1) error "in a callback" end)
+    ]]
+    assert.equal(1, count(events, "C", "^chan: called$"))
+    assert.equal(0, count(events, "C", "^chan: last of victim$"))
+  end)
+
+  it("says that the trace up to an error cannot be written, and goes on", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", failing "")
+    local result = process.run(dir.path, "mkdir out.error.json && " .. process.runnel
+      .. " --sim --trace=out.json script.lua")
+    assert.matches("runnel: the trace up to this error was not written: out%.error%.json: Is a directory\n"
+      .. "[^\n]*error in victim: ", result.err)
+    format.read(dir.path .. "/out.json")
   end)
 end)
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/root.h"
 #include "core/trace_edges.h"
+#include "core/trace_kept.h"
 #include "core/trace_list.h"
 #include "core/trace_store.h"
 
@@ -14,9 +15,9 @@ enum { STACK_TO_HELP = 8 };
 
 /* ---- what may raise, called protected ---- */
 
-typedef enum Task { LABEL_GO, ADD_CHAN, GROW_EDGES, SCAN } Task;
+typedef enum Task { LABEL_GO, ADD_CHAN, GROW_EDGES, SCAN, COPY_RING } Task;
 
-/* Protected: (task, userdata of the go block or channel, or nil). */
+/* Protected: (task, userdata of the go block or channel, record of an error, or nil). */
 static int help(lua_State *L) {
   Trace *t = sched_self(L)->tracer;
   switch ((Task)lua_tointeger(L, 1)) {
@@ -31,6 +32,9 @@ static int help(lua_State *L) {
     break;
   case SCAN:
     trace_list_scan(L, sched_self(L), t);
+    break;
+  case COPY_RING:
+    trace_kept_copy(L, t, trace_now(sched_self(L)));
     break;
   }
   return 0;
@@ -261,11 +265,13 @@ void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
   call_help(L, LABEL_GO);
 }
 
-void trace_end(Sched *S, const Go *go) {
+void trace_end(Sched *S, const Go *go, bool is_error) {
   Trace *t = S->trace;
-  record(t, TRACE_END, actor_of_go(go), 0, 0, 0);
+  record(t, TRACE_END, actor_of_go(go), 0, 0, is_error);
   if (t->running == (uint32_t)go->chan.id) t->running = 0;
 }
+
+void trace_error(lua_State *L) { call_help(L, COPY_RING); }
 
 void trace_timer(Sched *S, const Alt *alt) { record(S->trace, TRACE_TIMER, owner(S, alt), 0, 0, 0); }
 
@@ -356,6 +362,7 @@ static void open_ring(lua_State *L, Trace *t, uint32_t records) {
 }
 
 static void close_ring(lua_State *L, Trace *t) {
+  trace_kept_close(L, t);
   t->ring = NULL;
   t->mask = 0;
   t->began = t->next;

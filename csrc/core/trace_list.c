@@ -81,7 +81,7 @@ static bool is_over(lua_State *L, Trace *t, int weak, uint32_t i) {
     if (is_there) return false;
     entry->gone = t->next + 1;
   }
-  return !t->ring || entry->gone <= trace_first(t);
+  return !t->ring || entry->gone <= trace_oldest(t);
 }
 
 /* Drops what can be dropped. */

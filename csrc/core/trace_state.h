@@ -24,11 +24,14 @@ static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
 
 /* ---- the ring ---- */
 
+/* Its sizes, in records: rounded up to a power of 2. */
+enum { TRACE_LEAST = 1 << 8, TRACE_DEFAULT = 1 << 16, TRACE_MOST = 1 << 24 };
+
 typedef enum TraceKind {
   TRACE_RUN = 1, /* a go block is resumed, or the main program goes on */
   TRACE_PARK,  /* it has parked: `what` it does (TraceWhat), `chan` on which channel, or the first of `seq` channels */
   TRACE_SPAWN, /* the go block `seq` was started by `go` */
-  TRACE_END,   /* it has ended */
+  TRACE_END,   /* it has ended; `what` is 1: by an error */
   TRACE_IDLE,  /* nothing is ready: the scheduler waits for a timer or the driver */
   TRACE_PUT,   /* it has put a value on `chan` (TraceHow) */
   TRACE_TAKE,  /* it has taken one */
@@ -119,11 +122,24 @@ typedef struct Trace {
   uint32_t chans_size;  /* and for how many there is room */
   uint32_t nlabels;     /* labels in use, those that are no name's included */
   const Chan *tapped;   /* the tapped channel, or NULL */
+  bool hears_errors;    /* there is a function for unhandled errors (trace_kept.h) */
+  bool is_kept_due;     /* the error that is about to be reported is the one that `kept` is for */
+  TraceRecord *kept;    /* the copy of the ring for an error, or NULL */
+  uint32_t kept_mask;   /* its size - 1 */
+  uint64_t kept_first;  /* the first record in it */
+  uint64_t kept_next;   /* the number behind the last one */
+  int64_t kept_now;     /* when it was made */
 } Trace;
 
 /* The number of the oldest record in the ring; t->next is behind the newest one. */
 static inline uint64_t trace_first(const Trace *t) {
   return t->next - t->began > t->mask ? t->next - t->mask - 1 : t->began;
+}
+
+/* The number of the oldest record that is in the ring or in the copy for an error. */
+static inline uint64_t trace_oldest(const Trace *t) {
+  uint64_t first = trace_first(t);
+  return t->kept && t->kept_first < first ? t->kept_first : first;
 }
 
 /* Record n, from trace_first(t) to t->next - 1. */
