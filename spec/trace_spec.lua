@@ -290,7 +290,7 @@ describe("rn.trace", function()
     end
     assert.is_true(count(events, "s", "^message$") > 40)
     assert.equal(0, count(later, "C", "^chan: last of victim$"))
-    assert.matches("runnel: out%.error%.json has the trace up to this error:\n[^\n]*error in victim: [^\n]*fails\n", err)
+    assert.matches("runnel: out%.error%.json has the trace up to this error:\n[^\n]*error in victim: [^\n]*fails", err)
   end)
 
   it("writes nothing for errors that somebody takes", function()
