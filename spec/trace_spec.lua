@@ -132,6 +132,16 @@ describe("rn.trace", function()
     assert.is_true(count(events, "B", "^alts on chan: mapped and 1 more$") > 0)
   end)
 
+  it("has no counter for a buffer that it cannot ask", function()
+    local events = recorded(function()
+      local sorted = rn.chan(rn.priority_buffer(3)):name "sorted"
+      local shared = rn.shared_chan(3):name "shared"
+      for i = 1, 3 do sorted:put(i) shared:put(i) end
+      for _ = 1, 3 do sorted:take() shared:take() end
+    end)
+    assert.equal(0, count(events, "C"))
+  end)
+
   it("keeps the newest records if the ring is too small, and says how many are missing", function()
     local events, all = recorded(chain(500), { records = 256 })
     assert.equal(256, all.otherData.records)
@@ -400,6 +410,49 @@ describe("the core's trace", function()
     recorder.release "l"
     assert.same({}, recorder.chans())
     assert.is_nil(recorder.ring())
+  end)
+
+  it("counts and records what other threads complete on shared channels", function()
+    recorder.hold("er", 4096)
+    local _, from = recorder.ring()
+    local requests, answers = rn.shared_chan():name "requests", rn.shared_chan(2):name "answers"
+    local never = rn.chan()
+    rn.thread(function(asked, answered)
+      for v in asked do answered:put(v) end
+      answered:close()
+    end, requests, answers)
+    rn.go(function()
+      rn.rename "asker"
+      for i = 1, 100 do
+        if i % 2 == 0 then requests:put(i) else rn.alts { { requests, i }, never } end
+      end
+    end)
+    rn.go(function()
+      rn.rename "reader"
+      for i = 1, 80 do
+        if i % 2 == 0 then answers:take() else rn.alts { never, answers } end
+      end
+    end):take()
+    for _ = 1, 20 do answers:take() end
+    requests:close()
+    assert.is_nil(answers:take())
+    local counted, recorded = {}, {}
+    for _, edge in ipairs(recorder.edges()) do
+      if edge.channel == requests:stats().id then counted["requests " .. edge.name] = { edge.puts, edge.takes } end
+      if edge.channel == answers:stats().id then counted["answers " .. edge.name] = { edge.puts, edge.takes } end
+    end
+    local _, to = recorder.ring()
+    for n = from, to - 1 do
+      local kind, _, _, id, _, _, label = recorder.read(n)
+      if (kind == PUT or kind == TAKE) and (id == requests:stats().id or id == answers:stats().id) then
+        local key = recorder.label(label) .. (kind == PUT and " puts" or " takes")
+        recorded[key] = (recorded[key] or 0) + 1
+      end
+    end
+    recorder.release "er"
+    assert.same({ ["requests asker"] = { 100, 0 }, ["answers reader"] = { 0, 80 }, ["answers main"] = { 0, 20 } },
+      counted)
+    assert.same({ ["asker puts"] = 100, ["reader takes"] = 80, ["main takes"] = 20 }, recorded)
   end)
 
   it("lists a channel as long as it exists", function()

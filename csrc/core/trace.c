@@ -113,6 +113,8 @@ static void record_move(Trace *t, const Chan *ch, Actor who, bool is_put, int ho
     seq = is_put || kind == BUFFER_NONE ? ch->put_total : ch->take_total;
   } else if (kind < BUFFER_POLICY) {
     seq = ch->buf.count;
+  } else {
+    seq = TRACE_UNCOUNTED;
   }
   if (ch->flags & CHAN_GO) how |= TRACE_RESULT;
   record(t, is_put ? TRACE_PUT : TRACE_TAKE, who, (uint32_t)ch->id, seq, how);
@@ -252,6 +254,8 @@ void trace_idle(Sched *S) {
   record(S->trace, TRACE_IDLE, (Actor){0, TRACE_DRIVER}, 0, 0, 0);
 }
 
+void trace_awake(Sched *S) { look_at_clock(S->trace, S); }
+
 void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
   Actor parent = current(S);
   if (parent.label == TRACE_HIDDEN) {
@@ -305,6 +309,10 @@ void trace_take(Chan *ch, const Alt *putter) {
 void trace_admit(Chan *ch, const Alt *putter) { moved(ch->sched, ch, owner(ch->sched, putter), true, TRACE_WAITED); }
 
 void trace_serve(Chan *ch, const Alt *taker) { moved(ch->sched, ch, owner(ch->sched, taker), false, TRACE_WAITED); }
+
+void trace_shared(const Chan *ch, const Alt *alt, bool is_put) {
+  moved(ch->sched, ch, owner(ch->sched, alt), is_put, TRACE_WAITED);
+}
 
 void trace_close(const Chan *ch) {
   const Sched *S = ch->sched;

@@ -60,6 +60,9 @@ void trace_main_runs(Sched *S);
 /* Nothing is ready: the scheduler waits. */
 void trace_idle(Sched *S);
 
+/* The scheduler has waited. */
+void trace_awake(Sched *S);
+
 /* A go block, whose userdata is at index `at`, was started. Does not raise. */
 void trace_spawn(lua_State *L, Sched *S, Go *go, int at);
 
@@ -88,6 +91,9 @@ void trace_admit(Chan *ch, const Alt *putter);
 
 /* A waiting take has got a value of the buffer. */
 void trace_serve(Chan *ch, const Alt *taker);
+
+/* Another thread has completed the put or take of an alt on a shared channel. */
+void trace_shared(const Chan *ch, const Alt *alt, bool is_put);
 
 /* The channel is closed. */
 void trace_close(const Chan *ch);

@@ -54,11 +54,14 @@ typedef enum TraceWhat {
 typedef enum TraceHow {
   TRACE_DIRECT = 1, /* the value went from the one to the other, without the buffer */
   TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without it
-                       `seq` is how many values the buffer holds then, if that is known */
+                       `seq` is how many values the buffer holds then, or TRACE_UNCOUNTED */
   TRACE_WAITED = 4, /* `go` was parked; another go block has completed its operation */
   TRACE_RESULT = 8, /* `chan` is the result channel of the go block with the same id */
   TRACE_TIMEOUT = 16
 } TraceHow;
+
+/* The buffer is a policy or in a shared channel: asking it would run the program's code, or wait for a lock. */
+enum { TRACE_UNCOUNTED = 0x7FFFFFFF };
 
 typedef struct TraceRecord {
   int64_t time;   /* in ns, of the run that it belongs to; never less than that of the record before */

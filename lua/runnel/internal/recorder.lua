@@ -11,8 +11,9 @@ local recorder = core.internal.trace
 ---@class runnel.internal.recorder
 local trace = {}
 
-local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace.h
+local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace_state.h
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT = 1, 2, 4, 8, 16
+local UNCOUNTED = 0x7FFFFFFF -- how many values are in a buffer
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat
 local MAIN, DRIVER = 1, 2 -- labels
 local DRIVER_TRACK = 0x7FFFFFFF
@@ -131,7 +132,9 @@ end
 function Writer:count(kind, ch, seq, how, ns)
   if not self.found.buffered[ch] or how & RESULT ~= 0 then return end
   local values = seq
-  if how & FIFO ~= 0 then
+  if how & FIFO == 0 then
+    if values == UNCOUNTED then return end
+  else
     local known = self.found.before[ch]
     known[kind] = seq
     if not known[PUT] or not known[TAKE] then return end
