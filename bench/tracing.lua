@@ -39,8 +39,10 @@ end
 -- Runs a mode for so many laps: what it prints; under another command, what that prints, too.
 local function run(mode, laps, under)
   local command = "%s %s %s %s %d 2>&1"
-  local pipe <close> = assert(io.popen(command:format(under or "", os.getenv "LUA" or "lua5.4", arg[0], mode, laps)))
-  return pipe:read "a"
+  local pipe = assert(io.popen(command:format(under or "", os.getenv "LUA" or "lua5.4", arg[0], mode, laps)))
+  local text = pipe:read "a"
+  if not pipe:close() then error(text, 0) end
+  return text
 end
 
 local CALLGRIND = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"

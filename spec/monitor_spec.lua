@@ -226,18 +226,31 @@ describe("runnel.monitor", function()
 
   -- ---- while the program is busy, or does not care ----
 
-  it("answers while a go block computes, and says for how long", function()
+  it("answers while a go block computes, and says for how long, and which one", function()
     local p = start [[
       local m = listen(0)
-      rn.go(function() local t = rn.now() while rn.now() - t < 2500 do end end)
+      rn.go(function()
+        rn.rename "hog"
+        local t = rn.now()
+        while rn.now() - t < 2500 do end
+      end)
       rn.sleep(1)
       print "computed"
     ]]
     local before = rn.now()
     assert.equal(200, (p:get "/?"))
     assert.is_true(rn.now() - before < 1000)
-    assert.match('"busy":%d%d%d', p:events_until '"busy":[1-9][0-9][0-9]')
+    local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    assert.is_true(list[#list].busy >= 100)
+    assert.equal("hog", list[#list].who)
+    assert.is_true(list[#list].runs > 0)
     assert.match("computed", p:wait())
+  end)
+
+  it("says that the main program computes", function()
+    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 2500 do end"
+    local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    assert.same({ "the main program", 0 }, { list[#list].who, list[#list].runs })
   end)
 
   it("goes on when a browser never reads #slow", function()

@@ -2,6 +2,8 @@
 #ifndef RUNNEL_TRACE_STATE_H
 #define RUNNEL_TRACE_STATE_H
 
+#include <stdatomic.h>
+
 #include "core/state.h"
 
 /* ---- labels ---- */
@@ -18,6 +20,9 @@ enum {
 
 /* The label of a channel or, of a result channel, the name of its go block. */
 static inline uint16_t trace_label(const Chan *ch) { return ch->buf.label; }
+
+/* Whether it is a label that has been found, and is recorded. */
+static inline bool trace_label_is_shown(uint16_t label) { return label != TRACE_UNKNOWN && label != TRACE_HIDDEN; }
 
 /* Hides a channel or a go block: from now on it is not recorded, and what it makes is hidden, too. */
 static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
@@ -103,12 +108,15 @@ typedef struct TraceChan {
 
 /* ---- all of it ---- */
 
+/* Who runs: the label in the high 32 bits, the id of the go block in the low ones. Other threads may read it. */
+typedef _Atomic uint64_t TraceRunning;
+
 typedef struct Trace {
   uint32_t holds[3];    /* holds of the list, the edges, the ring */
   bool is_tapped;       /* there is a function for a tapped channel */
   bool is_tight;        /* so many slots for edges are in use that the table must grow */
   bool was_virtual;     /* the clock that was read last was virtual */
-  uint32_t running;     /* id of the go block that runs and has not ended, or 0 */
+  TraceRunning running; /* the go block that runs and has not ended, or the main program; 0: neither */
   int64_t now;          /* when the clock was read last, in ns */
   int64_t offset;       /* what to add to the clock: simulations begin at 0, and time must not go back */
   TraceRecord *ring;    /* the ring, or NULL */
@@ -133,6 +141,14 @@ typedef struct Trace {
   uint64_t kept_next;   /* the number behind the last one */
   int64_t kept_now;     /* when it was made */
 } Trace;
+
+/* Notes which go block runs; NULL: none. */
+static inline void trace_set_running(Trace *t, const Go *go) {
+  uint64_t running = go ? (uint64_t)go->chan.buf.label << 32 | (uint32_t)go->chan.id : 0;
+  atomic_store_explicit(&t->running, running, memory_order_relaxed);
+}
+
+static inline uint64_t trace_running(const Trace *t) { return atomic_load_explicit(&t->running, memory_order_relaxed); }
 
 /* The number of the oldest record in the ring; t->next is behind the newest one. */
 static inline uint64_t trace_first(const Trace *t) {

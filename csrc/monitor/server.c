@@ -71,13 +71,26 @@ static void add_results(Server *server, Page *page, Text *to) {
   pthread_mutex_unlock(&desk->mutex);
 }
 
+/* For how long Lua has not served the scheduler, in ms, and what has run then. */
+static void add_busy(const Server *server, int64_t now, Text *to) {
+  Watch *watch = server->site.desk.watch;
+  bool is_busy = atomic_load(&watch->asked) && server->asked;
+  add_field(to, "busy", is_busy ? (now - server->asked) / CLOCK_MS : 0);
+  if (!is_busy) return;
+  char name[256];
+  add_field(to, "runs", watch->running(watch, name, sizeof name));
+  text_puts(to, "\"who\":");
+  text_json(to, name);
+  text_puts(to, ",");
+}
+
 static void add_summary(const Server *server, int64_t now, Text *to) {
   const Snapshot *s = server->site.desk.shown;
   Watch *watch = server->site.desk.watch;
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_field(to, "busy", atomic_load(&watch->asked) && server->asked ? (now - server->asked) / CLOCK_MS : 0);
+  add_busy(server, now, to);
   if (!server->has_view) return;
   add_field(to, "now", s->now / CLOCK_MS);
   add_field(to, "virtual", s->is_virtual);
