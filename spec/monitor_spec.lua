@@ -104,6 +104,19 @@ describe("runnel.monitor", function()
     assert.equal(202, (p:post("/kill?", "id=1")))
   end)
 
+  it("answers though other users of the machine hold connections without the token, and closes these", function()
+    local p = start "local m = listen(0) rn.sleep(60000)"
+    local script = ([[
+      for i in {1..100}; do exec {fd}<>/dev/tcp/127.0.0.1/%d && fds="$fds $fd"; done
+      for fd in $fds; do printf "GET / HTTP/1.1\\r\\n" >&$fd; done
+      echo held
+      for fd in $fds; do read -t 20 -u $fd; echo $?; done]]):format(p.port) -- 1: it is closed
+    local holding <close> = assert(io.popen(("bash -c '%s' 2>/dev/null"):format(script)))
+    assert.equal("held", holding:read())
+    assert.equal(200, (p:get "/?"))
+    assert.equal(("1\n"):rep(100), holding:read "a")
+  end)
+
   it("has no text of the program in the page itself", function()
     local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(60000)]]
     local _, page = p:get "/?"
