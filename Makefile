@@ -388,13 +388,6 @@ lint-annotations: programs
 	    >$(ANNOTATIONS)/report 2>&1 || { sed 's/.*\r//' $(ANNOTATIONS)/report; exit 1; }; \
 	fi
 
-.PHONY: check-trace-viewers
-check-trace-viewers: ## open traces in speedscope in a headless browser; skipped where chromium or npm is missing
-	$(SETUP) browser
-	$(THEN) run-trace-viewers
-run-trace-viewers: programs
-	@scripts/check_trace_viewers $(BUILD)/trace-viewers
-
 ## Installing
 
 .PHONY: install

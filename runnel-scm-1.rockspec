@@ -57,6 +57,7 @@ build = {
         "csrc/core/timer.c",
         "csrc/core/trace.c",
         "csrc/core/trace_edges.c",
+        "csrc/core/trace_kept.c",
         "csrc/core/trace_list.c",
         "csrc/core/unhandled.c",
         "csrc/core/watch.c",

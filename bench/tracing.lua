@@ -1,11 +1,11 @@
 -- What tracing and monitoring cost: processor time of a hop in a ring of 1000 go blocks.
 --
---     make bench-tracing
 --     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
 --
 -- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor, which needs libmicrohttpd. Without one: each of
--- them, the least of three runs. The time is that of the process, threads included. For instructions, run one MODE
--- under callgrind with two numbers of LAPS: the difference leaves out the start and the end.
+-- them, the least of three runs. The time is that of the process, threads included. With "instructions" instead:
+-- the instructions of each of them, counted by callgrind in two runs of different length, without the start and the
+-- end.
 
 local MODES, SIZE = { "off", "graph", "trace", "both", "monitor" }, 1000
 
@@ -36,6 +36,26 @@ local function ring(laps)
   return (os.clock() - before) / laps / SIZE * 1e9
 end
 
+-- Runs a mode for so many laps: what it prints; under another command, what that prints, too.
+local function run(mode, laps, under)
+  local command = "%s %s %s %s %d 2>&1"
+  local pipe = assert(io.popen(command:format(under or "", os.getenv "LUA" or "lua5.4", arg[0], mode, laps)))
+  local text = pipe:read "a"
+  if not pipe:close() then error(text, 0) end
+  return text
+end
+
+local CALLGRIND = "valgrind --tool=callgrind --callgrind-out-file=/dev/null"
+
+local function instructions(mode)
+  local function count(laps) return tonumber(run(mode, laps, CALLGRIND):match "Collected : (%d+)") end
+  return (count(40) - count(20)) / 20 / SIZE
+end
+
+if arg[1] == "instructions" then
+  for _, mode in ipairs(MODES) do print(("%-8s %6.0f instructions"):format(mode, instructions(mode))) end
+  os.exit(0)
+end
 if arg[1] then
   switch_on(arg[1])
   print(("%.1f"):format(ring(math.tointeger(tonumber(arg[2])) or 4000)))
@@ -44,9 +64,7 @@ end
 for _, mode in ipairs(MODES) do
   local least = math.huge
   for _ = 1, 3 do
-    local run = assert(io.popen(("%s %s %s"):format(os.getenv "LUA" or "lua5.4", arg[0], mode)))
-    least = math.min(least, run:read "n" or math.huge)
-    if not run:close() then os.exit(1) end
+    least = math.min(least, tonumber(run(mode, 4000)) or math.huge)
   end
   print(("%-8s %6.1f ns"):format(mode, least))
 end

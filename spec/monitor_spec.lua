@@ -104,6 +104,19 @@ describe("runnel.monitor", function()
     assert.equal(202, (p:post("/kill?", "id=1")))
   end)
 
+  it("answers though other users of the machine hold connections without the token, and closes these", function()
+    local p = start "local m = listen(0) rn.sleep(60000)"
+    local script = ([[
+      for i in {1..100}; do exec {fd}<>/dev/tcp/127.0.0.1/%d && fds="$fds $fd"; done
+      for fd in $fds; do printf "GET / HTTP/1.1\\r\\n" >&$fd; done
+      echo held
+      for fd in $fds; do read -t 20 -u $fd; echo $?; done]]):format(p.port) -- 1: it is closed
+    local holding <close> = assert(io.popen(("bash -c '%s' 2>/dev/null"):format(script)))
+    assert.equal("held", holding:read())
+    assert.equal(200, (p:get "/?"))
+    assert.equal(("1\n"):rep(100), holding:read "a")
+  end)
+
   it("has no text of the program in the page itself", function()
     local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(60000)]]
     local _, page = p:get "/?"
@@ -226,18 +239,31 @@ describe("runnel.monitor", function()
 
   -- ---- while the program is busy, or does not care ----
 
-  it("answers while a go block computes, and says for how long", function()
+  it("answers while a go block computes, and says for how long, and which one", function()
     local p = start [[
       local m = listen(0)
-      rn.go(function() local t = rn.now() while rn.now() - t < 2500 do end end)
+      rn.go(function()
+        rn.rename "hog"
+        local t = rn.now()
+        while rn.now() - t < 2500 do end
+      end)
       rn.sleep(1)
       print "computed"
     ]]
     local before = rn.now()
     assert.equal(200, (p:get "/?"))
     assert.is_true(rn.now() - before < 1000)
-    assert.match('"busy":%d%d%d', p:events_until '"busy":[1-9][0-9][0-9]')
+    local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    assert.is_true(list[#list].busy >= 100)
+    assert.equal("hog", list[#list].who)
+    assert.is_true(list[#list].runs > 0)
     assert.match("computed", p:wait())
+  end)
+
+  it("says that the main program computes", function()
+    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 2500 do end"
+    local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    assert.same({ "the main program", 0 }, { list[#list].who, list[#list].runs })
   end)
 
   it("goes on when a browser never reads #slow", function()

@@ -37,6 +37,13 @@ describe("rn.trace", function()
     return n
   end
 
+  -- The name of a track.
+  local function name_of(events, track)
+    for _, event in ipairs(events) do
+      if event.ph == "M" and event.tid == track then return event.args.name end
+    end
+  end
+
   local function chain(n)
     return function()
       local first, second = rn.chan():name "first", rn.chan(3):name "second"
@@ -123,6 +130,16 @@ describe("rn.trace", function()
     end
     assert.is_true(count(events, "C", "^chan: latest$") >= 10)
     assert.is_true(count(events, "B", "^alts on chan: mapped and 1 more$") > 0)
+  end)
+
+  it("has no counter for a buffer that it cannot ask", function()
+    local events = recorded(function()
+      local sorted = rn.chan(rn.priority_buffer(3)):name "sorted"
+      local shared = rn.shared_chan(3):name "shared"
+      for i = 1, 3 do sorted:put(i) shared:put(i) end
+      for _ = 1, 3 do sorted:take() shared:take() end
+    end)
+    assert.equal(0, count(events, "C"))
   end)
 
   it("keeps the newest records if the ring is too small, and says how many are missing", function()
@@ -242,6 +259,87 @@ describe("rn.trace", function()
     end
     dir:remove()
   end)
+
+  -- A go block dies at 50 ms, and nobody takes its error; `before` is what else goes wrong. Others go on for much
+  -- longer than the ring is.
+  local function failing(before)
+    return [[
+      local rn = require "runnel"
+      local ch = rn.chan():name "numbers"
+      local function job(ms, name)
+        return rn.go(function()
+          rn.rename(name)
+          rn.sleep(ms)
+          rn.chan(1):name("last of " .. name):put(1)
+          error(name .. " fails")
+        end)
+      end
+      rn.go(function() for i = 1, 15000 do ch:put(i) rn.sleep(1) end ch:close() end)
+      rn.go(function() for _ in ch do end end)
+      ]] .. before .. [[
+
+      job(50, "victim")
+      rn.sleep(20000)
+    ]]
+  end
+
+  -- Runs it, and returns the events up to the first error, those at the end, and what was written to stderr.
+  local function run_failing(before)
+    local dir <close> = process.directory()
+    dir:write("script.lua", failing(before))
+    local result = process.run(dir.path, process.runnel .. " --sim --trace=out.json --trace-records=1024 script.lua")
+    return format.read(dir.path .. "/out.error.json"), format.read(dir.path .. "/out.json"), result.err
+  end
+
+  it("writes what led to the first unhandled error to a file of its own, though others go on meanwhile", function()
+    local events, later, err = run_failing ""
+    assert.equal(1, count(events, "i", "^error$"))
+    assert.equal(1, count(events, "C", "^chan: last of victim$"))
+    for _, event in ipairs(events) do
+      if event.ph == "i" and event.name == "error" then assert.matches("^victim #", name_of(events, event.tid)) end
+    end
+    assert.is_true(count(events, "s", "^message$") > 40)
+    assert.equal(0, count(later, "C", "^chan: last of victim$"))
+    assert.matches("runnel: out%.error%.json has the trace up to this error:\n[^\n]*error in victim: [^\n]*fails", err)
+  end)
+
+  it("writes nothing for errors that somebody takes", function()
+    local events, _, err = run_failing [[
+      for i = 1, 5 do job(i, "taken " .. i):take() end
+      local waiting = job(5, "taken late")
+      rn.go(function() rn.sleep(30) waiting:take() end)
+    ]]
+    assert.equal(1, count(events, "C", "^chan: last of victim$"))
+    assert.not_matches("taken", err)
+  end)
+
+  it("writes the first of several unhandled errors", function()
+    local events, _, err = run_failing 'job(20, "first")'
+    assert.equal(1, count(events, "C", "^chan: last of first$"))
+    assert.equal(0, count(events, "C", "^chan: last of victim$"))
+    assert.equal(1, select(2, err:gsub("has the trace up to this error", "")))
+    assert.matches("this error:\n[^\n]*error in first: .*error in victim: ", err)
+  end)
+
+  it("has what led to an error that nobody can take, such as that of a callback", function()
+    local events = run_failing [[
+      local early = job(5, "early")
+      rn.go(function() rn.sleep(30) early:take() end)
+      rn.timeout(20):take_async(function() rn.chan(1):name "called":offer(1) error "in a callback" end)
+    ]]
+    assert.equal(1, count(events, "C", "^chan: called$"))
+    assert.equal(0, count(events, "C", "^chan: last of victim$"))
+  end)
+
+  it("says that the trace up to an error cannot be written, and goes on", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", failing "")
+    local result = process.run(dir.path, "mkdir out.error.json && " .. process.runnel
+      .. " --sim --trace=out.json script.lua")
+    assert.matches("runnel: the trace up to this error was not written: out%.error%.json: Is a directory\n"
+      .. "[^\n]*error in victim: ", result.err)
+    format.read(dir.path .. "/out.json")
+  end)
 end)
 
 describe("the core's trace", function()
@@ -312,6 +410,49 @@ describe("the core's trace", function()
     recorder.release "l"
     assert.same({}, recorder.chans())
     assert.is_nil(recorder.ring())
+  end)
+
+  it("counts and records what other threads complete on shared channels", function()
+    recorder.hold("er", 4096)
+    local _, from = recorder.ring()
+    local requests, answers = rn.shared_chan():name "requests", rn.shared_chan(2):name "answers"
+    local never = rn.chan()
+    rn.thread(function(asked, answered)
+      for v in asked do answered:put(v) end
+      answered:close()
+    end, requests, answers)
+    rn.go(function()
+      rn.rename "asker"
+      for i = 1, 100 do
+        if i % 2 == 0 then requests:put(i) else rn.alts { { requests, i }, never } end
+      end
+    end)
+    rn.go(function()
+      rn.rename "reader"
+      for i = 1, 80 do
+        if i % 2 == 0 then answers:take() else rn.alts { never, answers } end
+      end
+    end):take()
+    for _ = 1, 20 do answers:take() end
+    requests:close()
+    assert.is_nil(answers:take())
+    local counted, recorded = {}, {}
+    for _, edge in ipairs(recorder.edges()) do
+      if edge.channel == requests:stats().id then counted["requests " .. edge.name] = { edge.puts, edge.takes } end
+      if edge.channel == answers:stats().id then counted["answers " .. edge.name] = { edge.puts, edge.takes } end
+    end
+    local _, to = recorder.ring()
+    for n = from, to - 1 do
+      local kind, _, _, id, _, _, label = recorder.read(n)
+      if (kind == PUT or kind == TAKE) and (id == requests:stats().id or id == answers:stats().id) then
+        local key = recorder.label(label) .. (kind == PUT and " puts" or " takes")
+        recorded[key] = (recorded[key] or 0) + 1
+      end
+    end
+    recorder.release "er"
+    assert.same({ ["requests asker"] = { 100, 0 }, ["answers reader"] = { 0, 80 }, ["answers main"] = { 0, 20 } },
+      counted)
+    assert.same({ ["asker puts"] = 100, ["reader takes"] = 80, ["main takes"] = 20 }, recorded)
   end)
 
   it("lists a channel as long as it exists", function()

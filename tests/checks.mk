@@ -180,6 +180,13 @@ check-browser: ## the monitor's page in chromium; skipped where chromium, node o
 run-browser: programs
 	@BUILD='$(BUILD)' RUNNEL='$(RUNNEL)' tests/browser/check build/browser $(TEST)
 
+.PHONY: check-trace-viewers
+check-trace-viewers: ## traces in speedscope in chromium; skipped where chromium or npm is missing
+	$(SETUP) browser
+	$(THEN) run-trace-viewers
+run-trace-viewers: programs
+	@scripts/check_trace_viewers $(BUILD)/trace-viewers
+
 # ---- building them ----
 
 TEST_OBJECTS = $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/*.c))

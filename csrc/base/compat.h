@@ -6,10 +6,12 @@
 #if defined(__GNUC__)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define NOINLINE __attribute__((noinline))
 #define PREFETCH(ptr) __builtin_prefetch(ptr)
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
+#define NOINLINE
 #define PREFETCH(ptr) ((void)(ptr))
 #endif
 

@@ -507,8 +507,8 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   }
   SharedWaiter *op = &wait->ops[result.op];
   int at = op->at;
+  bool is_put = op->kind == SHARED_PUT;
   if (outcome == SHARED_TOO_MANY) {
-    bool is_put = op->kind == SHARED_PUT;
     push_part(L, AT_HANDLES);
     lua_rawgetp(L, -1, op->chan);
     shared_wait_free(sharing, wait);
@@ -520,6 +520,11 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   chan_shared_look(L, S);                /* the other side may be of this state */
+  if (UNLIKELY(S->trace) && result.ok) {
+    Chan *ch = (Chan *)lua_touserdata(L, at);
+    if (is_put) trace_put(L, ch, at, at + 1, NULL);
+    else trace_take(ch, NULL);
+  }
   return n + port;
 }
 
@@ -595,6 +600,8 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   Alt *alt = wait->local;
   int at = op->at;
   commit(L, S, alt);
+  if (UNLIKELY(S->trace) && result.ok)
+    trace_shared((const Chan *)lua_touserdata(alt->co, at), alt, op->kind == SHARED_PUT);
   if (!n) {
     fail(L, S, alt);
   } else {

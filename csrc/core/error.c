@@ -8,6 +8,7 @@
 #include "core/attr.h"
 #include "core/name.h"
 #include "core/origin.h"
+#include "core/trace_kept.h"
 
 /* ---- the text of an error ---- */
 
@@ -127,9 +128,10 @@ static int report(lua_State *L) {
 }
 
 void error_report(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (trace_kept_is_on(S->trace)) trace_kept_report(L, S);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
   lua_insert(L, -4);
-  Sched *S = sched_self(L);
   const char *outer = sched_set_inside(S, "an error handler");
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
     const char *message = lua_tostring(L, -1);

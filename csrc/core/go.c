@@ -101,7 +101,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   lua_setiuservalue(L, at, CHAN_VALUES); /* the coroutine */
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
   chan_close(L, &go->chan, at, reason);
-  if (UNLIKELY(S->trace)) trace_end(S, go);
+  if (UNLIKELY(S->trace)) trace_end(S, go, reason && !go_is_cancellation(L, at, reason));
   if (go == S->awaited) S->stop = true;
 }
 

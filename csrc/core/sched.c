@@ -65,6 +65,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
     if (UNLIKELY(S->watch)) watch_wait_ends(S);
+    if (UNLIKELY(S->trace)) trace_awake(S);
     return;
   }
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
@@ -73,6 +74,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     shared_wait_looked(S, clock_now(&S->world.clock));
   }
   if (UNLIKELY(S->watch)) watch_wait_ends(S);
+  if (UNLIKELY(S->trace)) trace_awake(S);
   shared_wait_awake(S);
   chan_shared_look(L, S);
 }

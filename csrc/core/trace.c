@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/root.h"
 #include "core/trace_edges.h"
+#include "core/trace_kept.h"
 #include "core/trace_list.h"
 #include "core/trace_store.h"
 
@@ -14,9 +15,9 @@ enum { STACK_TO_HELP = 8 };
 
 /* ---- what may raise, called protected ---- */
 
-typedef enum Task { LABEL_GO, ADD_CHAN, GROW_EDGES, SCAN } Task;
+typedef enum Task { LABEL_GO, ADD_CHAN, GROW_EDGES, SCAN, COPY_RING } Task;
 
-/* Protected: (task, userdata of the go block or channel, or nil). */
+/* Protected: (task, userdata of the go block or channel, record of an error, or nil). */
 static int help(lua_State *L) {
   Trace *t = sched_self(L)->tracer;
   switch ((Task)lua_tointeger(L, 1)) {
@@ -31,6 +32,9 @@ static int help(lua_State *L) {
     break;
   case SCAN:
     trace_list_scan(L, sched_self(L), t);
+    break;
+  case COPY_RING:
+    trace_kept_copy(L, t, trace_now(sched_self(L)));
     break;
   }
   return 0;
@@ -58,16 +62,30 @@ typedef struct Actor {
 
 static Actor actor_of_go(const Go *go) { return (Actor){(uint32_t)go->chan.id, go->chan.buf.label}; }
 
+/* The label of who runs. */
+static inline uint16_t current_label(const Sched *S) {
+  if (LIKELY(S->current != NULL)) return S->current->chan.buf.label;
+  return S->running ? TRACE_DRIVER : TRACE_MAIN;
+}
+
 /* Who runs. */
 static Actor current(const Sched *S) {
-  if (S->current) return actor_of_go(S->current);
-  return (Actor){0, S->running ? TRACE_DRIVER : TRACE_MAIN};
+  return (Actor){S->current ? (uint32_t)S->current->chan.id : 0, current_label(S)};
+}
+
+/* The label of who waits, or has waited. */
+static inline uint16_t owner_label(const Sched *S, const Alt *alt) {
+  return alt == &S->outside ? TRACE_MAIN : CONTAINER_OF(alt, const Go, alt)->chan.buf.label;
 }
 
 /* Who waits, or has waited. */
 static Actor owner(const Sched *S, const Alt *alt) {
-  if (alt == &S->outside) return (Actor){0, TRACE_MAIN};
-  return actor_of_go(CONTAINER_OF(alt, const Go, alt));
+  return (Actor){alt == &S->outside ? 0 : (uint32_t)CONTAINER_OF(alt, const Go, alt)->chan.id, owner_label(S, alt)};
+}
+
+/* Notes whether the main program runs. */
+static void set_main_running(Trace *t, bool runs) {
+  atomic_store_explicit(&t->running, runs ? (uint64_t)TRACE_MAIN << 32 : 0, memory_order_relaxed);
 }
 
 /* Writes a record, if there is a ring. */
@@ -109,6 +127,8 @@ static void record_move(Trace *t, const Chan *ch, Actor who, bool is_put, int ho
     seq = is_put || kind == BUFFER_NONE ? ch->put_total : ch->take_total;
   } else if (kind < BUFFER_POLICY) {
     seq = ch->buf.count;
+  } else {
+    seq = TRACE_UNCOUNTED;
   }
   if (ch->flags & CHAN_GO) how |= TRACE_RESULT;
   record(t, is_put ? TRACE_PUT : TRACE_TAKE, who, (uint32_t)ch->id, seq, how);
@@ -121,6 +141,17 @@ static inline void moved(const Sched *S, const Chan *ch, Actor who, bool is_put,
   if (UNLIKELY(ch->flags & CHAN_GO) && is_put) who = actor_of_go(CONTAINER_OF(ch, const Go, chan));
   if (t->ring) record_move(t, ch, who, is_put, how);
   if (LIKELY(t->edges)) trace_edges_count(t, ch, who.label, is_put);
+}
+
+/* ---- without a ring, puts and takes are only counted, and that must be fast ---- */
+
+/* Whether all there is to do for a value on the channel is to count it. */
+static inline bool is_plain(const Trace *t, const Chan *ch) {
+  return LIKELY(t->edges && !t->ring && !(ch->flags & CHAN_GO)) && trace_label_is_shown(trace_label(ch));
+}
+
+static inline void count(Trace *t, const Chan *ch, uint16_t label, bool is_put) {
+  if (LIKELY(label != TRACE_HIDDEN)) trace_edges_count(t, ch, label, is_put);
 }
 
 /* Channels that are not in the list. */
@@ -191,17 +222,25 @@ static bool prepare(lua_State *L, const Trace *t, const Go *go) {
   return is_ready;
 }
 
-bool trace_run(lua_State *L, Sched *S, Go *go) {
+/* trace_run with all that is rare, or needs a ring. */
+NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   Trace *t = S->tracer;
-  if (UNLIKELY(!go->chan.buf.label || t->is_tight)) {
+  if (!go->chan.buf.label || t->is_tight) {
     if (!prepare(L, t, go)) return false;
     if (!S->trace) return true;
   }
-  t->running = (uint32_t)go->chan.id;
+  trace_set_running(t, go);
   if (t->ring) {
     look_at_clock(t, S);
     record(t, TRACE_RUN, actor_of_go(go), 0, 0, 0);
   }
+  return true;
+}
+
+bool trace_run(lua_State *L, Sched *S, Go *go) {
+  Trace *t = S->trace;
+  if (t->ring || UNLIKELY(!go->chan.buf.label || t->is_tight)) return run_slowly(L, S, go);
+  trace_set_running(t, go);
   return true;
 }
 
@@ -217,18 +256,25 @@ static void record_park(Sched *S, Actor who, const Alt *alt) {
   }
 }
 
+/* trace_left with a ring. */
+NOINLINE static void left_slowly(lua_State *L, Sched *S, const Alt *alt) {
+  record_park(S, owner(S, alt), alt);
+  if (needs_lua(S->trace, alt)) after_park(L, alt);
+}
+
 void trace_left(lua_State *L, Sched *S, const Alt *alt) {
   Trace *t = S->trace;
   if (UNLIKELY(!t)) return;
-  if (!t->running) return; /* it has ended, and may be collected */
-  t->running = 0;
-  if (t->ring) record_park(S, owner(S, alt), alt);
-  if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
+  if (!trace_running(t)) return; /* it has ended, and may be collected */
+  trace_set_running(t, NULL);
+  if (t->ring) left_slowly(L, S, alt);
+  else if (UNLIKELY(needs_lua(t, alt))) after_park(L, alt);
 }
 
 void trace_main_leaves(lua_State *L, Sched *S) {
   Actor main_program = {0, TRACE_MAIN};
   const Alt *alt = &S->outside;
+  set_main_running(S->trace, false);
   look_at_clock(S->trace, S);
   if (alt->state != ALT_PARKED) {
     record(S->trace, TRACE_PARK, main_program, 0, 0, TRACE_ON_LOOP);
@@ -239,6 +285,7 @@ void trace_main_leaves(lua_State *L, Sched *S) {
 }
 
 void trace_main_runs(Sched *S) {
+  set_main_running(S->trace, true);
   look_at_clock(S->trace, S);
   record(S->trace, TRACE_RUN, (Actor){0, TRACE_MAIN}, 0, 0, 0);
 }
@@ -247,6 +294,8 @@ void trace_idle(Sched *S) {
   look_at_clock(S->trace, S);
   record(S->trace, TRACE_IDLE, (Actor){0, TRACE_DRIVER}, 0, 0, 0);
 }
+
+void trace_awake(Sched *S) { look_at_clock(S->trace, S); }
 
 void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
   Actor parent = current(S);
@@ -261,11 +310,13 @@ void trace_spawn(lua_State *L, Sched *S, Go *go, int at) {
   call_help(L, LABEL_GO);
 }
 
-void trace_end(Sched *S, const Go *go) {
+void trace_end(Sched *S, const Go *go, bool is_error) {
   Trace *t = S->trace;
-  record(t, TRACE_END, actor_of_go(go), 0, 0, 0);
-  if (t->running == (uint32_t)go->chan.id) t->running = 0;
+  record(t, TRACE_END, actor_of_go(go), 0, 0, is_error);
+  if ((uint32_t)trace_running(t) == (uint32_t)go->chan.id) trace_set_running(t, NULL);
 }
+
+void trace_error(lua_State *L) { call_help(L, COPY_RING); }
 
 void trace_timer(Sched *S, const Alt *alt) { record(S->trace, TRACE_TIMER, owner(S, alt), 0, 0, 0); }
 
@@ -280,7 +331,8 @@ void trace_born(lua_State *L, Sched *S, int at) {
   if (S->trace) record(S->trace, TRACE_CHAN, current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
-void trace_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
+/* trace_put with all that is rare, or needs a ring. */
+NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   Sched *S = ch->sched;
   int how = taker ? TRACE_DIRECT : 0;
   moved(S, ch, current(S), true, how);
@@ -289,8 +341,24 @@ void trace_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   if (UNLIKELY(t->tapped == ch || !ch->buf.label || t->is_tight)) after(L, ch, at, value, false);
 }
 
+void trace_put(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
+  const Sched *S = ch->sched;
+  Trace *t = S->trace;
+  if (!is_plain(t, ch) || UNLIKELY(t->tapped == ch || t->is_tight)) {
+    put_slowly(L, ch, at, value, taker);
+    return;
+  }
+  count(t, ch, current_label(S), true);
+  if (taker) count(t, ch, owner_label(S, taker), false);
+}
+
 void trace_take(Chan *ch, const Alt *putter) {
   const Sched *S = ch->sched;
+  if (is_plain(S->trace, ch)) {
+    if (putter) count(S->trace, ch, owner_label(S, putter), true);
+    count(S->trace, ch, current_label(S), false);
+    return;
+  }
   int how = putter ? TRACE_DIRECT : 0;
   if (putter) moved(S, ch, owner(S, putter), true, how | TRACE_WAITED);
   moved(S, ch, current(S), false, how);
@@ -299,6 +367,10 @@ void trace_take(Chan *ch, const Alt *putter) {
 void trace_admit(Chan *ch, const Alt *putter) { moved(ch->sched, ch, owner(ch->sched, putter), true, TRACE_WAITED); }
 
 void trace_serve(Chan *ch, const Alt *taker) { moved(ch->sched, ch, owner(ch->sched, taker), false, TRACE_WAITED); }
+
+void trace_shared(const Chan *ch, const Alt *alt, bool is_put) {
+  moved(ch->sched, ch, owner(ch->sched, alt), is_put, TRACE_WAITED);
+}
 
 void trace_close(const Chan *ch) {
   const Sched *S = ch->sched;
@@ -317,7 +389,8 @@ static void set_places(Sched *S, Trace *t) {
     t->now = 0; /* so that the clock may begin where it is */
     t->offset = 0;
     t->was_virtual = S->world.clock.is_virtual;
-    t->running = S->current ? (uint32_t)S->current->chan.id : 0;
+    if (S->current) trace_set_running(t, S->current);
+    else set_main_running(t, !S->running);
   }
   S->trace = is_on ? t : NULL;
   S->listing = t->holds[0] ? t : NULL;
@@ -356,6 +429,7 @@ static void open_ring(lua_State *L, Trace *t, uint32_t records) {
 }
 
 static void close_ring(lua_State *L, Trace *t) {
+  trace_kept_close(L, t);
   t->ring = NULL;
   t->mask = 0;
   t->began = t->next;

@@ -26,9 +26,6 @@
 
 typedef enum TracePart { TRACE_LIST = 1, TRACE_EDGES = 2, TRACE_RING = 4 } TracePart;
 
-/* The sizes of the ring, in records: rounded up to a power of 2. */
-enum { TRACE_LEAST = 1 << 8, TRACE_DEFAULT = 1 << 16, TRACE_MOST = 1 << 24 };
-
 /* Holds parts (of TracePart): they stay on until trace_release is called as often. TRACE_EDGES and TRACE_RING hold the
    list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. Channels that
    were made while there was no list are in it as soon as somebody puts on them or waits. May raise; then nothing is
@@ -63,11 +60,18 @@ void trace_main_runs(Sched *S);
 /* Nothing is ready: the scheduler waits. */
 void trace_idle(Sched *S);
 
+/* The scheduler has waited. */
+void trace_awake(Sched *S);
+
 /* A go block, whose userdata is at index `at`, was started. Does not raise. */
 void trace_spawn(lua_State *L, Sched *S, Go *go, int at);
 
-/* A go block has ended. */
-void trace_end(Sched *S, const Go *go);
+/* A go block has ended; by an error? */
+void trace_end(Sched *S, const Go *go, bool is_error);
+
+/* A go block has ended by an error that somebody may still take; the record of the error (unhandled.c) is on top of L
+   and popped. To be called only if trace_kept_is_on. Does not raise. */
+void trace_error(lua_State *L);
 
 /* The sleep of an alt is over. */
 void trace_timer(Sched *S, const Alt *alt);
@@ -87,6 +91,9 @@ void trace_admit(Chan *ch, const Alt *putter);
 
 /* A waiting take has got a value of the buffer. */
 void trace_serve(Chan *ch, const Alt *taker);
+
+/* Another thread has completed the put or take of an alt on a shared channel. */
+void trace_shared(const Chan *ch, const Alt *alt, bool is_put);
 
 /* The channel is closed. */
 void trace_close(const Chan *ch);

@@ -6,6 +6,7 @@
 #include "core/origin.h"
 #include "core/root.h"
 #include "core/trace_store.h"
+#include "core/watch.h"
 
 enum { FIRST_CHANS = 64 }; /* entries that there is room for at first */
 
@@ -25,7 +26,11 @@ uint16_t trace_list_label(lua_State *L, Trace *t) {
     lua_pushvalue(L, text);
     lua_pushinteger(L, label);
     lua_rawset(L, text + 1);
-    if (label == t->nlabels) t->nlabels++;
+    if (label == t->nlabels) {
+      t->nlabels++;
+      Watch *watch = sched_self(L)->watch;
+      if (UNLIKELY(watch != NULL)) watch_name(watch, label, lua_tostring(L, text));
+    }
   }
   lua_settop(L, text - 1);
   return label;
@@ -54,8 +59,12 @@ void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at) {
 
 void trace_renamed(lua_State *L, Go *go) {
   Trace *t = go->chan.sched->tracer;
-  if (t && go->chan.buf.label != TRACE_HIDDEN) go->chan.buf.label = trace_list_label(L, t);
-  else lua_pop(L, 1);
+  if (!t || go->chan.buf.label == TRACE_HIDDEN) {
+    lua_pop(L, 1);
+    return;
+  }
+  go->chan.buf.label = trace_list_label(L, t);
+  trace_set_running(t, go);
 }
 
 /* Pushes where the program makes the channel that it is making, as "job.lua:3". */
@@ -81,7 +90,7 @@ static bool is_over(lua_State *L, Trace *t, int weak, uint32_t i) {
     if (is_there) return false;
     entry->gone = t->next + 1;
   }
-  return !t->ring || entry->gone <= trace_first(t);
+  return !t->ring || entry->gone <= trace_oldest(t);
 }
 
 /* Drops what can be dropped. */

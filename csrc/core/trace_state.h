@@ -2,6 +2,8 @@
 #ifndef RUNNEL_TRACE_STATE_H
 #define RUNNEL_TRACE_STATE_H
 
+#include <stdatomic.h>
+
 #include "core/state.h"
 
 /* ---- labels ---- */
@@ -19,16 +21,22 @@ enum {
 /* The label of a channel or, of a result channel, the name of its go block. */
 static inline uint16_t trace_label(const Chan *ch) { return ch->buf.label; }
 
+/* Whether it is a label that has been found, and is recorded. */
+static inline bool trace_label_is_shown(uint16_t label) { return label != TRACE_UNKNOWN && label != TRACE_HIDDEN; }
+
 /* Hides a channel or a go block: from now on it is not recorded, and what it makes is hidden, too. */
 static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
 
 /* ---- the ring ---- */
 
+/* Its sizes, in records: rounded up to a power of 2. */
+enum { TRACE_LEAST = 1 << 8, TRACE_DEFAULT = 1 << 16, TRACE_MOST = 1 << 24 };
+
 typedef enum TraceKind {
   TRACE_RUN = 1, /* a go block is resumed, or the main program goes on */
   TRACE_PARK,  /* it has parked: `what` it does (TraceWhat), `chan` on which channel, or the first of `seq` channels */
   TRACE_SPAWN, /* the go block `seq` was started by `go` */
-  TRACE_END,   /* it has ended */
+  TRACE_END,   /* it has ended; `what` is 1: by an error */
   TRACE_IDLE,  /* nothing is ready: the scheduler waits for a timer or the driver */
   TRACE_PUT,   /* it has put a value on `chan` (TraceHow) */
   TRACE_TAKE,  /* it has taken one */
@@ -51,11 +59,14 @@ typedef enum TraceWhat {
 typedef enum TraceHow {
   TRACE_DIRECT = 1, /* the value went from the one to the other, without the buffer */
   TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without it
-                       `seq` is how many values the buffer holds then, if that is known */
+                       `seq` is how many values the buffer holds then, or TRACE_UNCOUNTED */
   TRACE_WAITED = 4, /* `go` was parked; another go block has completed its operation */
   TRACE_RESULT = 8, /* `chan` is the result channel of the go block with the same id */
   TRACE_TIMEOUT = 16
 } TraceHow;
+
+/* The buffer is a policy or in a shared channel: asking it would run the program's code, or wait for a lock. */
+enum { TRACE_UNCOUNTED = 0x7FFFFFFF };
 
 typedef struct TraceRecord {
   int64_t time;   /* in ns, of the run that it belongs to; never less than that of the record before */
@@ -97,12 +108,15 @@ typedef struct TraceChan {
 
 /* ---- all of it ---- */
 
+/* Who runs: the label in the high 32 bits, the id of the go block in the low ones. Other threads may read it. */
+typedef _Atomic uint64_t TraceRunning;
+
 typedef struct Trace {
   uint32_t holds[3];    /* holds of the list, the edges, the ring */
   bool is_tapped;       /* there is a function for a tapped channel */
   bool is_tight;        /* so many slots for edges are in use that the table must grow */
   bool was_virtual;     /* the clock that was read last was virtual */
-  uint32_t running;     /* id of the go block that runs and has not ended, or 0 */
+  TraceRunning running; /* the go block that runs and has not ended, or the main program; 0: neither */
   int64_t now;          /* when the clock was read last, in ns */
   int64_t offset;       /* what to add to the clock: simulations begin at 0, and time must not go back */
   TraceRecord *ring;    /* the ring, or NULL */
@@ -119,11 +133,32 @@ typedef struct Trace {
   uint32_t chans_size;  /* and for how many there is room */
   uint32_t nlabels;     /* labels in use, those that are no name's included */
   const Chan *tapped;   /* the tapped channel, or NULL */
+  bool hears_errors;    /* there is a function for unhandled errors (trace_kept.h) */
+  bool is_kept_due;     /* the error that is about to be reported is the one that `kept` is for */
+  TraceRecord *kept;    /* the copy of the ring for an error, or NULL */
+  uint32_t kept_mask;   /* its size - 1 */
+  uint64_t kept_first;  /* the first record in it */
+  uint64_t kept_next;   /* the number behind the last one */
+  int64_t kept_now;     /* when it was made */
 } Trace;
+
+/* Notes which go block runs; NULL: none. */
+static inline void trace_set_running(Trace *t, const Go *go) {
+  uint64_t running = go ? (uint64_t)go->chan.buf.label << 32 | (uint32_t)go->chan.id : 0;
+  atomic_store_explicit(&t->running, running, memory_order_relaxed);
+}
+
+static inline uint64_t trace_running(const Trace *t) { return atomic_load_explicit(&t->running, memory_order_relaxed); }
 
 /* The number of the oldest record in the ring; t->next is behind the newest one. */
 static inline uint64_t trace_first(const Trace *t) {
   return t->next - t->began > t->mask ? t->next - t->mask - 1 : t->began;
+}
+
+/* The number of the oldest record that is in the ring or in the copy for an error. */
+static inline uint64_t trace_oldest(const Trace *t) {
+  uint64_t first = trace_first(t);
+  return t->kept && t->kept_first < first ? t->kept_first : first;
 }
 
 /* Record n, from trace_first(t) to t->next - 1. */

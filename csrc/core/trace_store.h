@@ -13,7 +13,10 @@ enum {
   TRACE_ENTRIES,  /* userdata: the entries of the list */
   TRACE_TAPPED,   /* the tapped channel; and */
   TRACE_TAP,      /* its function */
-  TRACE_NUSER = TRACE_TAP
+  TRACE_KEPT_AT,  /* userdata: the copy of the ring for an error (trace_kept.h); */
+  TRACE_KEPT_FOR, /* the record of that error (unhandled.c); and */
+  TRACE_ON_ERROR, /* the function for unhandled errors */
+  TRACE_NUSER = TRACE_ON_ERROR
 };
 
 /* Sets a user value to the value on top of L, which is popped. Does not allocate. */

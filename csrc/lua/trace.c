@@ -1,6 +1,7 @@
 /* lua/trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
 #include "core/trace.h"
 
+#include "core/trace_kept.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -110,26 +111,33 @@ static int lua_edges(lua_State *L) {
   return 2;
 }
 
-/* ring() -> first, next, dropped, now: the numbers of the oldest record and of the next one; how many were overwritten;
-   the time in ns */
+/* ring(kept) -> first, next, dropped, now: the numbers of the oldest record and of the next one; how many were
+   overwritten; the time in ns. With `kept`, of the copy for an error (trace_kept.h). Nothing without a ring. */
 static int lua_ring(lua_State *L) {
   Sched *S = sched_self(L);
   const Trace *t = S->tracer;
-  if (!t || !t->holds[2]) return 0;
-  lua_pushinteger(L, (lua_Integer)trace_first(t));
-  lua_pushinteger(L, (lua_Integer)t->next);
-  lua_pushinteger(L, (lua_Integer)(trace_first(t) - t->began));
-  lua_pushinteger(L, trace_now(S));
+  bool kept = lua_toboolean(L, 1);
+  if (!t || !t->ring || (kept && !t->kept)) return 0;
+  lua_pushinteger(L, (lua_Integer)(kept ? t->kept_first : trace_first(t)));
+  lua_pushinteger(L, (lua_Integer)(kept ? t->kept_next : t->next));
+  lua_pushinteger(L, (lua_Integer)((kept ? t->kept_first : trace_first(t)) - t->began));
+  lua_pushinteger(L, kept ? t->kept_now : trace_now(S));
   return 4;
 }
 
-/* read(n) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not in the ring any more. */
+/* Record n of the ring, or with `kept` of the copy for an error; NULL if it is not there any more. */
+static const TraceRecord *find(const Trace *t, uint64_t n, bool kept) {
+  if (!t || !t->ring) return NULL;
+  if (kept) return t->kept && n >= t->kept_first && n < t->kept_next ? &t->kept[n & t->kept_mask] : NULL;
+  return n >= trace_first(t) && n < t->next ? trace_at(t, n) : NULL;
+}
+
+/* read(n, kept) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
 static int lua_read(lua_State *L) {
   const Sched *S = sched_self(L);
-  const Trace *t = S->tracer;
-  uint64_t n = (uint64_t)luaL_checkinteger(L, 1);
-  if (!t || !t->holds[2] || n < trace_first(t) || n >= t->next) return 0;
-  const TraceRecord r = *trace_at(t, n);
+  const TraceRecord *at = find(S->tracer, (uint64_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
+  if (!at) return 0;
+  const TraceRecord r = *at;
   const uint64_t fields[] = {r.kind,
                              (uint64_t)r.time,
                              r.go ? trace_whole_id(S, r.go) : 0,
@@ -140,6 +148,14 @@ static int lua_read(lua_State *L) {
   enum { FIELDS = sizeof fields / sizeof *fields };
   for (int i = 0; i < FIELDS; i++) lua_pushinteger(L, (lua_Integer)fields[i]);
   return FIELDS;
+}
+
+/* on_error(f or nil): see trace_kept_hear */
+static int lua_on_error(lua_State *L) {
+  lua_settop(L, 1);
+  Trace *t = sched_self(L)->tracer;
+  if (t) trace_kept_hear(L, t);
+  return 0;
 }
 
 /* label(n) -> name */
@@ -158,6 +174,7 @@ void lua_trace_open(lua_State *L) {
       {"label", lua_label},
       {"name", lua_name},
       {"names", lua_names},
+      {"on_error", lua_on_error},
       {"read", lua_read},
       {"release", lua_release},
       {"ring", lua_ring},

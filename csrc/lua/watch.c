@@ -4,8 +4,19 @@
 #include <lauxlib.h>
 
 #include "core/snapshot.h"
+#include "core/trace_list.h"
 #include "lua/check.h"
 #include "lua/module.h"
+
+/* Tells the watch the names of the labels that there are. Allocates nothing of Lua's. */
+static void add_names(lua_State *L, Sched *S) {
+  for (uint32_t label = TRACE_FIRST; S->tracer && label < S->tracer->nlabels; label++) {
+    trace_push_label(L, S, (uint16_t)label);
+    const char *name = lua_tostring(L, -1);
+    if (name) watch_name(S->watch, (uint16_t)label, name);
+    lua_pop(L, 1);
+  }
+}
 
 /* watch(f or nil) -> the Watch, a userdata: from now on another thread may ask the loop to call f(), which must not
    wait. Nil ends that. */
@@ -18,6 +29,7 @@ static int internal_watch(lua_State *L) {
   }
   check_callable(L, 1, "watch");
   watch_begin(L, S, 1);
+  add_names(L, S);
   return 1;
 }
 

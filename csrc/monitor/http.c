@@ -1,7 +1,8 @@
 /* http.c: see http.h.
 
    The server listens on the loopback address only. Other sites that the browser visits could still send it requests, so
-   the headers Host and Origin must name this server, and all but the page's scripts needs the token. */
+   the headers Host and Origin must name this server, and all but the page's scripts needs the token. A connection stays
+   open only for requests with the token. */
 #include "monitor/http.h"
 
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "monitor/assets.h"
 
 /* Fields of a form are parsed in a buffer of so many bytes. */
@@ -33,10 +35,20 @@ static const char *const headers[][2] = {
      "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 };
 
+/* Whether the request has the token; the time that this takes says nothing about it. */
+static bool has_token(const Site *site, struct MHD_Connection *client) {
+  const char *token = MHD_lookup_connection_value(client, MHD_GET_ARGUMENT_KIND, "token");
+  if (!token || strlen(token) != TOKEN_LENGTH) return false;
+  unsigned difference = 0;
+  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token[i] ^ (unsigned char)site->token[i];
+  return difference == 0;
+}
+
 /* Sends a response, which is released. */
-static enum MHD_Result send_response(struct MHD_Connection *client, unsigned status, const char *type,
+static enum MHD_Result send_response(const Site *site, struct MHD_Connection *client, unsigned status, const char *type,
                                      struct MHD_Response *response) {
   if (!response) return MHD_NO;
+  if (!has_token(site, client)) (void)MHD_add_response_header(response, "Connection", "close");
   (void)MHD_add_response_header(response, "Content-Type", type);
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
     (void)MHD_add_response_header(response, headers[i][0], headers[i][1]);
@@ -45,14 +57,15 @@ static enum MHD_Result send_response(struct MHD_Connection *client, unsigned sta
   return result;
 }
 
-static enum MHD_Result send_text(struct MHD_Connection *client, unsigned status, const char *type, const char *text) {
+static enum MHD_Result send_text(const Site *site, struct MHD_Connection *client, unsigned status, const char *type,
+                                 const char *text) {
   struct MHD_Response *response =
       MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
-  return send_response(client, status, type, response);
+  return send_response(site, client, status, type, response);
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *client, unsigned status, const char *why) {
-  return send_text(client, status, "text/plain; charset=utf-8", why);
+static enum MHD_Result refuse(const Site *site, struct MHD_Connection *client, unsigned status, const char *why) {
+  return send_text(site, client, status, "text/plain; charset=utf-8", why);
 }
 
 /* ---- who may ask ---- */
@@ -77,25 +90,17 @@ static const char *who_is_wrong(const Site *site, struct MHD_Connection *client)
   return NULL;
 }
 
-/* Whether the request has the token; the time that this takes says nothing about it. */
-static bool has_token(const Site *site, struct MHD_Connection *client) {
-  const char *token = MHD_lookup_connection_value(client, MHD_GET_ARGUMENT_KIND, "token");
-  if (!token || strlen(token) != TOKEN_LENGTH) return false;
-  unsigned difference = 0;
-  for (int i = 0; i < TOKEN_LENGTH; i++) difference |= (unsigned char)token[i] ^ (unsigned char)site->token[i];
-  return difference == 0;
-}
-
 /* ---- what there is ---- */
 
-static enum MHD_Result send_asset(struct MHD_Connection *client, const Asset *asset) {
+static enum MHD_Result send_asset(const Site *site, struct MHD_Connection *client, const Asset *asset) {
   struct MHD_Response *response = MHD_create_response_from_buffer(asset->length, (void *)(uintptr_t)asset->bytes,
                                                                   MHD_RESPMEM_PERSISTENT); /* only read */
-  return send_response(client, MHD_HTTP_OK, asset->type, response);
+  return send_response(site, client, MHD_HTTP_OK, asset->type, response);
 }
 
 static enum MHD_Result open_page(Site *site, struct MHD_Connection *client) {
-  if (site->npages >= MAX_PAGES) return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
+  if (site->npages >= MAX_PAGES)
+    return refuse(site, client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: too many pages are open\n");
   Page *page = calloc(1, sizeof *page);
   if (!page) return MHD_NO;
   page->client = client;
@@ -108,7 +113,7 @@ static enum MHD_Result open_page(Site *site, struct MHD_Connection *client) {
   site->pages = page;
   site->npages++;
   site->has_new_page = true;
-  return send_response(client, MHD_HTTP_OK, "text/event-stream", response);
+  return send_response(site, client, MHD_HTTP_OK, "text/event-stream", response);
 }
 
 static enum MHD_Result get(Site *site, struct MHD_Connection *client, const char *url) {
@@ -116,12 +121,12 @@ static enum MHD_Result get(Site *site, struct MHD_Connection *client, const char
   for (const Asset *asset = monitor_assets; asset->path; asset++) {
     if (strcmp(asset->path, is_page ? "/page.html" : url) != 0) continue;
     if (is_page && !has_token(site, client))
-      return refuse(client, MHD_HTTP_FORBIDDEN,
+      return refuse(site, client, MHD_HTTP_FORBIDDEN,
                     "403: the token is missing or wrong; open the URL that the program has printed\n");
-    return send_asset(client, asset);
+    return send_asset(site, client, asset);
   }
-  if (strcmp(url, "/events") != 0) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such page\n");
-  if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
+  if (strcmp(url, "/events") != 0) return refuse(site, client, MHD_HTTP_NOT_FOUND, "404: there is no such page\n");
+  if (!has_token(site, client)) return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
   return open_page(site, client);
 }
 
@@ -156,10 +161,10 @@ static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, con
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     if (strcmp(url + 1, commands[i]) == 0) what = commands[i];
   }
-  if (!what) return refuse(client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
-  if (!has_token(site, client)) return refuse(client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
+  if (!what) return refuse(site, client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
+  if (!has_token(site, client)) return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
   if (!site->control && strcmp(what, "values") != 0 && strcmp(what, "timeline") != 0)
-    return refuse(client, MHD_HTTP_FORBIDDEN, "403: commands are off: start the monitor with control = true\n");
+    return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: commands are off: start the monitor with control = true\n");
   Form *form = calloc(1, sizeof *form);
   if (!form) return MHD_NO;
   *request = form;
@@ -175,15 +180,16 @@ static enum MHD_Result end_form(Site *site, struct MHD_Connection *client, Form 
   if (form->parser && MHD_destroy_post_processor(form->parser) != MHD_YES) form->is_wrong = true;
   form->parser = NULL;
   if (form->is_wrong)
-    return refuse(client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
+    return refuse(site, client, MHD_HTTP_BAD_REQUEST, "400: the form is wrong: its fields are id, type, text\n");
   Command *command = form->command;
   form->command = NULL;
   int64_t number = desk_command(&site->desk, command);
   if (!number)
-    return refuse(client, MHD_HTTP_SERVICE_UNAVAILABLE, "503: the program computes, and takes no more commands\n");
+    return refuse(site, client, MHD_HTTP_SERVICE_UNAVAILABLE,
+                  "503: the program computes, and takes no more commands\n");
   char answer[48];
   (void)snprintf(answer, sizeof answer, "{\"number\":%lld}", (long long)number);
-  return send_text(client, MHD_HTTP_ACCEPTED, "application/json", answer);
+  return send_text(site, client, MHD_HTTP_ACCEPTED, "application/json", answer);
 }
 
 enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const char *url, const char *method,
@@ -198,10 +204,19 @@ enum MHD_Result http_answer(void *data, struct MHD_Connection *client, const cha
     return MHD_YES;
   }
   const char *why = who_is_wrong(site, client);
-  if (why) return refuse(client, MHD_HTTP_FORBIDDEN, why);
+  if (!why && has_token(site, client)) visitors_remove(&site->visitors, client);
+  if (why) return refuse(site, client, MHD_HTTP_FORBIDDEN, why);
   if (strcmp(method, "GET") == 0) return get(site, client, url);
   if (strcmp(method, "POST") == 0) return begin_form(site, client, url, request);
-  return refuse(client, MHD_HTTP_METHOD_NOT_ALLOWED, "405: only GET and POST\n");
+  return refuse(site, client, MHD_HTTP_METHOD_NOT_ALLOWED, "405: only GET and POST\n");
+}
+
+void http_connection(void *data, struct MHD_Connection *client, void **context,
+                     enum MHD_ConnectionNotificationCode code) {
+  (void)context;
+  Site *site = data;
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) visitors_add(&site->visitors, client, clock_now(&(Clock){0}));
+  else visitors_remove(&site->visitors, client);
 }
 
 void http_completed(void *data, struct MHD_Connection *client, void **request, enum MHD_RequestTerminationCode code) {

@@ -25,8 +25,9 @@ enum { BYTES_A_SECOND = 62 * 1024, BYTES_A_MESSAGE = BYTES_A_SECOND * PERIOD / 1
 /* How long pages may take to read their last message, in ms. */
 enum { LAST_WORDS = 300 };
 
-/* A connection that neither reads nor sends is closed after so many seconds. */
-enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = 64, CONNECTION_MEMORY = 64 * 1024 };
+/* A connection that neither reads nor sends is closed after so many seconds. (Those without the token, sooner:
+   visitors.h.) */
+enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES, CONNECTION_MEMORY = 64 * 1024 };
 
 static int64_t now_ns(void) { return clock_now(&(Clock){0}); }
 
@@ -71,13 +72,26 @@ static void add_results(Server *server, Page *page, Text *to) {
   pthread_mutex_unlock(&desk->mutex);
 }
 
+/* For how long Lua has not served the scheduler, in ms, and what has run then. */
+static void add_busy(const Server *server, int64_t now, Text *to) {
+  Watch *watch = server->site.desk.watch;
+  bool is_busy = atomic_load(&watch->asked) && server->asked;
+  add_field(to, "busy", is_busy ? (now - server->asked) / CLOCK_MS : 0);
+  if (!is_busy) return;
+  char name[256];
+  add_field(to, "runs", watch->running(watch, name, sizeof name));
+  text_puts(to, "\"who\":");
+  text_json(to, name);
+  text_puts(to, ",");
+}
+
 static void add_summary(const Server *server, int64_t now, Text *to) {
   const Snapshot *s = server->site.desk.shown;
   Watch *watch = server->site.desk.watch;
   int64_t waiting = atomic_load(&watch->waiting);
   add_field(to, "t", now / CLOCK_MS);
   add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_field(to, "busy", atomic_load(&watch->asked) && server->asked ? (now - server->asked) / CLOCK_MS : 0);
+  add_busy(server, now, to);
   if (!server->has_view) return;
   add_field(to, "now", s->now / CLOCK_MS);
   add_field(to, "virtual", s->is_virtual);
@@ -190,6 +204,7 @@ static void *run(void *data) {
     pthread_mutex_unlock(&desk->mutex);
     if (stop) break;
     int64_t now = now_ns();
+    visitors_close_late(&server->site.visitors, now);
     if (desk_fetch(desk)) {
       server->has_view = view_make(&server->view, desk->shown);
       feed_pages(server, now);
@@ -210,7 +225,7 @@ static int listen_on(int port, int *actual, char why[256]) {
   int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
   if (fd >= 0) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
   if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, 16) != 0 ||
+  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
     if (errno == EADDRINUSE) (void)snprintf(why, 256, "port %d of 127.0.0.1 is taken by another program", port);
     else (void)snprintf(why, 256, "cannot listen on port %d of 127.0.0.1: %s", port, strerror(errno));
@@ -238,7 +253,8 @@ static struct MHD_Daemon *start_daemon(Server *server, int fd) {
   return MHD_start_daemon(flags, 0, NULL, NULL, http_answer, &server->site, MHD_OPTION_LISTEN_SOCKET, fd,
                           MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
                           (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-                          MHD_OPTION_NOTIFY_COMPLETED, http_completed, &server->site, MHD_OPTION_END);
+                          MHD_OPTION_NOTIFY_CONNECTION, http_connection, &server->site, MHD_OPTION_NOTIFY_COMPLETED,
+                          http_completed, &server->site, MHD_OPTION_END);
 }
 
 /* Starts the thread, with all signals blocked: they are for the program. */

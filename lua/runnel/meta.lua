@@ -535,14 +535,17 @@ function core.internal.trace.names() end
 function core.internal.trace.edges() end
 
 ---The numbers of the oldest record and of the next one, how many were overwritten, the time; nothing without a ring.
+---`kept`: of the copy that was made for an error.
+---@param kept? boolean
 ---@return integer? first
 ---@return integer? next_one
 ---@return integer? dropped
 ---@return integer? now in ns
-function core.internal.trace.ring() end
+function core.internal.trace.ring(kept) end
 
----A record (TraceRecord in csrc/core/trace.h); nothing if it is not in the ring any more.
+---A record (TraceRecord in csrc/core/trace_state.h); nothing if it is not there any more.
 ---@param n integer
+---@param kept? boolean of the copy for an error
 ---@return integer? kind
 ---@return integer? time in ns
 ---@return integer? go
@@ -550,7 +553,12 @@ function core.internal.trace.ring() end
 ---@return integer? seq
 ---@return integer? what
 ---@return integer? label
-function core.internal.trace.read(n) end
+function core.internal.trace.read(n, kept) end
+
+---f is called when an unhandled error is about to be reported, until the ring is released; nil ends that. `is_kept`:
+---there is a copy of the ring from when the error was raised.
+---@param f? fun(is_kept: boolean)
+function core.internal.trace.on_error(f) end
 
 ---The name of a label.
 ---@param n integer

@@ -215,9 +215,12 @@ function monitor.listen(port, opts)
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
   if type(program) ~= "string" then error("listen: program: a string expected", 2) end
   local self = setmetatable({ control = opts.control or false, show = show }, Monitor)
+  internal.trace.hold "le" -- first: the watch shows what runs
   local watched, watch = pcall(internal.watch, function() serve(self) end)
-  if not watched then error("listen: this program has a monitor already; close it first", 2) end
-  internal.trace.hold "le"
+  if not watched then
+    internal.trace.release "le"
+    error("listen: this program has a monitor already; close it first", 2)
+  end
   local server, url = server_module.start(watch, port or 0, self.control, program)
   if not server then
     internal.watch(nil)

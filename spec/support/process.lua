@@ -5,7 +5,8 @@ local process = {}
 ---The executable that is under test.
 process.runnel = os.getenv "RUNNEL" or "build/bin/runnel"
 
----A new directory for files, with methods write(name, text) and remove().
+---A new directory for files, with methods write(name, text), read(name) and remove(). A to-be-closed variable removes
+---it.
 ---@return { path: string }
 function process.directory()
   local pipe = assert(io.popen "mktemp -d")
@@ -28,7 +29,7 @@ function process.directory()
 
   function dir:remove() os.execute(("rm -rf '%s'"):format(self.path)) end
 
-  return dir
+  return setmetatable(dir, { __close = dir.remove })
 end
 
 ---Runs a shell command in a directory.

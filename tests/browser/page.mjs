@@ -112,6 +112,17 @@ const tests = {
     return page;
   },
 
+  async "a go block that computes is named, though no snapshot has been taken"() {
+    const program = await start("--monitor", "-e", `local rn = require "runnel"
+      rn.go(function() rn.rename "hog" local t = rn.now() while rn.now() - t < 8000 do end end)`);
+    const page = await open(program.url);
+    await untilText(page, ".hints", "hog #");
+    await untilText(page, ".hints", "without parking");
+    await untilText(page, "#status", "computing for");
+    await shot(page, "hog");
+    return page;
+  },
+
   async "names with HTML in them are text"() {
     const program = await start("tests/browser/controlled.lua");
     const page = await open(program.url);

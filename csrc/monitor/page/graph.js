@@ -183,7 +183,7 @@ export function Graph({ model, groups, selection, onSelect }) {
   const most = Math.max(1, ...[...graph.edges.values()].map((e) => e.node.rate));
   if (!graph.nodes.size) {
     return html`<div class="graph" ref=${box}><p class="nothing">${model.summary.now === undefined
-      ? "The program has not come to its scheduler yet." : "No go block uses a channel."}</p></div>`;
+      ? "The scheduler has not had a turn yet." : "No go block uses a channel."}</p></div>`;
   }
   return html`<div class="graph" ref=${box}>
     <div class="zoom">

@@ -177,15 +177,19 @@ export class Model {
     const hints = [], t = this.summary.t || 0;
     const { puts, takes } = this.sides();
     if (this.summary.busy >= 100) {
-      hints.push({ level: "bad", text: `Lua has computed for ${duration(this.summary.busy)} and no go block has parked` });
+      const { who, runs, busy } = this.summary;
+      const name = who && split(who).name;
+      hints.push({ level: "bad", go: name,
+        text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` });
     }
     for (const g of groups.values()) {
       const inputs = (takes.get(g.name) || []).filter((ch) => ch.isPlain);
       const outputs = (puts.get(g.name) || []).filter((ch) => ch.isPlain);
       const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
       if (full && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
+        const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);
         hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
-          (outputs.length ? ", its output is not" : "") });
+          (empty ? `, its output ${empty.label} empty` : outputs.length ? ", its output is not" : "") });
       }
       if (g.n > 10000) hints.push({ level: "warn", go: g.name, text: `${count(g.n, "go block")} with the name ${g.name}` });
     }

@@ -11,8 +11,9 @@ local recorder = core.internal.trace
 ---@class runnel.internal.recorder
 local trace = {}
 
-local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace.h
+local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- core/trace_state.h
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT = 1, 2, 4, 8, 16
+local UNCOUNTED = 0x7FFFFFFF -- how many values are in a buffer
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat
 local MAIN, DRIVER = 1, 2 -- labels
 local DRIVER_TRACK = 0x7FFFFFFF
@@ -36,12 +37,12 @@ end
 
 -- A first look at the records: which messages are put and taken in them, which go blocks run, the names of all, and how
 -- many values were put and taken before.
-local function survey(first, last)
+local function survey(first, last, kept)
   local found = { names = {}, taken = {}, runs = {}, buffered = {}, before = {}, ends = {} }
   local read, names = recorder.read, found.names
   local batch
   for n = first, last do
-    local kind, time, go, ch, seq, how, label = read(n)
+    local kind, time, go, ch, seq, how, label = read(n, kept)
     if not kind then return found end
     if go ~= 0 and label ~= 0 then names[go] = label end
     if kind == RUN and go ~= 0 then found.runs[go] = true end
@@ -109,6 +110,11 @@ function Writer:switch(track, ns, name)
   if name then self:slice("B", track, ns, name) end
 end
 
+function Writer:instant(track, ns, name)
+  self:event(('{"ph":"i","s":"t","pid":1,"tid":%d,"ts":%.3f,"cat":"go","name":%s}'):format(track, ns / 1000,
+    quote(name)))
+end
+
 -- One end of an arrow.
 function Writer:arrow(phase, track, ns, id, name)
   self:event(('{"ph":"%s","pid":1,"tid":%d,"ts":%.3f,"cat":"%s","name":"%s","id":"%s"%s}'):format(phase, track,
@@ -126,7 +132,9 @@ end
 function Writer:count(kind, ch, seq, how, ns)
   if not self.found.buffered[ch] or how & RESULT ~= 0 then return end
   local values = seq
-  if how & FIFO ~= 0 then
+  if how & FIFO == 0 then
+    if values == UNCOUNTED then return end
+  else
     local known = self.found.before[ch]
     known[kind] = seq
     if not known[PUT] or not known[TAKE] then return end
@@ -182,6 +190,7 @@ function Writer:record(kind, ns, go, ch, seq, how, label)
     if seq > 1 then on = ("%s and %d more"):format(on, seq - 1) end
     self:switch(track, ns, what .. on)
   elseif kind == END then
+    if how ~= 0 then self:instant(track, ns, "error") end
     self:switch(track, ns, nil)
   elseif kind == SPAWN then
     if found.runs[seq] then
@@ -191,8 +200,7 @@ function Writer:record(kind, ns, go, ch, seq, how, label)
   elseif kind == PUT or kind == TAKE then
     self:move(kind, track, ch, seq, how, ns)
   elseif kind == CLOSE and how & (RESULT | TIMEOUT) == 0 then
-    self:event(('{"ph":"i","s":"t","pid":1,"tid":%d,"ts":%.3f,"cat":"chan","name":%s}'):format(track, ns / 1000,
-      quote("close " .. self:channel(ch))))
+    self:instant(track, ns, "close " .. self:channel(ch))
   end
   if is_callback then self:switch(track, ns, nil) end
 end
@@ -201,10 +209,11 @@ function Writer:name_track(track, name)
   self:event(('{"ph":"M","pid":1,"tid":%d,"name":"thread_name","args":{"name":%s}}'):format(track, quote(name)))
 end
 
--- Writes all events. `now` is when the last slices end.
-function Writer:all(first, last, now)
+-- Writes all events. `now` is when the last slices end. `kept`: of the copy for an error, which is older than the
+-- channels are now.
+function Writer:all(first, last, now, kept)
   local found = self.found
-  complete(found.before)
+  if not kept then complete(found.before) end
   self:event '{"ph":"M","pid":1,"name":"process_name","args":{"name":"runnel"}}'
   self:name_track(0, recorder.label(MAIN))
   self:name_track(DRIVER_TRACK, recorder.label(DRIVER))
@@ -212,7 +221,7 @@ function Writer:all(first, last, now)
   local origin, batch, begun, ns = nil, nil, 0, 0
   for n = first, last do
     if found.ends[n] then batch, begun = found.ends[n], n end
-    local kind, time, go, ch, seq, how, label = recorder.read(n)
+    local kind, time, go, ch, seq, how, label = recorder.read(n, kept)
     if not kind then break end
     origin = origin or time
     ns = time - origin + ((batch.till or now) - time) * (n - begun) // batch.count
@@ -222,17 +231,18 @@ function Writer:all(first, last, now)
   for track, name in pairs(self.tracks) do self:slice("E", track, ns, name) end
 end
 
--- Writes the ring to a file that is open. Returns how many records were written and how many were overwritten.
-local function write(file)
-  local first, next_one, dropped, now = recorder.ring()
+-- Writes the ring, or with `kept` its copy for an error, to a file that is open. Returns how many records were written
+-- and how many were overwritten.
+local function write(file, kept)
+  local first, next_one, dropped, now = recorder.ring(kept)
   local channels, unnamed = recorder.names()
   for id, is_unnamed in pairs(unnamed) do unnamed[id] = is_unnamed or nil end
   local last = next_one - 1
-  local self = setmetatable({ file = file, found = survey(first, last), tracks = {}, puts = {}, started = {},
+  local self = setmetatable({ file = file, found = survey(first, last, kept), tracks = {}, puts = {}, started = {},
     channels = channels, unnamed = unnamed, lines = 0 }, Writer)
   file:setvbuf("full", 1 << 16)
   file:write '{"traceEvents":['
-  self:all(first, last, now)
+  self:all(first, last, now, kept)
   file:write('\n],"displayTimeUnit":"ns","otherData":{"records":', next_one - first, ',"overwritten":', dropped, "}}\n")
   return next_one - first, dropped
 end
@@ -246,14 +256,15 @@ end
 
 local active -- { path, file, options, guard }: the recording, or nil
 
----Writes what the ring has now; the recording goes on.
+---Writes what the ring has now, or with `kept` its copy for an error; the recording goes on.
 ---@param path string
+---@param kept? boolean
 ---@return runnel.Trace? written
 ---@return string? err
-function trace.write(path)
+local function write_to(path, kept)
   local file, err = io.open(path, "w")
   if not file then return nil, err end
-  local records, overwritten = write(file)
+  local records, overwritten = write(file, kept)
   local ok
   ok, err = file:close()
   if not ok then return nil, path .. ": " .. tostring(err) end
@@ -268,7 +279,8 @@ function trace.finish()
   local path = active.path
   active.guard.is_over = true
   active = nil
-  local written, err = trace.write(path)
+  local written, err = write_to(path)
+  recorder.on_error(nil)
   recorder.release "r"
   return written, err
 end
@@ -292,6 +304,22 @@ function trace.at_end()
   if message then io.stderr:write("runnel: ", message, "\n") end
 end
 
+-- Where the trace up to the first unhandled error is written: out.error.json beside out.json.
+local function error_path(path)
+  local base, extension = path:match "^(.*[^/])(%.[^./]*)$"
+  return base and base .. ".error" .. extension or path .. ".error"
+end
+
+-- Called when the first unhandled error is about to be reported. The file of the recording gets its end, so this goes
+-- to a file of its own.
+local function on_error(is_kept)
+  local path = error_path(active.path)
+  local ok, written, err = pcall(write_to, path, is_kept)
+  recorder.on_error(nil)
+  if ok and written then io.stderr:write("runnel: ", path, " has the trace up to this error:\n")
+  else io.stderr:write("runnel: the trace up to this error was not written: ", tostring(err or written), "\n") end
+end
+
 -- __gc of the guard, which Lua calls when the state closes.
 local function on_close(guard)
   if not guard.is_over then trace.at_end() end
@@ -310,8 +338,9 @@ local function check_records(options)
 end
 
 ---Starts to record what go blocks and channels do, in a ring of fixed size. `rn.trace(false)` ends the recording and
----writes it to the file as trace-event JSON; so does the end of the program, whatever its cause. Perfetto's viewer
----(ui.perfetto.dev), chrome://tracing and speedscope show the file.
+---writes it to the file as trace-event JSON; so does the end of the program, whatever its cause. When the first
+---unhandled error is reported, what has led to it is written to a second file: out.error.json beside out.json.
+---Perfetto's viewer (ui.perfetto.dev), chrome://tracing and speedscope show the files.
 ---@param file string|false the path of the file, which is created at once; false ends the recording
 ---@param options? { records?: integer } `records`: the size of the ring, from 256 to 16777216 (default: 65536)
 ---@return runnel.Trace? written what was written, or nil if nothing was being recorded
@@ -333,6 +362,7 @@ function trace.trace(file, options)
   if not handle then error("trace: cannot write " .. tostring(err), 2) end
   handle:close()
   recorder.hold("r", records)
+  recorder.on_error(on_error)
   active = { path = file, guard = setmetatable({}, { __gc = on_close }) }
 end
 

@@ -1,0 +1,37 @@
+/* visitors.c: see visitors.h. */
+#include "monitor/visitors.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+
+static void remove_at(Visitors *visitors, uint32_t i) {
+  visitors->n--;
+  memmove(&visitors->list[i], &visitors->list[i + 1], (visitors->n - i) * sizeof(Visitor));
+}
+
+/* Ends the oldest one. libmicrohttpd sees the end of the stream, and closes it. */
+static void close_oldest(Visitors *visitors) {
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(visitors->list[0].client, MHD_CONNECTION_INFO_CONNECTION_FD);
+  if (info) (void)shutdown(info->connect_fd, SHUT_RDWR);
+  remove_at(visitors, 0);
+}
+
+void visitors_add(Visitors *visitors, struct MHD_Connection *client, int64_t now) {
+  if (visitors->n == MAX_VISITORS) close_oldest(visitors);
+  visitors->list[visitors->n++] = (Visitor){client, now};
+}
+
+void visitors_remove(Visitors *visitors, const struct MHD_Connection *client) {
+  for (uint32_t i = 0; i < visitors->n; i++) {
+    if (visitors->list[i].client != client) continue;
+    remove_at(visitors, i);
+    return;
+  }
+}
+
+void visitors_close_late(Visitors *visitors, int64_t now) {
+  while (visitors->n && now - visitors->list[0].since > VISIT * CLOCK_MS) close_oldest(visitors);
+}
