@@ -13,6 +13,13 @@
 #define PREFETCH(ptr) ((void)(ptr))
 #endif
 
+/* A short break of a thread that looks at something again and again until another thread changes it. */
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PAUSE_BRIEFLY() __builtin_ia32_pause()
+#else
+#define PAUSE_BRIEFLY() ((void)0)
+#endif
+
 /* Whether this is Lua 5.4.0 to 5.4.3, which all have the same release number. Needs lua.h where it is used. */
 #define BEFORE_LUA_5_4_4 (LUA_VERSION_RELEASE_NUM < 50404)
 

@@ -56,7 +56,6 @@ static void end_watch(Sharing *sharing, Handle *h) {
   if (shared_withdraw(&watch->alt)) {
     shared_wait_free(sharing, watch);
   } else {
-    shared_settle(&watch->alt);
     watch->watching = NULL;
     watch->done = NULL;
   }
@@ -105,6 +104,7 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
+  shared_chan_pass(h->shared);
   if (chan_shared_is_taken(ch)) ch->flags |= CHAN_ERROR_TAKEN; /* asked when the scheduler ends, after this */
   shared_chan_release(h->shared);
   h->shared = NULL;
@@ -471,7 +471,6 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWait *wait = shared_wait_new(S->sharing, n);
   if (!wait) raise_no_memory(L);
-  wait->n = 0;
   return wait;
 }
 
@@ -652,6 +651,7 @@ void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done) {
   SharedWait *watch = shared_wait_new(S->sharing, 1);
   if (!watch) raise_no_memory(L);
   watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_free = true};
+  watch->n = 1;
   SharedResult result;
   SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result);
   watch->watching = ch;

@@ -40,8 +40,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   wait->is_quiet = false;
   wait->watching = NULL;
   wait->done = NULL;
-  wait->n = n;
-  for (uint32_t i = 0; i < n; i++) wait->ops[i] = (SharedWaiter){.kind = SHARED_TAKE};
+  wait->n = 0;
   return wait;
 }
 
@@ -66,7 +65,6 @@ bool shared_wait_withdraw(Sched *S, Alt *alt) {
     shared_wait_free(S->sharing, wait);
     return true;
   }
-  shared_settle(&wait->alt); /* waits for the other thread, which has it in the inbox before it unlocks the channel */
   return false;
 }
 
@@ -112,12 +110,6 @@ bool shared_wait_is_alive(const Sched *S) {
 
 /* ---- before sleeping ---- */
 
-static inline void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
 /* Looks at the inbox until something has come, which it returns, or it is so late. */
 static bool spin_until(const Sched *S, int64_t until) {
   enum { PAUSES = 8 };
@@ -125,7 +117,7 @@ static bool spin_until(const Sched *S, int64_t until) {
   do {
     for (int i = 0; i < PAUSES; i++) {
       if (!owner_is_empty(owner)) return true;
-      pause_briefly();
+      PAUSE_BRIEFLY();
     }
   } while (clock_now(&S->world.clock) < until);
   return false;

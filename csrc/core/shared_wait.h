@@ -54,7 +54,7 @@ typedef struct Sharing {
 /* The SharedWait of a member of such a list. */
 static inline SharedWait *shared_wait_of(Arrival *arrival) { return CONTAINER_OF(arrival, SharedWait, alt.arrival); }
 
-/* A SharedWait for `n` operations, which the caller fills; NULL if there is no memory. */
+/* A SharedWait with room for `n` operations, which the caller adds; NULL if there is no memory. */
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n);
 
 /* Drops its values and frees it. No other thread may refer to it. */

@@ -32,7 +32,7 @@ bool owner_push(Owner *owner, Arrival *alt) {
   do {
     alt->next = first;
   } while (!atomic_compare_exchange_weak(&owner->inbox, &first, alt));
-  return first == NULL; /* else whoever pushed onto the empty inbox wakes it */
+  return first == NULL && atomic_load(&owner->asleep); /* else whoever pushed onto the empty inbox wakes it */
 }
 
 void owner_wake(Owner *owner) {
@@ -57,4 +57,6 @@ bool owner_sleep(Owner *owner) {
   return false;
 }
 
-void owner_awake(Owner *owner) { atomic_store(&owner->asleep, false); }
+void owner_awake(Owner *owner) {
+  if (atomic_load_explicit(&owner->asleep, memory_order_relaxed)) atomic_store(&owner->asleep, false);
+}
