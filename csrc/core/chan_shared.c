@@ -133,6 +133,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
     lua_pushvalue(L, top + 1);
     lua_rawsetp(L, top - 1, shared); /* may raise: the handle is collected, and holds nothing */
     h->shared = shared_chan_hold(shared);
+    h->chan.buf.limit = shared_chan_limit(shared);
     char name[SHARED_NAME_MAX + 1];
     shared_chan_get_name(shared, name);
     if (name[0]) {
@@ -405,6 +406,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   shared_value_drop(&op.value);
   if (outcome == SHARED_NONE) return PUT_WAIT;
+  S->sharing->has_woken = result.has_woken;
   shared_value_drop(&result.value);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S); /* the take may be of this state */
@@ -421,6 +423,7 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   if (outcome == SHARED_NONE) return TAKE_WAIT;
+  sharing->has_woken = result.has_woken;
   SharedReturn *given = sharing->given; /* unpacking may run finalizers, which take, too */
   sharing->given = NULL;
   int n = push_result(L, &op, &result, &given);
@@ -504,6 +507,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
     shared_wait_free(sharing, wait);
     return 0;
   }
+  sharing->has_woken = result.has_woken;
   SharedWaiter *op = &wait->ops[result.op];
   int at = op->at;
   if (outcome == SHARED_TOO_MANY) {

@@ -86,6 +86,8 @@ uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load(&chan->h
 
 uint64_t shared_chan_id(const SharedChan *chan) { return chan->id; }
 
+uint32_t shared_chan_limit(const SharedChan *chan) { return chan->buf.limit; }
+
 void shared_chan_set_name(SharedChan *chan, const char *name) {
   (void)pthread_mutex_lock(&chan->lock);
   strncpy(chan->name, name, SHARED_NAME_MAX);

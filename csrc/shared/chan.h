@@ -97,8 +97,9 @@ enum { SHARED_NAME_MAX = 200 };
 void shared_chan_set_name(SharedChan *chan, const char *name);
 void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
 
-/* Its id. */
+/* Its id; the size of its buffer. */
 uint64_t shared_chan_id(const SharedChan *chan);
+uint32_t shared_chan_limit(const SharedChan *chan);
 
 typedef enum SharedOutcome {
   SHARED_DONE,    /* one operation is done: see the result */
