@@ -7,10 +7,12 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PREFETCH(ptr) __builtin_prefetch(ptr)
+#define PREFETCH_TO_WRITE(ptr) __builtin_prefetch(ptr, 1)
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
 #define PREFETCH(ptr) ((void)(ptr))
+#define PREFETCH_TO_WRITE(ptr) ((void)(ptr))
 #endif
 
 /* A short break of a thread that looks at something again and again until another thread changes it. */

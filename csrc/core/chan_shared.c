@@ -200,7 +200,7 @@ static int end_sharing(lua_State *L) {
     SharedWait *wait = shared_wait_of(sharing->unused);
     sharing->unused = wait->alt.arrival.next;
     free(wait->given);
-    free(wait);
+    cache_free(wait);
   }
   free(sharing->given);
   packer_free(&sharing->packer);

@@ -18,14 +18,15 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   } else {
     uint32_t capacity = n > FEW ? n : FEW;
     size_t ops = capacity * sizeof(SharedWaiter);
-    wait = (SharedWait *)malloc(sizeof *wait + ops + capacity * sizeof(SharedChan *));
+    wait = (SharedWait *)cache_new(sizeof *wait + ops + capacity * sizeof(SharedChan *));
     SharedReturn *given = (SharedReturn *)malloc(sizeof *given);
     if (!wait || !given) {
-      free(wait);
+      cache_free(wait);
       free(given);
       return NULL;
     }
-    *wait = (SharedWait){.capacity = capacity, .given = given};
+    wait->capacity = capacity;
+    wait->given = given;
     wait->order = (SharedChan **)(void *)((char *)wait->ops + ops);
   }
   if (!wait->given && !(wait->given = (SharedReturn *)malloc(sizeof *wait->given))) {
@@ -51,7 +52,7 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
   shared_value_drop(&wait->alt.result.value);
   if (wait->capacity > FEW || sharing->nunused >= MOST_UNUSED) {
     free(wait->given);
-    free(wait);
+    cache_free(wait);
     return;
   }
   wait->alt.arrival.next = sharing->unused;

@@ -27,7 +27,7 @@ typedef struct SharedWait {
   SharedChan **order;  /* room for one channel an operation (shared_do) */
   uint32_t capacity;   /* operations that there is room for */
   uint32_t n;          /* operations */
-  SharedWaiter ops[];  /* the operations */
+  _Alignas(CACHE_LINE) SharedWaiter ops[]; /* the operations */
 } SharedWait;
 
 /* The done() channel of a handle. Its user value CHAN_VALUES is the handle: as long as somebody waits for it, another

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache.h"
 #include "base/compat.h"
 
 /* What each operation uses comes first, in as few cache lines as possible: they move from one processor to the other. */
@@ -36,14 +37,14 @@ static const SharedValue NOTHING = {.kind = SHARED_NIL};
 /* ---- life ---- */
 
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
-  SharedChan *chan = (SharedChan *)calloc(1, sizeof *chan);
+  SharedChan *chan = (SharedChan *)cache_new(sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
     /* All slots at once, since there is no allocating under the lock. Pages of a large one that are never used cost
        nothing. */
     chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
     if (!chan->slots) {
-      free(chan);
+      cache_free(chan);
       return NULL;
     }
   }
@@ -79,7 +80,7 @@ void shared_chan_release(SharedChan *chan) {
   shared_value_drop(&chan->reason);
   (void)pthread_mutex_destroy(&chan->lock);
   free(chan->slots);
-  free(chan);
+  cache_free(chan);
 }
 
 uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load(&chan->holds); }
@@ -106,6 +107,7 @@ void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]) {
    long is cheaper than to sleep. */
 static void lock(SharedChan *chan) {
   enum { TRIES = 32 };
+  PREFETCH_TO_WRITE(&chan->put_total); /* the next cache line */
   for (int i = 0; i < TRIES; i++) {
     if (pthread_mutex_trylock(&chan->lock) == 0) return;
     PAUSE_BRIEFLY();
@@ -143,6 +145,7 @@ static bool claim(SharedAlt *alt, SharedState state) {
 static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
   while (queue->first) {
     SharedWaiter *w = waiter_of(queue->first);
+    PREFETCH_TO_WRITE(w->owner);
     dequeue(chan, w);
     if (claim(w->alt, SHARED_COMMITTED)) return w;
   }
@@ -180,7 +183,7 @@ static void finish(After *after) {
 /* Gives a claimed waiter its result. Its alt must not be touched afterwards. */
 static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
-  Owner *owner = alt->owner;
+  Owner *owner = w->owner;
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
   if (owner_push(owner, &alt->arrival)) note(after, owner_hold(owner));
 }
@@ -360,6 +363,7 @@ static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedRes
       return false;
     }
     w->alt = alt;
+    w->owner = alt->owner;
     w->op = i;
     enqueue(w->chan, w);
   }

@@ -61,8 +61,9 @@ typedef enum SharedOpKind { SHARED_TAKE, SHARED_PUT, SHARED_WATCH } SharedOpKind
 typedef struct SharedWaiter {
   Link link;         /* in the queue; link.next is NULL when in none */
   SharedAlt *alt;    /* the alt, while it waits */
-  SharedChan *chan;  /* the channel; the waiting state has a hold */
+  Owner *owner;      /* its owner */
   SharedValue value; /* of a put: moved away once it is accepted */
+  SharedChan *chan;  /* the channel; the waiting state has a hold */
   uint32_t op;       /* its index in the alt */
   int at;            /* for the owner's use */
   uint8_t kind;      /* a SharedOpKind */

@@ -14,18 +14,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cache.h"
+
 /* The place of a committed alt in an inbox: a part of a SharedAlt (chan.h). */
 typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;
 
-enum { CACHE_LINE = 64 };
-
 typedef struct Owner {
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
-  char gap[CACHE_LINE];     /* what follows is not written while others push: it must be in another cache line */
-  atomic_uint holds;        /* of the scheduler, of threads that are about to wake it, and of its Status (status.h) */
+  /* In another cache line, since others do not need it when they push: */
+  _Alignas(CACHE_LINE) atomic_uint holds; /* of the scheduler, of threads that are about to wake it, and of its Status
+                                             (status.h) */
   _Atomic(int64_t) looked;  /* when its loop last looked at the clock, in ns; 0: it has not run yet */
   void (*wake)(void *data); /* wakes it; any thread */
   void *data;               /* what wake gets */

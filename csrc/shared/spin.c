@@ -24,7 +24,6 @@ SpinTime spin_begin(Spin *spin, bool has_woken) {
   static const SpinTime none = {0};
   spin->is_long = has_woken;
   if (has_woken) {
-    if (spin->seldom.length == 0) begin(&spin->seldom);
     return is_over(&spin->seldom) ? (SpinTime){SPIN_LONG, true} : none;
   }
   if (!is_over(&spin->few)) return none;

@@ -5,11 +5,11 @@
    vain, then not at all for some sleeps, more and more of them.
 
    A thread that has just woken the other one knows that nothing can come so soon, and sleeps at once. But then both would
-   go on to sleep and to wake each other for each value. So at times, more and more seldom if in vain, it looks for
-   SPIN_LONG, and lets other threads run meanwhile. If the answer comes then, the other thread finds this one awake, and
-   neither sleeps from there on.
+   go on to sleep and to wake each other for each value. So it looks for SPIN_LONG, and lets other threads run meanwhile;
+   if that was in vain, again after some sleeps, more and more of them. If the answer comes then, the other thread finds
+   this one awake, and neither sleeps from there on.
 
-   Over many sleeps, that is less than SPIN_USUAL for each, however seldom something comes. */
+   As long as nothing comes in time, both are less than SPIN_USUAL for each sleep on average. */
 #ifndef RUNNEL_SHARED_SPIN_H
 #define RUNNEL_SHARED_SPIN_H
 
@@ -28,10 +28,10 @@ typedef struct SpinPause {
 } SpinPause;
 
 typedef struct Spin {
-  int64_t usual;       /* the time to look when the other thread is awake; 0 at first, which is SPIN_USUAL */
-  SpinPause few;       /* before it is tried again once it has become too short */
-  SpinPause seldom;    /* before the next long time */
-  bool is_long;        /* the time that spin_begin has returned last */
+  int64_t usual;    /* the time to look when the other thread is awake; 0 at first, which is SPIN_USUAL */
+  SpinPause few;    /* before that is tried again once it has become too short */
+  SpinPause seldom; /* before the next long time */
+  bool is_long;     /* spin_begin has returned the long time last */
 } Spin;
 
 /* How long to look. */
