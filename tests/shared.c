@@ -113,7 +113,8 @@ static bool wait_for(Thread *t) {
   const Arrival *arrival = owner_pop_all(t->owner);
   SharedAlt *alt = &t->alt;
   if (arrival != &alt->arrival || arrival->next) fail("the inbox has what nobody waited for");
-  if (atomic_load(&alt->state) != (is_late ? SHARED_IDLE : SHARED_COMMITTED)) fail("an alt in the inbox is not committed");
+  if (atomic_load(&alt->state) != (is_late ? SHARED_IDLE : SHARED_COMMITTED))
+    fail("an alt in the inbox is not committed");
   shared_settle(alt);
   return true;
 }

@@ -27,10 +27,10 @@ typedef struct Owner {
   /* In another cache line, since others do not need it when they push: */
   _Alignas(CACHE_LINE) atomic_uint holds; /* of the scheduler, of threads that are about to wake it, and of its Status
                                              (status.h) */
-  _Atomic(int64_t) looked;  /* when its loop last looked at the clock, in ns; 0: it has not run yet */
-  void (*wake)(void *data); /* wakes it; any thread */
-  void *data;               /* what wake gets */
-  void (*drop)(void *data); /* called with data when the owner is freed; or NULL */
+  _Atomic(int64_t) looked;                /* when its loop last looked at the clock, in ns; 0: it has not run yet */
+  void (*wake)(void *data);               /* wakes it; any thread */
+  void *data;                             /* what wake gets */
+  void (*drop)(void *data);               /* called with data when the owner is freed; or NULL */
 } Owner;
 
 /* A new owner with one hold, or NULL when memory runs out. */
