@@ -20,6 +20,7 @@ build = {
     ["runnel.core"] = {
       sources = {
         "csrc/base/buffer.c",
+        "csrc/base/cache.c",
         "csrc/base/clock.c",
         "csrc/base/heap.c",
         "csrc/base/loaded.c",
@@ -28,6 +29,7 @@ build = {
         "csrc/shared/blocking.c",
         "csrc/shared/chan.c",
         "csrc/shared/owner.c",
+        "csrc/shared/spin.c",
         "csrc/shared/status.c",
         "csrc/shared/value.c",
         "csrc/core/alt.c",

@@ -8,11 +8,20 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define NOINLINE __attribute__((noinline))
 #define PREFETCH(ptr) __builtin_prefetch(ptr)
+#define PREFETCH_TO_WRITE(ptr) __builtin_prefetch(ptr, 1)
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
 #define NOINLINE
 #define PREFETCH(ptr) ((void)(ptr))
+#define PREFETCH_TO_WRITE(ptr) ((void)(ptr))
+#endif
+
+/* A short break of a thread that looks at something again and again until another thread changes it. */
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PAUSE_BRIEFLY() __builtin_ia32_pause()
+#else
+#define PAUSE_BRIEFLY() ((void)0)
 #endif
 
 /* Whether this is Lua 5.4.0 to 5.4.3, which all have the same release number. Needs lua.h where it is used. */

@@ -56,7 +56,6 @@ static void end_watch(Sharing *sharing, Handle *h) {
   if (shared_withdraw(&watch->alt)) {
     shared_wait_free(sharing, watch);
   } else {
-    shared_settle(&watch->alt);
     watch->watching = NULL;
     watch->done = NULL;
   }
@@ -105,6 +104,7 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
+  shared_chan_pass(h->shared);
   if (chan_shared_is_taken(ch)) ch->flags |= CHAN_ERROR_TAKEN; /* asked when the scheduler ends, after this */
   shared_chan_release(h->shared);
   h->shared = NULL;
@@ -133,6 +133,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
     lua_pushvalue(L, top + 1);
     lua_rawsetp(L, top - 1, shared); /* may raise: the handle is collected, and holds nothing */
     h->shared = shared_chan_hold(shared);
+    h->chan.buf.limit = shared_chan_limit(shared);
     char name[SHARED_NAME_MAX + 1];
     shared_chan_get_name(shared, name);
     if (name[0]) {
@@ -199,7 +200,7 @@ static int end_sharing(lua_State *L) {
     SharedWait *wait = shared_wait_of(sharing->unused);
     sharing->unused = wait->alt.arrival.next;
     free(wait->given);
-    free(wait);
+    cache_free(wait);
   }
   free(sharing->given);
   packer_free(&sharing->packer);
@@ -405,6 +406,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   shared_value_drop(&op.value);
   if (outcome == SHARED_NONE) return PUT_WAIT;
+  S->sharing->has_woken = result.has_woken;
   shared_value_drop(&result.value);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S); /* the take may be of this state */
@@ -421,6 +423,7 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
   if (outcome == SHARED_NONE) return TAKE_WAIT;
+  sharing->has_woken = result.has_woken;
   SharedReturn *given = sharing->given; /* unpacking may run finalizers, which take, too */
   sharing->given = NULL;
   int n = push_result(L, &op, &result, &given);
@@ -471,7 +474,6 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWait *wait = shared_wait_new(S->sharing, n);
   if (!wait) raise_no_memory(L);
-  wait->n = 0;
   return wait;
 }
 
@@ -505,6 +507,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
     shared_wait_free(sharing, wait);
     return 0;
   }
+  sharing->has_woken = result.has_woken;
   SharedWaiter *op = &wait->ops[result.op];
   int at = op->at;
   bool is_put = op->kind == SHARED_PUT;
@@ -659,6 +662,7 @@ void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done) {
   SharedWait *watch = shared_wait_new(S->sharing, 1);
   if (!watch) raise_no_memory(L);
   watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_free = true};
+  watch->n = 1;
   SharedResult result;
   SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result);
   watch->watching = ch;

@@ -16,6 +16,9 @@
 
 static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
 
+/* Whether the shared channel of a handle has no buffer, so that every other operation waits. */
+static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0; }
+
 /* The name of a shared channel is an attribute of each handle (attr.h), as of any channel; a new handle gets it from
    the shared channel. */
 

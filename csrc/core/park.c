@@ -122,15 +122,16 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
-/* park_on for a handle of a shared channel, with the alt of park_begin. The operation may complete now: another thread
-   may have come between. */
+/* park_on for a handle of a shared channel, with the alt of park_begin. The operation may complete now. */
 static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   keep_channel(L, ch, at);
   SharedWait *shared = chan_shared_begin(L, S, 1);
   chan_shared_add(L, shared, at, at, op->is_put, op);
   int n = chan_shared_do(L, S, shared, alt, 0);
+  if (n && (op->is_put ? !lua_toboolean(L, -1) : lua_isnil(L, -n))) ch->flags |= CHAN_CLOSED;
   if (n && (!k || alt == &S->outside)) return n;
+  if (op->waiter & WAITER_FREE) S->world.moves = 0;
   if (n) {
     /* So that `k` is called. */
     alt->nresults = (uint16_t)n; /* seldom covered: another thread came between */
@@ -140,6 +141,29 @@ static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operat
     alt->flags |= op->flags;
   }
   return park_wait(L, S, alt, op, k);
+}
+
+/* park_shared in two steps: tries, and then waits. */
+static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op) {
+  if (op->is_put) {
+    PutResult result = chan_put(L, ch, at, at + 1);
+    if (result == PUT_WAIT) return park_on(L, ch, at, op, NULL);
+    lua_pushboolean(L, result == PUT_DONE);
+    return 1;
+  }
+  int n = chan_take(L, ch, at);
+  return n == TAKE_WAIT ? park_on(L, ch, at, op, NULL) : n;
+}
+
+/* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the lock
+   once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two steps,
+   too, where the caller cannot wait, but may do what is possible now; and for a trace, which records only the first. */
+int park_shared(lua_State *L, Chan *ch, int at, const Operation *op) {
+  Sched *S = ch->sched;
+  if (op->waiter & WAITER_FREE) S->world.moves++;
+  bool is_one = chan_shared_meets(ch) && !S->trace && !(op->is_put && ch->flags & CHAN_CLOSED);
+  if (!is_one || !park_is_possible(L, S)) return try_and_park(L, ch, at, op);
+  return park_on_shared(L, park_begin(L, S, op), ch, at, op, NULL);
 }
 
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {

@@ -1,6 +1,7 @@
 /* shared_wait.c: see shared_wait.h. */
 #include "core/shared_wait.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 enum {
@@ -17,14 +18,15 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   } else {
     uint32_t capacity = n > FEW ? n : FEW;
     size_t ops = capacity * sizeof(SharedWaiter);
-    wait = (SharedWait *)malloc(sizeof *wait + ops + capacity * sizeof(SharedChan *));
+    wait = (SharedWait *)cache_new(sizeof *wait + ops + capacity * sizeof(SharedChan *));
     SharedReturn *given = (SharedReturn *)malloc(sizeof *given);
     if (!wait || !given) {
-      free(wait);
+      cache_free(wait);
       free(given);
       return NULL;
     }
-    *wait = (SharedWait){.capacity = capacity, .given = given};
+    wait->capacity = capacity;
+    wait->given = given;
     wait->order = (SharedChan **)(void *)((char *)wait->ops + ops);
   }
   if (!wait->given && !(wait->given = (SharedReturn *)malloc(sizeof *wait->given))) {
@@ -40,8 +42,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   wait->is_quiet = false;
   wait->watching = NULL;
   wait->done = NULL;
-  wait->n = n;
-  for (uint32_t i = 0; i < n; i++) wait->ops[i] = (SharedWaiter){.kind = SHARED_TAKE};
+  wait->n = 0;
   return wait;
 }
 
@@ -51,7 +52,7 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
   shared_value_drop(&wait->alt.result.value);
   if (wait->capacity > FEW || sharing->nunused >= MOST_UNUSED) {
     free(wait->given);
-    free(wait);
+    cache_free(wait);
     return;
   }
   wait->alt.arrival.next = sharing->unused;
@@ -66,7 +67,6 @@ bool shared_wait_withdraw(Sched *S, Alt *alt) {
     shared_wait_free(S->sharing, wait);
     return true;
   }
-  shared_settle(&wait->alt); /* waits for the other thread, which has it in the inbox before it unlocks the channel */
   return false;
 }
 
@@ -112,59 +112,21 @@ bool shared_wait_is_alive(const Sched *S) {
 
 /* ---- before sleeping ---- */
 
-static inline void pause_briefly(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
-/* Looks at the inbox until something has come, which it returns, or it is so late. */
-static bool spin_until(const Sched *S, int64_t until) {
-  enum { PAUSES = 8 };
-  Owner *owner = S->sharing->owner;
-  do {
-    for (int i = 0; i < PAUSES; i++) {
-      if (!owner_is_empty(owner)) return true;
-      pause_briefly();
-    }
-  } while (clock_now(&S->world.clock) < until);
-  return false;
-}
-
-/* Two threads that pass values to and fro in less than a microsecond need not sleep. But once both sleep each time, each
-   is woken too late for the short spin of the other one: being woken takes 10 to 20 us. So a thread that has given up
-   spinning tries a long spin after some sleeps, more and more seldom if that is in vain: on a busy machine it only takes
-   time from the thread for which it waits. If something comes late in a long spin, the other thread sleeps; the next
-   spins are long, too, until it has its own long spin. */
 bool shared_wait_spin(const Sched *S, int64_t ns) {
-  static const int64_t USUAL = 5000, SHORTEST = 300, LONG = 50000;
-  enum {
-    FEWEST = 16,
-    MOST = 1024
-  }; /* sleeps between two long spins; and FEWEST long ones, at most, one after another */
+  enum { LOOKS = 8 }; /* between two looks at the clock */
   Sharing *sharing = S->sharing;
   if (!sharing->waits.first) return false;
-  bool is_long = sharing->spin < SHORTEST;
-  if (is_long && sharing->until_spin) {
-    sharing->until_spin--;
-    return false;
-  }
-  int64_t most = is_long ? LONG : sharing->spin;
-  if (ns >= 0 && ns < most) return false;
-  int64_t start = clock_now(&S->world.clock);
-  bool has_come = spin_until(S, start + most);
-  bool is_late = is_long && clock_now(&S->world.clock) - start > USUAL;
-  if (has_come && !is_late) {
-    sharing->spin = USUAL;
-    sharing->sleeps = FEWEST;
-    sharing->late = 0;
-  } else if (has_come && sharing->late++ < 2 * FEWEST) {
-    sharing->spin = 0; /* a long one again */
-  } else {
-    sharing->spin = is_long ? 0 : sharing->spin / 2;
-    sharing->late = 0;
-    if (sharing->spin < SHORTEST) sharing->until_spin = sharing->sleeps;
-    if (is_long && sharing->sleeps < MOST) sharing->sleeps = sharing->sleeps ? sharing->sleeps * 2 : FEWEST;
-  }
+  SpinTime time = spin_begin(&sharing->spin, sharing->has_woken);
+  if (time.ns == 0 || (ns >= 0 && ns < time.ns)) return false;
+  int64_t until = clock_now(&S->world.clock) + time.ns;
+  bool has_come = false;
+  do {
+    for (int i = 0; i < LOOKS && !has_come; i++) {
+      has_come = !owner_is_empty(sharing->owner);
+      PAUSE_BRIEFLY();
+    }
+    if (time.lets_others_run && !has_come) (void)sched_yield();
+  } while (!has_come && clock_now(&S->world.clock) < until);
+  spin_end(&sharing->spin, has_come);
   return has_come;
 }

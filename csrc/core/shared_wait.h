@@ -14,6 +14,7 @@
 #include "core/pack.h"
 #include "core/state.h"
 #include "shared/chan.h"
+#include "shared/spin.h"
 
 typedef struct SharedWait {
   SharedAlt alt;       /* what other threads see */
@@ -26,7 +27,7 @@ typedef struct SharedWait {
   SharedChan **order;  /* room for one channel an operation (shared_do) */
   uint32_t capacity;   /* operations that there is room for */
   uint32_t n;          /* operations */
-  SharedWaiter ops[];  /* the operations */
+  _Alignas(CACHE_LINE) SharedWaiter ops[]; /* the operations */
 } SharedWait;
 
 /* The done() channel of a handle. Its user value CHAN_VALUES is the handle: as long as somebody waits for it, another
@@ -45,16 +46,14 @@ typedef struct Sharing {
   uint32_t nunused;    /* how many */
   SharedReturn *given; /* memory for giving back a value that was taken at once and cannot be unpacked; or NULL */
   Packer packer;       /* memory for packing */
-  int64_t spin;        /* how long to look at the inbox before sleeping, in ns: see shared_wait_spin */
-  uint32_t until_spin; /* sleeps until the next long spin, while `spin` is short */
-  uint32_t sleeps;     /* between that one and the next */
-  uint32_t late;       /* long spins, one after another, in which something came late */
+  Spin spin;           /* how long to look at the inbox before sleeping */
+  bool has_woken;      /* the last operation has woken another thread */
 } Sharing;
 
 /* The SharedWait of a member of such a list. */
 static inline SharedWait *shared_wait_of(Arrival *arrival) { return CONTAINER_OF(arrival, SharedWait, alt.arrival); }
 
-/* A SharedWait for `n` operations, which the caller fills; NULL if there is no memory. */
+/* A SharedWait with room for `n` operations, which the caller adds; NULL if there is no memory. */
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n);
 
 /* Drops its values and frees it. No other thread may refer to it. */
@@ -90,8 +89,8 @@ static inline bool shared_wait_has_news(const Sched *S) {
   return UNLIKELY(S->sharing) && (S->sharing->arrived || !owner_is_empty(S->sharing->owner));
 }
 
-/* Looks at the inbox for a few microseconds, if something waits and this has paid off lately: for at most `ns`, unless
-   that is negative. Returns whether something has come. */
+/* Looks at the inbox for a short time (spin.h), if something waits and the next deadline, `ns` from now unless that is
+   negative, is not earlier. Returns whether something has come. */
 bool shared_wait_spin(const Sched *S, int64_t ns);
 
 /* Notes that the scheduler is going to sleep, or leaves its loop: other threads signal the wakeup from here on. Returns

@@ -42,6 +42,7 @@ static int chan_lua_take(lua_State *L) {
     chan_check(ch);
     return 1;
   }
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE);
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
@@ -51,6 +52,7 @@ static int chan_lua_take(lua_State *L) {
    taken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &LOOP);
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
@@ -68,6 +70,7 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT);
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);

@@ -86,8 +86,7 @@ static BlockingEnd wait_for(SharedAlt *alt, const SharedChan *chan, const struct
     else if (!sleep_until((Sleeper *)owner->data, until)) end = BLOCKING_TIME;
   }
   owner_awake(owner);
-  if (end != BLOCKING_DONE && shared_withdraw(alt)) return end;
-  shared_settle(alt); /* another thread has completed it, and it is in the inbox by now */
+  if (shared_withdraw(alt)) return end; /* else another thread has completed it, and left the channel */
   (void)owner_pop_all(owner);
   *result = alt->result;
   return BLOCKING_DONE;

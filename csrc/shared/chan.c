@@ -6,23 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache.h"
+#include "base/compat.h"
+
+/* What each operation uses comes first, in as few cache lines as possible: they move from one processor to the other. */
 struct SharedChan {
-  atomic_uint holds;    /* of all who may use the channel */
-  atomic_uint memory;   /* the same, and of threads that are about to drop theirs; the last frees the channel */
-  bool closed;          /* this and all below: under the lock */
-  pthread_mutex_t lock; /* never held while Lua runs or memory is allocated */
-  List puts;            /* SharedWaiter.link of puts that wait, first come first served */
-  List takes;           /* of takes */
-  List watches;         /* of watches */
-  uint32_t nputs;       /* how many */
-  uint32_t ntakes;
-  SharedReturn *returned; /* values that were given back; the next take gets the first */
-  Buffer buf;             /* the buffer's state; all its slots are there from the start */
-  SharedValue *slots;     /* the buffer's values; NULL without a buffer */
-  SharedValue reason;     /* with which it was closed */
-  bool reason_taken;      /* a take has got it */
+  pthread_mutex_t lock;   /* guards all below but `holds`, `memory` and `id`. Never held while Lua runs or memory is
+                             allocated */
+  List puts;              /* SharedWaiter.link of puts that wait, first come first served */
+  List takes;             /* of takes */
+  uint32_t nputs;         /* how many */
+  uint32_t ntakes;        /* how many */
   uint64_t put_total;     /* values accepted */
   uint64_t take_total;    /* values given */
+  SharedReturn *returned; /* values that were given back; the next take gets the first */
+  SharedValue *slots;     /* the buffer's values; NULL without a buffer */
+  Buffer buf;             /* the buffer's state; all its slots are there from the start */
+  bool closed;            /* no more puts */
+  bool reason_taken;      /* a take has got the reason */
+  SharedValue reason;     /* with which it was closed */
+  List watches;           /* of watches */
+  atomic_uint holds;      /* of all who may use the channel */
+  atomic_uint memory;     /* the same, and of threads that are about to drop theirs; the last frees the channel */
   uint64_t id;            /* constant */
   char name[SHARED_NAME_MAX + 1];
 };
@@ -32,14 +37,14 @@ static const SharedValue NOTHING = {.kind = SHARED_NIL};
 /* ---- life ---- */
 
 SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
-  SharedChan *chan = (SharedChan *)calloc(1, sizeof *chan);
+  SharedChan *chan = (SharedChan *)cache_new(sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
     /* All slots at once, since there is no allocating under the lock. Pages of a large one that are never used cost
        nothing. */
     chan->slots = (SharedValue *)calloc(limit, sizeof(SharedValue));
     if (!chan->slots) {
-      free(chan);
+      cache_free(chan);
       return NULL;
     }
   }
@@ -75,12 +80,14 @@ void shared_chan_release(SharedChan *chan) {
   shared_value_drop(&chan->reason);
   (void)pthread_mutex_destroy(&chan->lock);
   free(chan->slots);
-  free(chan);
+  cache_free(chan);
 }
 
 uint32_t shared_chan_holds(const SharedChan *chan) { return atomic_load(&chan->holds); }
 
 uint64_t shared_chan_id(const SharedChan *chan) { return chan->id; }
+
+uint32_t shared_chan_limit(const SharedChan *chan) { return chan->buf.limit; }
 
 void shared_chan_set_name(SharedChan *chan, const char *name) {
   (void)pthread_mutex_lock(&chan->lock);
@@ -92,6 +99,20 @@ void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]) {
   (void)pthread_mutex_lock(&chan->lock);
   memcpy(name, chan->name, SHARED_NAME_MAX + 1);
   (void)pthread_mutex_unlock(&chan->lock);
+}
+
+/* ---- the lock ---- */
+
+/* Locks the channel. Others hold the lock for less than a microsecond, as long as the system lets them run: trying for so
+   long is cheaper than to sleep. */
+static void lock(SharedChan *chan) {
+  enum { TRIES = 32 };
+  PREFETCH_TO_WRITE(&chan->put_total); /* the next cache line */
+  for (int i = 0; i < TRIES; i++) {
+    if (pthread_mutex_trylock(&chan->lock) == 0) return;
+    PAUSE_BRIEFLY();
+  }
+  (void)pthread_mutex_lock(&chan->lock);
 }
 
 /* ---- waiters ---- */
@@ -124,6 +145,7 @@ static bool claim(SharedAlt *alt, SharedState state) {
 static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
   while (queue->first) {
     SharedWaiter *w = waiter_of(queue->first);
+    PREFETCH_TO_WRITE(w->owner);
     dequeue(chan, w);
     if (claim(w->alt, SHARED_COMMITTED)) return w;
   }
@@ -161,10 +183,9 @@ static void finish(After *after) {
 /* Gives a claimed waiter its result. Its alt must not be touched afterwards. */
 static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
-  Owner *owner = owner_hold(alt->owner); /* after the push it may end */
+  Owner *owner = w->owner;
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
-  if (owner_push(owner, &alt->arrival)) note(after, owner);
-  else owner_release(owner);
+  if (owner_push(owner, &alt->arrival)) note(after, owner_hold(owner));
 }
 
 /* Wakes an owner that waits on the channel. If there is one hold left, there is one owner at most. */
@@ -342,6 +363,7 @@ static bool enqueue_all(SharedWaiter *ops, uint32_t n, SharedAlt *alt, SharedRes
       return false;
     }
     w->alt = alt;
+    w->owner = alt->owner;
     w->op = i;
     enqueue(w->chan, w);
   }
@@ -353,7 +375,7 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
   SharedChan *single = ops[0].chan;
   if (n == 1) order = &single;
   uint32_t nlocks = n == 1 ? 1 : sort(ops, n, order);
-  for (uint32_t i = 0; i < nlocks; i++) (void)pthread_mutex_lock(&order[i]->lock);
+  for (uint32_t i = 0; i < nlocks; i++) lock(order[i]);
   SharedOutcome outcome = SHARED_NONE;
   for (uint32_t i = 0; i < n && outcome == SHARED_NONE; i++) {
     if (!try_op(&ops[i], result, &after)) continue;
@@ -368,14 +390,17 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
     if (outcome == SHARED_TOO_MANY) atomic_store_explicit(&alt->state, SHARED_IDLE, memory_order_relaxed);
   }
   unlock(order, nlocks);
+  result->has_woken = after.nowners > 0;
   finish(&after);
   return outcome;
 }
 
-void shared_settle(SharedAlt *alt) {
+/* Takes the waiters of an alt out of their queues, but for the one at index `but`. */
+static void leave(SharedAlt *alt, uint32_t but) {
   for (uint32_t i = 0; i < alt->count; i++) {
     SharedWaiter *w = &alt->waiters[i];
-    (void)pthread_mutex_lock(&w->chan->lock);
+    if (i == but) continue;
+    lock(w->chan);
     if (w->link.next) dequeue(w->chan, w);
     (void)pthread_mutex_unlock(&w->chan->lock);
   }
@@ -383,10 +408,20 @@ void shared_settle(SharedAlt *alt) {
   atomic_store_explicit(&alt->state, SHARED_IDLE, memory_order_relaxed);
 }
 
+/* Who completed it has taken that waiter out of its queue. */
+void shared_settle(SharedAlt *alt) {
+  if (alt->count) leave(alt, alt->result.op);
+}
+
 bool shared_withdraw(SharedAlt *alt) {
-  if (!claim(alt, SHARED_GONE)) return false;
-  shared_settle(alt);
-  return true;
+  bool is_gone = claim(alt, SHARED_GONE);
+  leave(alt, UINT32_MAX); /* all: the thread that has completed it pushes it before it unlocks the channel */
+  return is_gone;
+}
+
+void shared_chan_pass(SharedChan *chan) {
+  lock(chan);
+  (void)pthread_mutex_unlock(&chan->lock);
 }
 
 /* Completes the waiting puts that give up when the channel closes. */

@@ -50,6 +50,7 @@ typedef enum SharedState {
 typedef struct SharedResult {
   uint32_t op;       /* index of the operation */
   bool ok;           /* a put was accepted; a take got a value. False: the channel is closed */
+  bool has_woken;    /* the other side was asleep, and will need some time. Only as shared_do returns it */
   SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL */
 } SharedResult;
 
@@ -59,9 +60,10 @@ typedef enum SharedOpKind { SHARED_TAKE, SHARED_PUT, SHARED_WATCH } SharedOpKind
 /* One operation of an alt: what to do, and its place in the channel's queue while it waits. */
 typedef struct SharedWaiter {
   Link link;         /* in the queue; link.next is NULL when in none */
-  SharedChan *chan;  /* the channel; the waiting state has a hold */
   SharedAlt *alt;    /* the alt, while it waits */
+  Owner *owner;      /* its owner */
   SharedValue value; /* of a put: moved away once it is accepted */
+  SharedChan *chan;  /* the channel; the waiting state has a hold */
   uint32_t op;       /* its index in the alt */
   int at;            /* for the owner's use */
   uint8_t kind;      /* a SharedOpKind */
@@ -71,10 +73,10 @@ typedef struct SharedWaiter {
 
 struct SharedAlt {
   atomic_int state;      /* a SharedState */
+  uint32_t count;        /* operations */
+  SharedWaiter *waiters; /* the operations */
   Owner *owner;          /* whose inbox it goes to when another thread completes it */
   Arrival arrival;       /* in that inbox */
-  SharedWaiter *waiters; /* its operations */
-  uint32_t count;        /* how many */
   SharedResult result;   /* set by the thread that commits it */
 };
 
@@ -96,8 +98,9 @@ enum { SHARED_NAME_MAX = 200 };
 void shared_chan_set_name(SharedChan *chan, const char *name);
 void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
 
-/* Its id. */
+/* Its id; the size of its buffer. */
 uint64_t shared_chan_id(const SharedChan *chan);
+uint32_t shared_chan_limit(const SharedChan *chan);
 
 typedef enum SharedOutcome {
   SHARED_DONE,    /* one operation is done: see the result */
@@ -111,11 +114,17 @@ typedef enum SharedOutcome {
    and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result);
 
-/* Withdraws an active alt. False when another thread has completed it: then it comes, or has come, into the inbox. */
+/* Withdraws an active alt. False when another thread has completed it: then it is in the inbox, and its waiters have
+   left their queues. */
 bool shared_withdraw(SharedAlt *alt);
 
-/* For an alt out of the inbox: takes its waiters out of their queues. The alt is idle then, and may be used again. */
+/* For an alt out of the inbox: takes its other waiters out of their queues, unless that was done. The alt is idle then,
+   and may be used again. */
 void shared_settle(SharedAlt *alt);
+
+/* Waits until the thread that uses the channel right now, if there is one, has left it: it may refer to an owner to
+   whose inbox it has pushed. To be called before an owner ends, for each of its channels. */
+void shared_chan_pass(SharedChan *chan);
 
 /* Closes the channel with a reason, or SHARED_NIL. If it is closed already, nothing happens. Takes the reason over. */
 void shared_close(SharedChan *chan, SharedValue reason);

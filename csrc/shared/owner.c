@@ -1,10 +1,8 @@
 /* owner.c: see owner.h. */
 #include "shared/owner.h"
 
-#include <stdlib.h>
-
 Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data) {
-  Owner *owner = (Owner *)malloc(sizeof *owner);
+  Owner *owner = (Owner *)cache_new(sizeof *owner);
   if (!owner) return NULL;
   atomic_init(&owner->holds, 1);
   atomic_init(&owner->inbox, NULL);
@@ -24,7 +22,7 @@ Owner *owner_hold(Owner *owner) {
 void owner_release(Owner *owner) {
   if (atomic_fetch_sub_explicit(&owner->holds, 1, memory_order_acq_rel) > 1) return;
   if (owner->drop) owner->drop(owner->data);
-  free(owner);
+  cache_free(owner);
 }
 
 bool owner_push(Owner *owner, Arrival *alt) {
@@ -32,7 +30,7 @@ bool owner_push(Owner *owner, Arrival *alt) {
   do {
     alt->next = first;
   } while (!atomic_compare_exchange_weak(&owner->inbox, &first, alt));
-  return first == NULL; /* else whoever pushed onto the empty inbox wakes it */
+  return first == NULL && atomic_load(&owner->asleep); /* else whoever pushed onto the empty inbox wakes it */
 }
 
 void owner_wake(Owner *owner) {
@@ -57,4 +55,6 @@ bool owner_sleep(Owner *owner) {
   return false;
 }
 
-void owner_awake(Owner *owner) { atomic_store(&owner->asleep, false); }
+void owner_awake(Owner *owner) {
+  if (atomic_load_explicit(&owner->asleep, memory_order_relaxed)) atomic_store(&owner->asleep, false);
+}

@@ -3,7 +3,10 @@
 
    Many threads push, one pops. A thread that pushes onto an empty inbox then checks whether the owner is asleep, and
    wakes it. The owner first sets `asleep` and then checks whether the inbox is empty. Both sides write before they
-   read, with sequential consistency, so at least one of the two sees the other's write: no wakeup is lost. */
+   read, with sequential consistency, so at least one of the two sees the other's write: no wakeup is lost.
+
+   A thread pushes under the lock of a channel, and uses the owner until it leaves the lock. So an owner locks each of
+   its channels once more before it ends (shared_chan_pass). */
 #ifndef RUNNEL_SHARED_OWNER_H
 #define RUNNEL_SHARED_OWNER_H
 
@@ -11,19 +14,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cache.h"
+
 /* The place of a committed alt in an inbox: a part of a SharedAlt (chan.h). */
 typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;
 
 typedef struct Owner {
-  atomic_uint holds;        /* of the scheduler, of threads that are about to wake it, and of its Status (status.h) */
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
-  _Atomic(int64_t) looked;  /* when its loop last looked at the clock, in ns; 0: it has not run yet */
-  void (*wake)(void *data); /* wakes it; any thread */
-  void *data;               /* what wake gets */
-  void (*drop)(void *data); /* called with data when the owner is freed; or NULL */
+  /* In another cache line, since others do not need it when they push: */
+  _Alignas(CACHE_LINE) atomic_uint holds; /* of the scheduler, of threads that are about to wake it, and of its Status
+                                             (status.h) */
+  _Atomic(int64_t) looked;                /* when its loop last looked at the clock, in ns; 0: it has not run yet */
+  void (*wake)(void *data);               /* wakes it; any thread */
+  void *data;                             /* what wake gets */
+  void (*drop)(void *data);               /* called with data when the owner is freed; or NULL */
 } Owner;
 
 /* A new owner with one hold, or NULL when memory runs out. */
@@ -33,8 +40,9 @@ Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data)
 Owner *owner_hold(Owner *owner);
 void owner_release(Owner *owner);
 
-/* Pushes an alt that the caller has committed. The caller must not touch the alt after this. Returns whether the caller
-   must call owner_wake once it has left its locks, for which it needs a hold. */
+/* Pushes an alt that the caller has committed, under the lock of one of the alt's channels. The caller must not touch
+   the alt after this. Returns whether the owner is asleep, and the caller must call owner_wake; it needs a hold for that
+   if it leaves the lock first. */
 bool owner_push(Owner *owner, Arrival *alt);
 
 /* Wakes the owner if it sleeps. Any thread, without locks. */

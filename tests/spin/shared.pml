@@ -153,6 +153,9 @@ inline dequeue(c, op) {
   unlock(c)
 }
 
+/* The operation is in no queue. */
+inline check_left(c, op) { assert(!puts[c]??[eval(_pid), op] && !takes[c]??[eval(_pid), op]) }
+
 /* Counts what an operation has brought. */
 inline book(put) {
   d_step { if :: good && put -> accepted++ :: good && !put -> taken++ :: else fi }
@@ -230,7 +233,9 @@ active [THREADS] proctype thread() {
            book(put[result[_pid]])
         :: else -> assert(!inbox[_pid])
         fi;
-        dequeue(c[0], 0); dequeue(c[1], 1);
+        /* Who completes an operation takes it out of its queue: only the others are left. */
+        if :: state[_pid] == COMMITTED && result[_pid] == 0 -> check_left(c[0], 0) :: else -> dequeue(c[0], 0) fi;
+        if :: state[_pid] == COMMITTED && result[_pid] == 1 -> check_left(c[1], 1) :: else -> dequeue(c[1], 1) fi;
         assert(state[_pid] != ACTIVE);
         d_step { inbox[_pid] = false; ok[_pid] = false; result[_pid] = 0; state[_pid] = IDLE }
      fi
