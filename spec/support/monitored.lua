@@ -100,10 +100,15 @@ function Program:wait()
   return text
 end
 
----Ends the program, unless it has ended.
+---Ends the program, unless it has ended: as Ctrl-C does, so that it closes its state, or by force after some seconds.
 function Program:close()
   if io.type(self.out) ~= "file" then return end
-  os.execute("kill " .. self.pid .. " 2>/dev/null")
+  os.execute(([[kill -INT %d 2>/dev/null || exit 0
+    for i in $(seq 100); do
+      case $(ps -o stat= -p %d) in '' | Z*) exit 0 ;; esac # gone, or only not waited for
+      sleep 0.05
+    done
+    kill %d]]):format(self.pid, self.pid, self.pid))
   self.out:close()
 end
 
