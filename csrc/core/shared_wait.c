@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "core/family.h"
+
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
   MOST_UNUSED = 256 /* that are kept to be used again */
@@ -11,6 +13,7 @@ enum {
 
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   SharedWait *wait;
+  shared_wait_busy(sharing);
   if (sharing->unused && n <= FEW) {
     wait = shared_wait_of(sharing->unused);
     sharing->unused = wait->alt.arrival.next;
@@ -47,6 +50,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
 }
 
 void shared_wait_free(Sharing *sharing, SharedWait *wait) {
+  shared_wait_busy(sharing);
   if (wait->link.next) list_remove(&sharing->waits, &wait->link);
   for (uint32_t i = 0; i < wait->n; i++) shared_value_drop(&wait->ops[i].value);
   shared_value_drop(&wait->alt.result.value);
@@ -62,6 +66,7 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_withdraw(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
+  shared_wait_busy(S->sharing);
   if (shared_withdraw(&wait->alt)) {
     alt->shared = NULL;
     shared_wait_free(S->sharing, wait);
@@ -108,6 +113,11 @@ bool shared_wait_is_alive(const Sched *S) {
     } while (link != sharing->waits.first);
   }
   return shared_wait_has_news(S); /* last: who has completed something may have let go of the channel after that */
+}
+
+void shared_wait_end_idle(Sharing *sharing) {
+  sharing->is_idle = false;
+  family_busy(sharing->member);
 }
 
 /* ---- before sleeping ---- */
