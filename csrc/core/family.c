@@ -50,18 +50,22 @@ void family_leave(Member *member) {
   release(family);
 }
 
-void family_idle(Member *member, const Sharing *sharing) {
+static void set_idle(Member *member, const Sharing *sharing) {
   (void)pthread_mutex_lock(&member->family->lock);
-  member->is_idle = true;
+  member->is_idle = sharing != NULL;
   member->sharing = sharing;
   (void)pthread_mutex_unlock(&member->family->lock);
 }
 
-void family_busy(Member *member) {
-  (void)pthread_mutex_lock(&member->family->lock);
-  member->is_idle = false;
-  member->sharing = NULL;
-  (void)pthread_mutex_unlock(&member->family->lock);
+/* Sharing.go_on */
+static void go_on(Sharing *sharing) {
+  sharing->go_on = NULL;
+  set_idle(sharing->member, NULL);
+}
+
+void family_idle(Sharing *sharing) {
+  sharing->go_on = go_on;
+  set_idle(sharing->member, sharing);
 }
 
 /* ---- the look ---- */

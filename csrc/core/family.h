@@ -41,11 +41,8 @@ Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
 /* Removes the member, and frees it. In its own thread, or before that has begun. */
 void family_leave(Member *member);
 
-/* Notes that the member, whose state has this Sharing, is idle. */
-void family_idle(Member *member, const Sharing *sharing);
-
-/* Notes that it goes on: see shared_wait_busy. */
-void family_busy(Member *member);
+/* Notes that the member whose state has this Sharing is idle, until it calls shared_wait_busy. */
+void family_idle(Sharing *sharing);
 
 /* For the first member, which is idle: whether it is part of a deadlock. */
 bool family_is_stuck(Member *first);

@@ -65,14 +65,13 @@ static void look(lua_State *L, Sched *S) {
 static void wait_in_family(lua_State *L, Sched *S, Member *member) {
   static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
   Sharing *sharing = S->sharing;
-  sharing->is_idle = true;
-  family_idle(member, sharing);
+  family_idle(sharing);
   if (!member->is_first) {
     driver_wait(L, S, -1);
   } else {
     if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
     driver_wait(L, S, sharing->patience);
-    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->is_idle;
+    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->go_on;
     sharing->is_stuck = !is_over && family_is_stuck(member);
     sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
   }

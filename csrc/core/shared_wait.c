@@ -4,8 +4,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "core/family.h"
-
 enum {
   FEW = 4,          /* operations for which there is room in any SharedWait */
   MOST_UNUSED = 256 /* that are kept to be used again */
@@ -113,11 +111,6 @@ bool shared_wait_is_alive(const Sched *S) {
     } while (link != sharing->waits.first);
   }
   return shared_wait_has_news(S); /* last: who has completed something may have let go of the channel after that */
-}
-
-void shared_wait_end_idle(Sharing *sharing) {
-  sharing->is_idle = false;
-  family_busy(sharing->member);
 }
 
 /* ---- before sleeping ---- */

@@ -44,6 +44,7 @@ typedef struct SharedHold {
 } SharedHold;
 
 typedef struct Member Member; /* family.h */
+typedef void GoOn(struct Sharing *sharing);
 
 /* What a scheduler has for its shared channels: a userdata, made with the first of them. */
 typedef struct Sharing {
@@ -58,18 +59,15 @@ typedef struct Sharing {
   Spin spin;           /* how long to look at the inbox before sleeping */
   bool has_woken;      /* the last operation has woken another thread */
   Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
-  bool is_idle;        /* the other members look at this Sharing (family.h): shared_wait_busy before it changes */
+  GoOn *go_on;         /* NULL, or other threads may look at this (family.h): shared_wait_busy before it changes */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
   bool is_stuck;       /* it has found one: nothing that other threads do will end its wait */
 } Sharing;
 
-/* The slow path of shared_wait_busy. */
-void shared_wait_end_idle(Sharing *sharing);
-
 /* To be called before what other threads look at changes: this state goes on, or its driver has called a function that
    uses a shared channel. */
 static inline void shared_wait_busy(Sharing *sharing) {
-  if (UNLIKELY(sharing->is_idle)) shared_wait_end_idle(sharing);
+  if (UNLIKELY(sharing->go_on != NULL)) sharing->go_on(sharing);
 }
 
 /* The SharedWait of a member of such a list. */
