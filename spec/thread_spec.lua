@@ -426,11 +426,11 @@ describe("a thread in rn.ps", function()
     local entry = threads()[1]
     assert.equal("thread waiter", entry.name)
     assert.matches("^[^\n]*thread_spec.lua:%d+$", entry.where)
-    repeat
-      rn.sleep(1)
+    local function takes()
       entry = threads()[1]
-    until #entry.waits > 0
-    assert.equal("waiting", entry.state)
+      return #entry.waits > 0 and entry.state == "waiting"
+    end
+    repeat rn.sleep(1) until takes() and takes() -- the first time, the state may be that of its sleep
     assert.same({ { operation = "take", channel = go_on } }, entry.waits)
     local waited = entry.waited
     rn.sleep(20)
@@ -447,7 +447,8 @@ describe("a thread in rn.ps", function()
       first:put(true) -- does not wait
       repeat until last:poll()
     end, started, stop)
-    assert.equal("starting", threads()[1].state)
+    local state = threads()[1].state
+    assert.is_true(state == "starting" or state == "computing", state)
     started:take()
     rn.sleep(5)
     local entry = threads()[1]
