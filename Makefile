@@ -230,7 +230,7 @@ $(COMMANDS): %:
 	$(BUILDING)
 	$(THEN) run-$*
 
-demo: ## set up, build, and run three programs: words, pipelines, processes
+demo: ## set up, build, and run four programs: words, pipelines, processes, threads
 demo: NEEDED = demo
 run-demo: programs
 	@scripts/demo

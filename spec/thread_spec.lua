@@ -315,6 +315,94 @@ describe("rn.thread", function()
   end)
 end)
 
+describe("a deadlock among threads", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- Takes from one channel, and then puts on another.
+  local function pass(from, to)
+    local v = from:take()
+    if v then to:put(v) end
+    return v
+  end
+
+  it("that wait for each other is an error in the main program, which may end it", function()
+    local a, b = rn.shared_chan():name "a", rn.shared_chan():name "b"
+    local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
+    local ok, err = pcall(one.take, one)
+    assert.is_false(ok)
+    assert.matches("^deadlock: take on chan: thread [^\n]* would wait for ever: [^\n]*; the threads that could "
+      .. "complete it wait for ever, too\n", err)
+    assert.matches("\n  #%d+ %(thread [^\n]*thread_spec.lua:%d+%): waiting: take on chan: a at ", err)
+    assert.matches("\n  #%d+ %(thread [^\n]*thread_spec.lua:%d+%): waiting: take on chan: b at ", err)
+    a:close()
+    b:close()
+    assert.is_nil(one:take())
+    assert.is_nil(two:take())
+  end)
+
+  it("is noticed whichever of them the main program waits for, and lets rn.run return", function()
+    local a, b = rn.shared_chan(), rn.shared_chan()
+    rn.thread(pass, a, b)
+    raises("^deadlock: put on chan: #%d+ would wait for ever", function() b:put(1) end)
+    raises("^deadlock: alts on chan: #%d+, chan: #%d+ would wait for ever", function() rn.alts { b, rn.chan() } end)
+    rn.run()
+    assert.equal(true, a:put(2))
+    assert.equal(2, b:take())
+  end)
+
+  it("is noticed through threads of threads, and idle threads of a pool", function()
+    local pool <close> = rn.threads(2, function(v) return v end)
+    assert.equal(1, pool(1))
+    local ch = rn.shared_chan()
+    local waits = rn.thread(function(from)
+      return require "runnel".thread(function(inner) return inner:take() end, from):take()
+    end, ch)
+    raises("^deadlock: take on chan: thread", function() waits:take() end)
+    ch:close()
+    assert.is_nil(waits:take())
+  end)
+
+  it("is none while one of them computes, sleeps or has the channel in a value on its way", function()
+    local function late(kind, ch)
+      if kind == "sleeps" then require "runnel".sleep(300) end
+      local till = os.clock() + 0.3 -- of all threads
+      while kind == "computes" and os.clock() < till do local _ = kind .. "" end
+      ch:put(kind)
+    end
+    for _, kind in ipairs { "sleeps", "computes" } do
+      local ch = rn.shared_chan()
+      rn.thread(late, kind, ch)
+      assert.equal(kind, ch:take())
+    end
+    local ch, box = rn.shared_chan(), rn.shared_chan(1)
+    box:put(ch)
+    local taken = rn.go(function() return ch:take() end)
+    rn.thread(function(from)
+      require "runnel".sleep(150)
+      from:take():put "from a box"
+    end, box)
+    box = nil -- luacheck: ignore
+    assert.equal("from a box", taken:take())
+  end)
+
+  it("is none for threads that are busy with each other #heavy", function()
+    local ping, pong, n = rn.shared_chan(), rn.shared_chan(), 5000
+    local function player(from, to, count)
+      for i = 1, count do
+        to:put(from:take())
+        if i % 10 == 0 then require "runnel".sleep(1) end
+      end
+      return count
+    end
+    local one, two = rn.thread(player, ping, pong, n), rn.thread(player, pong, ping, n)
+    rn.go(ping.put, ping, "ball")
+    assert.equal(n, one:take())
+    assert.equal("ball", ping:take())
+    assert.equal(n, two:take())
+  end)
+end)
+
 -- What ps says about the threads of this test.
 local function threads()
   local list = {}
@@ -338,11 +426,11 @@ describe("a thread in rn.ps", function()
     local entry = threads()[1]
     assert.equal("thread waiter", entry.name)
     assert.matches("^[^\n]*thread_spec.lua:%d+$", entry.where)
-    repeat
-      rn.sleep(1)
+    local function takes()
       entry = threads()[1]
-    until #entry.waits > 0
-    assert.equal("waiting", entry.state)
+      return #entry.waits > 0 and entry.state == "waiting"
+    end
+    repeat rn.sleep(1) until takes() and takes() -- the first time, the state may be that of its sleep
     assert.same({ { operation = "take", channel = go_on } }, entry.waits)
     local waited, deadline = entry.waited, rn.now() + 5000
     repeat rn.sleep(5) until threads()[1].waited > waited + 15 or rn.now() > deadline
@@ -612,7 +700,11 @@ describe("rn.threads", function()
 
   it("fails the calls of a thread that ends, and later ones; other threads do what is left", function()
     local pool <close> = rn.threads(2, function(v)
-      if v == "ends" then require "runnel".chan():take() end -- a deadlock
+      local never = require "runnel".chan()
+      if v == "ends" then
+        pcall(never.take, never) -- a deadlock, which the job does not accept
+        never:take()
+      end
       require "runnel".sleep(5)
       return v
     end)
@@ -622,6 +714,31 @@ describe("rn.threads", function()
     assert.matches("^threads: the thread of this call has ended: deadlock", err)
     assert.same({ "a", "b", "c" }, { (calls[2]:take()), (calls[3]:take()), (calls[4]:take()) })
     raises("^threads: a thread of the pool has ended: deadlock", function() pool "d" end)
+    assert.same({}, stage.heard())
+  end)
+
+  it("fails a job that would wait for ever, and goes on with others", function()
+    local pool <close> = rn.threads(1, function(v, result)
+      if v ~= "waits" then
+        if not result then return v end
+        result:put(v)
+        return result:close()
+      end
+      require "runnel".chan():name("never"):take()
+    end)
+    local calls = {}
+    for i, v in ipairs { "waits", "a", "waits", "b" } do calls[i] = rn.go(pool, v) end
+    for i = 1, 3, 2 do
+      local _, err = calls[i]:take()
+      assert.matches("^deadlock: the job would wait for ever\nparked go blocks:\n.*take on chan: never", err)
+    end
+    assert.same({ "a", "b" }, { (calls[2]:take()), (calls[4]:take()) })
+    local first, second = rn.chan(1), rn.chan(1)
+    pool("waits", first)
+    pool("c", second)
+    local _, err = first:take()
+    assert.matches("^deadlock: the job would wait for ever", err)
+    assert.equal("c", second:take())
     assert.same({}, stage.heard())
   end)
 

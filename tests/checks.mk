@@ -151,9 +151,10 @@ run-threads: $(BUILD)/threads
 check-shared: check-shared-memory check-shared-races ## shared channels: random operations of threads and states, with sanitizers
 check-shared-memory check-shared-races: NEEDED = shared
 check-shared-races: BUILT = $(RACES)
-run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)/pack
+run-shared-memory run-shared-races: $(BUILD)/shared $(BUILD)/shared_lua $(BUILD)/pack $(BUILD)/runner
 	$(BUILD)/pack tests/pack.lua $(if $(LONG),100000,2000)
 	$(BUILD)/shared $(if $(LONG),500,10)
+	$(BUILD)/runner tests/family.lua $(if $(LONG),1000,20)
 	for seed in $$(seq 1 $(if $(LONG),500,10)); do \
 	  $(BUILD)/shared_lua tests/shared_lua.lua 2 4 1000000 orderly $$seed && \
 	  $(BUILD)/shared_lua tests/shared_lua.lua 4 5 1000000 abrupt $$seed || exit; done

@@ -9,13 +9,14 @@
 #include "core/attr.h"
 #include "core/driver.h"
 #include "core/error.h"
+#include "core/family.h"
 #include "core/root.h"
 #include "core/trace.h"
 
 typedef struct Handle {
-  Chan chan;          /* what the rest of the core sees; its queues have the waiters of this state */
-  SharedChan *shared; /* the channel, with a hold; NULL once the handle has been finalized */
-  SharedWait *watch;  /* tells when it is closed (chan_shared_watch), or NULL */
+  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
+  SharedHold hold;   /* on the channel */
+  SharedWait *watch; /* tells when it is closed (chan_shared_watch), or NULL */
 } Handle;
 
 /* User values of the Sharing. */
@@ -34,7 +35,7 @@ static Handle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan)
 
 /* The shared channel of a handle. Raises in a finalizer that uses a handle which has been finalized before. */
 static SharedChan *shared_of(lua_State *L, const Chan *ch) {
-  SharedChan *shared = handle_of(ch)->shared;
+  SharedChan *shared = handle_of(ch)->hold.chan;
   if (UNLIKELY(!shared)) luaL_error(L, "the channel has been finalized");
   return shared;
 }
@@ -95,8 +96,9 @@ static void refuse_unwanted(Sharing *sharing) {
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
   Handle *h = ch && chan_is_shared(ch) ? handle_of(ch) : NULL;
-  if (!h || !h->shared) return 0;
+  if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
+  shared_wait_busy(S->sharing);
   abandon_all(S, &h->chan.puts);
   abandon_all(S, &h->chan.takes);
   end_watch(S->sharing, h);
@@ -104,10 +106,11 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
-  shared_chan_pass(h->shared);
+  shared_chan_pass(h->hold.chan);
   if (chan_shared_is_taken(ch)) ch->flags |= CHAN_ERROR_TAKEN; /* asked when the scheduler ends, after this */
-  shared_chan_release(h->shared);
-  h->shared = NULL;
+  list_remove(&S->sharing->holds, &h->hold.link);
+  shared_chan_release(h->hold.chan);
+  h->hold.chan = NULL;
   return 0;
 }
 
@@ -123,7 +126,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   Handle *h = (Handle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
   h->chan.flags = CHAN_FOREIGN;
-  h->shared = NULL;
+  h->hold = (SharedHold){.chan = NULL};
   h->watch = NULL;
   push_part(L, AT_META);
   lua_setmetatable(L, -2);
@@ -132,7 +135,9 @@ static void push_handle(lua_State *L, SharedChan *shared) {
   } else {
     lua_pushvalue(L, top + 1);
     lua_rawsetp(L, top - 1, shared); /* may raise: the handle is collected, and holds nothing */
-    h->shared = shared_chan_hold(shared);
+    h->hold.chan = shared_chan_hold(shared);
+    shared_wait_busy(h->chan.sched->sharing);
+    list_append(&h->chan.sched->sharing->holds, &h->hold.link);
     h->chan.buf.limit = shared_chan_limit(shared);
     char name[SHARED_NAME_MAX + 1];
     shared_chan_get_name(shared, name);
@@ -168,7 +173,7 @@ static SharedChan *chan_to_pack(lua_State *L, int index) {
   Chan *ch = chan_to(L, index);
   if (!ch || !chan_is_shared(ch) || !lua_checkstack(L, LUA_MINSTACK)) return NULL;
   chan_shared_promote(L, ch);
-  return handle_of(ch)->shared;
+  return handle_of(ch)->hold.chan;
 }
 
 /* ---- the Sharing ---- */
@@ -203,6 +208,7 @@ static int end_sharing(lua_State *L) {
     cache_free(wait);
   }
   free(sharing->given);
+  if (sharing->member && sharing->member->is_first) family_leave(sharing->member);
   packer_free(&sharing->packer);
   owner_release(sharing->owner);
   sharing->owner = NULL;
@@ -282,7 +288,7 @@ void chan_shared_push(lua_State *L, Sched *S, SharedChan *shared) {
   push_handle(L, shared);
 }
 
-SharedChan *chan_shared_get(const Chan *ch) { return handle_of(ch)->shared; }
+SharedChan *chan_shared_get(const Chan *ch) { return handle_of(ch)->hold.chan; }
 
 /* Adds { operation = operation, channel = the handle at index `at` } to the list at index `list`, which is in the order
    of the channels' ids. */
@@ -315,8 +321,8 @@ void chan_shared_push_waits(lua_State *L, const Owner *owner) {
   push_part(L, AT_HANDLES);
   for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
     const Handle *h = handle_of((const Chan *)lua_touserdata(L, -1));
-    if (!h->shared) continue;
-    SharedCounts counts = shared_chan_waiting(h->shared, owner);
+    if (!h->hold.chan) continue;
+    SharedCounts counts = shared_chan_waiting(h->hold.chan, owner);
     if (counts.takes) add_wait(L, list, "take", list + 3);
     if (counts.puts) add_wait(L, list, "put", list + 3);
   }
@@ -439,14 +445,14 @@ void chan_shared_close(lua_State *L, Chan *ch, int reason) {
   Handle *h = handle_of(ch);
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (!h->shared) return; /* by a finalizer, when the state is being closed */
+  if (!h->hold.chan) return; /* by a finalizer, when the state is being closed */
   SharedValue packed = {.kind = SHARED_NIL};
   if (reason && !pack(L, S, reason, &packed)) {
     error_push_text(L, reason);
     if (!pack(L, S, lua_gettop(L), &packed)) refuse_value(L, S, "close");
     lua_pop(L, 1);
   }
-  shared_close(h->shared, packed);
+  shared_close(h->hold.chan, packed);
   ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S);
 }
@@ -456,12 +462,12 @@ SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan
 bool chan_shared_is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
   const Handle *h = handle_of(ch);
-  return !h->shared || shared_chan_stats(h->shared).closed;
+  return !h->hold.chan || shared_chan_stats(h->hold.chan).closed;
 }
 
 bool chan_shared_is_taken(const Chan *ch) {
   const Handle *h = handle_of(ch);
-  return h->shared && shared_chan_stats(h->shared).reason_taken;
+  return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
 }
 
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name) {
@@ -480,7 +486,7 @@ SharedWait *chan_shared_begin(lua_State *L, Sched *S, uint32_t n) {
 void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is_put, const Operation *op) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   SharedWaiter *w = &wait->ops[wait->n++];
-  *w = (SharedWaiter){.chan = handle_of(ch)->shared,
+  *w = (SharedWaiter){.chan = handle_of(ch)->hold.chan,
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
                       .is_free = op->waiter & WAITER_FREE,
@@ -621,7 +627,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
 /* A watch has seen that its channel was closed. */
 static void closed(lua_State *L, Sched *S, SharedWait *watch) {
   Handle *h = handle_of(watch->watching);
-  SharedChan *shared = h->shared;
+  SharedChan *shared = h->hold.chan;
   h->chan.flags |= CHAN_CLOSED;
   h->watch = NULL;
   shared_wait_free(S->sharing, watch);
@@ -640,6 +646,7 @@ static void closed(lua_State *L, Sched *S, SharedWait *watch) {
 void chan_shared_drain(lua_State *L, Sched *S) {
   Sharing *sharing = S->sharing;
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  shared_wait_busy(sharing);
   for (;;) {
     if (!sharing->arrived) sharing->arrived = owner_pop_all(sharing->owner);
     if (!sharing->arrived) return;

@@ -212,6 +212,8 @@ static void push_line(lua_State *L, int entry) {
 
 int inspect_raise_deadlock(lua_State *L, const char *what) {
   const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
+  const Sched *S = sched_self(L);
+  bool is_stuck = S->sharing && S->sharing->is_stuck;
   luaL_Buffer b;
   inspect_push_list(L);
   int list = lua_gettop(L);
@@ -219,8 +221,8 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   luaL_buffinit(L, &b);
   lua_pushfstring(L,
                   "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
-                  "expects no event",
-                  waiting);
+                  "expects no event%s",
+                  waiting, is_stuck ? "; the threads that could complete it wait for ever, too" : "");
   luaL_addvalue(&b);
   luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {

@@ -9,6 +9,7 @@
 #include "core/chan_shared.h"
 #include "core/driver.h"
 #include "core/error.h"
+#include "core/family.h"
 #include "core/go.h"
 #include "core/go_close.h"
 #include "core/inspect.h"
@@ -59,6 +60,24 @@ static void look(lua_State *L, Sched *S) {
   }
 }
 
+/* Waits in the driver until another thread has news, for this state and the threads that it has started, or that have
+   started it, may all wait for each other: see family.h. */
+static void wait_in_family(lua_State *L, Sched *S, Member *member) {
+  static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
+  Sharing *sharing = S->sharing;
+  family_idle(sharing);
+  if (!member->is_first) {
+    driver_wait(L, S, -1);
+  } else {
+    if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
+    driver_wait(L, S, sharing->patience);
+    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->go_on;
+    sharing->is_stuck = !is_over && family_is_stuck(member);
+    sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
+  }
+  shared_wait_busy(sharing);
+}
+
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   if (UNLIKELY(S->watch)) watch_wait_begins(S);
@@ -70,7 +89,10 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   }
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
   if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
-    driver_wait(L, S, ns);
+    Member *member = S->sharing->member;
+    bool is_last = ns < 0 && member && !driver_has_ports(S) && !driver_has_events(L);
+    if (UNLIKELY(is_last)) wait_in_family(L, S, member);
+    else driver_wait(L, S, ns);
     shared_wait_looked(S, clock_now(&S->world.clock));
   }
   if (UNLIKELY(S->watch)) watch_wait_ends(S);
@@ -83,6 +105,8 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
 static bool wait(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock);
+  bool is_stuck = S->sharing && S->sharing->is_stuck;
+  if (is_stuck) S->sharing->is_stuck = false;
   w->looked = now;
   shared_wait_looked(S, now);
   root_watch(L, S);
@@ -93,9 +117,10 @@ static bool wait(lua_State *L, Sched *S) {
   watch_look(L, S);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
-  if (!first && !driver_alive(L)) {
+  if (!first && (is_stuck || !driver_alive(L))) {
     /* If it is no deadlock, the program goes on and may take the errors. */
     bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
+    if (is_stuck) S->sharing->is_stuck = true; /* for the message */
     if (!w->unhandled || !is_deadlock) return false;
     unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
     return true;
@@ -174,9 +199,13 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
      program waits for. */
   if (UNLIKELY(S->trace)) trace_main_leaves(L, S);
   shared_wait_awake(S);
-  if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
+  if (UNLIKELY(S->sharing)) {
+    S->sharing->is_stuck = false;
+    shared_wait_looked(S, clock_now(&S->world.clock));
+  }
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
+  if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */

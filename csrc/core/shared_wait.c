@@ -11,6 +11,7 @@ enum {
 
 SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
   SharedWait *wait;
+  shared_wait_busy(sharing);
   if (sharing->unused && n <= FEW) {
     wait = shared_wait_of(sharing->unused);
     sharing->unused = wait->alt.arrival.next;
@@ -47,6 +48,7 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
 }
 
 void shared_wait_free(Sharing *sharing, SharedWait *wait) {
+  shared_wait_busy(sharing);
   if (wait->link.next) list_remove(&sharing->waits, &wait->link);
   for (uint32_t i = 0; i < wait->n; i++) shared_value_drop(&wait->ops[i].value);
   shared_value_drop(&wait->alt.result.value);
@@ -62,6 +64,7 @@ void shared_wait_free(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_withdraw(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
+  shared_wait_busy(S->sharing);
   if (shared_withdraw(&wait->alt)) {
     alt->shared = NULL;
     shared_wait_free(S->sharing, wait);

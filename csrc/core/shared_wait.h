@@ -37,9 +37,19 @@ typedef struct SharedDone {
   SharedChan *shared; /* the channel; NULL once the handle has been finalized */
 } SharedDone;
 
+/* A hold of a state on a shared channel: that of its handle. */
+typedef struct SharedHold {
+  Link link;        /* in Sharing.holds */
+  SharedChan *chan; /* the channel; NULL once the handle has been finalized */
+} SharedHold;
+
+typedef struct Member Member; /* family.h */
+typedef void GoOn(struct Sharing *sharing);
+
 /* What a scheduler has for its shared channels: a userdata, made with the first of them. */
 typedef struct Sharing {
   Owner *owner;        /* the scheduler as other threads see it */
+  List holds;          /* SharedHold.link of its handles */
   List waits;          /* SharedWait.link of all that other threads may complete, or have completed */
   Arrival *arrived;    /* completed alts out of the inbox, the oldest first */
   Arrival *unused;     /* SharedWaits to be used again */
@@ -48,7 +58,17 @@ typedef struct Sharing {
   Packer packer;       /* memory for packing */
   Spin spin;           /* how long to look at the inbox before sleeping */
   bool has_woken;      /* the last operation has woken another thread */
+  Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
+  GoOn *go_on;         /* NULL, or other threads may look at this (family.h): shared_wait_busy before it changes */
+  int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
+  bool is_stuck;       /* it has found one: nothing that other threads do will end its wait */
 } Sharing;
+
+/* To be called before what other threads look at changes: this state goes on, or its driver has called a function that
+   uses a shared channel. */
+static inline void shared_wait_busy(Sharing *sharing) {
+  if (UNLIKELY(sharing->go_on != NULL)) sharing->go_on(sharing);
+}
 
 /* The SharedWait of a member of such a list. */
 static inline SharedWait *shared_wait_of(Arrival *arrival) { return CONTAINER_OF(arrival, SharedWait, alt.arrival); }

@@ -23,6 +23,7 @@
 #include "base/random.h"
 #include "core/attr.h"
 #include "core/chan_shared.h"
+#include "core/family.h"
 #include "core/park.h"
 #include "lua/module.h"
 #include "shared/status.h"
@@ -50,6 +51,7 @@ typedef struct Thread {
   SharedChan *result;    /* closed with an error if it cannot even begin; its name is that of the thread */
   SharedChan *reports;   /* likewise; the state that has started it receives errors from there */
   Status *status;        /* what it does */
+  Member *member;        /* what it is to the other threads; NULL once it has ended */
   SharedValue job;       /* the argument of BOOT */
   Preload *preloads;     /* for its package.preload */
   struct Thread *next;   /* in Threads.first */
@@ -93,6 +95,7 @@ static int push_job(lua_State *L) {
   Thread *t = (Thread *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
   chan_shared_push_value(L, S, &t->job);
+  S->sharing->member = t->member;
   status_begin(t->status, S->sharing->owner);
   return 1;
 }
@@ -153,6 +156,7 @@ static void *run(void *data) {
   status_end(t->status);
   shared_value_drop(&t->job); /* now: others must see that nobody else has its channels, if there are any */
   fail(t, L ? "the thread has ended without a result" : "not enough memory");
+  family_leave(t->member);
   (void)pthread_mutex_lock(&t->lock);
   t->ended = true;
   (void)pthread_cond_signal(&t->ending);
@@ -305,6 +309,13 @@ static Status *push_status(lua_State *L) {
   return held->status;
 }
 
+/* A member for the thread, in the family of the state that starts it. NULL when memory runs out. */
+static Member *join_family(Sharing *sharing, const Thread *t) {
+  if (!sharing->member) sharing->member = family_new();
+  if (!sharing->member) return NULL;
+  return family_add(sharing->member->family, (SharedChan *const[]){t->control, t->result, t->reports});
+}
+
 /* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -332,7 +343,9 @@ static int internal_start_thread(lua_State *L) {
   t->result = shared_chan_hold(result);
   t->reports = shared_chan_hold(reports);
   t->status = status_hold(status);
-  if (!copy_preloads(L, t)) {
+  t->member = join_family(sched_self(L)->sharing, t);
+  if (!t->member || !copy_preloads(L, t)) {
+    if (t->member) family_leave(t->member);
     release(t);
     return luaL_error(L, "not enough memory");
   }
@@ -341,6 +354,7 @@ static int internal_start_thread(lua_State *L) {
   int error = start(t);
   if (error) {
     /* uncovered: the system has no thread left */
+    family_leave(t->member);
     atomic_store(&t->holds, 1); /* without that of the thread */
     release(t);
     lua_pushnil(L);

@@ -3,6 +3,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local stuck = require "runnel.internal.stuck"
 local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
 
@@ -17,6 +18,8 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 ---@field block runnel.Channel<any> its result channel
 ---@field number integer|false of the call whose job it does
 ---@field is_cancelled boolean whether that call was cancelled
+---@field result? runnel.Channel<any> for the results of a job that gets a channel
+---@field failed integer|false the number of the last call whose job waited for ever
 
 -- Calls the function of a job that gets a channel for its results.
 local function call_async(f, value, result)
@@ -39,6 +42,7 @@ return function(what, n, jobs, answers, cancels, ready)
   if not ok then return end
 
   local workers, over = 0, core.chan() -- how many there are; closed when there are none
+  local all = {} -- each worker -> true
   local busy = {} -- a worker by the number of the call whose job it does
   local last = 0 -- the last number taken
   local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
@@ -63,10 +67,12 @@ return function(what, n, jobs, answers, cancels, ready)
 
   -- ---- jobs ----
 
-  local function do_async(number, value)
+  local function do_async(self, number, value)
     local result = shared_chan(1)
     guard.go(guard.close, result, call_async, f, value, result)
+    self.result = result
     local first, err = take(result)
+    self.result = nil
     if first == nil then
       if err ~= nil then return send_error(number, err) end
       return send(number)
@@ -108,14 +114,14 @@ return function(what, n, jobs, answers, cancels, ready)
   -- ---- workers ----
 
   local function add_worker(worker_died)
-    local self = { block = nil, number = false, is_cancelled = false }
+    local self = { block = nil, number = false, is_cancelled = false, result = nil, failed = false }
     self.block = guard.go(worker_died, self, work, self)
-    workers = workers + 1
+    workers, all[self] = workers + 1, true
   end
 
   -- Its job has called coroutine.yield, for example. Another worker takes its place.
   local function worker_died(self, why, block)
-    workers = workers - 1
+    workers, all[self] = workers - 1, nil
     if self.number then
       busy[self.number] = nil
       pcall(internal.excuse, block, why)
@@ -129,7 +135,7 @@ return function(what, n, jobs, answers, cancels, ready)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(number, job[2])
+        if job[3] then do_async(self, number, job[2])
         else do_sync(self, number, job[2]) end
         self.number = false
       end
@@ -137,6 +143,20 @@ return function(what, n, jobs, answers, cancels, ready)
     end
     workers = workers - 1
     if workers == 0 then over:close() end
+  end
+
+  -- All jobs wait for ever: they fail, and others are next. One that goes on waiting ends the thread.
+  function stuck.fail(err)
+    local why = "deadlock: the job would wait for ever" .. (err:match "\n.*" or "")
+    local some = false
+    for worker in pairs(all) do
+      if worker.number and worker.failed ~= worker.number then
+        worker.failed, some = worker.number, true
+        if worker.result then guard.close(worker.result, why)
+        else core.cancel(worker.block, why) end
+      end
+    end
+    return some
   end
 
   for _ = 1, n do add_worker(worker_died) end

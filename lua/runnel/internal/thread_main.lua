@@ -4,6 +4,7 @@ local rn = require "runnel"
 local core = require "runnel.core"
 local bytecode = require "runnel.internal.bytecode"
 local sendable = require "runnel.internal.sendable"
+local stuck = require "runnel.internal.stuck"
 local thread_function = require "runnel.internal.thread_function"
 
 ---@class runnel.ThreadJob what runnel.thread sends to a thread
@@ -50,7 +51,11 @@ return function(job)
   -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
   local stopped = rn.chan()
   core.internal.on_close(job.control, function() stopped:close() end)
-  local ok, err = pcall(rn.alts, { main, stopped })
+  local ok, err
+  repeat
+    ok, err = pcall(rn.alts, { main, stopped })
+    local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
+  until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
   core.internal.report_unhandled()
   reports:close()
