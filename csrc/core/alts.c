@@ -86,22 +86,32 @@ static int first_local(lua_State *L, Alts *a, const int *order) {
   return a->n;
 }
 
+/* So many operations are ordered without allocating. */
+enum { FEW = 64 };
+
 /* Does one of the first `n` operations in `order` (NULL: in the order given) that are on shared channels; with `alt`,
-   waits if none can be done. Returns the number of results, or 0. */
+   waits if none can be done, and then they are enqueued in the order given. Returns the number of results, or 0. */
 static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, int n, Alt *alt) {
-  uint32_t shared = 0;
+  uint32_t shared = 0, added = 0;
+  uint8_t number[FEW], tries[FEW];
   for (int i = 0; i < n; i++) shared += chan_is_shared(a->ops[order ? order[i] : i].ch);
   if (!shared) return 0;
   SharedWait *wait = chan_shared_begin(L, S, shared);
   for (int i = 0; i < n; i++) {
-    int k = order ? order[i] : i;
-    if (chan_is_shared(a->ops[k].ch)) chan_shared_add(L, wait, alts_at(k), alts_at(k), a->ops[k].is_put, a->op);
+    int k = order && !alt ? order[i] : i;
+    if (!chan_is_shared(a->ops[k].ch)) continue;
+    chan_shared_add(L, wait, alts_at(k), alts_at(k), a->ops[k].is_put, a->op);
+    if (order && alt) number[k] = (uint8_t)added++;
+  }
+  if (order && alt) { /* all operations, of which there are few */
+    added = 0;
+    for (int i = 0; i < n; i++) {
+      if (chan_is_shared(a->ops[order[i]].ch)) tries[added++] = number[order[i]];
+    }
+    wait->alt.tries = tries;
   }
   return chan_shared_do(L, S, wait, alt, a->op->flags);
 }
-
-/* So many operations are ordered without allocating. */
-enum { FEW = 64 };
 
 /* Does one of the operations, of which some are on shared channels, if that can be done at once. With `alt`, waits on
    the shared ones if not. Returns the number of results, or 0.
@@ -144,6 +154,7 @@ static bool can_leave_to_wait(lua_State *L, const Sched *S, const Alts *a) {
 }
 
 int alts_try(lua_State *L, Sched *S, Alts *a) {
+  const uint64_t random = S->world.random;
   int chosen;
   while ((chosen = choose(L, S, a)) >= 0) {
     AltsOp *op = &a->ops[chosen];
@@ -154,6 +165,7 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
   }
   if (UNLIKELY(chosen == MIXED)) {
     a->mixed = true;
+    S->world.random = random; /* as if this had not begun: see do_mixed */
     if (a->op->waiter & WAITER_FREE) S->world.moves++;
     a->untried = can_leave_to_wait(L, S, a);
     if (a->untried) return 0;

@@ -252,6 +252,15 @@ describe("alts over shared and local channels", function()
     stage.assert_no_waiters(ch)
   end))
 
+  it("wait for their operations in the order given", within(function()
+    local ch = rn.shared_chan()
+    for _ = 1, 20 do
+      rn.go(function() rn.alts { { ch, "first" }, { ch, "second" } } end)
+      rn.yield()
+      assert.equal("first", ch:take())
+    end
+  end))
+
   it("does not meet itself", within(function()
     local ch = rn.shared_chan()
     local waits = rn.go(function() return (rn.alts { ch, { ch, "mine" } }) end)
