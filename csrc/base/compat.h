@@ -2,15 +2,18 @@
 #ifndef RUNNEL_COMPAT_H
 #define RUNNEL_COMPAT_H
 
-/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.) */
+/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.)
+   ALWAYS_INLINE: for a function whose inlining must not depend on how many callers it has. */
 #if defined(__GNUC__)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PREFETCH(ptr) __builtin_prefetch(ptr)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
 #define PREFETCH(ptr) ((void)(ptr))
+#define ALWAYS_INLINE inline
 #endif
 
 /* Whether this is Lua 5.4.0 to 5.4.3, which all have the same release number. Needs lua.h where it is used. */
