@@ -2,19 +2,22 @@
 #ifndef RUNNEL_COMPAT_H
 #define RUNNEL_COMPAT_H
 
-/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.) */
+/* Which way a branch on a hot path usually goes. (Lua's l_likely is internal, and missing from early 5.4.)
+   ALWAYS_INLINE: for a function whose inlining must not depend on how many callers it has. */
 #if defined(__GNUC__)
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define NOINLINE __attribute__((noinline))
 #define PREFETCH(ptr) __builtin_prefetch(ptr)
 #define PREFETCH_TO_WRITE(ptr) __builtin_prefetch(ptr, 1)
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #else
 #define LIKELY(x) (x)
 #define UNLIKELY(x) (x)
 #define NOINLINE
 #define PREFETCH(ptr) ((void)(ptr))
 #define PREFETCH_TO_WRITE(ptr) ((void)(ptr))
+#define ALWAYS_INLINE inline
 #endif
 
 /* A short break of a thread that looks at something again and again until another thread changes it. */

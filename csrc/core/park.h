@@ -51,7 +51,7 @@ int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFu
 
 /* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. Inline, because with a
    constant `op` the compiler removes most of the tests. */
-static inline int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Go *go = S->current;
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;

@@ -28,18 +28,38 @@ local coroutine_life = measure.ns(function(n)
   for _ = 1, n do resume(create(f)) end
 end, 500000)
 
--- The same while 100 thousand are alive.
-local coroutine_among_many = measure.ns(function(n)
-  local function f() end
-  local keep = {}
-  for _ = 1, n do
-    for i = 1, 100000 do keep[i] = create(f) end
-    for i = 1, 100000 do
-      resume(keep[i])
-      keep[i] = nil
+-- The same while 100 thousand are alive. With `object`, each has an object of its own, object(coroutine).
+local function among_many(object)
+  return measure.ns(function(n)
+    local function f() end
+    local keep, objects = {}, {}
+    for _ = 1, n do
+      for i = 1, 100000 do
+        keep[i] = create(f)
+        objects[i] = object and object(keep[i])
+      end
+      for i = 1, 100000 do
+        resume(keep[i])
+        keep[i], objects[i] = nil, nil
+      end
     end
+    return objects
+  end, 10, 100000, true)
+end
+local coroutine_among_many = among_many()
+
+-- With a table of 248 bytes, which is the size of runnel's userdata for a go block.
+local coroutine_with_object = among_many(function(co) return { co, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end)
+
+-- The same with the incremental collector; other workloads have the one that lua5.4 starts with.
+local function incremental(f)
+  return function()
+    collectgarbage "incremental"
+    local ns = f()
+    collectgarbage "generational"
+    return ns
   end
-end, 10, 100000, true)
+end
 
 -- The minimum that a timer keeps, a table: n of them are alive at once, and are then dropped one by one.
 local tables = measure.ns(function(n)
@@ -94,6 +114,11 @@ measure.main {
   select64 = message,
   spawn = function() return coroutine_life() + message() end,
   skynet = function() return coroutine_among_many() + message() end,
+  -- For docs/performance.md; no peer has them.
+  among_many = coroutine_among_many,
+  among_many_incremental = incremental(coroutine_among_many),
+  with_object = coroutine_with_object,
+  with_object_incremental = incremental(coroutine_with_object),
   sieve = function() return sieve_messages() * message() end,
   pipeline = pipeline,
   pipeline_async = pipeline,
