@@ -331,6 +331,22 @@ describe("rn.trace", function()
     assert.equal(0, count(events, "C", "^chan: last of victim$"))
   end)
 
+  it("says that the file cannot be written: before the script runs, or at its end", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", "print 'runs'")
+    local function run(file)
+      local result = process.run(dir.path, ("%s --trace=%s script.lua"):format(process.runnel, file))
+      return { result.out, result.status }, result.err
+    end
+    local result, err = run "nowhere/out.json"
+    assert.same({ "", 1 }, result)
+    assert.matches("trace: cannot write nowhere/out.json: No such file or directory\n$", err)
+    if not os.execute "test -c /dev/full" then return end
+    result, err = run "/dev/full"
+    assert.same({ "runs\n", 0 }, result)
+    assert.equal("runnel: the trace was not written: /dev/full: No space left on device\n", err)
+  end)
+
   it("says that the trace up to an error cannot be written, and goes on", function()
     local dir <close> = process.directory()
     dir:write("script.lua", failing "")
