@@ -183,8 +183,9 @@ export class Model {
         text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` });
     }
     for (const g of groups.values()) {
-      const inputs = (takes.get(g.name) || []).filter((ch) => ch.isPlain);
-      const outputs = (puts.get(g.name) || []).filter((ch) => ch.isPlain);
+      const taken = takes.get(g.name) || [], put = puts.get(g.name) || [];
+      const inputs = taken.filter((ch) => ch.isPlain && !put.includes(ch)); // else it is inside of the stage
+      const outputs = put.filter((ch) => ch.isPlain && !taken.includes(ch));
       const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
       if (full && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
         const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);

@@ -12,17 +12,17 @@ local graph = {}
 ---@field kind "go"|"channel"
 ---@field key string identifies it in edges: "go NAME", "channel ID" or "result NAME"
 ---@field name string
----@field count? integer of go blocks: how many there are now with this name
+---@field count? integer of go blocks: how many there are now with this name; of channels that share a node: how many
 ---@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts,
 ---sleeping, ready, running
----@field id? integer of a channel
+---@field id? integer of a channel, or the first of several
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
 ---@field buffer? string of a channel: the kind of its buffer
 ---@field puts? integer of a channel: puts that wait
 ---@field takes? integer of a channel: takes that wait
 ---@field closed? boolean of a channel
----@field channel? runnel.Channel<any> of a channel: the channel
+---@field channel? runnel.Channel<any> of a single channel: the channel
 
 ---@class runnel.graph.Edge
 ---@field from string key of the node that the values come from
@@ -46,16 +46,95 @@ local function title(stats, names, unnamed)
   return unnamed[stats.id] and ("chan: #%d (%s)"):format(stats.id, names[stats.id]) or "chan: #" .. stats.id
 end
 
-local function add_channels(nodes, by_key)
+-- Who puts on each channel and who takes from it: id -> { n =, ends = set of texts }.
+local function ends_of(edges)
+  local all = {}
+  local function add(id, text)
+    local found = all[id] or { n = 0, ends = {} }
+    all[id] = found
+    if found.ends[text] then return end
+    found.ends[text] = true
+    found.n = found.n + 1
+  end
+  for _, edge in ipairs(edges) do
+    if edge.channel and edge.puts > 0 then add(edge.channel, "put " .. edge.name) end
+    if edge.channel and edge.takes > 0 then add(edge.channel, "take " .. edge.name) end
+  end
+  return all
+end
+
+local NO_ENDS = { n = 0, ends = {} }
+
+local function covers(more, less)
+  for text in pairs(less.ends) do
+    if not more.ends[text] then return false end
+  end
+  return true
+end
+
+-- Channels with the same place of making, in lists of those that are alike: the go blocks at the ends of one are among
+-- those of the first, which has the most. A channel of each job, for example, is put on and then taken from.
+local function alike(list, ends)
+  table.sort(list, function(a, b)
+    local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n
+    if more ~= less then return more > less end
+    return a.id < b.id
+  end)
+  local lists = {}
+  for _, stats in ipairs(list) do
+    local found
+    for i = 1, math.min(#lists, 16) do
+      if covers(ends[lists[i][1].id] or NO_ENDS, ends[stats.id] or NO_ENDS) then
+        found = lists[i]
+        break
+      end
+    end
+    if not found then
+      found = {}
+      lists[#lists + 1] = found
+    end
+    found[#found + 1] = stats
+  end
+  return lists
+end
+
+local function sum(list, field)
+  local total = 0
+  for _, stats in ipairs(list) do total = total + (stats[field] or 0) end
+  return total
+end
+
+-- The node of channels that are alike, or of one channel.
+local function channel_node(list, name)
+  local first, is_closed = list[1], true
+  for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
+  return { kind = "channel", key = "channel " .. first.id, id = first.id, name = name, values = sum(list, "count"),
+    capacity = sum(list, "capacity"), buffer = first.buffer, puts = sum(list, "puts"), takes = sum(list, "takes"),
+    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }
+end
+
+-- Adds the channels; in by_key each of those that share a node has it. Without a name, those are alike that were made
+-- at the same place.
+local function add_channels(nodes, by_key, edges)
   local names, unnamed = recorder.names()
+  local places, order, ends = {}, {}, ends_of(edges)
   for _, ch in ipairs(recorder.chans()) do
     local ok, stats = pcall(ch.stats, ch)
     if ok then
-      local node = { kind = "channel", key = "channel " .. stats.id, id = stats.id, name = title(stats, names, unnamed),
-        values = stats.count, capacity = stats.capacity, buffer = stats.buffer, puts = stats.puts, takes = stats.takes,
-        closed = stats.closed, channel = ch }
+      stats.channel = ch
+      local place = not stats.name and unnamed[stats.id] and names[stats.id] or stats.id
+      if not places[place] then
+        places[place] = {}
+        order[#order + 1] = place
+      end
+      table.insert(places[place], stats)
+    end
+  end
+  for _, place in ipairs(order) do
+    for _, list in ipairs(alike(places[place], ends)) do
+      local node = channel_node(list, #list > 1 and "chan: " .. place or title(list[1], names, unnamed))
       nodes[#nodes + 1] = node
-      by_key[node.key] = node
+      for _, stats in ipairs(list) do by_key["channel " .. stats.id] = node end
     end
   end
 end
@@ -90,17 +169,23 @@ end
 
 local last = { time = nil, totals = {} } -- of the last call, for rates
 
-local function add_edges(nodes, by_key, edges)
+local function add_edges(nodes, by_key, list, edges)
   local now = core.now()
   local elapsed = last.time and now > last.time and (now - last.time) / 1000 or nil
-  local totals = {}
-  local list, lost = recorder.edges()
+  local totals, by_ends = {}, {}
   local function add(from, to, total)
     if total == 0 then return end
     local key = from .. "\0" .. to
-    totals[key] = total
-    edges[#edges + 1] = { from = from, to = to, total = total,
-      rate = elapsed and (total - (last.totals[key] or 0)) / elapsed or nil }
+    totals[key] = (totals[key] or 0) + total
+    local edge = by_ends[key]
+    if not edge then
+      edge = { from = from, to = to }
+      by_ends[key] = edge
+      edges[#edges + 1] = edge
+    end
+    edge.total = totals[key]
+    -- Of channels that share a node some may have been collected meanwhile.
+    edge.rate = elapsed and math.max(totals[key] - (last.totals[key] or 0), 0) / elapsed or nil
   end
   for _, edge in ipairs(list) do
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
@@ -112,14 +197,14 @@ local function add_edges(nodes, by_key, edges)
   end
   for _, edge in ipairs(list) do
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
-    if by_key[key] then -- else the channel has been collected
+    local node = by_key[key]
+    if node then -- else the channel has been collected
       local name = go_node(nodes, by_key, edge.name).key
-      add(name, key, edge.puts)
-      add(key, name, edge.takes)
+      add(name, node.key, edge.puts)
+      add(node.key, name, edge.takes)
     end
   end
   last = { time = now, totals = totals }
-  return lost
 end
 
 -- ---- findings ----
@@ -148,13 +233,22 @@ local function find(nodes, by_key, edges)
     local side, node, ch = outputs, from, to
     if from.kind == "channel" then side, node, ch = inputs, to, from end
     side[node] = side[node] or {}
-    if ch.id then table.insert(side[node], ch) end
+    if ch.id then side[node][ch] = true end
   end
-  local function all(list, holds)
+  -- A channel between go blocks of one name is inside of that stage.
+  for node, channels in pairs(inputs) do
+    for ch in pairs(channels) do
+      if outputs[node] and outputs[node][ch] then
+        channels[ch], outputs[node][ch] = nil, nil
+      end
+    end
+  end
+  local function all(channels, holds)
     local met = {}
-    for _, ch in ipairs(list or {}) do
+    for ch in pairs(channels or {}) do
       if holds(ch) then met[#met + 1] = ch end
     end
+    table.sort(met, function(a, b) return a.id < b.id end)
     return met
   end
   for _, node in ipairs(nodes) do
@@ -199,9 +293,14 @@ function graph.graph(on)
   end
   graph.count(true)
   local nodes, by_key, edges = {}, {}, {}
-  add_channels(nodes, by_key)
+  local list, lost = recorder.edges()
+  table.sort(list, function(a, b)
+    if a.channel ~= b.channel then return (a.channel or math.huge) < (b.channel or math.huge) end
+    return a.name < b.name or a.name == b.name and (a.result or "") < (b.result or "")
+  end)
+  add_channels(nodes, by_key, list)
   add_blocks(nodes, by_key)
-  local lost = add_edges(nodes, by_key, edges)
+  add_edges(nodes, by_key, list, edges)
   local used = {}
   for _, edge in ipairs(edges) do used[edge.from], used[edge.to] = true, true end
   -- Go blocks that neither put nor take are shown, too; the main program only if it does.
@@ -222,18 +321,16 @@ end
 
 -- The lines of text for a node.
 local function lines_of(node)
-  if node.kind == "go" then
-    local count = node.count or 0
-    return { count > 1 and ("%s ×%d"):format(node.name, count) or node.name }
-  end
+  local count = node.count or 0
+  local lines = { count > 1 and ("%s ×%d"):format(node.name, count) or node.name }
+  if node.kind == "go" then return lines end
   local parts = {}
   if fill(node) ~= "" then parts[1] = fill(node) end
-  if (node.puts or 0) > 0 then parts[#parts + 1] = ("%d put%s wait"):format(node.puts, node.puts == 1 and "" or "s") end
-  if (node.takes or 0) > 0 then
-    parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s")
+  for _, what in ipairs { "put", "take" } do
+    local n = node[what .. "s"] or 0
+    if n > 0 then parts[#parts + 1] = ("%d %s%s waiting"):format(n, what, n == 1 and "" or "s") end
   end
   if node.closed then parts[#parts + 1] = "closed" end
-  local lines = { node.name }
   if #parts > 0 then lines[2] = table.concat(parts, ", ") end
   return lines
 end
