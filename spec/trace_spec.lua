@@ -294,6 +294,7 @@ describe("rn.trace", function()
   it("writes what led to the first unhandled error to a file of its own, though others go on meanwhile", function()
     local events, later, err = run_failing ""
     assert.equal(1, count(events, "i", "^error$"))
+    assert.same({ name = "script.lua" }, events[1].args) -- the process
     assert.equal(1, count(events, "C", "^chan: last of victim$"))
     for _, event in ipairs(events) do
       if event.ph == "i" and event.name == "error" then assert.matches("^victim #", name_of(events, event.tid)) end
