@@ -199,6 +199,11 @@ const tests = {
     await until(page, () => document.querySelectorAll(".timeline rect.run").length > 20);
     await until(page, () => document.querySelectorAll(".timeline rect.park.put").length > 1);
     assert.ok((await page.$$(".timeline rect.park.sleep")).length > 1);
+    await click(page, ".timeline .name", "reader #");
+    await until(page, () => document.querySelectorAll(".timeline .arrow").length > 20);
+    const arrows = await texts(page, ".timeline .arrow title");
+    assert.ok(arrows.length > 20 && arrows.length <= 200, `${arrows.length} arrows`);
+    assert.ok(arrows.every((text) => /^reader #\d+ → parse #\d+ on lines$/.test(text)), arrows[0]);
     await shot(page, "timeline");
     await page.click("#freeze");
     const before = await page.$eval(".timeline svg", (e) => e.innerHTML);
