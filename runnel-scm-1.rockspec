@@ -102,6 +102,7 @@ build = {
     ["runnel.driver.luv"] = "lua/runnel/driver/luv.lua",
     ["runnel.internal.bytecode"] = "lua/runnel/internal/bytecode.lua",
     ["runnel.internal.graph"] = "lua/runnel/internal/graph.lua",
+    ["runnel.internal.graph_forms"] = "lua/runnel/internal/graph_forms.lua",
     ["runnel.internal.recorder"] = "lua/runnel/internal/recorder.lua",
     ["runnel.internal.check"] = "lua/runnel/internal/check.lua",
     ["runnel.internal.ends"] = "lua/runnel/internal/ends.lua",

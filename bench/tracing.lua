@@ -3,11 +3,11 @@
 --     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
 --
 -- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor, which needs libmicrohttpd. Without one: each of
--- them, the least of three runs. The time is that of the process, threads included. With "instructions" instead:
--- the instructions of each of them, counted by callgrind in two runs of different length, without the start and the
--- end.
+-- them in turn, the least of eight runs, and the ratio to off. The time is that of the process, threads included.
+-- With "instructions" instead: the instructions of each of them, counted by callgrind in two runs of different length,
+-- without the start and the end.
 
-local MODES, SIZE = { "off", "graph", "trace", "both", "monitor" }, 1000
+local MODES, SIZE, ROUNDS = { "off", "graph", "trace", "both", "monitor" }, 1000, 8
 
 local function switch_on(mode)
   local hold = require("runnel.core").internal.trace.hold
@@ -61,10 +61,12 @@ if arg[1] then
   print(("%.1f"):format(ring(math.tointeger(tonumber(arg[2])) or 4000)))
   os.exit(0, false)
 end
-for _, mode in ipairs(MODES) do
-  local least = math.huge
-  for _ = 1, 3 do
-    least = math.min(least, tonumber(run(mode, 4000)) or math.huge)
+local least = {}
+for _ = 1, ROUNDS do
+  for _, mode in ipairs(MODES) do
+    least[mode] = math.min(least[mode] or math.huge, tonumber(run(mode, 4000)) or math.huge)
   end
-  print(("%-8s %6.1f ns"):format(mode, least))
+end
+for _, mode in ipairs(MODES) do
+  print(("%-8s %6.1f ns %6.2f"):format(mode, least[mode], least[mode] / least.off))
 end

@@ -86,6 +86,65 @@ describe("rn.graph", function()
     end)
   end)
 
+  it("says that a stage of the library is the bottleneck, whatever channels it has inside", function()
+    sim.run(function()
+      rn.graph()
+      local from, to = rn.chan(4):name "from", rn.chan(4):name "to"
+      rn.pipeline_async(2, to, function(v, result)
+        rn.sleep(10)
+        result:put(v)
+        result:close()
+      end, from)
+      local blocks = {
+        rn.go(function() while from:put(1) do end end),
+        rn.go(function() for _ in to do end end),
+      }
+      rn.sleep(500)
+      local g = rn.graph()
+      assert.equal(1, #g.findings)
+      assert.matches("^pipeline_async at .*graph_spec.lua:%d+ .*is the bottleneck: its input %(chan: from%) is full, "
+        .. "its output %(chan: to%) empty$", g.findings[1])
+      assert.is_true(#g.nodes < 12, #g.nodes .. " nodes") -- though each job has a channel
+      for _, block in ipairs(blocks) do rn.cancel(block) end
+      from:close()
+      to:close()
+    end)
+  end)
+
+  it("has unnamed channels of one line as one node, if the same go blocks use them", function()
+    sim.run(function()
+      rn.graph()
+      local function new() return rn.chan(2) end
+      local firsts, seconds = {}, {}
+      for i = 1, 20 do
+        local a, b = new(), new()
+        firsts[i], seconds[i] = a, b
+        rn.go(function()
+          rn.rename "one"
+          a:put(1)
+          b:take()
+        end)
+        rn.go(function()
+          rn.rename "two"
+          a:take()
+          b:put(1)
+          b:put(2)
+        end)
+      end
+      rn.sleep(10)
+      local g = rn.graph()
+      local found = {}
+      for _, n in ipairs(g.nodes) do
+        if n.count == 20 and n.kind == "channel" then found[#found + 1] = { n.values, n.capacity } end
+      end
+      assert.same({ { 0, 40 }, { 20, 40 } }, found)
+      assert.equal(4, #g.edges)
+      for _, e in ipairs(g.edges) do assert.is_true(e.total == 20 or e.total == 40) end
+      assert.matches("chan: [^\n]*graph_spec.lua:%d+ ×20 ", g:text())
+      assert.equal(20, #firsts, #seconds) -- keeps them
+    end)
+  end)
+
   it("says nothing of a pipeline in which nobody waits to put", function()
     sim.run(function()
       rn.graph()

@@ -433,6 +433,14 @@ describe("runnel --monitor", function()
     assert.match("^monitor: http", err)
   end)
 
+  it("says what to install if the C module is missing, and does not run the script", function()
+    local _, err, status = shell.run(("d=$(mktemp -d) && cp %s $d && cd $d && LUA_PATH= LUA_CPATH=/none/?.so "
+      .. "./runnel --monitor -e 'print \"ran\"'; status=$?; rm -r $d; exit $status"):format(RUNNEL))
+    assert.equal(1, status)
+    assert.match("libmicrohttpd%-dev", err)
+    assert.not_match("ran\n", err)
+  end)
+
   it("refuses an invalid port, and one that is taken", function()
     local _, err, status = shell.run(RUNNEL .. " --monitor=http -e ''")
     assert.equal(2, status)

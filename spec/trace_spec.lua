@@ -294,6 +294,7 @@ describe("rn.trace", function()
   it("writes what led to the first unhandled error to a file of its own, though others go on meanwhile", function()
     local events, later, err = run_failing ""
     assert.equal(1, count(events, "i", "^error$"))
+    assert.same({ name = "script.lua" }, events[1].args) -- the process
     assert.equal(1, count(events, "C", "^chan: last of victim$"))
     for _, event in ipairs(events) do
       if event.ph == "i" and event.name == "error" then assert.matches("^victim #", name_of(events, event.tid)) end
@@ -329,6 +330,22 @@ describe("rn.trace", function()
     ]]
     assert.equal(1, count(events, "C", "^chan: called$"))
     assert.equal(0, count(events, "C", "^chan: last of victim$"))
+  end)
+
+  it("says that the file cannot be written: before the script runs, or at its end", function()
+    local dir <close> = process.directory()
+    dir:write("script.lua", "print 'runs'")
+    local function run(file)
+      local result = process.run(dir.path, ("%s --trace=%s script.lua"):format(process.runnel, file))
+      return { result.out, result.status }, result.err
+    end
+    local result, err = run "nowhere/out.json"
+    assert.same({ "", 1 }, result)
+    assert.matches("trace: cannot write nowhere/out.json: No such file or directory\n$", err)
+    if not os.execute "test -c /dev/full" then return end
+    result, err = run "/dev/full"
+    assert.same({ "runs\n", 0 }, result)
+    assert.equal("runnel: the trace was not written: /dev/full: No space left on device\n", err)
   end)
 
   it("says that the trace up to an error cannot be written, and goes on", function()

@@ -516,6 +516,7 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   sharing->has_woken = result.has_woken;
   SharedWaiter *op = &wait->ops[result.op];
   int at = op->at;
+  const SharedChan *shared = op->chan;
   bool is_put = op->kind == SHARED_PUT;
   if (outcome == SHARED_TOO_MANY) {
     push_part(L, AT_HANDLES);
@@ -530,9 +531,11 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   chan_shared_look(L, S);                /* the other side may be of this state */
   if (UNLIKELY(S->trace) && result.ok) {
-    Chan *ch = (Chan *)lua_touserdata(L, at);
-    if (is_put) trace_put(L, ch, at, at + 1, NULL);
-    else trace_take(ch, NULL);
+    push_part(L, AT_HANDLES);
+    lua_rawgetp(L, -1, shared);
+    const Chan *ch = (const Chan *)lua_touserdata(L, -1);
+    lua_pop(L, 2);
+    if (ch) trace_shared(ch, NULL, is_put);
   }
   return n + port;
 }

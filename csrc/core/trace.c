@@ -369,7 +369,8 @@ void trace_admit(Chan *ch, const Alt *putter) { moved(ch->sched, ch, owner(ch->s
 void trace_serve(Chan *ch, const Alt *taker) { moved(ch->sched, ch, owner(ch->sched, taker), false, TRACE_WAITED); }
 
 void trace_shared(const Chan *ch, const Alt *alt, bool is_put) {
-  moved(ch->sched, ch, owner(ch->sched, alt), is_put, TRACE_WAITED);
+  const Sched *S = ch->sched;
+  moved(S, ch, alt ? owner(S, alt) : current(S), is_put, alt ? TRACE_WAITED : 0);
 }
 
 void trace_close(const Chan *ch) {

@@ -92,7 +92,7 @@ void trace_admit(Chan *ch, const Alt *putter);
 /* A waiting take has got a value of the buffer. */
 void trace_serve(Chan *ch, const Alt *taker);
 
-/* Another thread has completed the put or take of an alt on a shared channel. */
+/* The caller has put or taken on a shared channel; or, with `alt`, another thread has completed that for an alt. */
 void trace_shared(const Chan *ch, const Alt *alt, bool is_put);
 
 /* The channel is closed. */

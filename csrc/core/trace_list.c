@@ -67,8 +67,9 @@ void trace_renamed(lua_State *L, Go *go) {
   trace_set_running(t, go);
 }
 
-/* Pushes where the program makes the channel that it is making, as "job.lua:3". */
-static void push_place(lua_State *L) {
+/* Pushes where the program makes the channel that it is making, as "job.lua:3"; or, if a go block of the library makes
+   it, the name of that one. */
+static void push_place(lua_State *L, Sched *S) {
   lua_Debug ar;
   for (int level = 1; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
@@ -76,7 +77,7 @@ static void push_place(lua_State *L) {
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
     return;
   }
-  lua_pushliteral(L, "?");
+  trace_push_label(L, S, S->current ? S->current->chan.buf.label : TRACE_UNKNOWN);
 }
 
 /* ---- the list ---- */
@@ -140,7 +141,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
   bool is_named = lua_type(L, -1) == LUA_TSTRING;
   if (!is_named) {
     lua_pop(L, 1);
-    push_place(L);
+    push_place(L, ch->sched);
   }
   uint16_t label = trace_list_label(L, t);
   for (;;) {

@@ -65,7 +65,7 @@ static bool run(lua_State *L, const Command *c) {
   const Options *o = &c->options;
   bool has_script = o->script < c->argc;
   if (o->version || wants_prompt(c)) print_version();
-  if (!script_trace(L, o) || !script_monitor(L, o)) return false;
+  if (!script_watch(L, o)) return false;
   if (!script_init(L, o) || !script_options(L, o, c->argv)) return false;
   if (has_script) {
     const char *path = c->argv[o->script];

@@ -115,13 +115,27 @@ static int start_trace(lua_State *L) {
   return 0;
 }
 
-bool script_trace(lua_State *L, const Options *o) {
-  if (!o->trace) return true;
-  lua_pushcfunction(L, start_trace);
-  lua_pushstring(L, o->trace);
-  if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
-  else lua_pushnil(L);
-  return succeeded(L, o, lua_pcall(L, 2, 0, 0));
+/* Protected: (port) */
+static int start_monitor(lua_State *L) {
+  push_module(L, "runnel.host.monitor");
+  lua_getfield(L, -1, "start");
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+bool script_watch(lua_State *L, const Options *o) {
+  if (o->trace) {
+    lua_pushcfunction(L, start_trace);
+    lua_pushstring(L, o->trace);
+    if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
+    else lua_pushnil(L);
+    if (!succeeded(L, o, lua_pcall(L, 2, 0, 0))) return false;
+  }
+  if (!o->monitored) return true;
+  lua_pushcfunction(L, start_monitor);
+  lua_pushinteger(L, o->monitor_port);
+  return succeeded(L, o, lua_pcall(L, 1, 0, 0));
 }
 
 bool script_init(lua_State *L, const Options *o) {
@@ -168,25 +182,6 @@ bool script_options(lua_State *L, const Options *o, char **argv) {
     if (!succeeded(L, o, status)) return false;
   }
   return true;
-}
-
-/* (port): starts the monitor */
-static int start_monitor(lua_State *L) {
-  push_module(L, "runnel.host.monitor");
-  lua_getfield(L, -1, "start");
-  lua_pushvalue(L, 1);
-  lua_call(L, 1, 0);
-  return 0;
-}
-
-bool script_monitor(lua_State *L, const Options *o) {
-  if (!o->monitored) return true;
-  lua_pushcfunction(L, start_monitor);
-  lua_pushinteger(L, o->monitor_port);
-  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return true;
-  script_complain(o->program, lua_tostring(L, -1));
-  lua_pop(L, 1);
-  return false;
 }
 
 /* Pushes the arguments in the global `arg` and returns their number. */

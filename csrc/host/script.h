@@ -17,16 +17,15 @@ int script_call(lua_State *L, int nargs, int nresults);
 /* Writes a message, as in "runnel: cannot open nope.lua". */
 void script_complain(const char *program, const char *message);
 
-/* Runs LUA_INIT, unless the environment is ignored. Each of these functions returns false after a failure, which
-   it has reported. */
-bool script_trace(lua_State *L, const Options *o);
+/* --trace and --monitor: starts to record, and to serve the page. Each of these functions returns false after a failure,
+   which it has reported. */
+bool script_watch(lua_State *L, const Options *o);
+
+/* Runs LUA_INIT, unless the environment is ignored. */
 bool script_init(lua_State *L, const Options *o);
 
 /* Runs the options -e, -l and -W in their order. */
 bool script_options(lua_State *L, const Options *o, char **argv);
-
-/* --monitor: starts to serve the page. */
-bool script_monitor(lua_State *L, const Options *o);
 
 /* Runs the script, or standard input; its arguments are the global `arg`. */
 bool script_run(lua_State *L, const Options *o, const char *path);

@@ -131,8 +131,8 @@ end
 local RECORDS, KEPT = 1500, 5000
 
 -- The newest records of the trace's ring, as one text: the names of go blocks and channels, as "LABEL NAME" lines; an
--- empty line; and the records in their order, as "KIND GO CHAN WHAT LABEL US" lines, where US is microseconds since the
--- record before. Begins to record with the first call.
+-- empty line; and the records in their order, as "KIND GO CHAN WHAT LABEL US SEQ" lines, where US is microseconds since
+-- the record before. Begins to record with the first call.
 function commands.timeline(self)
   local trace = internal.trace
   self.asked = core.now()
@@ -143,12 +143,12 @@ function commands.timeline(self)
   local _, next_record = trace.ring()
   local names, lines, last = {}, {}, nil
   for n = math.max(0, next_record - RECORDS), next_record - 1 do
-    local kind, time, go, ch, _, what, label = trace.read(n)
+    local kind, time, go, ch, seq, what, label = trace.read(n)
     if kind then
       names[label] = true
       local us = (time - (last or time)) // 1000
       last = last and last + us * 1000 or time
-      lines[#lines + 1] = ("%d %d %d %d %d %d"):format(kind, go, ch, what, label, us)
+      lines[#lines + 1] = ("%d %d %d %d %d %d %d"):format(kind, go, ch, what, label, us, seq)
     end
   end
   local head = {}

@@ -1,6 +1,6 @@
 // page.mjs: the monitor's page in a browser. Run by tests/browser/check, from the top of the tree.
-import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { createWriteStream, readFileSync, rmSync } from "node:fs";
 import assert from "node:assert/strict";
 import puppeteer from "puppeteer-core";
 
@@ -33,11 +33,12 @@ function start(...args) {
 
 const ended = (child) => (child.exitCode === null ? new Promise((resolve) => child.on("exit", resolve)) : child.exitCode);
 
-// Writes the log to a program's standard input again and again, as fast as it reads.
-function feed(child) {
+// Writes the log to a stream again and again, as fast as the program reads.
+function feed(stream) {
   const log = readFileSync("examples/access.log");
-  const more = () => { while (!child.killed && child.stdin.write(log)); };
-  child.stdin.on("drain", more);
+  const more = () => { while (!stream.destroyed && stream.write(log)); };
+  stream.on("error", () => {});
+  stream.on("drain", more);
   more();
 }
 
@@ -80,7 +81,7 @@ async function click(page, selector, text) {
 const tests = {
   async "the page of logstat shows the program, and what moves moves"() {
     const program = await start("--monitor", "examples/logstat.lua");
-    feed(program);
+    feed(program.stdin);
     const page = await open(program.url);
     await untilText(page, ".graph .go", "logstat.lua");
     await untilText(page, ".chart h3", "values put per second");
@@ -93,6 +94,21 @@ const tests = {
     assert.ok(await total() > before + 1000, "values move");
     assert.match(await status(page), /^live|^computing/);
     await shot(page, "logstat");
+    return page;
+  },
+
+  async "the page of wordcount shows where puts wait, though they do so only now and then"() {
+    const fifo = `${SHOTS}/words`;
+    rmSync(fifo, { force: true });
+    execFileSync("mkfifo", [fifo]);
+    const program = await start("--monitor", "examples/wordcount.lua", fifo);
+    const words = createWriteStream(fifo);
+    feed(words);
+    const page = await open(program.url);
+    await until(page, () => document.querySelector(".graph .chan.often-full, .graph .chan.full"));
+    await untilText(page, ".hints", "Lua computes all the time");
+    await shot(page, "wordcount");
+    words.destroy();
     return page;
   },
 
@@ -199,6 +215,11 @@ const tests = {
     await until(page, () => document.querySelectorAll(".timeline rect.run").length > 20);
     await until(page, () => document.querySelectorAll(".timeline rect.park.put").length > 1);
     assert.ok((await page.$$(".timeline rect.park.sleep")).length > 1);
+    await click(page, ".timeline .name", "reader #");
+    await until(page, () => document.querySelectorAll(".timeline .arrow").length > 20);
+    const arrows = await texts(page, ".timeline .arrow title");
+    assert.ok(arrows.length > 20 && arrows.length <= 200, `${arrows.length} arrows`);
+    assert.ok(arrows.every((text) => /^reader #\d+ → parse #\d+ on lines$/.test(text)), arrows[0]);
     await shot(page, "timeline");
     await page.click("#freeze");
     const before = await page.$eval(".timeline svg", (e) => e.innerHTML);

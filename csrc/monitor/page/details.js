@@ -45,6 +45,7 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
       <${Fact} name="channel">#${chan.id}, ${chan.kindName}<//>
       <${Fact} name="in it">${chan.limit ? `${chan.count} of ${chan.limit}` : count(chan.count, "value")}<//>
       <${Fact} name="waiting">${count(chan.nputs, "put")}, ${count(chan.ntakes, "take")}<//>
+      ${chan.waits > 0.01 && html`<${Fact} name="lately">puts have waited ${Math.round(chan.waits * 100)}% of the time<//>`}
       <${Fact} name="so far">${count(chan.puts, "put")}, ${count(chan.takes, "take")}<//>
       <${Fact} name="put by">${names(true)}<//>
       <${Fact} name="taken by">${names(false)}<//>

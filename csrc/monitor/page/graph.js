@@ -19,19 +19,22 @@ function clip(text, n) {
 // ---- what to show ----
 
 function chanNode(key, list) {
-  const node = { key, isChan: true, chans: list, n: list.length, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0, full: 0 };
+  const node = { key, isChan: true, chans: list, n: list.length, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0, full: 0,
+    waits: 0 };
   for (const ch of list) {
     node.rate += ch.rate;
     node.count += ch.count;
     node.limit += ch.limit;
     node.nputs += ch.nputs;
     node.ntakes += ch.ntakes;
+    node.waits = Math.max(node.waits, ch.waits);
     if (ch.nputs) node.full++;
   }
   const [first] = list;
   node.label = node.n === 1 ? first.brief : `${pattern(first)} × ${node.n}`;
   node.state = node.n === 1 ? first.state
     : node.full ? "full" : node.ntakes && !node.count ? "starved" : node.count ? "flowing" : "empty";
+  if (node.limit && !node.nputs && node.waits > 0.1) node.state += " often-full";
   node.fill = node.limit ? Math.min(1, node.count / node.limit) : node.nputs ? 1 : 0;
   return node;
 }
@@ -141,15 +144,16 @@ function doing(group) {
 function ChanNode({ node, at, selected, onSelect }) {
   const [x, y] = [at.x - CHAN_WIDTH / 2, at.y - HEIGHT / 2];
   const amount = node.limit ? `${short(node.count)}/${short(node.limit)}` : node.nputs ? `${node.nputs} wait` : "";
+  const often = node.state.endsWith("often-full") && "often full";
   const wait = node.ntakes && !node.nputs ? (node.ntakes === 1 ? "1 take waits" : `${node.ntakes} takes wait`) : "";
   return html`<g class=${`chan ${node.state} ${selected ? "selected" : ""}`} transform=${`translate(${x},${y})`}
       onClick=${() => onSelect(node)} data-name=${node.label}>
-    <title>${node.label}</title>
+    <title>${node.label}${node.waits > 0 ? `: puts have waited ${Math.round(node.waits * 100)}% of the time lately` : ""}</title>
     <rect class="box" width=${CHAN_WIDTH} height=${HEIGHT} rx="22" />
     <svg x="0" y="0" width=${CHAN_WIDTH} height=${HEIGHT}>
       <rect class="fill" width=${CHAN_WIDTH * node.fill} height=${HEIGHT} rx="22" /></svg>
     <text class="label" x=${CHAN_WIDTH / 2} y="19">${clip(node.label, 20)}</text>
-    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[amount || wait, short(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
+    <text class="numbers" x=${CHAN_WIDTH / 2} y="34">${[often || amount || wait, short(node.rate) + "/s"].filter(Boolean).join(" · ")}</text>
   </g>`;
 }
 

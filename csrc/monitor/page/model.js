@@ -8,6 +8,7 @@ const CLOSED = 1, RESULT = 2, TIMEOUT = 4, PLACE = 16, DONE = 32;
 const CHAN = 0, FILL = 1, GO = 2, EDGE = 3;
 
 const SAMPLES = 480; // of history: four minutes
+const LATELY = 20; // samples: ten seconds
 
 // ---- texts for people ----
 
@@ -40,6 +41,7 @@ class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
     Object.assign(this, { rate: 0, at: 0, began: 0, before: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
+    this.waits = 0; // how often puts have waited lately: 0 to 1
   }
 
   get label() {
@@ -148,6 +150,7 @@ export class Model {
     this.busy = busy;
     if (this.chans.size > 2000) return;
     for (const ch of this.chans.values()) {
+      ch.waits += ((ch.nputs ? 1 : 0) - ch.waits) / Math.min(LATELY, ch.times.length + 1);
       add(ch.times, Date.now() / 1000);
       add(ch.rates, ch.rate);
       add(ch.fills, ch.limit ? ch.count : ch.nputs);
@@ -183,8 +186,9 @@ export class Model {
         text: `${name ? name + (runs ? ` #${runs}` : "") : "Lua"} has computed for ${duration(busy)} without parking` });
     }
     for (const g of groups.values()) {
-      const inputs = (takes.get(g.name) || []).filter((ch) => ch.isPlain);
-      const outputs = (puts.get(g.name) || []).filter((ch) => ch.isPlain);
+      const taken = takes.get(g.name) || [], put = puts.get(g.name) || [];
+      const inputs = taken.filter((ch) => ch.isPlain && !put.includes(ch)); // else it is inside of the stage
+      const outputs = put.filter((ch) => ch.isPlain && !taken.includes(ch));
       const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
       if (full && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
         const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);
@@ -192,6 +196,10 @@ export class Model {
           (empty ? `, its output ${empty.label} empty` : outputs.length ? ", its output is not" : "") });
       }
       if (g.n > 10000) hints.push({ level: "warn", go: g.name, text: `${count(g.n, "go block")} with the name ${g.name}` });
+    }
+    const lately = this.history.busy.slice(-LATELY);
+    if (!hints.length && lately.length === LATELY && Math.min(...lately) > 95) {
+      hints.push({ level: "warn", text: "Lua computes all the time: its go blocks share one thread (rn.threads uses more)" });
     }
     for (const ch of this.chans.values()) {
       if (!ch.isPlain) continue;

@@ -2,7 +2,7 @@
 ---same name are one node with a count. Counting starts with the first call, since it costs time.
 
 local core = require "runnel.core"
-local width = require "runnel.internal.prompt.width"
+local forms = require "runnel.internal.graph_forms"
 local recorder = core.internal.trace
 
 ---@class runnel.internal.graph
@@ -12,17 +12,17 @@ local graph = {}
 ---@field kind "go"|"channel"
 ---@field key string identifies it in edges: "go NAME", "channel ID" or "result NAME"
 ---@field name string
----@field count? integer of go blocks: how many there are now with this name
+---@field count? integer of go blocks: how many there are now with this name; of channels that share a node: how many
 ---@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts,
 ---sleeping, ready, running
----@field id? integer of a channel
+---@field id? integer of a channel, or the first of several
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
 ---@field buffer? string of a channel: the kind of its buffer
 ---@field puts? integer of a channel: puts that wait
 ---@field takes? integer of a channel: takes that wait
 ---@field closed? boolean of a channel
----@field channel? runnel.Channel<any> of a channel: the channel
+---@field channel? runnel.Channel<any> of a single channel: the channel
 
 ---@class runnel.graph.Edge
 ---@field from string key of the node that the values come from
@@ -46,16 +46,95 @@ local function title(stats, names, unnamed)
   return unnamed[stats.id] and ("chan: #%d (%s)"):format(stats.id, names[stats.id]) or "chan: #" .. stats.id
 end
 
-local function add_channels(nodes, by_key)
+-- Who puts on each channel and who takes from it: id -> { n =, ends = set of texts }.
+local function ends_of(edges)
+  local all = {}
+  local function add(id, text)
+    local found = all[id] or { n = 0, ends = {} }
+    all[id] = found
+    if found.ends[text] then return end
+    found.ends[text] = true
+    found.n = found.n + 1
+  end
+  for _, edge in ipairs(edges) do
+    if edge.channel and edge.puts > 0 then add(edge.channel, "put " .. edge.name) end
+    if edge.channel and edge.takes > 0 then add(edge.channel, "take " .. edge.name) end
+  end
+  return all
+end
+
+local NO_ENDS = { n = 0, ends = {} }
+
+local function covers(more, less)
+  for text in pairs(less.ends) do
+    if not more.ends[text] then return false end
+  end
+  return true
+end
+
+-- Channels with the same place of making, in lists of those that are alike: the go blocks at the ends of one are among
+-- those of the first, which has the most. A channel of each job, for example, is put on and then taken from.
+local function alike(list, ends)
+  table.sort(list, function(a, b)
+    local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n
+    if more ~= less then return more > less end
+    return a.id < b.id
+  end)
+  local lists = {}
+  for _, stats in ipairs(list) do
+    local found
+    for i = 1, math.min(#lists, 16) do
+      if covers(ends[lists[i][1].id] or NO_ENDS, ends[stats.id] or NO_ENDS) then
+        found = lists[i]
+        break
+      end
+    end
+    if not found then
+      found = {}
+      lists[#lists + 1] = found
+    end
+    found[#found + 1] = stats
+  end
+  return lists
+end
+
+local function sum(list, field)
+  local total = 0
+  for _, stats in ipairs(list) do total = total + (stats[field] or 0) end
+  return total
+end
+
+-- The node of channels that are alike, or of one channel.
+local function channel_node(list, name)
+  local first, is_closed = list[1], true
+  for _, stats in ipairs(list) do is_closed = is_closed and stats.closed end
+  return { kind = "channel", key = "channel " .. first.id, id = first.id, name = name, values = sum(list, "count"),
+    capacity = sum(list, "capacity"), buffer = first.buffer, puts = sum(list, "puts"), takes = sum(list, "takes"),
+    closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }
+end
+
+-- Adds the channels; in by_key each of those that share a node has it. Without a name, those are alike that were made
+-- at the same place.
+local function add_channels(nodes, by_key, edges)
   local names, unnamed = recorder.names()
+  local places, order, ends = {}, {}, ends_of(edges)
   for _, ch in ipairs(recorder.chans()) do
     local ok, stats = pcall(ch.stats, ch)
     if ok then
-      local node = { kind = "channel", key = "channel " .. stats.id, id = stats.id, name = title(stats, names, unnamed),
-        values = stats.count, capacity = stats.capacity, buffer = stats.buffer, puts = stats.puts, takes = stats.takes,
-        closed = stats.closed, channel = ch }
+      stats.channel = ch
+      local place = not stats.name and unnamed[stats.id] and names[stats.id] or stats.id
+      if not places[place] then
+        places[place] = {}
+        order[#order + 1] = place
+      end
+      table.insert(places[place], stats)
+    end
+  end
+  for _, place in ipairs(order) do
+    for _, list in ipairs(alike(places[place], ends)) do
+      local node = channel_node(list, #list > 1 and "chan: " .. place or title(list[1], names, unnamed))
       nodes[#nodes + 1] = node
-      by_key[node.key] = node
+      for _, stats in ipairs(list) do by_key["channel " .. stats.id] = node end
     end
   end
 end
@@ -90,17 +169,23 @@ end
 
 local last = { time = nil, totals = {} } -- of the last call, for rates
 
-local function add_edges(nodes, by_key, edges)
+local function add_edges(nodes, by_key, list, edges)
   local now = core.now()
   local elapsed = last.time and now > last.time and (now - last.time) / 1000 or nil
-  local totals = {}
-  local list, lost = recorder.edges()
+  local totals, by_ends = {}, {}
   local function add(from, to, total)
     if total == 0 then return end
     local key = from .. "\0" .. to
-    totals[key] = total
-    edges[#edges + 1] = { from = from, to = to, total = total,
-      rate = elapsed and (total - (last.totals[key] or 0)) / elapsed or nil }
+    totals[key] = (totals[key] or 0) + total
+    local edge = by_ends[key]
+    if not edge then
+      edge = { from = from, to = to }
+      by_ends[key] = edge
+      edges[#edges + 1] = edge
+    end
+    edge.total = totals[key]
+    -- Of channels that share a node some may have been collected meanwhile.
+    edge.rate = elapsed and math.max(totals[key] - (last.totals[key] or 0), 0) / elapsed or nil
   end
   for _, edge in ipairs(list) do
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
@@ -112,27 +197,17 @@ local function add_edges(nodes, by_key, edges)
   end
   for _, edge in ipairs(list) do
     local key = edge.channel and "channel " .. edge.channel or "result " .. edge.result
-    if by_key[key] then -- else the channel has been collected
+    local node = by_key[key]
+    if node then -- else the channel has been collected
       local name = go_node(nodes, by_key, edge.name).key
-      add(name, key, edge.puts)
-      add(key, name, edge.takes)
+      add(name, node.key, edge.puts)
+      add(node.key, name, edge.takes)
     end
   end
   last = { time = now, totals = totals }
-  return lost
 end
 
 -- ---- findings ----
-
--- Whether puts wait on a channel.
-local function is_full(node)
-  return not node.closed and (node.puts or 0) > 0
-end
-
--- Whether a channel has no values, and takes wait.
-local function is_empty(node)
-  return not node.closed and (node.values or 0) == 0 and (node.takes or 0) > 0
-end
 
 -- The names of channels, for a sentence.
 local function names_of(channels)
@@ -148,19 +223,28 @@ local function find(nodes, by_key, edges)
     local side, node, ch = outputs, from, to
     if from.kind == "channel" then side, node, ch = inputs, to, from end
     side[node] = side[node] or {}
-    if ch.id then table.insert(side[node], ch) end
+    if ch.id then side[node][ch] = true end
   end
-  local function all(list, holds)
+  -- A channel between go blocks of one name is inside of that stage.
+  for node, channels in pairs(inputs) do
+    for ch in pairs(channels) do
+      if outputs[node] and outputs[node][ch] then
+        channels[ch], outputs[node][ch] = nil, nil
+      end
+    end
+  end
+  local function all(channels, holds)
     local met = {}
-    for _, ch in ipairs(list or {}) do
+    for ch in pairs(channels or {}) do
       if holds(ch) then met[#met + 1] = ch end
     end
+    table.sort(met, function(a, b) return a.id < b.id end)
     return met
   end
   for _, node in ipairs(nodes) do
     if node.kind == "go" then
-      local full, empty = all(inputs[node], is_full), all(outputs[node], is_empty)
-      local blocked = all(outputs[node], is_full)
+      local full, empty = all(inputs[node], forms.is_full), all(outputs[node], forms.is_empty)
+      local blocked = all(outputs[node], forms.is_full)
       if #full > 0 and #blocked == 0 then
         local text = ("%s is the bottleneck: its input (%s) is full"):format(node.name, names_of(full))
         if #empty > 0 then text = ("%s, its output (%s) empty"):format(text, names_of(empty)) end
@@ -199,9 +283,14 @@ function graph.graph(on)
   end
   graph.count(true)
   local nodes, by_key, edges = {}, {}, {}
-  add_channels(nodes, by_key)
+  local list, lost = recorder.edges()
+  table.sort(list, function(a, b)
+    if a.channel ~= b.channel then return (a.channel or math.huge) < (b.channel or math.huge) end
+    return a.name < b.name or a.name == b.name and (a.result or "") < (b.result or "")
+  end)
+  add_channels(nodes, by_key, list)
   add_blocks(nodes, by_key)
-  local lost = add_edges(nodes, by_key, edges)
+  add_edges(nodes, by_key, list, edges)
   local used = {}
   for _, edge in ipairs(edges) do used[edge.from], used[edge.to] = true, true end
   -- Go blocks that neither put nor take are shown, too; the main program only if it does.
@@ -212,141 +301,12 @@ function graph.graph(on)
   return setmetatable({ nodes = shown, edges = edges, findings = find(shown, by_key, edges), lost = lost }, Graph)
 end
 
--- ---- as text ----
-
-local function fill(node)
-  if not node.id or node.buffer == "none" then return "" end
-  if node.buffer == "policy" then return ("%d values"):format(node.values) end
-  return ("%d/%d"):format(node.values, node.capacity)
-end
-
--- The lines of text for a node.
-local function lines_of(node)
-  if node.kind == "go" then
-    local count = node.count or 0
-    return { count > 1 and ("%s ×%d"):format(node.name, count) or node.name }
-  end
-  local parts = {}
-  if fill(node) ~= "" then parts[1] = fill(node) end
-  if (node.puts or 0) > 0 then parts[#parts + 1] = ("%d put%s wait"):format(node.puts, node.puts == 1 and "" or "s") end
-  if (node.takes or 0) > 0 then
-    parts[#parts + 1] = ("%d take%s wait"):format(node.takes, node.takes == 1 and "" or "s")
-  end
-  if node.closed then parts[#parts + 1] = "closed" end
-  local lines = { node.name }
-  if #parts > 0 then lines[2] = table.concat(parts, ", ") end
-  return lines
-end
-
-local function amount(edge)
-  if not edge.rate then return ("%d"):format(edge.total) end
-  return ("%d (%.0f/s)"):format(edge.total, edge.rate)
-end
-
--- The colour of a channel: red if puts wait, blue if takes wait.
-local function colour(node)
-  if node.kind == "go" then return nil end
-  if is_full(node) then return "#f4b6b0" end
-  if is_empty(node) then return "#cfe3f7" end
-  return nil
-end
-
-local function numbered(g)
-  local numbers = {}
-  for i, node in ipairs(g.nodes) do numbers[node.key] = i end
-  return numbers
-end
-
-local function dot_string(text) return '"' .. text:gsub('[\\"]', "\\%0"):gsub("\n", "\\n"):gsub("%c", "?") .. '"' end
-
----The graph in DOT, for graphviz.
----@param g runnel.graph.Graph
----@return string
-function graph.dot(g)
-  local out, numbers = { "digraph runnel {", "  rankdir=LR;", "  node [fontname=\"sans-serif\"];" }, numbered(g)
-  for _, text in ipairs(g.findings) do out[#out + 1] = "  // " .. text:gsub("%c", "?") end
-  for i, node in ipairs(g.nodes) do
-    local fillcolor = colour(node)
-    out[#out + 1] = ("  n%d [label=%s, shape=%s%s];"):format(i, dot_string(table.concat(lines_of(node), "\n")),
-      node.kind == "go" and "box" or "ellipse", fillcolor and
-      (', style=filled, fillcolor="%s"'):format(fillcolor) or "")
-  end
-  for _, edge in ipairs(g.edges) do
-    out[#out + 1] = ("  n%d -> n%d [label=%s];"):format(numbers[edge.from], numbers[edge.to], dot_string(amount(edge)))
-  end
-  out[#out + 1] = "}\n"
-  return table.concat(out, "\n")
-end
-
-local ENTITIES = { ['"'] = "#quot;", ["<"] = "#lt;", [">"] = "#gt;", ["#"] = "#35;", ["&"] = "#amp;" }
-
-local function mermaid_string(text)
-  return '"' .. text:gsub('["<>#&]', ENTITIES):gsub("\n", "<br/>"):gsub("%c", "?") .. '"'
-end
-
----The graph in Mermaid, for Markdown.
----@param g runnel.graph.Graph
----@return string
-function graph.mermaid(g)
-  local out, numbers = { "flowchart LR" }, numbered(g)
-  for _, text in ipairs(g.findings) do out[#out + 1] = "  %% " .. text:gsub("%c", "?") end
-  for i, node in ipairs(g.nodes) do
-    local text = mermaid_string(table.concat(lines_of(node), "\n"))
-    out[#out + 1] = (node.kind == "go" and "  n%d[%s]" or "  n%d([%s])"):format(i, text)
-    if colour(node) then out[#out + 1] = ("  style n%d fill:%s"):format(i, colour(node)) end
-  end
-  for _, edge in ipairs(g.edges) do
-    out[#out + 1] = ("  n%d -->|%s| n%d"):format(numbers[edge.from], mermaid_string(amount(edge)), numbers[edge.to])
-  end
-  return table.concat(out, "\n") .. "\n"
-end
-
-local BAR = 8 -- cells of a bar that shows how full a buffer is
-
-local function bar(node)
-  if not node.capacity or node.capacity == 0 or node.buffer == "policy" then return nil end
-  local full = math.min(BAR, math.ceil(node.values * BAR / node.capacity))
-  return ("█"):rep(full) .. ("░"):rep(BAR - full)
-end
-
----The graph in boxes, for a terminal: each go block that takes or puts in a box, with its channels on both sides.
----@param g runnel.graph.Graph
----@return string
-function graph.text(g)
-  local by_key, incoming, outgoing, out = {}, {}, {}, {}
-  for _, node in ipairs(g.nodes) do by_key[node.key], incoming[node.key], outgoing[node.key] = node, {}, {} end
-  for _, edge in ipairs(g.edges) do
-    table.insert(incoming[edge.to], edge)
-    table.insert(outgoing[edge.from], edge)
-  end
-  local function say(edge, other, arrow)
-    local node = by_key[other]
-    local lines = lines_of(node)
-    return table.concat({ arrow, amount(edge), arrow, lines[1], bar(node) or "", lines[2] or "" }, " "):gsub(" +", " ")
-  end
-  for _, node in ipairs(g.nodes) do
-    if node.kind == "go" then
-      local lines = { lines_of(node)[1] }
-      for _, edge in ipairs(incoming[node.key]) do lines[#lines + 1] = say(edge, edge.from, "<-") end
-      for _, edge in ipairs(outgoing[node.key]) do lines[#lines + 1] = say(edge, edge.to, "->") end
-      local widest = 0
-      for _, line in ipairs(lines) do widest = math.max(widest, width.of(line)) end
-      out[#out + 1] = "┌─" .. ("─"):rep(widest) .. "─┐"
-      for i, line in ipairs(lines) do
-        out[#out + 1] = "│ " .. line .. (" "):rep(widest - width.of(line)) .. " │"
-        if i == 1 and #lines > 1 then out[#out + 1] = "├─" .. ("─"):rep(widest) .. "─┤" end
-      end
-      out[#out + 1] = "└─" .. ("─"):rep(widest) .. "─┘"
-    end
-  end
-  for _, text in ipairs(g.findings) do out[#out + 1] = text end
-  if g.lost > 0 then out[#out + 1] = ("%d puts and takes were not counted: there are too many edges"):format(g.lost) end
-  return table.concat(out, "\n") .. "\n"
-end
-
 ---The forms in which a graph can be written.
 ---@type table<string, fun(g: runnel.graph.Graph): string>
-graph.forms = { dot = graph.dot, mermaid = graph.mermaid, text = graph.text }
-for name, form in pairs(graph.forms) do Graph[name] = form end
+graph.forms = { dot = forms.dot, mermaid = forms.mermaid, text = forms.text }
+for name, form in pairs(graph.forms) do
+  graph[name] = form
+  Graph[name] = form
+end
 
 return graph

@@ -214,7 +214,8 @@ end
 function Writer:all(first, last, now, kept)
   local found = self.found
   if not kept then complete(found.before) end
-  self:event '{"ph":"M","pid":1,"name":"process_name","args":{"name":"runnel"}}'
+  local program = type(arg) == "table" and type(arg[0]) == "string" and arg[0] or "runnel"
+  self:event(('{"ph":"M","pid":1,"name":"process_name","args":{"name":%s}}'):format(quote(program)))
   self:name_track(0, recorder.label(MAIN))
   self:name_track(DRIVER_TRACK, recorder.label(DRIVER))
   for go, label in pairs(found.names) do self:name_track(go, ("%s #%d"):format(recorder.label(label), go)) end

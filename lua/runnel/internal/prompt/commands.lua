@@ -197,8 +197,9 @@ end
 function command.graph(ui, rest)
   local form = graph.forms[rest == "" and "text" or rest]
   if not form then fail(":graph knows the forms text, dot and mermaid, got %s", rest) end
-  local text = form(rn.graph())
-  ui.print((text:gsub("\n$", "")))
+  local g = rn.graph()
+  ui.print((form(g):gsub("\n$", "")))
+  if #g.edges == 0 then ui.print "no values have been counted yet: counting begins with the first :graph" end
 end
 
 -- The coroutine of a go block, which its result channel holds.
