@@ -370,6 +370,32 @@ describe("a connection to NATS", function()
       assert.equal(1, other:stats().reconnects)
     end)
 
+    it("has lost answers: requests that ask for it end at the reconnect, but those that were sent after it", function()
+      local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 20 }))
+      local echo, events = other:subscribe "echo", other:events()
+      assert(other:subscribe "silence")
+      rn.go(function()
+        for message in echo do message:respond(message.data) end
+      end)
+      local function request(subject, opts)
+        return rn.go(function()
+          local message, err = other:request(subject, "x", 60000, opts)
+          return message and message.data or err
+        end)
+      end
+      local ends, waits = request("silence", { until_reconnect = true }), request "silence"
+      rn.yield()
+      assert(other:flush())
+      victim:kill()
+      event_of(events, "disconnected")
+      local late = request("echo", { until_reconnect = true })
+      rn.yield()
+      victim:start()
+      assert.equal("the connection was lost meanwhile", ends:take())
+      assert.equal("x", late:take())
+      assert.is_false(waits:closed())
+    end)
+
     it("does not hold up the program while it gives no answer to a new connection", function()
       if not nats_server.has_proxy then return pending "luv is not installed" end
       local proxy = nats_server.proxy(victim)

@@ -142,6 +142,11 @@ describe("streams", function()
       local through <close> = assert(nats.connect(proxy.url))
       local sink, n, puts = assert(through:sink "orders"), 20, {}
       assert(sink:put "first")
+      local request = through.request
+      function through:request(subject, value, ms, opts)
+        assert.is_true(opts.until_reconnect) -- so that it is published again at once after a reconnect
+        return request(self, subject, value, ms, opts)
+      end
       proxy:deafen()
       for i = 1, n do
         puts[i] = rn.go(function()

@@ -269,6 +269,7 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   if not ok then return nil, err end
   local request <close> = setmetatable({
     conn = self, number = number, replies = replies, encoding = encoding,
+    until_reconnect = opts and opts.until_reconnect,
   }, Request)
   request.timer = core.go(expire, request, ms)
   self.requests[number] = request
@@ -276,13 +277,26 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   return message, why
 end
 
-local REQUEST_OPTIONS = { headers = true, encoding = true }
+-- Ends requests whose reply may have been lost with the connection, if they ask for that: those that were sent before
+-- the connection was lost. Later ones are sent after the reconnect.
+local function end_lost_requests(self, event)
+  for _, request in pairs(self.requests) do
+    if event == "disconnected" then
+      request.is_lost = true
+    elseif event == "reconnected" and request.is_lost and request.until_reconnect then
+      request.replies:close "the connection was lost meanwhile"
+    end
+  end
+end
+
+local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
 
 ---Sends a message and waits for the first answer.
 ---@param subject string
 ---@param value any
 ---@param ms? number how long to wait (5000)
----@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json" }
+---@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
+---the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
 ---@return any err why there is none: rn.is_timeout(err), or a string: nobody answers, the connection is closed
 function Conn:request(subject, value, ms, opts)
@@ -392,6 +406,7 @@ local function on_event(self, event)
     finish(self, event.error or "the connection is lost")
     return nil
   end
+  end_lost_requests(self, name)
   call_each(self.listeners, "on_event", event)
   tell(self, event)
   return nil

@@ -142,7 +142,7 @@ local function try(conn, subject, value, ms, opts, level)
 end
 
 ---Stores a message, and returns when the stream has it. Tries again, with the same id, as long as the server does not
----answer, so the stream stores it once.
+---answer, and after a reconnect; so the stream stores it once.
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any
@@ -153,7 +153,7 @@ end
 function jetstream.store(conn, subject, value, opts)
   local headers = { ["Nats-Msg-Id"] = opts.id or new_id(conn), ["Nats-Expected-Stream"] = opts.stream }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
-  local with = { headers = headers, encoding = opts.encoding }
+  local with = { headers = headers, encoding = opts.encoding, until_reconnect = true }
   local deadline = core.now() + opts.timeout
   while true do
     local left = deadline - core.now()
