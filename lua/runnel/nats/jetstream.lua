@@ -69,6 +69,7 @@ function jetstream.request(conn, verb, body, ms)
   local text = body and assert(json.encode(body)) or ""
   local message, err = conn:request("$JS.API." .. verb, text, ms or ANSWER_MS, { encoding = "raw" })
   if not message then
+    if conn.has_ended then return nil, "the connection is closed" end
     return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(tostring(err))
   end
   local answer, problem = json.decode(message.data)
