@@ -129,6 +129,7 @@ build = {
     ["runnel.nats"] = "lua/runnel/nats.lua",
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
     ["runnel.nats.draining"] = "lua/runnel/nats/draining.lua",
+    ["runnel.nats.ending"] = "lua/runnel/nats/ending.lua",
     ["runnel.nats.options"] = "lua/runnel/nats/options.lua",
     ["runnel.nats.values"] = "lua/runnel/nats/values.lua",
     ["runnel.nats.job"] = "lua/runnel/nats/job.lua",
