@@ -62,4 +62,28 @@ for i = 1, tonumber(arg and arg[1] or ...) or 20 do round(i) end
 assert(not nats.connect "nats://127.0.0.1:1")
 rn.go(nats.connect, url)
 rn.yield()
+
+-- SIGTERM reaches all states that watch for it, while others begin and end to do so; and later ones at once.
+local function watch_signals(times, told)
+  local rn = require "runnel" -- luacheck: ignore 431
+  local lib = require "runnel.nats.core"
+  for _ = 1, times do lib.off_term(lib.on_term(rn.chan(1))) end
+  local ch = rn.chan(1)
+  local watch = lib.on_term(ch)
+  told:put(true)
+  local has_come = ch:take()
+  for _ = 1, times do
+    local again = rn.chan(1)
+    local other = lib.on_term(again)
+    has_come = has_come and again:take()
+    lib.off_term(other)
+  end
+  lib.off_term(watch)
+  return has_come
+end
+local told, threads = rn.shared_chan(10), {}
+for i = 1, 3 do threads[i] = rn.thread(watch_signals, 100, told) end
+for _ = 1, 3 do told:take() end
+os.execute "kill -TERM $PPID"
+for i = 1, 3 do assert(threads[i]:take() == true) end
 print "nats: all rounds ended"
