@@ -44,7 +44,7 @@ end
 local function matches(subscription, subject)
   local pattern, connection = subscription.pattern, subscription.connection
   if not connection.alive or not connection.up or subscription.ch:closed() then return false end
-  if pattern:sub(-1) == ">" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
+  if pattern:find "[>*]$" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
   return pattern == subject
 end
 
@@ -254,9 +254,16 @@ function Connection:publish(subject, data, reply)
   return true
 end
 
-function Connection:subscribe(pattern)
+function Connection:subscribe(pattern, take)
   local subscription = { connection = self, pattern = pattern, ch = rn.chan(rn.sliding_buffer(10000)) }
   table.insert(self.server.subscriptions, subscription)
+  if take then rn.go(function()
+    for message in subscription.ch do
+      -- libnats tells only that nobody subscribes, not to which subject.
+      if message.status == "503" then message = { subject = pattern, data = "", status = "503" } end
+      take(message)
+    end
+  end) end
   return subscription.ch
 end
 

@@ -33,7 +33,8 @@ local LOOK <const> = 1000
 ---@class runnel.Engine
 ---@field max_payload integer
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
----@field subscribe fun(self, subject: string): runnel.Channel<runnel.EngineMessage> closing the channel ends it
+---@field subscribe fun(self, subject: string, take: fun(message: runnel.EngineMessage)): runnel.Channel<any> `take`,
+---which must not park, is called with each message; closing the channel ends that
 ---@field inbox fun(self): string a new subject
 ---@field beat fun(self, subject: string, bytes: string, ms: number) publishes every ms, also while Lua computes
 ---@field unbeat fun(self, subject: string)
@@ -41,7 +42,7 @@ local LOOK <const> = 1000
 ---the connection ends
 
 ---@class runnel.EngineMessage
----@field subject string
+---@field subject string of a message with the status 503: that of the subscription
 ---@field data string
 ---@field reply? string
 ---@field status? string
@@ -73,7 +74,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private starts integer
 ---@field private traceback boolean
 ---@field private reply string where workers answer
----@field private inbox runnel.Channel<runnel.EngineMessage>
+---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
 ---@field private jobs table<integer, runnel.Job> those without a result, by number
 ---@field private last integer the number of the last job
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
@@ -317,10 +318,6 @@ function Remote:receive(message)
     :format(words and words[1] or tostring(version), wire.VERSION))
 end
 
-local function listen(self)
-  for message in take, self.inbox do self:receive(message) end
-end
-
 -- ---- calls ----
 
 -- The error of an outcome as the caller gets it: with the worker's traceback, if it is a string or a table.
@@ -402,11 +399,9 @@ local function new(engine, name, stream, opts)
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
     stream = stream, jobs = {}, last = 0, ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
-  self.inbox = engine:subscribe(base .. ".>")
+  self.inbox = engine:subscribe(base .. ".>", function(message) self:receive(message) end)
   self.events = engine:events()
-  local what = "remote " .. name
-  guard.started(guard.go(function(_, why) self:close(why) end, nil, listen, self), what)
-  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "remote " .. name)
   return self
 end
 

@@ -54,8 +54,9 @@ local HEAD <const> = 400
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
----@field private inbox runnel.Channel<runnel.EngineMessage>
----@field private base string the subject below which the inbox is
+---@field private inbox runnel.Channel<any> of the subscription to jobs, and to what the server answers requests for them
+---@field private answers runnel.Channel<any> of the subscription to submitters' answers
+---@field private base string the subject below which these are
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
 ---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
 ---@field private fresh runnel.Delivery[] those that wait to be started
@@ -71,7 +72,7 @@ local HEAD <const> = 400
 ---@field private failures integer failed attempts to make the stream, in a row
 ---@field private repair fun(): any, string? makes the stream if it is missing
 ---@field private refused table<string, boolean> versions of jobs that were reported
----@field private cancellations runnel.Channel<runnel.EngineMessage>
+---@field private cancellations runnel.Channel<any> of the subscription to them
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
 ---@field private drained runnel.Channel<any>? closes when no job runs; drain waits for that
@@ -164,7 +165,7 @@ end
 function Worker:ask(d)
   for _ = 1, ASK_TIMES do
     self.asks = self.asks + 1
-    local subject = ("%s.a%d"):format(self.base, self.asks)
+    local subject = ("%s.a.%d"):format(self.base, self.asks)
     local answer = chan(1)
     self.questions[subject] = answer
     self.engine:publish(d.job.reply, wire.line(subject, "may-start", d.job.number, d.ack), subject)
@@ -219,7 +220,7 @@ function Worker:pull(batch)
   self.pulls, self.asked, self.heard_at = self.pulls + 1, batch, now()
   local request = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
     HEARTBEAT * 1000000)
-  self.engine:publish(names.pull(self.name), request, ("%s.p%d"):format(self.base, self.pulls))
+  self.engine:publish(names.pull(self.name), request, ("%s.p.%d"):format(self.base, self.pulls))
 end
 
 -- Starts what can start, and asks for more.
@@ -257,12 +258,11 @@ function Worker:refused_or_lost()
   guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
 end
 
+-- The server's answer to a request for jobs.
 function Worker:status(message)
-  local answer = self.questions[message.subject]
-  if answer then
-    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
-    if message.status == "503" then answer:offer "done" end
-  elseif message.subject == ("%s.p%d"):format(self.base, self.pulls) then
+  if message.status == "503" then -- nobody takes requests: there is no consumer
+    if self.asked > 0 and self.asked < math.huge then self:refused_or_lost() end
+  elseif message.subject == ("%s.p.%d"):format(self.base, self.pulls) then
     if message.status == "100" then
       self.heard_at = now()
     elseif message.status == "408" then
@@ -309,14 +309,18 @@ end
 
 function Worker:receive(message)
   if message.status then return self:status(message) end
-  if message.reply and find(message.reply, "$JS.ACK.", 1, true) == 1 then return self:deliver(message) end
-  local answer = self.questions[message.subject]
-  local words = wire.parse(message.data)
-  if answer and words then answer:offer(words[3]) end
+  if message.reply and find(message.reply, "$JS.ACK.", 1, true) == 1 then self:deliver(message) end
 end
 
-local function listen(self)
-  for message in take, self.inbox do self:receive(message) end
+-- A submitter's answer, or the server's that it is gone. Questions are asked one at a time.
+function Worker:answered(message)
+  if message.status then
+    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
+    for _, answer in pairs(message.status == "503" and self.questions or {}) do answer:offer "done" end
+    return
+  end
+  local answer, words = self.questions[message.subject], wire.parse(message.data)
+  if answer and words then answer:offer(words[3]) end
 end
 
 -- Takes a job out of a queue; false if it is not in it.
@@ -330,18 +334,18 @@ local function remove(queue, d)
   return false
 end
 
-local function take_cancellations(self)
-  for message in take, self.cancellations do
-    local words = wire.parse(message.data)
-    local is_cancel = words and words[3] == "cancel"
-    local reply, number = words and words[4], tonumber(words and words[5])
-    for _, d in pairs(is_cancel and self.held or {}) do
-      if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then
-        d.cancelled = true
-        if d.block then core.cancel(d.block, "the job was cancelled")
-        elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
-      end
-    end
+function Worker:cancel(message)
+  local words = wire.parse(message.data)
+  local is_cancel = words and words[3] == "cancel"
+  local reply, number = words and words[4], tonumber(words and words[5])
+  local found = {}
+  for _, d in pairs(is_cancel and self.held or {}) do
+    if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then found[#found + 1] = d end
+  end
+  for _, d in ipairs(found) do
+    d.cancelled = true
+    if d.block then core.cancel(d.block, "the job was cancelled")
+    elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
   end
 end
 
@@ -375,6 +379,7 @@ local function finish(self)
   self.over, self.open = true, false
   self.events:close()
   self.inbox:close()
+  self.answers:close()
   self.cancellations:close()
   for ack in pairs(self.held) do self.engine:unbeat(ack) end
   self.ended_chan:close()
@@ -452,13 +457,11 @@ local function new(engine, name, n, f, opts)
     asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  self.inbox = engine:subscribe(base .. ".>")
-  self.cancellations = engine:subscribe(names.cancel(name))
+  self.inbox = engine:subscribe(base .. ".p.*", function(message) self:receive(message) end)
+  self.answers = engine:subscribe(base .. ".a.*", function(message) self:answered(message) end)
+  self.cancellations = engine:subscribe(names.cancel(name), function(message) self:cancel(message) end)
   self.events = engine:events()
-  local what = "serve " .. name
-  guard.started(guard.go(function() finish(self) end, nil, listen, self), what)
-  guard.started(guard.go(guard.nothing, nil, take_cancellations, self), what)
-  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "serve " .. name)
   self:pump()
   return self
 end

@@ -24,7 +24,7 @@ Engine.__index = Engine
 
 function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
 
-function Engine:subscribe(subject) return (self.conn:subscribe(subject, { encoding = "raw" })) end
+function Engine:subscribe(subject, take) return (self.conn:subscribe(subject, { encoding = "raw" }, take)) end
 
 function Engine:inbox() return self.conn:inbox() end
 
