@@ -186,10 +186,6 @@ natsStatus options_read(lua_State *L, int at, natsOptions *options, const char *
 /* Pushes the table that stands for a message. */
 void message_push_table(lua_State *L, natsMsg *msg);
 
-/* The same for the server's answer that nobody subscribes to a subject, of which libnats tells a direct subscription
-   only that it has come: with the status, and the subscription's subject. */
-void message_push_no_responders(lua_State *L, const char *subject);
-
 /* connect(options, channel, handler) -> conn | nil, message [, true]: see conn.c. */
 int conn_connect(lua_State *L);
 

@@ -51,16 +51,6 @@ void message_push_table(lua_State *L, natsMsg *msg) {
   add_headers(L, msg);
 }
 
-void message_push_no_responders(lua_State *L, const char *subject) {
-  lua_createtable(L, 0, 3);
-  lua_pushstring(L, subject ? subject : "");
-  lua_setfield(L, -2, "subject");
-  lua_pushliteral(L, "");
-  lua_setfield(L, -2, "data");
-  lua_pushliteral(L, "503");
-  lua_setfield(L, -2, "status");
-}
-
 /* ---- sending ---- */
 
 /* What publish sends, from its arguments. */

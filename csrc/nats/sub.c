@@ -75,22 +75,50 @@ static void spend(Delivery *delivery) {
   free(delivery);
 }
 
+static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.", 8) == 0; }
+
+/* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
+static void push_age(lua_State *L, const Delivery *delivery) { lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came)); }
+
+/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
+   they are. */
+static int push_parts(lua_State *L, const Delivery *delivery) {
+  natsMsg *msg = delivery->msg;
+  if (!msg) {
+    lua_pushliteral(L, "");
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushstring(L, delivery->sub->sub ? natsSubscription_GetSubject(delivery->sub->sub) : "");
+    lua_pushliteral(L, "503");
+    return 5;
+  }
+  const char *reply = natsMsg_GetReply(msg), *status = NULL;
+  lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
+  lua_pushstring(L, reply); /* nil for NULL */
+  if (is_ack(reply)) {
+    push_age(L, delivery);
+    return 3;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, natsMsg_GetSubject(msg));
+  if (natsMsgHeader_Get(msg, "Status", &status) != NATS_OK) return 4;
+  lua_pushstring(L, status);
+  return 5;
+}
+
 /* Protected: (delivery) -> message, or nothing if a function has got it */
 static int make(lua_State *L) {
-  Delivery *delivery = (Delivery *)lua_touserdata(L, 1);
+  const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
   bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
   if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
   else lua_pushnil(L);
-  const char *reply = NULL;
-  if (delivery->msg) {
-    message_push_table(L, delivery->msg);
-    reply = natsMsg_GetReply(delivery->msg);
-  } else {
-    const natsSubscription *subscription = delivery->sub->sub;
-    message_push_no_responders(L, subscription ? natsSubscription_GetSubject(delivery->sub->sub) : NULL);
+  if (delivery->sub->is_direct) {
+    if (lua_isfunction(L, -1)) lua_call(L, push_parts(L, delivery), 0);
+    return 0;
   }
-  if (reply && strncmp(reply, "$JS.ACK.", 8) == 0) { /* while Lua computed, its time may have run out */
-    lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+  message_push_table(L, delivery->msg);
+  if (is_ack(natsMsg_GetReply(delivery->msg))) {
+    push_age(L, delivery);
     lua_setfield(L, -2, "age");
   }
   if (lua_isfunction(L, -2)) {
@@ -336,7 +364,7 @@ static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, 
 /* subscribe(subject, queue, channel, taker, messages, bytes, quiet, direct) -> sub | nil, message [, true]: `taker` is
    the metatable of the messages that are put on the channel, or a function that is called with each of them instead.
    `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. A direct
-   subscription has no queue. */
+   subscription has no queue, and its taker is a function, which is called with what is in a message. */
 int conn_subscribe(lua_State *L) {
   Conn *conn = conn_check(L);
   size_t size;

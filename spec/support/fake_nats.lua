@@ -259,9 +259,11 @@ function Connection:subscribe(pattern, take)
   table.insert(self.server.subscriptions, subscription)
   if take then rn.go(function()
     for message in subscription.ch do
-      -- libnats tells only that nobody subscribes, not to which subject.
-      if message.status == "503" then message = { subject = pattern, data = "", status = "503" } end
-      take(message)
+      if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then
+        take(message.data, message.reply, message.age or 0)
+      else -- libnats tells only that nobody subscribes, not to which subject
+        take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status)
+      end
     end
   end) end
   return subscription.ch
@@ -281,9 +283,12 @@ function Connection:beat(subject, data, ms)
       self:publish(subject, data)
     end
   end)
+  return subject
 end
 
-function Connection:unbeat(subject) self.beats[subject] = nil end
+function Connection:unbeat(subject)
+  if subject then self.beats[subject] = nil end
+end
 
 function Connection:events()
   local ch = rn.chan(rn.sliding_buffer(16))

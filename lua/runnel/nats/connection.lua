@@ -192,8 +192,8 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
----@private for the library: `take`, which must not park, is called with each message, and nothing is put on the channel.
----No other thread passes the messages on. One with the status 503 then has the subject of the subscription.
+---@private for the library: `take`, a runnel.EngineTaker, is called with what is in each message, and nothing is put on
+---the channel
 function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")

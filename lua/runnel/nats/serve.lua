@@ -15,6 +15,8 @@ local internal = core.internal
 local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
 local take = internal.moving.take
 local find = string.find
+local go = guard.go
+local HUGE <const> = math.huge
 
 -- A request for jobs ends after PULL_LASTS ms, and is repeated. Meanwhile the server sends something every HEARTBEAT
 -- ms; if nothing comes for SILENCE ms, the request is lost, and perhaps the stream is gone.
@@ -42,6 +44,7 @@ local HEAD <const> = 400
 ---@field ack string the subject for its acknowledgement
 ---@field job runnel.JobMessage
 ---@field block runnel.Channel<any>|false the go block that runs it
+---@field beat any of the engine, while it says that the job goes on
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
 
@@ -90,14 +93,14 @@ Worker.__name = "worker"
 
 -- Gives a job back to the server, for another worker, at once or after some ms.
 function Worker:give_back(d, ms)
-  self.engine:unbeat(d.ack)
+  self.engine:unbeat(d.beat)
   self.held[d.ack] = nil
   self.engine:publish(d.ack, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK")
 end
 
 -- Acknowledges a job that need not run any more.
 function Worker:acknowledge(d)
-  self.engine:unbeat(d.ack)
+  self.engine:unbeat(d.beat)
   self.held[d.ack] = nil
   self.engine:publish(d.ack, "+ACK")
 end
@@ -139,7 +142,7 @@ function Worker:ended(d, outcome)
     self.counts.done = self.counts.done + 1
     if outcome.failed then self.counts.failed = self.counts.failed + 1 end
     self:send(d, outcome)
-    self.engine:unbeat(d.ack)
+    self.engine:unbeat(d.beat)
     self.held[d.ack] = nil
   end
   self:one_less()
@@ -213,7 +216,7 @@ end
 
 local function start(self, d, f, died)
   self.running = self.running + 1
-  d.block = guard.go(died, d, f, self, d)
+  d.block = go(died, d, f, self, d)
 end
 
 function Worker:pull(batch)
@@ -226,15 +229,16 @@ end
 -- Starts what can start, and asks for more.
 function Worker:pump()
   if self.over then return end
-  if not self.suspect_runs and #self.suspects > 0 and self.running < self.n then
+  local suspects, fresh = self.suspects, self.fresh
+  if suspects[1] and not self.suspect_runs and self.running < self.n then
     self.suspect_runs = true
-    start(self, table.remove(self.suspects, 1), run_suspect, suspect_died)
+    start(self, table.remove(suspects, 1), run_suspect, suspect_died)
   end
-  while not self.quiet and #self.fresh > 0 and self.running < self.n do
-    start(self, table.remove(self.fresh, 1), run_fresh, run_died)
+  while fresh[1] and not self.quiet and self.running < self.n do
+    start(self, table.remove(fresh, 1), run_fresh, run_died)
   end
-  if self.open and not self.quiet and self.asked == 0 then
-    local room = self.n - self.running - #self.fresh - #self.suspects
+  if self.asked == 0 and self.open and not self.quiet then
+    local room = self.n - self.running - #fresh - #suspects
     if room > 0 then self:pull(room) end
   end
 end
@@ -254,18 +258,18 @@ local function look_for_stream(self)
 end
 
 function Worker:refused_or_lost()
-  self.asked, self.heard_at = math.huge, math.huge -- asks for nothing until then
+  self.asked, self.heard_at = HUGE, HUGE -- asks for nothing until then
   guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
 end
 
 -- The server's answer to a request for jobs.
-function Worker:status(message)
-  if message.status == "503" then -- nobody takes requests: there is no consumer
-    if self.asked > 0 and self.asked < math.huge then self:refused_or_lost() end
-  elseif message.subject == ("%s.p.%d"):format(self.base, self.pulls) then
-    if message.status == "100" then
+function Worker:status(status, subject)
+  if status == "503" then -- nobody takes requests: there is no consumer
+    if self.asked > 0 and self.asked < HUGE then self:refused_or_lost() end
+  elseif subject == ("%s.p.%d"):format(self.base, self.pulls) then
+    if status == "100" then
       self.heard_at = now()
-    elseif message.status == "408" then
+    elseif status == "408" then
       self.asked = 0
       self:pump()
     else
@@ -274,31 +278,33 @@ function Worker:status(message)
   end
 end
 
-function Worker:deliver(message)
-  self.asked = math.max(self.asked - 1, 0)
-  if self.heard_at < math.huge then self.heard_at = now() end
-  local ack = message.reply
+-- It is for a worker of another version.
+function Worker:leave(d, version, reply)
+  if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
+  if not self.refused[version or "?"] then
+    self.refused[version or "?"] = true
+    local why = "serve %s: a job of version %s of the protocol, or with an encoding that this worker (version %s) "
+      .. "does not know; it is left to other workers"
+    internal.report(why:format(self.name, version or "?", wire.VERSION), nil, "serve " .. self.name)
+  end
+  self:give_back(d, BACK)
+end
+
+function Worker:deliver(data, ack, age)
+  if self.asked > 0 then self.asked = self.asked - 1 end
+  if self.heard_at < HUGE then self.heard_at = now() end
   if self.held[ack] then return end
-  local age = message.age or 0
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
-  local job, version, reply = wire.parse_job(message.data)
-  local d = { worker = self, ack = ack, job = job, block = false }
+  local job, version, reply = wire.parse_job(data)
+  local d = { worker = self, ack = ack, job = job, block = false, beat = false }
   self.held[ack] = d
   if not job then
-    -- It needs a worker of another version.
-    if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
-    if not self.refused[version or "?"] then
-      self.refused[version or "?"] = true
-      local why = "serve %s: a job of version %s of the protocol, or with an encoding that this worker (version %s) "
-        .. "does not know; it is left to other workers"
-      internal.report(why:format(self.name, version or "?", wire.VERSION), nil, "serve " .. self.name)
-    end
-    self:give_back(d, BACK)
+    self:leave(d, version, reply)
   elseif not self.open then
     self:give_back(d)
   else
     if age > self.beats then self.engine:publish(ack, "+WPI") end
-    self.engine:beat(ack, "+WPI", self.beats)
+    d.beat = self.engine:beat(ack, "+WPI", self.beats)
     local is_first = find(ack, self.first_ack, 1, true) == 1
     local is_suspect = job.again or not is_first and wire.deliveries(ack) > 1
     local queue = is_suspect and self.suspects or self.fresh
@@ -307,19 +313,19 @@ function Worker:deliver(message)
   self:pump()
 end
 
-function Worker:receive(message)
-  if message.status then return self:status(message) end
-  if message.reply and find(message.reply, "$JS.ACK.", 1, true) == 1 then self:deliver(message) end
+function Worker:receive(data, reply, age, subject, status)
+  if age then self:deliver(data, reply, age)
+  elseif status then self:status(status, subject) end
 end
 
 -- A submitter's answer, or the server's that it is gone. Questions are asked one at a time.
-function Worker:answered(message)
-  if message.status then
+function Worker:answered(data, subject, status)
+  if status then
     -- The submitter has ended. If it has only lost its connection, it sends the job again later.
-    for _, answer in pairs(message.status == "503" and self.questions or {}) do answer:offer "done" end
+    for _, answer in pairs(status == "503" and self.questions or {}) do answer:offer "done" end
     return
   end
-  local answer, words = self.questions[message.subject], wire.parse(message.data)
+  local answer, words = self.questions[subject], wire.parse(data)
   if answer and words then answer:offer(words[3]) end
 end
 
@@ -334,10 +340,10 @@ local function remove(queue, d)
   return false
 end
 
-function Worker:cancel(message)
-  local words = wire.parse(message.data)
+function Worker:cancel(data)
+  local words = wire.parse(data)
   local is_cancel = words and words[3] == "cancel"
-  local reply, number = words and words[4], tonumber(words and words[5])
+  local reply, number = words and words[4], words and words[5]
   local found = {}
   for _, d in pairs(is_cancel and self.held or {}) do
     if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then found[#found + 1] = d end
@@ -381,7 +387,7 @@ local function finish(self)
   self.inbox:close()
   self.answers:close()
   self.cancellations:close()
-  for ack in pairs(self.held) do self.engine:unbeat(ack) end
+  for _, d in pairs(self.held) do self.engine:unbeat(d.beat) end
   self.ended_chan:close()
 end
 
@@ -457,9 +463,9 @@ local function new(engine, name, n, f, opts)
     asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  self.inbox = engine:subscribe(base .. ".p.*", function(message) self:receive(message) end)
-  self.answers = engine:subscribe(base .. ".a.*", function(message) self:answered(message) end)
-  self.cancellations = engine:subscribe(names.cancel(name), function(message) self:cancel(message) end)
+  self.inbox = engine:subscribe(base .. ".p.*", function(...) self:receive(...) end)
+  self.answers = engine:subscribe(base .. ".a.*", function(data, _, _, ...) self:answered(data, ...) end)
+  self.cancellations = engine:subscribe(names.cancel(name), function(data) self:cancel(data) end)
   self.events = engine:events()
   guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "serve " .. name)
   self:pump()
