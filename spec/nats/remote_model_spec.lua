@@ -260,7 +260,7 @@ describe("a remote stage", function()
       'self.engine:publish(ack, "+ACK")' },
     { "redelivered jobs run beside each other", "serve", "is_suspect and self.suspects or self.fresh", "self.fresh" },
     { "starts are not counted", "remote", "job.starts = job.starts + 1", "" },
-    { "a request for jobs that was lost is not repeated", "serve", "self.asked > 0 and now()", "false and now()" },
+    { "a request for jobs that was lost is not repeated", "serve", "request.asked > 0 and now()", "false and now()" },
      { "too many jobs run", "serve", "while fresh[1] and not self.quiet and self.running < self.n", "while fresh[1]" },
     { "a second result counts", "remote", "self.jobs[job.key] = nil\n", "" },
   }

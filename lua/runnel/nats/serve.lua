@@ -1,6 +1,7 @@
 ---Workers: they run the jobs of a remote stage (runnel.nats.remote).
 ---
----A worker asks the stream for as many jobs as it has room for. A job that is delivered for the first time starts as
+---A worker asks the stream for as many jobs as it has room for. It has two requests, in turns, so that it can ask again
+---before the jobs of one request have all come. A job that is delivered for the first time starts as
 ---soon as fewer than n run. A redelivered job is a suspect: it may have killed a worker. Suspects run one at a time,
 ---and the worker asks the submitter before it starts one. While the worker has a job, waiting or running, a thread
 ---reports progress to the server; without that the server soon redelivers the job to another worker.
@@ -48,6 +49,14 @@ local HEAD <const> = 400
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
 
+---A request for jobs. Each has a subscription of its own, which tells whose a job is.
+---@class runnel.Request
+---@field subject string what the subjects of its answers begin with
+---@field inbox runnel.Channel<any> of the subscription
+---@field asked integer jobs that may still come; math.huge while the server does not take requests
+---@field times integer how often it was made
+---@field heard_at number when the server last sent something for it
+
 ---A worker.
 ---@class runnel.Worker
 ---@field name string
@@ -57,7 +66,7 @@ local HEAD <const> = 400
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
----@field private inbox runnel.Channel<any> of the subscription to jobs, and to what the server answers requests for them
+---@field private requests runnel.Request[]
 ---@field private answers runnel.Channel<any> of the subscription to submitters' answers
 ---@field private base string the subject below which these are
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
@@ -67,9 +76,7 @@ local HEAD <const> = 400
 ---@field private running integer
 ---@field private suspect_runs boolean
 ---@field private quiet boolean no job is started, because one is to run alone
----@field private asked integer jobs that the present request may still bring
----@field private pulls integer requests so far
----@field private heard_at number when the server last sent something for the present request
+---@field private looks boolean it looks for the stream, and does not ask meanwhile
 ---@field private asks integer questions so far
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
 ---@field private failures integer failed attempts to make the stream, in a row
@@ -219,11 +226,20 @@ local function start(self, d, f, died)
   d.block = go(died, d, f, self, d)
 end
 
-function Worker:pull(batch)
-  self.pulls, self.asked, self.heard_at = self.pulls + 1, batch, now()
-  local request = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
-    HEARTBEAT * 1000000)
-  self.engine:publish(names.pull(self.name), request, ("%s.p.%d"):format(self.base, self.pulls))
+function Worker:pull(request, batch)
+  request.times, request.asked, request.heard_at = request.times + 1, batch, now()
+  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000, HEARTBEAT * 1000000)
+  self.engine:publish(names.pull(self.name), text, request.subject .. request.times)
+end
+
+-- Asks for jobs: not for a few while others are still to come.
+function Worker:ask_for_jobs()
+  local first, second = self.requests[1], self.requests[2]
+  local request = first.asked == 0 and first or second
+  if request.asked > 0 then return end
+  local others = first.asked + second.asked
+  local room = self.n - self.running - #self.fresh - #self.suspects - others
+  if room > 0 and (others == 0 or room * 2 >= self.n) then self:pull(request, room) end
 end
 
 -- Starts what can start, and asks for more.
@@ -237,10 +253,7 @@ function Worker:pump()
   while fresh[1] and not self.quiet and self.running < self.n do
     start(self, table.remove(fresh, 1), run_fresh, run_died)
   end
-  if self.asked == 0 and self.open and not self.quiet then
-    local room = self.n - self.running - #fresh - #suspects
-    if room > 0 then self:pull(room) end
-  end
+  if self.open and not self.quiet then self:ask_for_jobs() end
 end
 
 -- ---- what comes ----
@@ -253,27 +266,34 @@ local function look_for_stream(self)
     internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
   end
   sleep(AFTER_REFUSAL)
-  self.asked = 0
+  self.looks = false
+  for _, request in ipairs(self.requests) do
+    if request.asked == HUGE then request.asked = 0 end
+  end
   self:pump()
 end
 
-function Worker:refused_or_lost()
-  self.asked, self.heard_at = HUGE, HUGE -- asks for nothing until then
-  guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
+local function not_looked(self) self.looks = false end
+
+function Worker:refused_or_lost(request)
+  request.asked, request.heard_at = HUGE, HUGE -- asks for nothing until then
+  if self.looks then return end
+  self.looks = true
+  guard.started(guard.go(not_looked, self, look_for_stream, self), "serve " .. self.name)
 end
 
 -- The server's answer to a request for jobs.
-function Worker:status(status, subject)
+function Worker:status(request, status, subject)
   if status == "503" then -- nobody takes requests: there is no consumer
-    if self.asked > 0 and self.asked < HUGE then self:refused_or_lost() end
-  elseif subject == ("%s.p.%d"):format(self.base, self.pulls) then
+    if request.asked > 0 and request.asked < HUGE then self:refused_or_lost(request) end
+  elseif subject == request.subject .. request.times then
     if status == "100" then
-      self.heard_at = now()
+      request.heard_at = now()
     elseif status == "408" then
-      self.asked = 0
+      request.asked = 0
       self:pump()
     else
-      self:refused_or_lost()
+      self:refused_or_lost(request)
     end
   end
 end
@@ -290,9 +310,9 @@ function Worker:leave(d, version, reply)
   self:give_back(d, BACK)
 end
 
-function Worker:deliver(data, ack, age)
-  if self.asked > 0 then self.asked = self.asked - 1 end
-  if self.heard_at < HUGE then self.heard_at = now() end
+function Worker:deliver(request, data, ack, age)
+  if request.asked > 0 then request.asked = request.asked - 1 end
+  if request.heard_at < HUGE then request.heard_at = now() end
   if self.held[ack] then return end
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
   local job, version, reply = wire.parse_job(data)
@@ -313,9 +333,9 @@ function Worker:deliver(data, ack, age)
   self:pump()
 end
 
-function Worker:receive(data, reply, age, subject, status)
-  if age then self:deliver(data, reply, age)
-  elseif status then self:status(status, subject) end
+function Worker:receive(request, data, reply, age, subject, status)
+  if age then self:deliver(request, data, reply, age)
+  elseif status then self:status(request, status, subject) end
 end
 
 -- A submitter's answer, or the server's that it is gone. Questions are asked one at a time.
@@ -355,18 +375,23 @@ function Worker:cancel(data)
   end
 end
 
+local function is_silent(request) return request.asked > 0 and now() - request.heard_at > SILENCE end
+
 -- Repeats a request for jobs that was lost, with the connection or otherwise.
 local function watch(self, events)
   while not self.over do
     local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
     if port == events and not event then return self:stop() end
-    local function is_silent() return self.asked > 0 and now() - self.heard_at > SILENCE end
     if event and event.event == "reconnected" then
-      self.asked = 0
+      for _, request in ipairs(self.requests) do request.asked = 0 end
       self:pump()
-    elseif is_silent() then
-      sleep(CATCH_UP)
-      if is_silent() then self:refused_or_lost() end
+    else
+      for _, request in ipairs(self.requests) do
+        if is_silent(request) then
+          sleep(CATCH_UP)
+          if is_silent(request) then self:refused_or_lost(request) end
+        end
+      end
     end
   end
 end
@@ -384,7 +409,7 @@ local function finish(self)
   if self.over then return end
   self.over, self.open = true, false
   self.events:close()
-  self.inbox:close()
+  for _, request in ipairs(self.requests) do request.inbox:close() end
   self.answers:close()
   self.cancellations:close()
   for _, d in pairs(self.held) do self.engine:unbeat(d.beat) end
@@ -460,10 +485,14 @@ local function new(engine, name, n, f, opts)
     engine = engine, label = opts.label, base = base, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
+    requests = {}, looks = false, asks = 0, failures = 0, questions = {}, refused = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  self.inbox = engine:subscribe(base .. ".p.*", function(...) self:receive(...) end)
+  for i = 1, 2 do
+    local request = { subject = ("%s.p%d."):format(base, i), asked = 0, times = 0, heard_at = 0 }
+    request.inbox = engine:subscribe(request.subject .. "*", function(...) self:receive(request, ...) end)
+    self.requests[i] = request
+  end
   self.answers = engine:subscribe(base .. ".a.*", function(data, _, _, ...) self:answered(data, ...) end)
   self.cancellations = engine:subscribe(names.cancel(name), function(data) self:cancel(data) end)
   self.events = engine:events()
