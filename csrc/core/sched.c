@@ -55,12 +55,14 @@ static void look(lua_State *L, Sched *S) {
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
+    driver_run_tasks(S);
     driver_wait(L, S, 0);
   }
 }
 
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  driver_run_tasks(S);
   if (UNLIKELY(S->watch)) watch_wait_begins(S);
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
@@ -175,6 +177,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   if (UNLIKELY(S->sharing)) shared_wait_looked(S, clock_now(&S->world.clock));
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
+  driver_run_tasks(S);
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */

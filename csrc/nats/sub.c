@@ -1,6 +1,10 @@
 /* sub.c: subscriptions. libnats has a thread for each of them, which calls `on_message` for one message after the
    other. While the port is full that thread waits, and libnats keeps what arrives up to the limits of the subscription;
-   what exceeds them it drops and counts. */
+   what exceeds them it drops and counts.
+
+   Direct subscriptions have no thread: the connection's thread (io.c) takes their messages as soon as it has read them.
+   That saves a change of threads for each bunch of messages. But libnats does not give them the server's answer that
+   nobody subscribes to a subject as a message, so that its subject is not known. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,7 +25,7 @@ enum { SUB_TAKER = 1 };
 
 /* A message on its way. */
 typedef struct Delivery {
-  natsMsg *msg; /* owned */
+  natsMsg *msg; /* owned; NULL for the answer that nobody subscribes */
   Sub *sub;     /* with a hold */
   int64_t came; /* when it has arrived, in ms of the monotonic clock */
 } Delivery;
@@ -62,23 +66,59 @@ void sub_destroy_spent(Conn *conn) {
    message that finds it asleep. So messages are destroyed together. */
 static void spend(Delivery *delivery) {
   Conn *conn = delivery->sub->conn;
-  conn->spent[conn->nspent++] = delivery->msg;
-  conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
+  if (delivery->msg) {
+    conn->spent[conn->nspent++] = delivery->msg;
+    conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
+  }
   if (conn->nspent == SPENT_LIMIT || conn->spent_bytes > SPENT_BYTES) sub_destroy_spent(conn);
   sub_release(delivery->sub);
   free(delivery);
 }
 
+static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.", 8) == 0; }
+
+/* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
+static void push_age(lua_State *L, const Delivery *delivery) { lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came)); }
+
+/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
+   they are. */
+static int push_parts(lua_State *L, const Delivery *delivery) {
+  natsMsg *msg = delivery->msg;
+  if (!msg) {
+    lua_pushliteral(L, "");
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushstring(L, delivery->sub->sub ? natsSubscription_GetSubject(delivery->sub->sub) : "");
+    lua_pushliteral(L, "503");
+    return 5;
+  }
+  const char *reply = natsMsg_GetReply(msg), *status = NULL;
+  lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
+  lua_pushstring(L, reply); /* nil for NULL */
+  if (is_ack(reply)) {
+    push_age(L, delivery);
+    return 3;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, natsMsg_GetSubject(msg));
+  if (natsMsgHeader_Get(msg, "Status", &status) != NATS_OK) return 4;
+  lua_pushstring(L, status);
+  return 5;
+}
+
 /* Protected: (delivery) -> message, or nothing if a function has got it */
 static int make(lua_State *L) {
-  Delivery *delivery = (Delivery *)lua_touserdata(L, 1);
+  const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
   bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
   if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
   else lua_pushnil(L);
+  if (delivery->sub->is_direct) {
+    if (lua_isfunction(L, -1)) lua_call(L, push_parts(L, delivery), 0);
+    return 0;
+  }
   message_push_table(L, delivery->msg);
-  const char *reply = natsMsg_GetReply(delivery->msg);
-  if (reply && strncmp(reply, "$JS.ACK.", 8) == 0) { /* while Lua computed, its time may have run out */
-    lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+  if (is_ack(natsMsg_GetReply(delivery->msg))) {
+    push_age(L, delivery);
     lua_setfield(L, -2, "age");
   }
   if (lua_isfunction(L, -2)) {
@@ -103,31 +143,43 @@ static int push(lua_State *L, void *data) {
   return lua_gettop(L) - top;
 }
 
+/* A message that has come; NULL if there is no memory. Owns the message. */
+static Delivery *new_delivery(Sub *sub, natsMsg *msg) {
+  Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
+  if (delivery) {
+    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
+    atomic_fetch_add(&sub->delivered, 1);
+    return delivery;
+  }
+  atomic_fetch_add(&sub->refused, 1);
+  natsMsg_Destroy(msg);
+  return NULL;
+}
+
+/* Drops a message that was not posted, which returned `code`. */
+static void not_delivered(Delivery *delivery, int code) {
+  Sub *sub = delivery->sub;
+  atomic_fetch_sub(&sub->delivered, 1);
+  if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
+  drop(delivery);
+}
+
 /* In libnats' thread for the subscription. */
 static void on_message(natsConnection *nc, natsSubscription *subscription, natsMsg *msg, void *closure) {
   (void)nc;
   (void)subscription;
   Sub *sub = (Sub *)closure;
   const runnel_functions *rn = sub->conn->rn;
-  Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
-  if (!delivery) {
-    atomic_fetch_add(&sub->refused, 1);
-    natsMsg_Destroy(msg);
-    return;
-  }
-  *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
-  atomic_fetch_add(&sub->delivered, 1);
+  Delivery *delivery = new_delivery(sub, msg);
+  if (!delivery) return;
   int code;
   while ((code = rn->post_call(sub->port, push, drop, delivery)) == RUNNEL_FULL) {
     if (rn->port_wait(sub->port) != RUNNEL_OK) break;
   }
-  if (code == RUNNEL_OK) return;
-  atomic_fetch_sub(&sub->delivered, 1);
-  if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
-  drop(delivery);
+  if (code != RUNNEL_OK) not_delivered(delivery, code);
 }
 
-/* In that thread, after the last message. */
+/* In that thread, or the one that takes the messages, after the last message. */
 static void on_complete(void *closure) {
   Sub *sub = (Sub *)closure;
   Conn *conn = sub->conn;
@@ -137,6 +189,81 @@ static void on_complete(void *closure) {
   (void)pthread_cond_broadcast(&conn->changed);
   (void)pthread_mutex_unlock(&conn->lock);
   sub_release(sub);
+}
+
+/* ---- direct subscriptions ---- */
+
+/* Posts a message; false if there is no room. */
+static bool post(Sub *sub, Delivery *delivery) {
+  int code = sub->conn->rn->post_call(sub->port, push, drop, delivery);
+  sub->full = code == RUNNEL_FULL ? delivery : NULL;
+  if (code != RUNNEL_OK && code != RUNNEL_FULL) not_delivered(delivery, code);
+  return code != RUNNEL_FULL;
+}
+
+/* Takes what libnats has for the subscription. Returns false if it has ended. */
+static bool take_messages(Sub *sub) {
+  int count = 0;
+  if (sub->full && !post(sub, sub->full)) return true;
+  while (natsSubscription_GetPending(sub->sub, &count, NULL) == NATS_OK) {
+    if (count == 0) return !sub->is_draining || natsSubscription_DrainCompletionStatus(sub->sub) == NATS_ILLEGAL_STATE;
+    for (; count > 0; count--) {
+      natsMsg *msg = NULL;
+      natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
+      if (s == NATS_SLOW_CONSUMER) continue; /* told once; not a message */
+      if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
+      Delivery *delivery = new_delivery(sub, msg);
+      if (delivery && !post(sub, delivery)) return true;
+    }
+  }
+  return false;
+}
+
+/* Removes the one at *at from Conn.direct; no message of it will be posted any more. */
+static void end_direct(Sub **at) {
+  Sub *sub = *at;
+  *at = sub->next;
+  if (sub->full) drop(sub->full);
+  sub->full = NULL;
+  on_complete(sub);
+}
+
+bool sub_take_all(Conn *conn) {
+  bool look_again = false;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  for (Sub **at = &conn->direct; *at;) {
+    Sub *sub = *at;
+    if (take_messages(sub)) {
+      look_again = look_again || sub->full || sub->is_draining;
+      at = &sub->next;
+    } else {
+      end_direct(at);
+    }
+  }
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+  return look_again;
+}
+
+/* The Lua thread ends the subscription. */
+static void close_direct(Sub *sub) {
+  Conn *conn = sub->conn;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  for (Sub **at = &conn->direct; *at; at = &(*at)->next) {
+    if (*at != sub) continue;
+    end_direct(at);
+    break;
+  }
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+}
+
+static void open_direct(Sub *sub) {
+  Conn *conn = sub->conn;
+  sub->is_direct = true;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  sub->next = conn->direct;
+  conn->direct = sub;
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+  wakeup_signal(conn->io.wakeup); /* a message may have come before */
 }
 
 /* ---- opening and closing ---- */
@@ -163,6 +290,7 @@ int64_t sub_dropped(Sub *sub) {
 static void close_sub(Sub *sub) {
   if (!sub->sub) return;
   natsSubscription *subscription = sub->sub;
+  if (sub->is_direct) close_direct(sub);
   (void)sub_dropped(sub);
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
@@ -233,9 +361,10 @@ static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, 
   return port;
 }
 
-/* subscribe(subject, queue, channel, taker, messages, bytes, quiet) -> sub | nil, message [, true]: `taker` is the
-   metatable of the messages that are put on the channel, or a function that is called with each of them instead.
-   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. */
+/* subscribe(subject, queue, channel, taker, messages, bytes, quiet, direct) -> sub | nil, message [, true]: `taker` is
+   the metatable of the messages that are put on the channel, or a function that is called with each of them instead.
+   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. A direct
+   subscription has no queue, and its taker is a function, which is called with what is in a message. */
 int conn_subscribe(lua_State *L) {
   Conn *conn = conn_check(L);
   size_t size;
@@ -243,6 +372,7 @@ int conn_subscribe(lua_State *L) {
   const char *queue = luaL_optstring(L, 3, NULL);
   int messages = conn_int(L, 6), bytes = conn_int(L, 7);
   int end = RUNNEL_CLOSE_CHANNEL | (lua_toboolean(L, 8) ? RUNNEL_QUIET : 0);
+  bool is_direct = lua_toboolean(L, 9);
   lua_settop(L, 8);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
@@ -270,12 +400,14 @@ int conn_subscribe(lua_State *L) {
   (void)pthread_mutex_lock(&conn->lock);
   conn->delivering++;
   (void)pthread_mutex_unlock(&conn->lock);
-  natsStatus s = queue ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
-                       : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
+  natsStatus s = is_direct ? natsConnection_SubscribeSync(&sub->sub, conn->nc, subject)
+                 : queue   ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
+                           : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
   conn_unblock(&old);
-  if (s == NATS_OK) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
+  if (s == NATS_OK && !is_direct) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
+    if (is_direct) open_direct(sub);
     list_append(&conn->subs, &sub->link);
     *at = sub;
     return 1;
@@ -311,7 +443,7 @@ static int sub_forget(lua_State *L) {
 /* sub:drain(ms) -> true | nil, message: the server sends nothing more; what has arrived is delivered, then the channel
    closes */
 static int sub_drain(lua_State *L) {
-  const Sub *sub = check_sub(L);
+  Sub *sub = check_sub(L);
   if (!sub || !sub->sub) return conn_fail(L, NATS_INVALID_SUBSCRIPTION);
   int64_t ms = conn_ms(L, 2);
   sigset_t old;
@@ -319,6 +451,12 @@ static int sub_drain(lua_State *L) {
   natsStatus s = natsSubscription_DrainTimeout(sub->sub, ms);
   conn_unblock(&old);
   if (s != NATS_OK) return conn_fail(L, s);
+  if (sub->is_direct) {
+    (void)pthread_mutex_lock(&sub->conn->direct_lock);
+    sub->is_draining = true;
+    (void)pthread_mutex_unlock(&sub->conn->direct_lock);
+    wakeup_signal(sub->conn->io.wakeup);
+  }
   lua_pushboolean(L, 1);
   return 1;
 }

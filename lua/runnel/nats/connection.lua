@@ -194,7 +194,9 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
-function Conn:subscribe(subject, opts)
+---@private for the library: `take`, a runnel.EngineTaker, is called with what is in each message, and nothing is put on
+---the channel
+function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
   opts = opts or {}
@@ -207,8 +209,8 @@ function Conn:subscribe(subject, opts)
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
   ch:name("nats " .. subject)
-  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, metatable(self, encoding),
-    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false)
+  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, take or metatable(self, encoding),
+    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false, take ~= nil)
   if not handle then
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err

@@ -22,18 +22,16 @@ Engine.__index = Engine
 
 function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
 
-function Engine:subscribe(subject) return (self.conn:subscribe(subject, { encoding = "raw" })) end
+function Engine:subscribe(subject, take) return (self.conn:subscribe(subject, { encoding = "raw" }, take)) end
 
 function Engine:inbox() return self.conn:inbox() end
 
--- As conn:beat and conn:unbeat without their checks, since there is one for each job.
-function Engine:beat(subject, bytes, ms) self.beats[subject] = self.core:beat(subject, bytes, ms) end
+-- As conn:beat and conn:unbeat without their checks, since there is one for each job. `unbeat` gets what `beat` has
+-- returned, or false.
+function Engine:beat(subject, bytes, ms) return self.core:beat(subject, bytes, ms) or false end
 
-function Engine:unbeat(subject)
-  local beat = self.beats[subject]
-  if not beat then return end
-  self.beats[subject] = nil
-  self.core:unbeat(beat)
+function Engine:unbeat(beat)
+  if beat then self.core:unbeat(beat) end
 end
 
 -- Closed, with the reason, when the connection ends.
@@ -49,7 +47,7 @@ function Engine:events()
 end
 
 local function engine_of(conn)
-  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload, beats = {} }, Engine)
+  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
 end
 
 -- ---- streams and consumers ----
