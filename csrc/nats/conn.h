@@ -125,9 +125,9 @@ typedef struct Sub {
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
   atomic_uint refused;     /* messages that were lost because there was no memory */
   bool is_direct;          /* it is, or was, in Conn.direct */
-  bool is_draining;        /* it has begun to drain; only if it is direct. Guarded by Conn.direct_lock, as are the rest */
-  struct Sub *next;        /* in Conn.direct */
-  struct Delivery *full;   /* a message for which the port had no room; or NULL */
+  bool is_draining;      /* it has begun to drain; only if it is direct. Guarded by Conn.direct_lock, as are the rest */
+  struct Sub *next;      /* in Conn.direct */
+  struct Delivery *full; /* a message for which the port had no room; or NULL */
 } Sub;
 
 /* Removes a hold; the last one frees. */

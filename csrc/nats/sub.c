@@ -78,7 +78,9 @@ static void spend(Delivery *delivery) {
 static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.", 8) == 0; }
 
 /* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
-static void push_age(lua_State *L, const Delivery *delivery) { lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came)); }
+static void push_age(lua_State *L, const Delivery *delivery) {
+  lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+}
 
 /* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
    they are. */
