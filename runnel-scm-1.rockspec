@@ -66,6 +66,7 @@ build = {
         "csrc/capi/functions.c",
         "csrc/capi/port.c",
         "csrc/capi/shared.c",
+        "csrc/capi/task.c",
         "csrc/lua/alts.c",
         "csrc/lua/buffer.c",
         "csrc/lua/chan.c",

@@ -23,6 +23,7 @@
 #include "capi/runnel.h"
 
 typedef struct Beats Beats;
+typedef struct Delivery Delivery;
 
 /* Messages that wait to be destroyed, at most. */
 enum { SPENT_LIMIT = 64 };
@@ -125,14 +126,30 @@ typedef struct Sub {
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
   atomic_uint refused;     /* messages that were lost because there was no memory */
   bool is_direct;          /* it is, or was, in Conn.direct */
-  bool is_draining;        /* it has begun to drain; only if it is direct. Guarded by Conn.direct_lock, as are the rest */
+  bool is_draining;        /* it has begun to drain; only if it is direct. Conn.direct_lock guards this and the rest */
   struct Sub *next;        /* in Conn.direct */
-  struct Delivery *full;   /* a message for which the port had no room; or NULL */
+  Delivery *full;          /* a message for which the port had no room; or NULL */
 } Sub;
+
+/* The user value of a subscription: the metatable of its messages, or the function that gets them. */
+enum { SUB_TAKER = 1 };
 
 /* Removes a hold; the last one frees. */
 void conn_release(Conn *conn);
 void sub_release(Sub *sub);
+
+/* Adds a hold. */
+Sub *sub_hold(Sub *sub);
+
+/* A message that has come; NULL for the answer that nobody subscribes. Owns it. NULL if there is no memory: then it is
+   lost, and counted. Any thread, as the next two. */
+Delivery *delivery_new(Sub *sub, natsMsg *msg);
+
+/* Posts it; false if there is no room. If the port is closed, the message is dropped. */
+bool delivery_post(Delivery *delivery);
+
+/* Drops it, in place of posting. */
+void delivery_drop(Delivery *delivery);
 
 /* Blocks all signals in this thread until conn_unblock, so that threads started meanwhile do not get them. */
 void conn_block(sigset_t *old);

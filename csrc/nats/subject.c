@@ -12,11 +12,11 @@ static bool complain(lua_State *L, const char *subject, const char *what, size_t
 
 /* Bytes that mean something, or are not allowed. */
 static const bool IS_SPECIAL[UCHAR_MAX + 1] = {
-    [0] = true,  [1] = true,  [2] = true,  [3] = true,  [4] = true,  [5] = true,  [6] = true,   [7] = true,   [8] = true,
-    [9] = true,  [10] = true, [11] = true, [12] = true, [13] = true, [14] = true, [15] = true,  [16] = true,  [17] = true,
-    [18] = true, [19] = true, [20] = true, [21] = true, [22] = true, [23] = true, [24] = true,  [25] = true,  [26] = true,
-    [27] = true, [28] = true, [29] = true, [30] = true, [31] = true, [' '] = true, ['*'] = true, ['.'] = true, ['>'] = true,
-    [127] = true};
+    [0] = true,   [1] = true,   [2] = true,   [3] = true,   [4] = true,  [5] = true,  [6] = true,  [7] = true,
+    [8] = true,   [9] = true,   [10] = true,  [11] = true,  [12] = true, [13] = true, [14] = true, [15] = true,
+    [16] = true,  [17] = true,  [18] = true,  [19] = true,  [20] = true, [21] = true, [22] = true, [23] = true,
+    [24] = true,  [25] = true,  [26] = true,  [27] = true,  [28] = true, [29] = true, [30] = true, [31] = true,
+    [' '] = true, ['*'] = true, ['.'] = true, ['>'] = true, [127] = true};
 
 bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcards) {
   if (size == 0) {

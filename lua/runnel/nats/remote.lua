@@ -36,16 +36,16 @@ local TIDY_TIMES <const> = 30
 ---@class runnel.Engine
 ---@field max_payload integer
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
----@field subscribe fun(self, subject: string, take: runnel.EngineTaker): runnel.Channel<any> closing the channel ends it
+---@field subscribe fun(self, subject: string, take: runnel.EngineTaker): runnel.Channel<any> closing it ends that
 ---@field inbox fun(self): string a new subject
 ---@field beat fun(self, subject: string, bytes: string, ms: number): any publishes every ms, also while Lua computes
 ---@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
 ---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
 ---the connection ends
 
----Is called with each message, and must not park. Jobs have a `reply`, the subject for the acknowledgement, and an `age`:
----the ms since they arrived. Other messages have a subject (with the status 503, that of the subscription), and perhaps
----a status.
+---Is called with each message, and must not park. Jobs have a `reply`, the subject for the acknowledgement, and an
+---`age`: the ms since they arrived. Other messages have a subject (with the status 503, that of the subscription), and
+---perhaps a status.
 ---@alias runnel.EngineTaker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string)
 
 ---@class runnel.Job

@@ -227,7 +227,8 @@ end
 
 function Worker:pull(request, batch)
   request.times, request.asked, request.heard_at = request.times + 1, batch, now()
-  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000, HEARTBEAT * 1000000)
+  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
+    HEARTBEAT * 1000000)
   self.engine:publish(names.pull(self.name), text, request.subject .. request.times)
 end
 

@@ -24,8 +24,8 @@ local wire = {}
 ---The version of the format.
 wire.VERSION = "1"
 
--- Most messages are jobs and results. So these are made and read with few string operations; and a pattern costs more for
--- a long word than a plain find.
+-- Most messages are jobs and results. So these are made and read with few string operations. For a long word, a plain
+-- find costs less than a pattern.
 local VERSION <const> = "1"
 local RESULT <const> = VERSION .. " - result "
 local BEGINNING <const> = VERSION .. " "
