@@ -192,10 +192,9 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending
 ---@param subject string
 ---@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
+---@param take? runnel.EngineTaker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
----@private for the library: `take`, a runnel.EngineTaker, is called with what is in each message, and nothing is put on
----the channel
 function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
