@@ -94,7 +94,7 @@ HOST_KIND       = $(BUILD)/obj/host/$(if $(EDIT),with,without)-editor
 NATS         := $(shell $(CC) -E -include nats/nats.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 NATS_LIBS    ?= -lnats
 NATS_SOURCES  = $(wildcard csrc/nats/*.c)
-NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o
+NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
 NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.

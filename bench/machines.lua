@@ -2,7 +2,8 @@
 -- over a real nats-server on loopback. The two take turns in one run; only their ratio means something.
 --
 --   throughput   n = 128, 4 workers: jobs a second, as a part of plain nats.c's (at least 0.7)
---   collected    the same, with the option send_asap = false of nats.connect in the submitter and the workers
+--   collected    the same, with the option send_asap = false of nats.connect in the submitter and the workers; it makes
+--                a difference only where programs publish while no messages arrive
 --   latency      n = 1, 4 workers: ms of one job, as a multiple of plain nats.c's (at most 1.3)
 --   kills        ack_wait 0.5 s, a worker killed every 0.4 s: the time, as a multiple of that without (at most 1.1)
 --

@@ -201,6 +201,58 @@ static void functions_for_modules(void) {
   lua_close(L);
 }
 
+/* ---- tasks ---- */
+
+static void add_one(void *data) { ++*(int *)data; }
+
+/* Lua: add(task): puts it off */
+static int add_task(lua_State *L) {
+  OK(runnel_task_add(L, (runnel_task *)lua_touserdata(L, 1)));
+  return 0;
+}
+
+/* Lua: cancel(task) */
+static int cancel_task(lua_State *L) {
+  OK(runnel_task_cancel((runnel_task *)lua_touserdata(L, 1)));
+  return 0;
+}
+
+/* Lua: count(task) -> how often it was run */
+static int count_task(lua_State *L) {
+  lua_pushinteger(L, *(int *)((runnel_task *)lua_touserdata(L, 1))->data);
+  return 1;
+}
+
+static void tasks_run_before_the_wait(void) {
+  lua_State *L = open_state();
+  int counts[3] = {0};
+  runnel_task tasks[3];
+  static const char *const names[] = {"a", "b", "c"};
+  for (int i = 0; i < 3; i++) {
+    tasks[i] = (runnel_task){.run = add_one, .data = &counts[i]};
+    lua_pushlightuserdata(L, &tasks[i]);
+    lua_setglobal(L, names[i]);
+  }
+  lua_register(L, "add", add_task);
+  lua_register(L, "cancel", cancel_task);
+  lua_register(L, "count", count_task);
+  IS(RUNNEL_IDLE, runnel_task_add(L, &tasks[0]));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_task_add(L, NULL));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_task_add(L, &(runnel_task){.data = NULL}));
+  IS(RUNNEL_BAD_ARGUMENT, runnel_task_cancel(NULL));
+  OK(runnel_task_cancel(&tasks[0]));
+  lua(L, "rn.go(function() add(a) add(a) add(b) add(c) cancel(b) end)"
+         "rn.go(function() assert(count(a) == 0 and count(c) == 0) end)");
+  settle(L);
+  CHECK(counts[0] == 1 && counts[1] == 0 && counts[2] == 1);
+  lua(L, "rn.run(function() add(b) rn.sleep(1) assert(count(b) == 1) add(a) end)");
+  CHECK(counts[0] == 2 && counts[1] == 1);
+  /* A go block that is always ready does not put it off for long. */
+  lua(L, "rn.run(function() add(c) local t = rn.now() while count(c) == 1 and rn.now() - t < 10000 do rn.yield() end "
+         "assert(count(c) == 2) end)");
+  lua_close(L);
+}
+
 static void codes_have_texts(void) {
   for (int code = RUNNEL_FOREIGN; code <= RUNNEL_CLOSED; code++) {
     for (int other = RUNNEL_FOREIGN; other < code; other++) {
@@ -1472,6 +1524,7 @@ static const Test TESTS[] = {
     TEST(open_without_libraries),
     TEST(open_refuses),
     TEST(functions_for_modules),
+    TEST(tasks_run_before_the_wait),
     TEST(codes_have_texts),
     TEST(chan_values),
     TEST(chan_closing),

@@ -36,15 +36,27 @@ local function round(number)
   local ch, sub = conn:subscribe("work", { pending = 200 })
   rn.go(serve, conn, conn:subscribe "service")
   local counted = rn.go(count, ch)
+  local taken, first = 0, rn.chan(1) -- by a subscription without a thread, as remote stages have
+  local direct, direct_sub = conn:subscribe("work", { pending = 200 }, function(data)
+    assert(type(data) == "string")
+    taken = taken + 1
+    first:offer(true)
+  end)
   assert(conn:flush())
   for i = 1, 300 do conn:publish("work", { ("x"):rep(i) }, { headers = { Name = "value" } }) end
   for i = 1, 20 do assert(conn:request("service", i).data) end
   for i = 1, 10 do conn:beat("work", "x", 1) conn:unbeat "work" conn:beat("work" .. i, "x", 1) end
   local asking = rn.go(function() return conn:request("service", "x", 5) end)
   if number % 2 == 0 then rn.cancel(asking) end
+  first:take()
   sub:stats()
   conn:stats()
   if number % 3 == 0 then sub:close() elseif number % 3 == 1 then ch:close() else sub:drain(1000) end
+  if number % 7 < 2 then direct_sub:close() elseif number % 7 < 4 then direct:close()
+  elseif number % 7 == 4 then
+    direct_sub:drain(1000)
+    direct:take()
+  end
   if number % 5 == 4 then server:kill() server:start() end
   if number % 4 == 0 then
     conn:drain(2000)
@@ -55,6 +67,7 @@ local function round(number)
     open = conn
   end
   if number % 4 < 3 then counted:take() end
+  assert(taken > 0)
   collectgarbage()
 end
 
@@ -62,4 +75,28 @@ for i = 1, tonumber(arg and arg[1] or ...) or 20 do round(i) end
 assert(not nats.connect "nats://127.0.0.1:1")
 rn.go(nats.connect, url)
 rn.yield()
+
+-- SIGTERM reaches all states that watch for it, while others begin and end to do so; and later ones at once.
+local function watch_signals(times, told)
+  local rn = require "runnel" -- luacheck: ignore 431
+  local lib = require "runnel.nats.core"
+  for _ = 1, times do lib.off_term(lib.on_term(rn.chan(1))) end
+  local ch = rn.chan(1)
+  local watch = lib.on_term(ch)
+  told:put(true)
+  local has_come = ch:take()
+  for _ = 1, times do
+    local again = rn.chan(1)
+    local other = lib.on_term(again)
+    has_come = has_come and again:take()
+    lib.off_term(other)
+  end
+  lib.off_term(watch)
+  return has_come
+end
+local told, threads = rn.shared_chan(10), {}
+for i = 1, 3 do threads[i] = rn.thread(watch_signals, 100, told) end
+for _ = 1, 3 do told:take() end
+os.execute "kill -TERM $PPID"
+for i = 1, 3 do assert(threads[i]:take() == true) end
 print "nats: all rounds ended"

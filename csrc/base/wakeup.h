@@ -1,6 +1,6 @@
 /* wakeup.h: how another thread wakes a sleeping scheduler: an eventfd, or a pipe where there are none. The first signal
    writes into it, and later ones do not until the scheduler has consumed it, so that a burst of signals is one wakeup.
-   Knows no Lua.
+   Knows no Lua, and not what waits: a thread that polls can be in the place of the scheduler.
 
    Wakeups are reference counted: the scheduler and every thread that may signal hold one reference each. A thread can
    therefore signal after the lua_State is closed. */

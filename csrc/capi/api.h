@@ -35,6 +35,7 @@ struct Call {
   Port **port;          /* where the port goes */
   SharedChan *shared;   /* the shared channel to push */
   runnel_shared **held; /* where a reference to a shared channel goes */
+  runnel_task *task;    /* the task to put off */
 };
 
 /* Makes the call with the `n` values on top of the stack, which are popped, and returns its code. Pushes its results if

@@ -33,4 +33,6 @@ const runnel_functions api_functions = {
     .shared_put_integer = runnel_shared_put_integer,
     .shared_put_number = runnel_shared_put_number,
     .shared_put_bytes = runnel_shared_put_bytes,
+    .task_add = runnel_task_add,
+    .task_cancel = runnel_task_cancel,
 };

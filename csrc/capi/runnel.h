@@ -185,6 +185,26 @@ RUNNEL_API int runnel_post_call(runnel_port *port, runnel_push push, runnel_drop
    return. Any thread except the Lua thread, which has to make the room. */
 RUNNEL_API int runnel_port_wait(runnel_port *port);
 
+/* ---- tasks ----
+
+   A task is something that a module puts off until the scheduler has run all ready go blocks: for example to send with
+   one system call what they have written. */
+typedef struct runnel_task {
+  void (*run)(void *data);   /* what to do: called in the Lua thread; must use no lua_State */
+  void *data;                /* for `run` */
+  struct runnel_task *next;  /* runnel's, as the rest; NULL at first */
+  struct runnel_task **list; /* the pointer to the task while it is put off, else NULL */
+} runnel_task;
+
+/* Puts a task off. It is run once: before the scheduler next waits or returns, and after about a millisecond if go
+   blocks are ready all the time. A go block that computes for longer delays it. Returns RUNNEL_OK, also if it is put off
+   already; or RUNNEL_IDLE if the scheduler is not running. The task must stay in memory until it is run or cancelled. Lua
+   thread. */
+RUNNEL_API int runnel_task_add(lua_State *L, runnel_task *task);
+
+/* The task is not run, unless it is added again. Before lua_close has returned; Lua thread. */
+RUNNEL_API int runnel_task_cancel(runnel_task *task);
+
 /* ---- shared channels ----
 
    Several states, and C code in any thread, can use a shared channel (rn.shared_chan). A runnel_shared is a reference
@@ -267,6 +287,8 @@ typedef struct runnel_functions {
   int (*shared_put_integer)(runnel_shared *shared, lua_Integer n, int64_t us);
   int (*shared_put_number)(runnel_shared *shared, lua_Number n, int64_t us);
   int (*shared_put_bytes)(runnel_shared *shared, const void *bytes, size_t size, int64_t us);
+  int (*task_add)(lua_State *L, runnel_task *task);
+  int (*task_cancel)(runnel_task *task);
 } runnel_functions;
 
 /* The registry key of the table, a light userdata. */

@@ -22,6 +22,11 @@ typedef struct PortHook {
 /* PortHook.alive; false without a hook. */
 static inline bool driver_has_ports(const Sched *S) { return UNLIKELY(S->port_hook) && S->port_hook->alive(S); }
 
+/* Does what C modules have asked for. To be called before the scheduler waits or returns. */
+static inline void driver_run_tasks(Sched *S) {
+  if (UNLIKELY(S->tasks)) S->run_tasks(S);
+}
+
 /* The scheduler's wakeup, which is made if it does not exist. NULL if there is no memory; may raise, also if there is
    no file descriptor left. */
 struct Wakeup *driver_wakeup(lua_State *L, Sched *S);

@@ -56,6 +56,7 @@ static void look(lua_State *L, Sched *S) {
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
+    driver_run_tasks(S);
     driver_wait(L, S, 0);
   }
 }
@@ -80,6 +81,7 @@ static void wait_in_family(lua_State *L, Sched *S, Member *member) {
 
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  driver_run_tasks(S);
   if (UNLIKELY(S->watch)) watch_wait_begins(S);
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
@@ -206,6 +208,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
+  driver_run_tasks(S);
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */

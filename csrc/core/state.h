@@ -337,14 +337,16 @@ struct Sched {
   Roots roots;            /* bookkeeping of SCHED_STRONG */
   struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
-  struct PortHook *port_hook; /* messages from other threads (driver.h), or NULL without a port */
-  struct Sharing *sharing;    /* what shared channels need (shared_wait.h), or NULL without one */
-  struct Watch *watch;        /* another thread that looks at the scheduler (watch.h), or NULL */
-  uint64_t next_id;           /* for the next channel or go block */
-  int64_t grace;              /* how long an error may wait to be taken, in ns */
-  uint64_t printed;           /* errors that were written to stderr, since there was no handler */
-  LastOrigin last_origin;     /* of origin.c */
-  bool errors_pass;           /* errors that were printed do not change the exit status (rn.exit) */
+  struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
+  struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
+  void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
+  struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
+  struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
+  uint64_t next_id;                   /* for the next channel or go block */
+  int64_t grace;                      /* how long an error may wait to be taken, in ns */
+  uint64_t printed;                   /* errors that were written to stderr, since there was no handler */
+  LastOrigin last_origin;             /* of origin.c */
+  bool errors_pass;                   /* errors that were printed do not change the exit status (rn.exit) */
 };
 
 /* The scheduler of the C function that is running. */

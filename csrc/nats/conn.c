@@ -1,4 +1,4 @@
-/* conn.c: connecting, events and closing; see conn.h. */
+/* conn.c: opening, events and closing; see conn.h. */
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -16,6 +16,9 @@ enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT, PATIENCE_S = 10 };
 /* Bytes that wait while the connection is lost, at most: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
 
+/* For how long the network may accept no bytes: the default of options.lua. */
+enum { WRITE_TIMEOUT_MS = 2000 };
+
 /* The longest time, in ms: a hundred years. */
 #define LONGEST_MS 3155760000000.0
 
@@ -31,6 +34,8 @@ void conn_release(Conn *conn) {
   if (conn->events) (void)conn->rn->port_release(conn->events);
   natsOptions_Destroy(conn->options);
   outbox_free(&conn->outbox);
+  io_free(&conn->io);
+  (void)pthread_mutex_destroy(&conn->direct_lock);
   (void)pthread_mutex_destroy(&conn->lock);
   (void)pthread_cond_destroy(&conn->changed);
   free(conn);
@@ -125,16 +130,10 @@ static int handle(lua_State *L) {
   return 1;
 }
 
-/* The thread that connects has posted its result: waits for its end. */
-static void join_connector(Conn *conn) {
-  if (!conn->is_connecting) return;
-  (void)pthread_join(conn->connector, NULL);
-  conn->is_connecting = false;
-}
-
 /* runnel_push */
 static int push_event(lua_State *L, void *data) {
-  join_connector(((Event *)data)->conn); /* its result is the first event */
+  Conn *conn = ((Event *)data)->conn;
+  conn->is_connected = conn->io.is_started; /* the first event is the result of connecting */
   lua_pushcfunction(L, handle);
   lua_pushlightuserdata(L, data);
   int top = lua_gettop(L) - 2;
@@ -232,11 +231,7 @@ static natsStatus set_callbacks(Conn *conn) {
 
 /* ---- connecting ---- */
 
-/* The thread that connects. libnats would block the Lua thread meanwhile. */
-static void *run_connector(void *data) {
-  Conn *conn = (Conn *)data;
-  natsConnection *nc = NULL;
-  natsStatus s = natsConnection_Connect(&nc, conn->options);
+void conn_connected(Conn *conn, natsConnection *nc, natsStatus s) {
   Event *event = new_event(conn, s == NATS_OK ? "connected" : "failed");
   if (s == NATS_OK) {
     conn->nc = nc;
@@ -253,8 +248,6 @@ static void *run_connector(void *data) {
   }
   post_event(event);
   if (s != NATS_OK) conn_release(conn); /* of the callbacks, which will not be called */
-  nats_ReleaseThreadMemory();
-  return NULL;
 }
 
 /* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
@@ -321,8 +314,16 @@ int conn_connect(lua_State *L) {
   (void)lua_getfield(L, 1, "reconnect_buffer");
   outbox_open(&conn->outbox, (size_t)luaL_optinteger(L, -1, RECONNECT_BUFFER));
   lua_pop(L, 1);
+  (void)lua_getfield(L, 1, "write_timeout");
+  conn->io.write_timeout = (int64_t)luaL_optnumber(L, -1, WRITE_TIMEOUT_MS);
+  (void)lua_getfield(L, 1, "send_asap");
+  conn->io.collects = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+  lua_pop(L, 2);
   (void)pthread_mutex_init(&conn->lock, NULL);
   (void)pthread_cond_init(&conn->changed, NULL);
+  (void)pthread_mutex_init(&conn->direct_lock, NULL);
+  conn->io.task = (runnel_task){.run = io_write_published, .data = conn};
+  if (!io_open(&conn->io)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
 
   sigset_t old;
   conn_block(&old); /* for libnats' own threads, which the first natsOptions_Create starts */
@@ -336,6 +337,7 @@ int conn_connect(lua_State *L) {
     return conn_refuse(L, "%s: %s", name ? name : "libnats", text ? plain_text(text, s) : natsStatus_GetText(s));
   }
   s = set_callbacks(conn);
+  if (s == NATS_OK) s = io_set_options(conn);
   if (s != NATS_OK) return conn_fail(L, s);
   int code = open_quiet(L, conn, 2, PORT_LIMIT, &conn->events);
   if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
@@ -345,9 +347,7 @@ int conn_connect(lua_State *L) {
   stay_loaded();
   atomic_fetch_add(&conn->holds, 1); /* the callbacks' */
   conn->has_ended = false;
-  conn_block(&old);
-  int error = pthread_create(&conn->connector, NULL, run_connector, conn);
-  conn_unblock(&old);
+  int error = io_start(conn);
   if (error) {
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
@@ -357,7 +357,6 @@ int conn_connect(lua_State *L) {
     lua_pushfstring(L, "cannot start a thread: %s", strerror(error));
     return 2;
   }
-  conn->is_connecting = true;
   return 1;
 }
 
@@ -369,18 +368,19 @@ static void wait_for_threads(Conn *conn) {
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += PATIENCE_S;
   (void)pthread_mutex_lock(&conn->lock);
-  while (!conn->has_ended || conn->delivering) {
+  while (!conn->has_ended || conn->is_attached || conn->delivering) {
     if (pthread_cond_timedwait(&conn->changed, &conn->lock, &until) == ETIMEDOUT) break;
   }
   (void)pthread_mutex_unlock(&conn->lock);
 }
 
 static void close_conn(lua_State *L, Conn *conn) {
-  join_connector(conn);
   sub_destroy_spent(conn);
   sub_close_all(conn);
   beats_free(conn->beats);
   conn->beats = NULL;
+  if (conn->is_connected) io_finish(conn);
+  io_end(conn); /* before libnats closes the socket from which it reads */
   if (conn->nc) {
     natsConnection_Close(conn->nc);
     wait_for_threads(conn);

@@ -1,8 +1,9 @@
 /* conn.h: a connection to NATS, on libnats, and its subscriptions.
 
-   libnats has threads of its own. They call functions of this module, which post messages and events to ports
-   (capi/runnel.h); the ports call functions in the Lua thread that make Lua values of them. So a Conn and a Sub are on
-   the C heap and have a reference count: each thread that may still use one has a hold.
+   Each connection has a thread of its own (io.c), which reads and writes. libnats has threads as well. They call
+   functions of this module, which post messages and events to ports (capi/runnel.h); the ports call functions in the Lua
+   thread that make Lua values of them. So a Conn and a Sub are on the C heap and have a reference count: each thread
+   that may still use one has a hold.
 
    When a Lua state is closed, the finalizer of the userdata closes its connections, and waits until no thread will call
    functions of this module any more. */
@@ -18,9 +19,11 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/wakeup.h"
 #include "capi/runnel.h"
 
 typedef struct Beats Beats;
+typedef struct Delivery Delivery;
 
 /* Messages that wait to be destroyed, at most. */
 enum { SPENT_LIMIT = 64 };
@@ -59,18 +62,40 @@ void outbox_send(Outbox *outbox, natsConnection *nc);
    status is an error. */
 natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
 
+/* The thread of a connection, and what it and the Lua thread share: see io.c. */
+typedef struct Io {
+  pthread_t thread;          /* the thread, for joining it */
+  pthread_t self;            /* the same; set by the thread before it connects */
+  bool is_started;           /* it has not been joined; used in the Lua thread */
+  bool collects;             /* what is published may always wait; set before the thread starts */
+  int64_t write_timeout;     /* ms that the network may accept no bytes; set before the thread starts */
+  size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
+  runnel_task task;          /* writes when the Lua thread has nothing else to do */
+  Wakeup *wakeup;            /* wakes the thread */
+  natsConnection *nc;        /* set by libnats, before `fd` */
+  atomic_int fd;             /* the socket; or -1. Changes under fd_lock */
+  pthread_mutex_t fd_lock;   /* libnats does not close the socket while it is held and `fd` is not -1 */
+  pthread_mutex_t lock;      /* held while somebody reads or writes */
+  atomic_bool ends;          /* the thread is to end */
+  atomic_bool ticks;         /* the thread looks every few ms whether something is to be written */
+  atomic_bool lua_publishes; /* the Lua thread is publishing, and sees to the writing */
+  atomic_bool wants_write;   /* libnats has something to be written */
+  atomic_bool must_write;    /* it is to be written at once */
+  atomic_bool is_full;       /* the network accepts nothing for now */
+} Io;
+
 typedef struct Conn {
-  atomic_uint holds;           /* the userdata's, the callbacks', each Sub's */
+  atomic_uint holds;           /* the userdata's, the callbacks', that of libnats' socket, each Sub's */
   const runnel_functions *rn;  /* the core's functions */
   natsOptions *options;        /* for connecting */
-  natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by the
-                                 thread that connects until that is joined */
+  natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by its
+                                 own thread until that has told of the connection */
   runnel_port *events;         /* where events go */
   Attended *attended;          /* those of the program's channels of events */
   atomic_uint nevents;         /* how many have been posted and not delivered */
   int64_t max_payload;         /* the longest message that the server accepts; set before the Lua thread uses `nc` */
-  pthread_t connector;         /* the thread that connects */
-  bool is_connecting;          /* it has not been joined */
+  bool is_connected;           /* the Lua thread may use `nc` */
+  Io io;                       /* the thread that connects, reads and writes */
   Outbox outbox;               /* messages that wait for a connection */
   List ended_subs;             /* closed ones, which wait to be destroyed */
   natsMsg *spent[SPENT_LIMIT]; /* messages that Lua has, to be destroyed together: see sub.c. Used in the Lua thread */
@@ -82,11 +107,15 @@ typedef struct Conn {
   pthread_mutex_t lock;   /* guards the fields below */
   pthread_cond_t changed; /* one of them has changed */
   bool has_ended;         /* no callback of the connection will be called again */
+  bool is_attached;       /* but for those of its socket */
   unsigned delivering;    /* subscriptions whose callback may still be called */
+
+  pthread_mutex_t direct_lock; /* guards the next field, and Sub.sub of those in the list */
+  struct Sub *direct;          /* subscriptions whose messages the connection's thread takes */
 } Conn;
 
 typedef struct Sub {
-  atomic_uint holds;       /* the userdata's, that of libnats' thread, each message's */
+  atomic_uint holds;       /* the userdata's, that of the thread that gets the messages, each message's */
   Link link;               /* in Conn.subs while it is open */
   Conn *conn;              /* with a hold */
   natsSubscription *sub;   /* NULL once it is closed */
@@ -96,11 +125,31 @@ typedef struct Sub {
   atomic_size_t delivered; /* messages that were posted to the port, or wait for room in it */
   int64_t dropped;         /* messages that libnats has dropped, as of the last look; used in the Lua thread only */
   atomic_uint refused;     /* messages that were lost because there was no memory */
+  bool is_direct;          /* it is, or was, in Conn.direct */
+  bool is_draining;        /* it has begun to drain; only if it is direct. Conn.direct_lock guards this and the rest */
+  struct Sub *next;        /* in Conn.direct */
+  Delivery *full;          /* a message for which the port had no room; or NULL */
 } Sub;
+
+/* The user value of a subscription: the metatable of its messages, or the function that gets them. */
+enum { SUB_TAKER = 1 };
 
 /* Removes a hold; the last one frees. */
 void conn_release(Conn *conn);
 void sub_release(Sub *sub);
+
+/* Adds a hold. */
+Sub *sub_hold(Sub *sub);
+
+/* A message that has come; NULL for the answer that nobody subscribes. Owns it. NULL if there is no memory: then it is
+   lost, and counted. Any thread, as the next two. */
+Delivery *delivery_new(Sub *sub, natsMsg *msg);
+
+/* Posts it; false if there is no room. If the port is closed, the message is dropped. */
+bool delivery_post(Delivery *delivery);
+
+/* Drops it, in place of posting. */
+void delivery_drop(Delivery *delivery);
 
 /* Blocks all signals in this thread until conn_unblock, so that threads started meanwhile do not get them. */
 void conn_block(sigset_t *old);
@@ -108,6 +157,33 @@ void conn_unblock(const sigset_t *old);
 
 /* The connection at index 1, which may be closed. Raises if its finalizer has been called. */
 Conn *conn_check(lua_State *L);
+
+/* Makes and frees what a connection's thread needs. io_open returns false if there is no memory or descriptor. */
+bool io_open(Io *io);
+void io_free(Io *io);
+
+/* Makes libnats leave the socket to the connection's thread. */
+natsStatus io_set_options(Conn *conn);
+
+/* Starts the thread, which connects and calls `connected` with the result. Returns an error number. */
+int io_start(Conn *conn);
+
+/* Writes what waits, for at most half a second. In the Lua thread, as the rest. */
+void io_finish(Conn *conn);
+
+/* Ends the thread. */
+void io_end(Conn *conn);
+
+/* The run of Io.task. */
+void io_write_published(void *data);
+
+/* To be called before and after something is published in the Lua thread. io_published writes it, or sees to it that it
+   is written soon; an error if the network has not accepted enough for too long. */
+void io_publish(Conn *conn);
+natsStatus io_published(lua_State *L, Conn *conn, size_t size);
+
+/* Tells of the result of connecting, in the connection's thread. */
+void conn_connected(Conn *conn, natsConnection *nc, natsStatus s);
 
 /* The number of ms at an index, at least 1; and the integer there: at most what fits. */
 int64_t conn_ms(lua_State *L, int at);
@@ -142,6 +218,9 @@ Sub *sub_find(const Conn *conn, const void *subscription);
 
 /* How many messages the subscription has lost. */
 int64_t sub_dropped(Sub *sub);
+
+/* Takes the messages of direct subscriptions, in the connection's thread. Returns whether it must look again soon. */
+bool sub_take_all(Conn *conn);
 
 /* Destroys the messages that Lua has taken over. */
 void sub_destroy_spent(Conn *conn);

@@ -162,6 +162,15 @@ static const char *fill_headers(lua_State *L, natsMsg *msg) {
   return filling.wrong;
 }
 
+/* What a message takes in libnats' buffer beside its payload, about. */
+enum { HEAD_SIZE = 100 };
+
+/* libnats has returned `s` for a message. Returns the status of its publishing. */
+static natsStatus published(lua_State *L, Conn *conn, natsStatus s, size_t size) {
+  natsStatus written = io_published(L, conn, size + HEAD_SIZE);
+  return s == NATS_OK ? written : s;
+}
+
 /* Sends what read_outgoing has read, with the headers of the table at index 5 if `has_headers`; or keeps it while the
    connection is lost. Returns what conn_publish does. */
 static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_headers) {
@@ -171,7 +180,10 @@ static int publish_msg(lua_State *L, Conn *conn, const Outgoing *out, bool has_h
   const char *wrong = has_headers ? fill_headers(L, msg) : NULL;
   bool kept = false;
   if (!wrong) s = outbox_keep(&conn->outbox, msg, &kept);
-  if (!wrong && s == NATS_OK && !kept) s = natsConnection_PublishMsg(conn->nc, msg);
+  if (!wrong && s == NATS_OK && !kept) {
+    io_publish(conn);
+    s = published(L, conn, natsConnection_PublishMsg(conn->nc, msg), out->size);
+  }
   if (!kept) natsMsg_Destroy(msg);
   if (wrong) return conn_refuse(L, "headers: %s", wrong);
   if (s != NATS_OK) return conn_fail(L, s);
@@ -186,8 +198,10 @@ int conn_publish(lua_State *L) {
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
   if (!read_outgoing(L, conn, &out)) return conn_refuse(L, "%s", lua_tostring(L, -1));
   if (atomic_load(&conn->outbox.is_lost)) return publish_msg(L, conn, &out, false);
+  io_publish(conn);
   natsStatus s = out.reply ? natsConnection_PublishRequest(conn->nc, out.subject, out.reply, out.data, (int)out.size)
                            : natsConnection_Publish(conn->nc, out.subject, out.data, (int)out.size);
+  s = published(L, conn, s, out.size);
   if (s != NATS_OK) return conn_fail(L, s);
   lua_pushboolean(L, 1);
   return 1;

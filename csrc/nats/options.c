@@ -33,7 +33,6 @@ static const Option OPTIONS[] = {
     {"in_order", BOOLEAN(natsOptions_SetNoRandomize)},
     {"no_echo", BOOLEAN(natsOptions_SetNoEcho)},
     {"ignore_discovered", BOOLEAN(natsOptions_SetIgnoreDiscoveredServers)},
-    {"send_asap", BOOLEAN(natsOptions_SetSendAsap)},
     {"tls", BOOLEAN(natsOptions_SetSecure)},
     {"tls_ca", STRING(natsOptions_LoadCATrustedCertificates)},
     {"tls_skip_verify", BOOLEAN(natsOptions_SkipServerVerification)},

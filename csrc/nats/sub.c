@@ -1,36 +1,19 @@
 /* sub.c: subscriptions. libnats has a thread for each of them, which calls `on_message` for one message after the
    other. While the port is full that thread waits, and libnats keeps what arrives up to the limits of the subscription;
-   what exceeds them it drops and counts. */
+   what exceeds them it drops and counts.
+
+   Direct subscriptions have no thread: the connection's thread (io.c) takes their messages as soon as it has read them.
+   That saves a change of threads for each bunch of messages. But libnats does not give them the server's answer that
+   nobody subscribes to a subject as a message, so that its subject is not known. */
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "nats/conn.h"
 
 /* Messages between libnats' thread and the channel, at most. */
 enum { PORT_LIMIT = 1024 };
 
-/* Bytes of messages that Lua has and that wait to be destroyed, at most. */
-enum { SPENT_BYTES = 64 * 1024 };
-
 /* The registry key of the metatable. */
 #define SUB_TYPE "runnel.nats.sub"
-
-/* The user value of a subscription: the metatable of its messages, or the function that gets them. */
-enum { SUB_TAKER = 1 };
-
-/* A message on its way. */
-typedef struct Delivery {
-  natsMsg *msg; /* owned */
-  Sub *sub;     /* with a hold */
-  int64_t came; /* when it has arrived, in ms of the monotonic clock */
-} Delivery;
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 void sub_release(Sub *sub) {
   if (atomic_fetch_sub(&sub->holds, 1) > 1) return;
@@ -39,68 +22,9 @@ void sub_release(Sub *sub) {
   free(sub);
 }
 
-static Sub *sub_hold(Sub *sub) {
+Sub *sub_hold(Sub *sub) {
   atomic_fetch_add(&sub->holds, 1);
   return sub;
-}
-
-/* ---- messages ---- */
-
-static void drop(void *data) {
-  Delivery *delivery = (Delivery *)data;
-  natsMsg_Destroy(delivery->msg);
-  sub_release(delivery->sub);
-  free(delivery);
-}
-
-void sub_destroy_spent(Conn *conn) {
-  for (size_t i = 0; i < conn->nspent; i++) natsMsg_Destroy(conn->spent[i]);
-  conn->nspent = conn->spent_bytes = 0;
-}
-
-/* Drops a message that Lua has. libnats has a thread that frees the memory of destroyed messages, and wakes it for each
-   message that finds it asleep. So messages are destroyed together. */
-static void spend(Delivery *delivery) {
-  Conn *conn = delivery->sub->conn;
-  conn->spent[conn->nspent++] = delivery->msg;
-  conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
-  if (conn->nspent == SPENT_LIMIT || conn->spent_bytes > SPENT_BYTES) sub_destroy_spent(conn);
-  sub_release(delivery->sub);
-  free(delivery);
-}
-
-/* Protected: (delivery) -> message, or nothing if a function has got it */
-static int make(lua_State *L) {
-  Delivery *delivery = (Delivery *)lua_touserdata(L, 1);
-  bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
-  if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
-  else lua_pushnil(L);
-  message_push_table(L, delivery->msg);
-  const char *reply = natsMsg_GetReply(delivery->msg);
-  if (reply && strncmp(reply, "$JS.ACK.", 8) == 0) { /* while Lua computed, its time may have run out */
-    lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
-    lua_setfield(L, -2, "age");
-  }
-  if (lua_isfunction(L, -2)) {
-    lua_call(L, 1, 0);
-    return 0;
-  }
-  if (lua_istable(L, -2)) {
-    lua_pushvalue(L, -2);
-    lua_setmetatable(L, -2);
-  }
-  return 1;
-}
-
-/* runnel_push */
-static int push(lua_State *L, void *data) {
-  int top = lua_gettop(L);
-  lua_pushcfunction(L, make);
-  lua_pushlightuserdata(L, data);
-  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  spend((Delivery *)data);
-  if (status != LUA_OK) return lua_error(L);
-  return lua_gettop(L) - top;
 }
 
 /* In libnats' thread for the subscription. */
@@ -108,26 +32,15 @@ static void on_message(natsConnection *nc, natsSubscription *subscription, natsM
   (void)nc;
   (void)subscription;
   Sub *sub = (Sub *)closure;
-  const runnel_functions *rn = sub->conn->rn;
-  Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
-  if (!delivery) {
-    atomic_fetch_add(&sub->refused, 1);
-    natsMsg_Destroy(msg);
+  Delivery *delivery = delivery_new(sub, msg);
+  while (delivery && !delivery_post(delivery)) {
+    if (sub->conn->rn->port_wait(sub->port) == RUNNEL_OK) continue;
+    delivery_drop(delivery);
     return;
   }
-  *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
-  atomic_fetch_add(&sub->delivered, 1);
-  int code;
-  while ((code = rn->post_call(sub->port, push, drop, delivery)) == RUNNEL_FULL) {
-    if (rn->port_wait(sub->port) != RUNNEL_OK) break;
-  }
-  if (code == RUNNEL_OK) return;
-  atomic_fetch_sub(&sub->delivered, 1);
-  if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
-  drop(delivery);
 }
 
-/* In that thread, after the last message. */
+/* In that thread, or the one that takes the messages, after the last message. */
 static void on_complete(void *closure) {
   Sub *sub = (Sub *)closure;
   Conn *conn = sub->conn;
@@ -137,6 +50,79 @@ static void on_complete(void *closure) {
   (void)pthread_cond_broadcast(&conn->changed);
   (void)pthread_mutex_unlock(&conn->lock);
   sub_release(sub);
+}
+
+/* ---- direct subscriptions ---- */
+
+/* Posts a message; or keeps it if there is no room, and returns false. */
+static bool post(Sub *sub, Delivery *delivery) {
+  sub->full = delivery_post(delivery) ? NULL : delivery;
+  return !sub->full;
+}
+
+/* Takes what libnats has for the subscription. Returns false if it has ended. */
+static bool take_messages(Sub *sub) {
+  int count = 0;
+  if (sub->full && !post(sub, sub->full)) return true;
+  while (natsSubscription_GetPending(sub->sub, &count, NULL) == NATS_OK) {
+    if (count == 0) return !sub->is_draining || natsSubscription_DrainCompletionStatus(sub->sub) == NATS_ILLEGAL_STATE;
+    for (; count > 0; count--) {
+      natsMsg *msg = NULL;
+      natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
+      if (s == NATS_SLOW_CONSUMER) continue; /* told once; not a message */
+      if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
+      Delivery *delivery = delivery_new(sub, msg);
+      if (delivery && !post(sub, delivery)) return true;
+    }
+  }
+  return false;
+}
+
+/* Removes the one at *at from Conn.direct; no message of it will be posted any more. */
+static void end_direct(Sub **at) {
+  Sub *sub = *at;
+  *at = sub->next;
+  if (sub->full) delivery_drop(sub->full);
+  sub->full = NULL;
+  on_complete(sub);
+}
+
+bool sub_take_all(Conn *conn) {
+  bool look_again = false;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  for (Sub **at = &conn->direct; *at;) {
+    Sub *sub = *at;
+    if (take_messages(sub)) {
+      look_again = look_again || sub->full || sub->is_draining;
+      at = &sub->next;
+    } else {
+      end_direct(at);
+    }
+  }
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+  return look_again;
+}
+
+/* The Lua thread ends the subscription. */
+static void close_direct(Sub *sub) {
+  Conn *conn = sub->conn;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  for (Sub **at = &conn->direct; *at; at = &(*at)->next) {
+    if (*at != sub) continue;
+    end_direct(at);
+    break;
+  }
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+}
+
+static void open_direct(Sub *sub) {
+  Conn *conn = sub->conn;
+  sub->is_direct = true;
+  (void)pthread_mutex_lock(&conn->direct_lock);
+  sub->next = conn->direct;
+  conn->direct = sub;
+  (void)pthread_mutex_unlock(&conn->direct_lock);
+  wakeup_signal(conn->io.wakeup); /* a message may have come before */
 }
 
 /* ---- opening and closing ---- */
@@ -163,6 +149,7 @@ int64_t sub_dropped(Sub *sub) {
 static void close_sub(Sub *sub) {
   if (!sub->sub) return;
   natsSubscription *subscription = sub->sub;
+  if (sub->is_direct) close_direct(sub);
   (void)sub_dropped(sub);
   sub->sub = NULL;
   list_remove(&sub->conn->subs, &sub->link);
@@ -233,9 +220,10 @@ static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, 
   return port;
 }
 
-/* subscribe(subject, queue, channel, taker, messages, bytes, quiet) -> sub | nil, message [, true]: `taker` is the
-   metatable of the messages that are put on the channel, or a function that is called with each of them instead.
-   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. */
+/* subscribe(subject, queue, channel, taker, messages, bytes, quiet, direct) -> sub | nil, message [, true]: `taker` is
+   the metatable of the messages that are put on the channel, or a function that is called with each of them instead.
+   `messages` and `bytes` is how much libnats keeps while the channel is full. The channel is closed at the end. A direct
+   subscription has no queue, and its taker is a function, which is called with what is in a message. */
 int conn_subscribe(lua_State *L) {
   Conn *conn = conn_check(L);
   size_t size;
@@ -243,6 +231,7 @@ int conn_subscribe(lua_State *L) {
   const char *queue = luaL_optstring(L, 3, NULL);
   int messages = conn_int(L, 6), bytes = conn_int(L, 7);
   int end = RUNNEL_CLOSE_CHANNEL | (lua_toboolean(L, 8) ? RUNNEL_QUIET : 0);
+  bool is_direct = lua_toboolean(L, 9);
   lua_settop(L, 8);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!conn->nc) return conn_fail(L, NATS_CONNECTION_CLOSED);
@@ -270,12 +259,14 @@ int conn_subscribe(lua_State *L) {
   (void)pthread_mutex_lock(&conn->lock);
   conn->delivering++;
   (void)pthread_mutex_unlock(&conn->lock);
-  natsStatus s = queue ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
-                       : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
+  natsStatus s = is_direct ? natsConnection_SubscribeSync(&sub->sub, conn->nc, subject)
+                 : queue   ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
+                           : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
   conn_unblock(&old);
-  if (s == NATS_OK) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
+  if (s == NATS_OK && !is_direct) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);
+    if (is_direct) open_direct(sub);
     list_append(&conn->subs, &sub->link);
     *at = sub;
     return 1;
@@ -311,7 +302,7 @@ static int sub_forget(lua_State *L) {
 /* sub:drain(ms) -> true | nil, message: the server sends nothing more; what has arrived is delivered, then the channel
    closes */
 static int sub_drain(lua_State *L) {
-  const Sub *sub = check_sub(L);
+  Sub *sub = check_sub(L);
   if (!sub || !sub->sub) return conn_fail(L, NATS_INVALID_SUBSCRIPTION);
   int64_t ms = conn_ms(L, 2);
   sigset_t old;
@@ -319,6 +310,12 @@ static int sub_drain(lua_State *L) {
   natsStatus s = natsSubscription_DrainTimeout(sub->sub, ms);
   conn_unblock(&old);
   if (s != NATS_OK) return conn_fail(L, s);
+  if (sub->is_direct) {
+    (void)pthread_mutex_lock(&sub->conn->direct_lock);
+    sub->is_draining = true;
+    (void)pthread_mutex_unlock(&sub->conn->direct_lock);
+    wakeup_signal(sub->conn->io.wakeup);
+  }
   lua_pushboolean(L, 1);
   return 1;
 }

@@ -1,6 +1,6 @@
 /* subject.c: which subjects are valid: libnats checks little, and the server closes the connection of a client whose
    protocol lines it cannot read. */
-#include <ctype.h>
+#include <limits.h>
 
 #include "nats/conn.h"
 
@@ -10,6 +10,14 @@ static bool complain(lua_State *L, const char *subject, const char *what, size_t
   return false;
 }
 
+/* Bytes that mean something, or are not allowed. */
+static const bool IS_SPECIAL[UCHAR_MAX + 1] = {
+    [0] = true,   [1] = true,   [2] = true,   [3] = true,   [4] = true,  [5] = true,  [6] = true,  [7] = true,
+    [8] = true,   [9] = true,   [10] = true,  [11] = true,  [12] = true, [13] = true, [14] = true, [15] = true,
+    [16] = true,  [17] = true,  [18] = true,  [19] = true,  [20] = true, [21] = true, [22] = true, [23] = true,
+    [24] = true,  [25] = true,  [26] = true,  [27] = true,  [28] = true, [29] = true, [30] = true, [31] = true,
+    [' '] = true, ['*'] = true, ['.'] = true, ['>'] = true, [127] = true};
+
 bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcards) {
   if (size == 0) {
     lua_pushliteral(L, "the subject is empty");
@@ -18,7 +26,7 @@ bool subject_check(lua_State *L, const char *subject, size_t size, bool wildcard
   size_t token = 0; /* where the token begins */
   for (size_t i = 0; i <= size; i++) {
     unsigned char c = i < size ? (unsigned char)subject[i] : '.';
-    if (c > '>' && c != 127) continue; /* most bytes */
+    if (!IS_SPECIAL[c]) continue; /* most bytes */
     if (c == '.') {
       if (i == token) return complain(L, subject, "an empty part", i);
       token = i + 1;

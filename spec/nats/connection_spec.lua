@@ -294,7 +294,76 @@ describe("a connection to NATS", function()
     end)
   end)
 
+  describe("a program that computes", function()
+    -- Starts a program, and returns what says that it is ready.
+    local function start(text)
+      local command = { os.getenv "LUA" or "lua5.4", server.set:write("computes.lua", text), server.url }
+      local started = server.set:start(command)
+      assert(started:says("ready", 20000), started:output())
+      return started
+    end
+
+    it("has sent what it published before", function()
+      start [[
+        local rn = require "runnel"
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        rn.go(function()
+          local ch = conn:subscribe "computes"
+          conn:flush()
+          print "ready"
+          io.stdout:flush()
+          for m in ch do
+            m:respond "answer"
+            local before = rn.now()
+            while rn.now() - before < 4000 do end
+          end
+        end):take()
+      ]]
+      local before = rn.now()
+      assert.equal("answer", conn:request("computes", "", 10000).data)
+      assert.is_true(rn.now() - before < 3000, (rn.now() - before) .. " ms")
+    end)
+
+    it("stays connected: the server's pings are answered", function()
+      local strict <close> = nats_server.start { jetstream = false, config = 'ping_interval: "100ms"\nping_max: 1' }
+      local other <close> = assert(nats.connect(strict.url, { reconnect_wait = 20 }))
+      local events = other:events()
+      local before = rn.now()
+      while rn.now() - before < 1500 do end
+      assert.is_true(other:flush())
+      assert.equal(0, #events)
+      assert.equal(0, other:stats().reconnects)
+    end)
+  end)
+
+  describe("send_asap = false", function()
+    it("sends all the same: inside and outside of go blocks, and before the end", function()
+      local ch = conn:subscribe("later", { buffer = 10 })
+      conn:flush()
+      local other = assert(nats.connect(server.url, { send_asap = false }))
+      other:publish("later", "outside")
+      assert.equal("outside", take(ch).data)
+      rn.go(function() other:publish("later", "inside") end)
+      assert.equal("inside", take(ch).data)
+      other:publish("later", "last")
+      other:close()
+      assert.equal("last", take(ch).data)
+    end)
+  end)
+
   describe("the end", function()
+    it("sends what was published before", function()
+      local ch = conn:subscribe("before.end", { buffer = 2000 })
+      conn:flush()
+      rn.go(function()
+        local other = assert(nats.connect(server.url))
+        other:flush()
+        for i = 1, 1000 do other:publish("before.end", tostring(i)) end
+        other:close()
+      end):take()
+      for i = 1, 1000 do assert.equal(tostring(i), take(ch).data) end
+    end)
+
     it("closes channels and refuses further work", function()
       local ch, events = conn:subscribe "x", conn:events()
       local reasons = {}
@@ -368,6 +437,32 @@ describe("a connection to NATS", function()
       assert.equal("meanwhile", take(ch).data)
       assert.same({ "disconnected", "reconnected" }, told)
       assert.equal(1, other:stats().reconnects)
+    end)
+
+    it("has lost answers: requests that ask for it end at the reconnect, but those that were sent after it", function()
+      local other <close> = assert(nats.connect(victim.url, { reconnect_wait = 20 }))
+      local echo, events = other:subscribe "echo", other:events()
+      assert(other:subscribe "silence")
+      rn.go(function()
+        for message in echo do message:respond(message.data) end
+      end)
+      local function request(subject, opts)
+        return rn.go(function()
+          local message, err = other:request(subject, "x", 60000, opts)
+          return message and message.data or err
+        end)
+      end
+      local ends, waits = request("silence", { until_reconnect = true }), request "silence"
+      rn.yield()
+      assert(other:flush())
+      victim:kill()
+      event_of(events, "disconnected")
+      local late = request("echo", { until_reconnect = true })
+      rn.yield()
+      victim:start()
+      assert.equal("the connection was lost meanwhile", ends:take())
+      assert.equal("x", late:take())
+      assert.is_false(waits:closed())
     end)
 
     it("does not hold up the program while it gives no answer to a new connection", function()

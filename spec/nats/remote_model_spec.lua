@@ -322,17 +322,17 @@ describe("a remote stage", function()
     { "a job is not sent again", "remote", "self:send(job, true)", "" },
     { "a job that the stream does not deliver any more is left there", "remote",
       "if not self.stream:is_stuck(self:subject(job)) then return end", "if true then return end" },
-    { "a worker does not say that a job goes on", "serve", 'self.engine:beat(ack, "+WPI", self.beats)', "" },
-    { "a job is acknowledged before its result", "serve", 'self.engine:beat(ack, "+WPI", self.beats)',
+    { "a worker does not say that a job goes on", "serve", 'd.beat = self.engine:beat(ack, "+WPI", self.beats)', "" },
+    { "a job is acknowledged before its result", "serve", 'd.beat = self.engine:beat(ack, "+WPI", self.beats)',
       'self.engine:publish(ack, "+ACK")' },
     { "redelivered jobs run beside each other", "serve", "is_suspect and self.suspects or self.fresh", "self.fresh" },
     { "starts are not counted", "remote", "job.starts = job.starts + 1", "" },
-    { "a request for jobs that was lost is not repeated", "serve", "self.asked > 0 and now()", "false and now()" },
-     { "too many jobs run", "serve", "#self.fresh > 0 and self.running < self.n", "#self.fresh > 0" },
+    { "a request for jobs that was lost is not repeated", "serve", "request.asked > 0 and now()", "false and now()" },
+    { "too many jobs run", "serve", "while fresh[1] and not self.quiet and self.running < self.n", "while fresh[1]" },
     { "a job that was given up runs on", "remote", "self.engine:publish(names.cancel(self.name)", "tostring(self.name"},
     { "a job that was given up is not forgotten", "remote", "function Job:__close() self.remote:drop(self) end",
       "function Job:__close() end" },
-    { "a second result counts", "remote", "self.jobs[job.number] = nil\n", "" },
+    { "a second result counts", "remote", "self.jobs[job.key] = nil\n", "" },
   }
   for _, fault in ipairs(FAULTS) do
     local what, name, from, to = table.unpack(fault)

@@ -535,7 +535,7 @@ describe("bad input for remote stages", function()
       assert.equal(0, background.wait_until(10000, function() return jobs_left(conn, "x") == 0 and 0 end))
     end)
     assert.equal(1, #reports)
-    assert.equal("serve x: the message to runnel.jobs.x.y.1 was removed: it is not a job", reports[1].err)
+    assert.equal("serve x: a message in its stream was removed: it is not a job", reports[1].err)
   end))
 
   it("is a deleted stream, which is made again", each_test(function(server, conn)

@@ -50,7 +50,26 @@ describe("streams", function()
     it("refuses wrong names and options at the caller's line", function()
       raises("^stream: name: .*my stream", function() conn:stream "my stream" end)
       raises('^.*unknown option "size"', function() conn:stream("a", { size = 1 }) end)
-      raises("^stream: max_age", function() conn:stream("a", { max_age = "1" }) end)
+      for name, wrong in pairs {
+        max_age = { "1 day", "a number of milliseconds expected, got \"1 day\"" },
+        storage = { "disk", '"file" or "memory" expected, got "disk"' },
+        retention = { 7, '"limits" or "workqueue" or "interest" expected, got 7' },
+        replicas = { "3", 'an integer of at least 1 expected, got "3"' },
+        max_messages = { -5, "an integer of at least 1 expected, got %-5" },
+        subjects = { { 7 }, "a subject, or a list of them, expected, got table" },
+        discard_per_subject = { 1, "true or false expected, got 1" },
+      } do
+        raises(("^stream: %s: %s"):format(name, wrong[2]), function() conn:stream("a", { [name] = wrong[1] }) end)
+      end
+    end)
+
+    it("says that the connection is closed", function()
+      local closed = connect()
+      closed:close()
+      assert.same({ nil, 'stream "a": the connection is closed' }, { closed:stream "a" })
+      assert.same({ nil, "source: the connection is closed" }, { closed:source "a" })
+      raises("^remote: the connection is closed", function() closed:remote "a" end)
+      raises("^serve: the connection is closed", function() closed:serve("a", 1, print) end)
     end)
 
     it("says that a server has no JetStream", function()
@@ -142,6 +161,11 @@ describe("streams", function()
       local through <close> = assert(nats.connect(proxy.url))
       local sink, n, puts = assert(through:sink "orders"), 20, {}
       assert(sink:put "first")
+      local request = through.request
+      function through:request(subject, value, ms, opts)
+        assert.is_true(opts.until_reconnect) -- so that it is published again at once after a reconnect
+        return request(self, subject, value, ms, opts)
+      end
       proxy:deafen()
       for i = 1, n do
         puts[i] = rn.go(function()

@@ -44,7 +44,7 @@ end
 local function matches(subscription, subject)
   local pattern, connection = subscription.pattern, subscription.connection
   if not connection.alive or not connection.up or subscription.ch:closed() then return false end
-  if pattern:sub(-1) == ">" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
+  if pattern:find "[>*]$" then return subject:sub(1, #pattern - 1) == pattern:sub(1, -2) end
   return pattern == subject
 end
 
@@ -255,9 +255,18 @@ function Connection:publish(subject, data, reply)
   return true
 end
 
-function Connection:subscribe(pattern)
+function Connection:subscribe(pattern, take)
   local subscription = { connection = self, pattern = pattern, ch = rn.chan(rn.sliding_buffer(10000)) }
   table.insert(self.server.subscriptions, subscription)
+  if take then rn.go(function()
+    for message in subscription.ch do
+      if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then
+        take(message.data, message.reply, message.age or 0)
+      else -- libnats tells only that nobody subscribes, not to which subject
+        take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status)
+      end
+    end
+  end) end
   return subscription.ch
 end
 
@@ -275,9 +284,12 @@ function Connection:beat(subject, data, ms)
       self:publish(subject, data)
     end
   end)
+  return subject
 end
 
-function Connection:unbeat(subject) self.beats[subject] = nil end
+function Connection:unbeat(subject)
+  if subject then self.beats[subject] = nil end
+end
 
 function Connection:events()
   local ch = rn.chan(rn.sliding_buffer(16))

@@ -4,7 +4,7 @@ local core = require "runnel.core"
 local lib = require "runnel.nats.core"
 
 local check = require "runnel.internal.check"
-local guard = require "runnel.internal.guard"
+local ending = require "runnel.nats.ending"
 local options = require "runnel.nats.options"
 local timed_out = require "runnel.timed_out"
 local values = require "runnel.nats.values"
@@ -24,25 +24,26 @@ local REQUEST_MS <const> = 5000
 ---@field url string the server to which it was connected at first
 ---@field max_payload integer the longest message that the server accepts, in bytes
 ---@field core any the connection of the C module, for functions of the library that need no checks
----@field package encoding string
----@field package encode fun(value: any): string?, string?
----@field package metatables table<string, table> of messages, by encoding
----@field package subs table<runnel.nats.Subscription, boolean> the open subscriptions
----@field package requests table<integer, table> those that wait for their replies
----@field package nrequests integer how many there have been
----@field package reply_prefix? string of the subjects for replies
----@field package beats table<string, any> by subject
----@field package listeners function[] of conn:on_event
----@field package closers function[] of conn:on_close
----@field package drainers function[] of conn:on_drain
----@field package event_channels runnel.Channel<any>[] of conn:events
----@field package ended runnel.Channel<any> closes with the connection
----@field package has_ended? boolean
----@field package is_abandoned? boolean the go block that was connecting has been cancelled
----@field package end_reason? any what requests get that were waiting when the connection ended
+---@field private encoding string
+---@field private encode fun(value: any): string?, string?
+---@field private metatables table<string, table> of messages, by encoding
+---@field private subs table<runnel.nats.Subscription, boolean> the open subscriptions
+---@field private requests table<integer, table> those that wait for their replies
+---@field private nrequests integer how many there have been
+---@field private reply_prefix? string of the subjects for replies
+---@field private beats table<string, any> by subject
+---@field private listeners function[] of conn:on_event
+---@field private closers function[] of conn:on_close
+---@field private drainers function[] of conn:on_drain
+---@field private event_channels runnel.Channel<any>[] of conn:events
+---@field private ended runnel.Channel<any> closes with the connection
+---@field private has_ended? boolean
+---@field private is_abandoned? boolean the go block that was connecting has been cancelled
+---@field private end_reason? any what requests get that were waiting when the connection ended
 local Conn = { __name = "nats connection" }
 Conn.__index = Conn
 connection.methods = Conn
+for name, method in pairs(ending.methods) do Conn[name] = method end
 
 ---A message.
 ---@class runnel.nats.Message
@@ -191,9 +192,10 @@ local SUBSCRIBE_OPTIONS = { queue = true, buffer = true, pending = true, pending
 ---@param subject string
 ---@param opts? { queue?: string, buffer?: runnel.BufferLike, pending?: integer, pending_bytes?: integer,
 ---encoding?: "raw"|"msgpack"|"json" } with `queue`, each message goes to one of the subscriptions with that queue
+---@param take? runnel.EngineTaker for the library: gets what is in each message; nothing is put on the channel
 ---@return runnel.Channel<runnel.nats.Message>? ch nil if the connection is closed
 ---@return runnel.nats.Subscription|string sub_or_err the subscription, or why there is none
-function Conn:subscribe(subject, opts)
+function Conn:subscribe(subject, opts, take)
   check.string(subject, "a subject", "subscribe")
   check.options(opts, SUBSCRIBE_OPTIONS, "subscribe")
   opts = opts or {}
@@ -206,8 +208,8 @@ function Conn:subscribe(subject, opts)
   local encoding = encoding_of(self, opts, "subscribe")
   local ch = check.new_chan(opts.buffer, "subscribe")
   ch:name("nats " .. subject)
-  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, metatable(self, encoding),
-    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false)
+  local handle, err, is_wrong = self.core:subscribe(subject, queue, ch, take or metatable(self, encoding),
+    opts.pending or PENDING_MESSAGES, opts.pending_bytes or PENDING_BYTES, false, take ~= nil)
   if not handle then
     if is_wrong then error("subscribe: " .. err, 2) end
     return nil, err
@@ -269,6 +271,7 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   if not ok then return nil, err end
   local request <close> = setmetatable({
     conn = self, number = number, replies = replies, encoding = encoding,
+    until_reconnect = opts and opts.until_reconnect,
   }, Request)
   request.timer = core.go(expire, request, ms)
   self.requests[number] = request
@@ -276,13 +279,26 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   return message, why
 end
 
-local REQUEST_OPTIONS = { headers = true, encoding = true }
+-- Ends requests whose reply may have been lost with the connection, if they ask for that: those that were sent before
+-- the connection was lost. Later ones are sent after the reconnect.
+local function end_lost_requests(self, event)
+  for _, request in pairs(self.requests) do
+    if event == "disconnected" then
+      request.is_lost = true
+    elseif event == "reconnected" and request.is_lost and request.until_reconnect then
+      request.replies:close "the connection was lost meanwhile"
+    end
+  end
+end
+
+local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
 
 ---Sends a message and waits for the first answer.
 ---@param subject string
 ---@param value any
 ---@param ms? number how long to wait (5000)
----@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json" }
+---@param opts? { headers?: table, encoding?: "raw"|"msgpack"|"json", until_reconnect?: boolean } until_reconnect: if
+---the connection is lost meanwhile, return an error once there is one again, since the answer may be lost
 ---@return runnel.nats.Message? message
 ---@return any err why there is none: rn.is_timeout(err), or a string: nobody answers, the connection is closed
 function Conn:request(subject, value, ms, opts)
@@ -347,159 +363,7 @@ function Conn:unbeat(subject)
   self.core:unbeat(beat)
 end
 
--- ---- events, and the end ----
-
--- Calls functions that the program, or a part of the library, has registered.
-local function call_each(list, what, ...)
-  local copy = table.move(list, 1, #list, 1, {})
-  for _, f in ipairs(copy) do guard.call(what, f, ...) end
-end
-
-local function remover(list, f)
-  list[#list + 1] = f
-  return function()
-    for i, other in ipairs(list) do
-      if other == f then return table.remove(list, i) end
-    end
-  end
-end
-
--- The connection has ended, with an error if the program has not asked for it.
-local function finish(self, err)
-  if self.has_ended then return end
-  self.has_ended = true
-  self.core:close()
-  self.beats = {}
-  self.end_reason = err or "the connection is closed"
-  for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
-  call_each(self.closers, "on_close", err)
-  self.ended:close()
-  for _, ch in ipairs(self.event_channels) do ch:close() end
-end
-
--- Puts an event on the channels of the program.
-local function tell(self, event)
-  for _, ch in ipairs(self.event_channels) do ch:offer(event) end
-end
-
--- Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
-local function on_event(self, event)
-  local name = event.event
-  if self.is_abandoned then return self.core:close() end
-  if name == "connected" or name == "failed" then return event end
-  if name == "closed" then
-    tell(self, event)
-    finish(self, event.error or "the connection is lost")
-    return nil
-  end
-  call_each(self.listeners, "on_event", event)
-  tell(self, event)
-  return nil
-end
-
----Returns a new channel of the connection's events from now on: { event =, error =, subject =, url =, dropped = }.
----The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
----refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or
----"closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
----@return runnel.Channel<table> events
-function Conn:events()
-  local ch = core.chan(core.sliding_buffer(64)):name "nats events"
-  if self.has_ended then
-    ch:close()
-  else
-    local attended = self.core:attend(ch)
-    table.insert(self.event_channels, ch)
-    internal.on_close(ch, function()
-      if self.has_ended then return end
-      self.core:unattend(attended)
-      for i, other in ipairs(self.event_channels) do
-        if other == ch then return table.remove(self.event_channels, i) end
-      end
-    end)
-  end
-  return ch
-end
-
----Calls a function, which must not park, with each event. Several are possible.
----@param f fun(event: table)
----@return fun() remove ends that
-function Conn:on_event(f)
-  check.callable(f, "on_event")
-  return remover(self.listeners, f)
-end
-
----Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
----it. Several are possible.
----@param f fun(err: string?)
----@return fun() remove ends that
-function Conn:on_close(f)
-  check.callable(f, "on_close")
-  return remover(self.closers, f)
-end
-
----Closes the connection: the channels of its subscriptions close, requests get an error. Closing it again does nothing.
-function Conn:close()
-  if self.has_ended then return end
-  finish(self, nil)
-end
-
-function Conn:__close() self:close() end
-
----Registers a function for conn:drain to call first, with the time that it has left in ms, and to wait for. It may
----park. Several are possible.
----@param f fun(ms: number)
----@return fun() remove ends that
-function Conn:on_drain(f)
-  check.callable(f, "on_drain")
-  return remover(self.drainers, f)
-end
-
--- Waits until all of a list of channels have closed.
-local function wait_for(list)
-  for _, ch in ipairs(list) do ch:take() end
-end
-
--- What drain does before it closes the connection. Returns whether the server has got everything.
-local function finish_work(self, deadline)
-  local function left() return math.max(1, deadline - core.now()) end
-  local blocks, ended = {}, {}
-  for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, left()) end
-  wait_for(blocks)
-  for sub in pairs(self.subs) do
-    sub:drain(left())
-    ended[#ended + 1] = sub.ended -- closes once all messages have been taken
-  end
-  wait_for(ended)
-  return self:flush(left())
-end
-
----Ends the connection without losing a message: waits until its workers and stages have ended their calls, ends the
----subscriptions as sub:drain does, waits until all their messages have been taken and everything that was published has
----been sent, then closes. It does not know whether the program still works on messages that were taken; wait for that
----first.
----@param ms? number after this time the connection is closed in any case (30000)
----@return true? ok
----@return string? err
-function Conn:drain(ms)
-  ms = ms == nil and 30000 or ms
-  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
-    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
-  end
-  if self.has_ended then return nil, "the connection is closed" end
-  local draining = core.go(finish_work, self, core.now() + ms)
-  local timer = core.go(function()
-    core.sleep(ms)
-    self:close()
-  end)
-  local drained, port = core.alts { draining, self.ended }
-  core.cancel(timer, "the connection is drained")
-  core.cancel(draining, "the connection is closed")
-  self:close()
-  if port ~= draining or not drained then
-    return nil, ("the connection was not drained within %s ms"):format(ms)
-  end
-  return true
-end
+-- ---- what it is ----
 
 ---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
 ---are not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
@@ -538,7 +402,7 @@ function connection.connect(url, opts)
     encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
     beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {}, ended = core.chan():name "nats end",
   }, Conn)
-  local handle, err, is_wrong = lib.connect(settings, result, function(event) return on_event(self, event) end)
+  local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
     if is_wrong then error("connect: " .. err, 2) end
     return nil, err
@@ -553,6 +417,7 @@ function connection.connect(url, opts)
     return nil, ("cannot connect to %s: %s"):format(urls, event.error)
   end
   self.url, self.max_payload = event.url, handle:max_payload()
+  self:on_event(function(later) end_lost_requests(self, later.event) end)
   return self
 end
 

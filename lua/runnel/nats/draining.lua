@@ -7,19 +7,20 @@ local internal = core.internal
 
 local draining = {}
 
--- What SIGTERM drains in this Lua state: `members`, a function for each; `channel`, which the signal comes on; and
--- `watch`, the C module's. In other states of the process the same.
+-- What SIGTERM drains in this Lua state: `members`, a function for each; `channel`, on which the signal comes; `watch`,
+-- the C module's; `has_come`, whether there was a signal. Other states of the process have their own.
 local term = {}
 
 local function drain_all(channel)
   if not channel:take() then return end
+  term.has_come = true
   for drain in pairs(term.members) do core.go(drain) end
 end
 
 -- Watches for SIGTERM from the first member on; not if the program handles the signal itself.
 local function watch()
   if term.watch then return true end
-  term.channel, term.members = core.chan(1), {}
+  term.channel, term.members, term.has_come = core.chan(1), {}, false
   term.watch = lib.on_term(term.channel)
   if not term.watch then return false end
   internal.started(core.go(drain_all, term.channel), "SIGTERM")
@@ -42,7 +43,10 @@ end
 function draining.add(conn, drain, ended, on_term)
   local remove = conn:on_drain(drain)
   local is_watched = on_term and watch()
-  if is_watched then term.members[drain] = true end
+  if is_watched then
+    term.members[drain] = true
+    if term.has_come then core.go(drain) end
+  end
   internal.on_close(ended, function()
     remove()
     if is_watched then forget(drain) end

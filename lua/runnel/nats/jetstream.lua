@@ -69,6 +69,7 @@ function jetstream.request(conn, verb, body, ms)
   local text = body and assert(json.encode(body)) or ""
   local message, err = conn:request("$JS.API." .. verb, text, ms or ANSWER_MS, { encoding = "raw" })
   if not message then
+    if conn.has_ended then return nil, "the connection is closed" end
     return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(tostring(err))
   end
   local answer, problem = json.decode(message.data)
@@ -142,7 +143,7 @@ local function try(conn, subject, value, ms, opts, level)
 end
 
 ---Stores a message, and returns when the stream has it. Tries again, with the same id, as long as the server does not
----answer, so the stream stores it once.
+---answer, and after a reconnect; so the stream stores it once.
 ---@param conn runnel.nats.Connection
 ---@param subject string
 ---@param value any
@@ -153,7 +154,7 @@ end
 function jetstream.store(conn, subject, value, opts)
   local headers = { ["Nats-Msg-Id"] = opts.id or new_id(conn), ["Nats-Expected-Stream"] = opts.stream }
   for name, text in pairs(opts.headers or {}) do headers[name] = text end
-  local with = { headers = headers, encoding = opts.encoding }
+  local with = { headers = headers, encoding = opts.encoding, until_reconnect = true }
   local deadline = core.now() + opts.timeout
   while true do
     local left = deadline - core.now()

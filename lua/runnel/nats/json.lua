@@ -3,8 +3,8 @@
 ---A table is an array if it has elements 1 to n and nothing else, or if json.array made it; otherwise an object, whose
 ---keys must be strings. Integers keep all 64 bits, floats all digits.
 ---
----None of the usual libraries does: lua-cjson 2.1 and cJSON make integers doubles, dkjson 2.6 rounds floats to 14 digits
----and writes infinity as null. And none names the part of a value that cannot be written.
+---None of the usual libraries does: lua-cjson 2.1 and cJSON make integers doubles, dkjson 2.6 rounds floats to 14
+---digits and writes infinity as null. And none names the part of a value that cannot be written.
 
 local json = {}
 

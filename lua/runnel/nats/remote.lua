@@ -36,22 +36,21 @@ local TIDY_TIMES <const> = 30
 ---@class runnel.Engine
 ---@field max_payload integer
 ---@field publish fun(self, subject: string, bytes: string, reply?: string): boolean?, string? does not wait
----@field subscribe fun(self, subject: string): runnel.Channel<runnel.EngineMessage> closing the channel ends it
+---@field subscribe fun(self, subject: string, take: runnel.EngineTaker): runnel.Channel<any> closing it ends that
 ---@field inbox fun(self): string a new subject
----@field beat fun(self, subject: string, bytes: string, ms: number) publishes every ms, also while Lua computes
----@field unbeat fun(self, subject: string)
+---@field beat fun(self, subject: string, bytes: string, ms: number): any publishes every ms, also while Lua computes
+---@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
 ---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
 ---the connection ends
 
----@class runnel.EngineMessage
----@field subject string
----@field data string
----@field reply? string
----@field status? string
----@field age? integer of a job: ms since it arrived
+---Is called with each message, and must not park. Jobs have a `reply`, the subject for the acknowledgement, and an
+---`age`: the ms since they arrived. Other messages have a subject (with the status 503, that of the subscription), and
+---perhaps a status.
+---@alias runnel.EngineTaker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string)
 
 ---@class runnel.Job
 ---@field number integer
+---@field key string the number as text, as messages have it
 ---@field bytes string its value
 ---@field is_async boolean
 ---@field starts integer how often it may have been started
@@ -61,7 +60,7 @@ local TIDY_TIMES <const> = 30
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
-local Job = {}
+local Job = { is_async = false, starts = 1, again_after = FIRST_AGAIN } -- at first
 Job.__index = Job
 
 -- The go block that waits is cancelled: so is the job.
@@ -76,8 +75,8 @@ function Job:__close() self.remote:drop(self) end
 ---@field private starts integer
 ---@field private traceback boolean
 ---@field private reply string where workers answer
----@field private inbox runnel.Channel<runnel.EngineMessage>
----@field private jobs table<integer, runnel.Job> those without a result, by number
+---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
+---@field private jobs table<string, runnel.Job> those without a result, by key
 ---@field private last integer the number of the last job
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
@@ -95,32 +94,35 @@ Remote.__name = "remote stage"
 
 -- ---- jobs ----
 
-function Remote:subject(job) return self.subjects .. job.number end
+function Remote:subject(job) return self.subjects .. job.key end
 
 ---@param again boolean whether it may have been started before
 function Remote:send(job, again)
-  local message = wire.job(self.reply, job.number, self.encoding, job.is_async, again, job.bytes)
+  local message = wire.job(self.reply, job.key, self.encoding, job.is_async, again, job.bytes)
   -- The first time, only the result matters. When the job is sent again, the stream's answer shows whether it has it.
-  local answer = again and ("%s.%d"):format(self.base, job.number) or nil
+  local answer = again and self.base .. "." .. job.key or nil
   return self.engine:publish(self:subject(job), message, answer)
 end
 
--- Starts a job; raises at the line that called the remote stage.
+-- Raises an error of `submit` at the line that called the remote stage.
+local function fail(self, message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
+
+-- Starts a job.
 function Remote:submit(value, out, finish)
-  local function fail(message, ...) error(("remote %s: "):format(self.name) .. message:format(...), 4) end
-  if self.reason ~= nil then fail("%s", internal.error_text(self.reason)) end
-  if value == nil then fail "a value other than nil expected" end
+  if self.reason ~= nil then fail(self, "%s", internal.error_text(self.reason)) end
+  if value == nil then fail(self, "a value other than nil expected") end
   local bytes, why = wire.encodings[self.encoding].pack(value, "value")
-  if not bytes then fail("%s", why) end
+  if not bytes then fail(self, "%s", why) end
   local number = self.last + 1
+  local key = tostring(number)
   local job = setmetatable({
-    number = number, bytes = bytes, is_async = finish ~= nil, starts = 1, again_at = now() + FIRST_AGAIN,
-    again_after = FIRST_AGAIN, finish = finish, out = out, remote = self,
+    number = number, key = key, bytes = bytes, again_at = now() + FIRST_AGAIN, out = out, remote = self,
   }, Job)
+  if finish then job.is_async, job.finish = true, finish end
   local room = self.engine.max_payload - 300 -- for the first line
-  if #bytes > room then fail("a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
+  if #bytes > room then fail(self, "a value of %d bytes is too large: the server takes up to %d", #bytes, room) end
   self.last = number
-  self.jobs[number] = job
+  self.jobs[key] = job
   if not self:send(job, false) then job.again_at = now() + LOOK end
   if not self.ticking then self:tick() end
   return job
@@ -128,7 +130,7 @@ end
 
 -- A job has ended.
 function Remote:forget(job)
-  self.jobs[job.number] = nil
+  self.jobs[job.key] = nil
   job.bytes = nil
 end
 
@@ -148,11 +150,11 @@ end
 
 -- Nobody waits for the job any more: removes it from the stream, and has its worker cancel it.
 function Remote:drop(job)
-  if self.jobs[job.number] ~= job then return end
+  if self.jobs[job.key] ~= job then return end
   local subject = self:subject(job)
   self:forget(job)
   guard.started(guard.go(guard.nothing, nil, self.stream.remove, self.stream, subject), "remote " .. self.name)
-  self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.number))
+  self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.key))
 end
 
 -- ---- sending again ----
@@ -203,7 +205,7 @@ local function tidy(self)
     local found = self.stream:subjects(prefix .. ">")
     for subject in pairs(found or {}) do
       if self.reason ~= nil then return end
-      if not self.jobs[tonumber(subject:sub(#prefix + 1))] then self.stream:remove(subject) end
+      if not self.jobs[subject:sub(#prefix + 1)] then self.stream:remove(subject) end
     end
     if found or self.reason ~= nil then return end
   end
@@ -240,10 +242,10 @@ end
 
 local receive = {}
 
-receive["may-start"] = function(self, _, words)
-  local answer, number, ack = words[2], tonumber(words[4]), words[5]
+receive["may-start"] = function(self, words)
+  local answer, key, ack = words[2], words[4], words[5]
   if not ack then return false end
-  local job = self.jobs[number]
+  local job = self.jobs[key]
   local text = "done"
   if job then
     job.grants = job.grants or {}
@@ -263,7 +265,7 @@ receive["may-start"] = function(self, _, words)
   return true
 end
 
-function receive.refused(self, _, words)
+function receive.refused(self, words)
   local version, worker = words[5] or "?", words[6] or "?"
   if version == wire.VERSION then
     self:tell(("the worker %s does not know the encoding %q; jobs wait for other workers")
@@ -293,14 +295,13 @@ local function repaired(self) self.repairing = false end
 local function look_after(self, job)
   if not self.stream:is_stuck(self:subject(job)) then return end
   self.stream:remove(self:subject(job))
-  if self.jobs[job.number] == job then self:send(job, true) end
+  if self.jobs[job.key] == job then self:send(job, true) end
 end
 
 -- The stream's answer to a job that was sent again: usually that it has the job.
-function Remote:stored(message)
-  local data = message.data
-  local job = self.jobs[tonumber(message.subject:match "%d+$")]
-  if job and not message.status then
+function Remote:stored(data, subject, status)
+  local job = self.jobs[subject:match "%d+$" or ""]
+  if job and not status then
     job.again_at = now() + job.again_after
     job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
   end
@@ -308,7 +309,7 @@ function Remote:stored(message)
     if job.again_after > 2 * FIRST_AGAIN then
       guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
     end
-  elseif message.status then
+  elseif status then
     if self.repairing then return end
     self.repairing = true
     guard.started(guard.go(repaired, self, function()
@@ -321,29 +322,24 @@ function Remote:stored(message)
   end
 end
 
-function Remote:receive(message)
-  local data = message.data
-  local number, ack, sizes, at = wire.parse_result(data)
-  if number then
-    local job = self.jobs[number]
+function Remote:receive(data, subject, status)
+  local key, ack, sizes, at = wire.parse_result(data)
+  if key then
+    local job = self.jobs[key]
     if job then self:finish(job, wire.outcome(data, at, sizes, self.encoding)) end
     self.engine:publish(ack, "+ACK")
     return
   end
-  if message.status or data:byte() == 123 then return self:stored(message) end -- "{": JSON from the server
+  if status or data:byte() == 123 then return self:stored(data, subject, status) end -- "{": JSON from the server
   local words, version = wire.parse(data)
   local handle = words and receive[words[3]]
-  if handle and handle(self, message, words) then return end
+  if handle and handle(self, words) then return end
   if words or version == wire.VERSION or not version:find "^%d+$" then
     self:tell(("a message from a worker makes no sense: %q"):format(data:sub(1, 60)), "nonsense")
   else
     self:tell(("a worker has sent a message of protocol version %s that this program, of version %s, cannot read")
       :format(version, wire.VERSION))
   end
-end
-
-local function listen(self)
-  for message in take, self.inbox do self:receive(message) end
 end
 
 -- ---- calls ----
@@ -392,7 +388,7 @@ function Remote:close(reason)
   self.reason = reason == nil and "the remote stage is closed" or reason
   local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
   for _, job in ipairs(jobs_where(self, function() return true end)) do
-    if self.jobs[job.number] then
+    if self.jobs[job.key] then
       self:drop(job)
       tell_caller(job, { n = 0, failed = true, err = err })
     end
@@ -427,11 +423,9 @@ local function new(engine, name, stream, opts)
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
     stream = stream, jobs = {}, last = 0, ticking = false, repairing = false, told = {}, reason = nil,
   }, Remote)
-  self.inbox = engine:subscribe(base .. ".>")
+  self.inbox = engine:subscribe(base .. ".>", function(data, _, _, ...) self:receive(data, ...) end)
   self.events = engine:events()
-  local what = "remote " .. name
-  guard.started(guard.go(function(_, why) self:close(why) end, nil, listen, self), what)
-  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "remote " .. name)
   return self
 end
 

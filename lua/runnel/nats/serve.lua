@@ -1,6 +1,7 @@
 ---Workers: they run the jobs of a remote stage (runnel.nats.remote).
 ---
----A worker asks the stream for as many jobs as it has room for. A job that is delivered for the first time starts as
+---A worker asks the stream for as many jobs as it has room for. It has two requests, in turns, so that it can ask again
+---before the jobs of one request have all come. A job that is delivered for the first time starts as
 ---soon as fewer than n run. A redelivered job is a suspect: it may have killed a worker. Suspects run one at a time,
 ---and the worker asks the submitter before it starts one. While the worker has a job, waiting or running, a thread
 ---reports progress to the server; without that the server soon redelivers the job to another worker.
@@ -15,6 +16,8 @@ local internal = core.internal
 local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
 local take = internal.moving.take
 local find = string.find
+local go = guard.go
+local HUGE <const> = math.huge
 
 -- A request for jobs ends after PULL_LASTS ms, and is repeated. Meanwhile the server sends something every HEARTBEAT
 -- ms; if nothing comes for SILENCE ms, the request is lost, and perhaps the stream is gone.
@@ -42,8 +45,17 @@ local HEAD <const> = 400
 ---@field ack string the subject for its acknowledgement
 ---@field job runnel.JobMessage
 ---@field block runnel.Channel<any>|false the go block that runs it
+---@field beat any of the engine, while it says that the job goes on
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
+
+---A request for jobs. Each has a subscription of its own, which tells whose a job is.
+---@class runnel.Request
+---@field subject string what the subjects of its answers begin with
+---@field inbox runnel.Channel<any> of the subscription
+---@field asked integer jobs that may still come; math.huge while the server does not take requests
+---@field times integer how often it was made
+---@field heard_at number when the server last sent something for it
 
 ---A worker.
 ---@class runnel.Worker
@@ -54,8 +66,9 @@ local HEAD <const> = 400
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
----@field private inbox runnel.Channel<runnel.EngineMessage>
----@field private base string the subject below which the inbox is
+---@field private requests runnel.Request[]
+---@field private answers runnel.Channel<any> of the subscription to submitters' answers
+---@field private base string the subject below which these are
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
 ---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
 ---@field private fresh runnel.Delivery[] those that wait to be started
@@ -63,15 +76,13 @@ local HEAD <const> = 400
 ---@field private running integer
 ---@field private suspect_runs boolean
 ---@field private quiet boolean no job is started, because one is to run alone
----@field private asked integer jobs that the present request may still bring
----@field private pulls integer requests so far
----@field private heard_at number when the server last sent something for the present request
+---@field private looks boolean it looks for the stream, and does not ask meanwhile
 ---@field private asks integer questions so far
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
 ---@field private failures integer failed attempts to make the stream, in a row
 ---@field private repair fun(): any, string? makes the stream if it is missing
 ---@field private told table<string, boolean> reports that were made already
----@field private cancellations runnel.Channel<runnel.EngineMessage>
+---@field private cancellations runnel.Channel<any> of the subscription to them
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
 ---@field private drained runnel.Channel<any>? closes when no job runs; drain waits for that
@@ -89,7 +100,7 @@ Worker.__name = "worker"
 
 -- Answers the delivery of a job, which the worker then does not have any more.
 function Worker:answer(d, text)
-  self.engine:unbeat(d.ack)
+  self.engine:unbeat(d.beat)
   self.held[d.ack] = nil
   self.engine:publish(d.ack, text)
 end
@@ -137,7 +148,7 @@ function Worker:ended(d, outcome)
     self.counts.done = self.counts.done + 1
     if outcome.failed then self.counts.failed = self.counts.failed + 1 end
     self:send(d, outcome)
-    self.engine:unbeat(d.ack)
+    self.engine:unbeat(d.beat)
     self.held[d.ack] = nil
   end
   self:one_less()
@@ -163,7 +174,7 @@ end
 function Worker:ask(d)
   for _ = 1, ASK_TIMES do
     self.asks = self.asks + 1
-    local subject = ("%s.a%d"):format(self.base, self.asks)
+    local subject = ("%s.a.%d"):format(self.base, self.asks)
     local answer = chan(1)
     self.questions[subject] = answer
     self.engine:publish(d.job.reply, wire.line(subject, "may-start", d.job.number, d.ack), subject)
@@ -211,30 +222,38 @@ end
 
 local function start(self, d, f, died)
   self.running = self.running + 1
-  d.block = guard.go(died, d, f, self, d)
+  d.block = go(died, d, f, self, d)
 end
 
-function Worker:pull(batch)
-  self.pulls, self.asked, self.heard_at = self.pulls + 1, batch, now()
-  local request = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
+function Worker:pull(request, batch)
+  request.times, request.asked, request.heard_at = request.times + 1, batch, now()
+  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
     HEARTBEAT * 1000000)
-  self.engine:publish(names.pull(self.name), request, ("%s.p%d"):format(self.base, self.pulls))
+  self.engine:publish(names.pull(self.name), text, request.subject .. request.times)
+end
+
+-- Asks for jobs: not for a few while others are still to come.
+function Worker:ask_for_jobs()
+  local first, second = self.requests[1], self.requests[2]
+  local request = first.asked == 0 and first or second
+  if request.asked > 0 then return end
+  local others = first.asked + second.asked
+  local room = self.n - self.running - #self.fresh - #self.suspects - others
+  if room > 0 and (others == 0 or room * 2 >= self.n) then self:pull(request, room) end
 end
 
 -- Starts what can start, and asks for more.
 function Worker:pump()
   if self.over then return end
-  if not self.suspect_runs and #self.suspects > 0 and self.running < self.n then
+  local suspects, fresh = self.suspects, self.fresh
+  if suspects[1] and not self.suspect_runs and self.running < self.n then
     self.suspect_runs = true
-    start(self, table.remove(self.suspects, 1), run_suspect, suspect_died)
+    start(self, table.remove(suspects, 1), run_suspect, suspect_died)
   end
-  while not self.quiet and #self.fresh > 0 and self.running < self.n do
-    start(self, table.remove(self.fresh, 1), run_fresh, run_died)
+  while fresh[1] and not self.quiet and self.running < self.n do
+    start(self, table.remove(fresh, 1), run_fresh, run_died)
   end
-  if self.open and not self.quiet and self.asked == 0 then
-    local room = self.n - self.running - #self.fresh - #self.suspects
-    if room > 0 then self:pull(room) end
-  end
+  if self.open and not self.quiet then self:ask_for_jobs() end
 end
 
 -- ---- what comes ----
@@ -254,60 +273,68 @@ local function look_for_stream(self)
     internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
   end
   sleep(AFTER_REFUSAL)
-  self.asked = 0
+  self.looks = false
+  for _, request in ipairs(self.requests) do
+    if request.asked == HUGE then request.asked = 0 end
+  end
   self:pump()
 end
 
-function Worker:refused_or_lost()
-  self.asked, self.heard_at = math.huge, math.huge -- asks for nothing until then
-  guard.started(guard.go(guard.nothing, nil, look_for_stream, self), "serve " .. self.name)
+local function not_looked(self) self.looks = false end
+
+function Worker:refused_or_lost(request)
+  request.asked, request.heard_at = HUGE, HUGE -- asks for nothing until then
+  if self.looks then return end
+  self.looks = true
+  guard.started(guard.go(not_looked, self, look_for_stream, self), "serve " .. self.name)
 end
 
-function Worker:status(message)
-  local answer = self.questions[message.subject]
-  if answer then
-    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
-    if message.status == "503" then answer:offer "done" end
-  elseif message.subject == ("%s.p%d"):format(self.base, self.pulls) then
-    if message.status == "100" then
-      self.heard_at = now()
-    elseif message.status == "408" then
-      self.asked = 0
+-- The server's answer to a request for jobs.
+function Worker:status(request, status, subject)
+  if status == "503" then -- nobody takes requests: there is no consumer
+    if request.asked > 0 and request.asked < HUGE then self:refused_or_lost(request) end
+  elseif subject == request.subject .. request.times then
+    if status == "100" then
+      request.heard_at = now()
+    elseif status == "408" then
+      request.asked = 0
       self:pump()
     else
-      self:refused_or_lost()
+      self:refused_or_lost(request)
     end
   end
 end
 
-function Worker:deliver(message)
-  self.asked = math.max(self.asked - 1, 0)
-  if self.heard_at < math.huge then self.heard_at = now() end
-  local ack = message.reply
+-- The job is for a worker of another version.
+function Worker:leave(d, version, reply)
+  if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
+  if version == wire.VERSION then
+    self:tell("a job has an encoding that this worker does not know; it is left to other workers", "encoding")
+  else
+    self:tell(("a job has version %s of the protocol, this worker version %s; it is left to other workers")
+      :format(version, wire.VERSION), "version " .. version)
+  end
+  self:give_back(d, BACK)
+end
+
+function Worker:deliver(request, data, ack, age)
+  if request.asked > 0 then request.asked = request.asked - 1 end
+  if request.heard_at < HUGE then request.heard_at = now() end
   if self.held[ack] then return end
-  local age = message.age or 0
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
-  local job, version, reply, problem = wire.parse_job(message.data)
-  local d = { worker = self, ack = ack, job = job, block = false }
+  local job, version, reply, problem = wire.parse_job(data)
+  local d = { worker = self, ack = ack, job = job, block = false, beat = false }
   self.held[ack] = d
   if problem then
-    self:tell(("the message to %s was removed: %s"):format(message.subject, problem), problem)
+    self:tell("a message in its stream was removed: " .. problem, problem)
     self:answer(d, "+TERM")
   elseif not job then
-    -- It needs a worker of another version.
-    if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
-    if version == wire.VERSION then
-      self:tell("a job has an encoding that this worker does not know; it is left to other workers", "encoding")
-    else
-      self:tell(("a job has version %s of the protocol, this worker version %s; it is left to other workers")
-        :format(version, wire.VERSION), "version " .. version)
-    end
-    self:give_back(d, BACK)
+    self:leave(d, version, reply)
   elseif not self.open then
     self:give_back(d)
   else
     if age > self.beats then self.engine:publish(ack, "+WPI") end
-    self.engine:beat(ack, "+WPI", self.beats)
+    d.beat = self.engine:beat(ack, "+WPI", self.beats)
     local is_first = find(ack, self.first_ack, 1, true) == 1
     local is_suspect = job.again or not is_first and wire.deliveries(ack) > 1
     local queue = is_suspect and self.suspects or self.fresh
@@ -316,16 +343,20 @@ function Worker:deliver(message)
   self:pump()
 end
 
-function Worker:receive(message)
-  if message.status then return self:status(message) end
-  if message.reply and find(message.reply, "$JS.ACK.", 1, true) == 1 then return self:deliver(message) end
-  local answer = self.questions[message.subject]
-  local words = wire.parse(message.data)
-  if answer and words then answer:offer(words[3]) end
+function Worker:receive(request, data, reply, age, subject, status)
+  if age then self:deliver(request, data, reply, age)
+  elseif status then self:status(request, status, subject) end
 end
 
-local function listen(self)
-  for message in take, self.inbox do self:receive(message) end
+-- A submitter's answer, or the server's that it is gone. Questions are asked one at a time.
+function Worker:answered(data, subject, status)
+  if status then
+    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
+    for _, answer in pairs(status == "503" and self.questions or {}) do answer:offer "done" end
+    return
+  end
+  local answer, words = self.questions[subject], wire.parse(data)
+  if answer and words then answer:offer(words[3]) end
 end
 
 -- Takes a job out of a queue; false if it is not in it.
@@ -339,33 +370,38 @@ local function remove(queue, d)
   return false
 end
 
-local function take_cancellations(self)
-  for message in take, self.cancellations do
-    local words = wire.parse(message.data)
-    local is_cancel = words and words[3] == "cancel"
-    local reply, number = words and words[4], tonumber(words and words[5])
-    for _, d in pairs(is_cancel and self.held or {}) do
-      if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then
-        d.cancelled = true
-        if d.block then core.cancel(d.block, "the job was cancelled")
-        elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
-      end
-    end
+function Worker:cancel(data)
+  local words = wire.parse(data)
+  local is_cancel = words and words[3] == "cancel"
+  local reply, number = words and words[4], words and words[5]
+  local found = {}
+  for _, d in pairs(is_cancel and self.held or {}) do
+    if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then found[#found + 1] = d end
+  end
+  for _, d in ipairs(found) do
+    d.cancelled = true
+    if d.block then core.cancel(d.block, "the job was cancelled")
+    elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
   end
 end
+
+local function is_silent(request) return request.asked > 0 and now() - request.heard_at > SILENCE end
 
 -- Repeats a request for jobs that was lost, with the connection or otherwise.
 local function watch(self, events)
   while not self.over do
     local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
     if port == events and not event then return self:stop() end
-    local function is_silent() return self.asked > 0 and now() - self.heard_at > SILENCE end
     if event and event.event == "reconnected" then
-      self.asked = 0
+      for _, request in ipairs(self.requests) do request.asked = 0 end
       self:pump()
-    elseif is_silent() then
-      sleep(CATCH_UP)
-      if is_silent() then self:refused_or_lost() end
+    else
+      for _, request in ipairs(self.requests) do
+        if is_silent(request) then
+          sleep(CATCH_UP)
+          if is_silent(request) then self:refused_or_lost(request) end
+        end
+      end
     end
   end
 end
@@ -383,9 +419,10 @@ local function finish(self)
   if self.over then return end
   self.over, self.open = true, false
   self.events:close()
-  self.inbox:close()
+  for _, request in ipairs(self.requests) do request.inbox:close() end
+  self.answers:close()
   self.cancellations:close()
-  for ack in pairs(self.held) do self.engine:unbeat(ack) end
+  for _, d in pairs(self.held) do self.engine:unbeat(d.beat) end
   self.ended_chan:close()
 end
 
@@ -458,16 +495,18 @@ local function new(engine, name, n, f, opts)
     engine = engine, label = opts.label, base = base, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    asked = 0, pulls = 0, heard_at = 0, asks = 0, failures = 0, questions = {}, told = {}, repair = opts.repair,
+    requests = {}, looks = false, asks = 0, failures = 0, questions = {}, told = {}, repair = opts.repair,
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  self.inbox = engine:subscribe(base .. ".>")
-  self.cancellations = engine:subscribe(names.cancel(name))
+  for i = 1, 2 do
+    local request = { subject = ("%s.p%d."):format(base, i), asked = 0, times = 0, heard_at = 0 }
+    request.inbox = engine:subscribe(request.subject .. "*", function(...) self:receive(request, ...) end)
+    self.requests[i] = request
+  end
+  self.answers = engine:subscribe(base .. ".a.*", function(data, _, _, ...) self:answered(data, ...) end)
+  self.cancellations = engine:subscribe(names.cancel(name), function(data) self:cancel(data) end)
   self.events = engine:events()
-  local what = "serve " .. name
-  guard.started(guard.go(function() finish(self) end, nil, listen, self), what)
-  guard.started(guard.go(guard.nothing, nil, take_cancellations, self), what)
-  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), what)
+  guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "serve " .. name)
   self:pump()
   return self
 end

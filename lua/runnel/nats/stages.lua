@@ -4,16 +4,13 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local draining = require "runnel.nats.draining"
-local json = require "runnel.nats.json"
+local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
 
 local internal = core.internal
 
 ---@class runnel.nats_stages
 local stages = {}
-
--- How long to wait for the server's answer to a request about streams, in ms.
-local ANSWER <const> = 5000
 
 local DAY <const> = 24 * 60 * 60 * 1000
 local NANOSECONDS <const> = 1000000 -- in a millisecond
@@ -25,18 +22,16 @@ Engine.__index = Engine
 
 function Engine:publish(subject, bytes, reply) return self.core:publish(subject, bytes, reply) end
 
-function Engine:subscribe(subject) return (self.conn:subscribe(subject, { encoding = "raw" })) end
+function Engine:subscribe(subject, take) return (self.conn:subscribe(subject, { encoding = "raw" }, take)) end
 
 function Engine:inbox() return self.conn:inbox() end
 
--- As conn:beat and conn:unbeat without their checks, since there is one for each job.
-function Engine:beat(subject, bytes, ms) self.beats[subject] = self.core:beat(subject, bytes, ms) end
+-- As conn:beat and conn:unbeat without their checks, since there is one for each job. `unbeat` gets what `beat` has
+-- returned, or false.
+function Engine:beat(subject, bytes, ms) return self.core:beat(subject, bytes, ms) or false end
 
-function Engine:unbeat(subject)
-  local beat = self.beats[subject]
-  if not beat then return end
-  self.beats[subject] = nil
-  self.core:unbeat(beat)
+function Engine:unbeat(beat)
+  if beat then self.core:unbeat(beat) end
 end
 
 -- Closed, with the reason, when the connection ends.
@@ -52,39 +47,19 @@ function Engine:events()
 end
 
 local function engine_of(conn)
-  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload, beats = {} }, Engine)
+  return setmetatable({ conn = conn, core = conn.core, max_payload = conn.max_payload }, Engine)
 end
 
 -- ---- streams and consumers ----
 
--- Asks the server; returns its answer as a table, or nil and why not.
-local function ask(conn, subject, what)
-  local bytes = what and json.encode(what) or ""
-  local message, err = conn:request("$JS.API." .. subject, bytes, ANSWER, { encoding = "raw" })
-  if not message then
-    local why = "the server does not answer requests about streams (%s); is JetStream enabled (nats-server -js)?"
-    return nil, why:format(tostring(err))
-  end
-  if message.status then return nil, "the server has no JetStream; start it with nats-server -js" end
-  local answer, why = json.decode(message.data)
-  if not answer then return nil, "the server's answer cannot be read: " .. tostring(why) end
-  return answer
-end
-
-local NOT_FOUND <const> = 404
-
 -- Returns the configuration of a stream or consumer, and makes it if it does not exist. Returns nil and why if that
 -- fails.
 local function ensure(conn, what, info, create, config)
-  local answer, why = ask(conn, info)
-  if not answer then return nil, why end
-  if answer.error and answer.error.code == NOT_FOUND then
-    answer, why = ask(conn, create, config)
-    if not answer then return nil, why end
+  local answer, why, code = jetstream.request(conn, info)
+  if code == jetstream.NO_STREAM or code == jetstream.NO_CONSUMER then
+    answer, why, code = jetstream.request(conn, create, config)
   end
-  if answer.error then
-    return nil, ("%s: %s"):format(what, answer.error.description or "the server has refused")
-  end
+  if not answer then return nil, code and ("%s: %s"):format(what, why) or why end
   return answer.config
 end
 
@@ -151,14 +126,15 @@ function JobStream:make() return ensure_stream(self.conn, self.name, self.settin
 
 -- Where in the stream the message of a subject is; nil if it has none, or does not answer.
 function JobStream:position(subject)
-  local answer = ask(self.conn, "STREAM.MSG.GET." .. names.stream(self.name), { last_by_subj = subject })
+  local answer = jetstream.request(self.conn, "STREAM.MSG.GET." .. self.stream, { last_by_subj = subject })
   return answer and answer.message and math.tointeger(answer.message.seq)
 end
 
 -- The subjects that have a message, among those that match; nil if the server does not say.
 function JobStream:subjects(filter)
-  local answer = ask(self.conn, "STREAM.INFO." .. names.stream(self.name), { subjects_filter = filter })
-  return answer and (answer.state and answer.state.subjects or {})
+  local answer, _, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream, { subjects_filter = filter })
+  if not answer then return code == jetstream.NO_STREAM and {} or nil end
+  return answer.state.subjects or {}
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
@@ -166,7 +142,7 @@ end
 function JobStream:is_stuck(subject)
   local position = self:position(subject)
   if not position then return false end
-  local answer = ask(self.conn, ("CONSUMER.INFO.%s.%s"):format(names.stream(self.name), names.CONSUMER))
+  local answer = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
   return (answer and answer.ack_floor and answer.ack_floor.stream_seq >= position) == true
 end
 
@@ -175,7 +151,7 @@ end
 function JobStream:remove(subject)
   local position = self:position(subject)
   if not position then return end
-  ask(self.conn, "STREAM.MSG.DELETE." .. names.stream(self.name), { seq = position, no_erase = true })
+  jetstream.request(self.conn, "STREAM.MSG.DELETE." .. self.stream, { seq = position, no_erase = true })
 end
 
 -- ---- arguments ----
@@ -240,7 +216,9 @@ function stages.remote(conn, name, opts)
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local config, why = ensure_stream(conn, name, settings)
   if not config then error("remote: " .. why, 2) end
-  local stream = setmetatable({ conn = conn, name = name, settings = settings }, JobStream)
+  local stream = setmetatable({
+    conn = conn, name = name, stream = names.stream(name), settings = settings,
+  }, JobStream)
   return require("runnel.nats.remote").new(engine_of(conn), name, stream, {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
   })

@@ -4,16 +4,39 @@ local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
 local json = require "runnel.nats.json"
 
--- What this module calls the settings, and what the server calls them.
-local NAMES = {
-  subjects = "subjects", storage = "storage", replicas = "num_replicas", retention = "retention", discard = "discard",
-  max_messages = "max_msgs", max_bytes = "max_bytes", max_message = "max_msg_size", max_age = "max_age",
-  max_per_subject = "max_msgs_per_subject", discard_per_subject = "discard_new_per_subject",
-  duplicates = "duplicate_window", description = "description",
+-- Each returns whether a value is right, and what is expected.
+local function is_ms(value)
+  return type(value) == "number" and value >= 0 and value < math.huge, "a number of milliseconds"
+end
+local function is_count(value) return math.type(value) == "integer" and value >= 1, "an integer of at least 1" end
+local function is_boolean(value) return type(value) == "boolean", "true or false" end
+local function is_string(value) return type(value) == "string", "a string" end
+local function is_subjects(value)
+  local is_list = type(value) == "table" and #value > 0
+  for _, subject in ipairs(is_list and value or {}) do is_list = is_list and type(subject) == "string" end
+  return is_list or type(value) == "string", "a subject, or a list of them,"
+end
+local function one_of(...)
+  local list = { ... }
+  return function(value)
+    local found = false
+    for _, one in ipairs(list) do found = found or value == one end
+    return found, '"' .. table.concat(list, '" or "') .. '"'
+  end
+end
+
+-- The settings: what the server calls them, and how to check them.
+local SETTINGS = {
+  subjects = { "subjects", is_subjects }, storage = { "storage", one_of("file", "memory") },
+  replicas = { "num_replicas", is_count }, retention = { "retention", one_of("limits", "workqueue", "interest") },
+  discard = { "discard", one_of("old", "new") }, max_messages = { "max_msgs", is_count },
+  max_bytes = { "max_bytes", is_count }, max_message = { "max_msg_size", is_count }, max_age = { "max_age", is_ms },
+  max_per_subject = { "max_msgs_per_subject", is_count },
+  discard_per_subject = { "discard_new_per_subject", is_boolean }, duplicates = { "duplicate_window", is_ms },
+  description = { "description", is_string },
 }
-local DURATIONS = { max_age = true, duplicates = true }
 local KNOWN = {}
-for name in pairs(NAMES) do KNOWN[name] = true end
+for name in pairs(SETTINGS) do KNOWN[name] = true end
 
 ---The settings of a stream. Those that are not given are as the server has them, or the default.
 ---@class runnel.nats.StreamOptions
@@ -45,18 +68,16 @@ Stream.__name = "stream"
 
 local stream = {}
 
+-- The settings that options ask for, in the server's words.
 local function wanted_of(opts)
   local wanted = {}
   for name, value in pairs(opts or {}) do
-    if DURATIONS[name] then
-      if type(value) ~= "number" or value < 0 then
-        error(("stream: %s: milliseconds expected, got %s"):format(name, tostring(value)), 3)
-      end
-      value = jetstream.ns(value)
-    elseif name == "subjects" and type(value) == "string" then
-      value = { value }
-    end
-    wanted[NAMES[name]] = value
+    local key, is_right = table.unpack(SETTINGS[name])
+    local ok, expected = is_right(value)
+    if not ok then error(("stream: %s: %s expected, got %s"):format(name, expected, check.describe(value)), 3) end
+    if is_right == is_ms then value = jetstream.ns(value) end
+    if key == "subjects" and type(value) == "string" then value = { value } end
+    wanted[key] = value
   end
   return wanted
 end

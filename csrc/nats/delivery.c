@@ -1,0 +1,144 @@
+/* delivery.c: messages on their way from the thread that has got them, through a port, to Lua. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "nats/conn.h"
+
+/* Bytes of messages that Lua has and that wait to be destroyed, at most. */
+enum { SPENT_BYTES = 64 * 1024 };
+
+/* A message on its way. */
+struct Delivery {
+  natsMsg *msg; /* owned; NULL for the answer that nobody subscribes */
+  Sub *sub;     /* with a hold */
+  int64_t came; /* when it has arrived, in ms of the monotonic clock */
+};
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void drop(void *data) {
+  Delivery *delivery = (Delivery *)data;
+  natsMsg_Destroy(delivery->msg);
+  sub_release(delivery->sub);
+  free(delivery);
+}
+
+void sub_destroy_spent(Conn *conn) {
+  for (size_t i = 0; i < conn->nspent; i++) natsMsg_Destroy(conn->spent[i]);
+  conn->nspent = conn->spent_bytes = 0;
+}
+
+/* Drops a message that Lua has. libnats has a thread that frees the memory of destroyed messages, and wakes it for each
+   message that finds it asleep. So messages are destroyed together. */
+static void spend(Delivery *delivery) {
+  Conn *conn = delivery->sub->conn;
+  if (delivery->msg) {
+    conn->spent[conn->nspent++] = delivery->msg;
+    conn->spent_bytes += (size_t)natsMsg_GetDataLength(delivery->msg);
+  }
+  if (conn->nspent == SPENT_LIMIT || conn->spent_bytes > SPENT_BYTES) sub_destroy_spent(conn);
+  sub_release(delivery->sub);
+  free(delivery);
+}
+
+static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.", 8) == 0; }
+
+/* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
+static void push_age(lua_State *L, const Delivery *delivery) {
+  lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+}
+
+/* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
+   they are. */
+static int push_parts(lua_State *L, const Delivery *delivery) {
+  natsMsg *msg = delivery->msg;
+  if (!msg) {
+    lua_pushliteral(L, "");
+    lua_pushnil(L);
+    lua_pushnil(L);
+    lua_pushstring(L, delivery->sub->sub ? natsSubscription_GetSubject(delivery->sub->sub) : "");
+    lua_pushliteral(L, "503");
+    return 5;
+  }
+  const char *reply = natsMsg_GetReply(msg), *status = NULL;
+  lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
+  lua_pushstring(L, reply); /* nil for NULL */
+  if (is_ack(reply)) {
+    push_age(L, delivery);
+    return 3;
+  }
+  lua_pushnil(L);
+  lua_pushstring(L, natsMsg_GetSubject(msg));
+  if (natsMsgHeader_Get(msg, "Status", &status) != NATS_OK) return 4;
+  lua_pushstring(L, status);
+  return 5;
+}
+
+/* Protected: (delivery) -> message, or nothing if a function has got it */
+static int make(lua_State *L) {
+  const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
+  bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
+  if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
+  else lua_pushnil(L);
+  if (delivery->sub->is_direct) {
+    if (lua_isfunction(L, -1)) lua_call(L, push_parts(L, delivery), 0);
+    return 0;
+  }
+  message_push_table(L, delivery->msg);
+  if (is_ack(natsMsg_GetReply(delivery->msg))) {
+    push_age(L, delivery);
+    lua_setfield(L, -2, "age");
+  }
+  if (lua_isfunction(L, -2)) {
+    lua_call(L, 1, 0);
+    return 0;
+  }
+  if (lua_istable(L, -2)) {
+    lua_pushvalue(L, -2);
+    lua_setmetatable(L, -2);
+  }
+  return 1;
+}
+
+/* runnel_push */
+static int push(lua_State *L, void *data) {
+  int top = lua_gettop(L);
+  lua_pushcfunction(L, make);
+  lua_pushlightuserdata(L, data);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  spend((Delivery *)data);
+  if (status != LUA_OK) return lua_error(L);
+  return lua_gettop(L) - top;
+}
+
+Delivery *delivery_new(Sub *sub, natsMsg *msg) {
+  Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
+  if (delivery) {
+    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
+    atomic_fetch_add(&sub->delivered, 1);
+    return delivery;
+  }
+  atomic_fetch_add(&sub->refused, 1);
+  natsMsg_Destroy(msg);
+  return NULL;
+}
+
+void delivery_drop(Delivery *delivery) {
+  atomic_fetch_sub(&delivery->sub->delivered, 1);
+  drop(delivery);
+}
+
+bool delivery_post(Delivery *delivery) {
+  Sub *sub = delivery->sub;
+  int code = sub->conn->rn->post_call(sub->port, push, drop, delivery);
+  if (code == RUNNEL_OK) return true;
+  if (code == RUNNEL_FULL) return false;
+  if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
+  delivery_drop(delivery);
+  return true;
+}

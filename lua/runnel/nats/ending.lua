@@ -1,0 +1,173 @@
+---The events of a connection, and its end: methods of connections (runnel.nats.connection).
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+
+local internal = core.internal
+
+local ending = {}
+
+---@class runnel.nats.Connection
+local Conn = {}
+ending.methods = Conn
+
+-- ---- events ----
+
+-- Calls functions that the program, or a part of the library, has registered.
+local function call_each(list, what, ...)
+  local copy = table.move(list, 1, #list, 1, {})
+  for _, f in ipairs(copy) do guard.call(what, f, ...) end
+end
+
+local function remover(list, f)
+  list[#list + 1] = f
+  return function()
+    for i, other in ipairs(list) do
+      if other == f then return table.remove(list, i) end
+    end
+  end
+end
+
+-- The connection has ended, with an error if the program has not asked for it.
+local function finish(self, err)
+  if self.has_ended then return end
+  self.has_ended = true
+  self.core:close()
+  self.beats = {}
+  self.end_reason = err or "the connection is closed"
+  for _, request in pairs(self.requests) do request.replies:close(self.end_reason) end
+  call_each(self.closers, "on_close", err)
+  self.ended:close()
+  for _, ch in ipairs(self.event_channels) do ch:close() end
+end
+
+-- Puts an event on the channels of the program.
+local function tell(self, event)
+  for _, ch in ipairs(self.event_channels) do ch:offer(event) end
+end
+
+---Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
+---@param event table
+---@return table?
+function ending.on_event(self, event)
+  local name = event.event
+  if self.is_abandoned then return self.core:close() end
+  if name == "connected" or name == "failed" then return event end
+  if name == "closed" then
+    tell(self, event)
+    finish(self, event.error or "the connection is lost")
+    return nil
+  end
+  call_each(self.listeners, "on_event", event)
+  tell(self, event)
+  return nil
+end
+
+---Returns a new channel of the connection's events from now on: { event =, error =, subject =, url =, dropped = }.
+---The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
+---refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or
+---"closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
+---@return runnel.Channel<table> events
+function Conn:events()
+  local ch = core.chan(core.sliding_buffer(64)):name "nats events"
+  if self.has_ended then
+    ch:close()
+  else
+    local attended = self.core:attend(ch)
+    table.insert(self.event_channels, ch)
+    internal.on_close(ch, function()
+      if self.has_ended then return end
+      self.core:unattend(attended)
+      for i, other in ipairs(self.event_channels) do
+        if other == ch then return table.remove(self.event_channels, i) end
+      end
+    end)
+  end
+  return ch
+end
+
+---Calls a function, which must not park, with each event. Several are possible.
+---@param f fun(event: table)
+---@return fun() remove ends that
+function Conn:on_event(f)
+  check.callable(f, "on_event")
+  return remover(self.listeners, f)
+end
+
+---Calls a function, which must not park, when the connection has ended: with the error, if the program has not closed
+---it. Several are possible.
+---@param f fun(err: string?)
+---@return fun() remove ends that
+function Conn:on_close(f)
+  check.callable(f, "on_close")
+  return remover(self.closers, f)
+end
+
+-- ---- the end ----
+
+---Closes the connection: the channels of its subscriptions close, requests get an error. Closing it again does nothing.
+function Conn:close()
+  if self.has_ended then return end
+  finish(self, nil)
+end
+
+function Conn:__close() self:close() end
+
+---Registers a function for conn:drain to call first, with the time that it has left in ms, and to wait for. It may
+---park. Several are possible.
+---@param f fun(ms: number)
+---@return fun() remove ends that
+function Conn:on_drain(f)
+  check.callable(f, "on_drain")
+  return remover(self.drainers, f)
+end
+
+-- Waits until all of a list of channels have closed.
+local function wait_for(list)
+  for _, ch in ipairs(list) do ch:take() end
+end
+
+-- What drain does before it closes the connection. Returns whether the server has got everything.
+local function finish_work(self, deadline)
+  local function left() return math.max(1, deadline - core.now()) end
+  local blocks, ended = {}, {}
+  for i, f in ipairs(self.drainers) do blocks[i] = core.go(f, left()) end
+  wait_for(blocks)
+  for sub in pairs(self.subs) do
+    sub:drain(left())
+    ended[#ended + 1] = sub.ended -- closes once all messages have been taken
+  end
+  wait_for(ended)
+  return self:flush(left())
+end
+
+---Ends the connection without losing a message: waits until its workers and stages have ended their calls, ends the
+---subscriptions as sub:drain does, waits until all their messages have been taken and everything that was published has
+---been sent, then closes. It does not know whether the program still works on messages that were taken; wait for that
+---first.
+---@param ms? number after this time the connection is closed in any case (30000)
+---@return true? ok
+---@return string? err
+function Conn:drain(ms)
+  ms = ms == nil and 30000 or ms
+  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
+    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
+  end
+  if self.has_ended then return nil, "the connection is closed" end
+  local draining = core.go(finish_work, self, core.now() + ms)
+  local timer = core.go(function()
+    core.sleep(ms)
+    self:close()
+  end)
+  local drained, port = core.alts { draining, self.ended }
+  core.cancel(timer, "the connection is drained")
+  core.cancel(draining, "the connection is closed")
+  self:close()
+  if port ~= draining or not drained then
+    return nil, ("the connection was not drained within %s ms"):format(ms)
+  end
+  return true
+end
+
+return ending
