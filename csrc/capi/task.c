@@ -25,10 +25,10 @@ static int add(lua_State *L, Sched *S, Call *call) {
   (void)L;
   runnel_task *task = call->task;
   if (!S->running) return api_code(call, RUNNEL_IDLE);
-  task->next = S->tasks;
-  task->list = &S->tasks;
-  if (task->next) task->next->list = &task->next;
-  S->tasks = task;
+  runnel_task **end = &S->tasks; /* they are run in the order in which they were added; there are few */
+  while (*end) end = &(*end)->next;
+  task->list = end;
+  *end = task;
   S->run_tasks = run_tasks;
   return 0;
 }

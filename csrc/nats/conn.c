@@ -318,7 +318,9 @@ int conn_connect(lua_State *L) {
   conn->io.write_timeout = (int64_t)luaL_optnumber(L, -1, WRITE_TIMEOUT_MS);
   (void)lua_getfield(L, 1, "send_asap");
   conn->io.collects = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-  lua_pop(L, 2);
+  (void)lua_getfield(L, 1, "is_secure");
+  conn->io.is_secure = lua_toboolean(L, -1);
+  lua_pop(L, 3);
   (void)pthread_mutex_init(&conn->lock, NULL);
   (void)pthread_cond_init(&conn->changed, NULL);
   (void)pthread_mutex_init(&conn->direct_lock, NULL);

@@ -67,6 +67,7 @@ typedef struct Io {
   pthread_t thread;          /* the thread, for joining it */
   pthread_t self;            /* the same; set by the thread before it connects */
   bool is_started;           /* it has not been joined; used in the Lua thread */
+  bool is_secure;            /* it may use TLS; set before the thread starts */
   bool collects;             /* what is published may always wait; set before the thread starts */
   int64_t write_timeout;     /* ms that the network may accept no bytes; set before the thread starts */
   size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
@@ -181,6 +182,10 @@ void io_write_published(void *data);
    is written soon; an error if the network has not accepted enough for too long. */
 void io_publish(Conn *conn);
 natsStatus io_published(lua_State *L, Conn *conn, size_t size);
+
+/* The same for what is to be written at once: for a subscription, which must not come later than what other connections
+   send after it. */
+void io_write(Conn *conn);
 
 /* Tells of the result of connecting, in the connection's thread. */
 void conn_connected(Conn *conn, natsConnection *nc, natsStatus s);

@@ -102,11 +102,13 @@ static void write_some(Io *io) {
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
-/* In the Lua thread: writes; or leaves it to the connection's thread if that is reading or writing now. */
+/* In the Lua thread: writes. With TLS the connection's thread may hold the lock until more bytes arrive. So if that is
+   reading or writing now, it is left to it. */
 static void write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
-  if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
+  if (!io->is_secure) (void)pthread_mutex_lock(&io->lock);
+  else if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
   sigset_t old;
   conn_block(&old); /* for the thread that libnats starts if the connection is found lost */
   write_some(io);
@@ -134,8 +136,8 @@ static natsStatus wait_for_network(Conn *conn) {
 
 /* runnel_task.run: the Lua thread has nothing else to do. */
 void io_write_published(void *data) {
-  Conn *conn = (Conn *)data;
-  if (atomic_load(&conn->io.wants_write)) write_now(&conn->io);
+  Io *io = &((Conn *)data)->io;
+  if (atomic_load(&io->wants_write)) write_now(io);
 }
 
 void io_publish(Conn *conn) { atomic_store(&conn->io.lua_publishes, true); }
@@ -152,6 +154,12 @@ natsStatus io_published(lua_State *L, Conn *conn, size_t size) {
   }
   write_now(io);
   return atomic_load(&io->is_full) ? wait_for_network(conn) : NATS_OK;
+}
+
+void io_write(Conn *conn) {
+  Io *io = &conn->io;
+  atomic_store(&io->lua_publishes, false);
+  if (atomic_load(&io->wants_write)) write_now(io);
 }
 
 void io_finish(Conn *conn) {
@@ -183,10 +191,12 @@ static void read_and_write(Conn *conn) {
     int n = poll(fds, 2, ticks || is_full ? TICK_MS : -1);
     (void)wakeup_consume(io->wakeup);
     bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
-    (void)pthread_mutex_lock(&io->lock);
-    if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
-    if (n > 0 && fds[1].revents & POLLOUT) write_some(io);
-    (void)pthread_mutex_unlock(&io->lock);
+    if (n > 0 && fds[1].revents) {
+      (void)pthread_mutex_lock(&io->lock);
+      if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
+      if (fds[1].revents & POLLOUT) write_some(io);
+      (void)pthread_mutex_unlock(&io->lock);
+    }
     if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it and not told */
     bool must_look = sub_take_all(conn);
 

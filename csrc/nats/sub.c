@@ -259,10 +259,12 @@ int conn_subscribe(lua_State *L) {
   (void)pthread_mutex_lock(&conn->lock);
   conn->delivering++;
   (void)pthread_mutex_unlock(&conn->lock);
+  io_publish(conn);
   natsStatus s = is_direct ? natsConnection_SubscribeSync(&sub->sub, conn->nc, subject)
                  : queue   ? natsConnection_QueueSubscribe(&sub->sub, conn->nc, subject, queue, on_message, sub)
                            : natsConnection_Subscribe(&sub->sub, conn->nc, subject, on_message, sub);
   conn_unblock(&old);
+  io_write(conn);
   if (s == NATS_OK && !is_direct) s = natsSubscription_SetOnCompleteCB(sub->sub, on_complete, sub);
   if (s == NATS_OK) {
     (void)natsSubscription_SetPendingLimits(sub->sub, messages, bytes);

@@ -108,6 +108,10 @@ function options.read(url, opts, level)
   if settings.max_reconnects == nil then settings.max_reconnects = -1 end
   settings.write_timeout = settings.write_timeout or 2000
   if settings.send_asap == nil then settings.send_asap = true end
+  settings.is_secure = settings.tls
+  for _, server in ipairs(settings.servers) do
+    if server:find "^tls:" then settings.is_secure = true end
+  end
   return settings, encoding
 end
 
