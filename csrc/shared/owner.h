@@ -21,7 +21,7 @@ typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;
 
-typedef struct Owner {
+typedef struct Owner { /* NOLINT(clang-analyzer-optin.performance.Padding): two cache lines */
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
   /* In another cache line, since others do not need it when they push: */

@@ -32,12 +32,12 @@ SpinTime spin_begin(Spin *spin, bool has_woken) {
 }
 
 void spin_end(Spin *spin, bool has_come) {
-  if (spin->is_long) {
-    if (has_come) spin->seldom.length = 0;
-    else begin(&spin->seldom);
-  } else if (has_come) {
+  if (has_come) {
     spin->usual = SPIN_USUAL;
-    spin->few.length = 0;
+    spin->few = (SpinPause){0};
+    spin->seldom = (SpinPause){0};
+  } else if (spin->is_long) {
+    begin(&spin->seldom);
   } else {
     spin->usual /= 2;
     if (spin->usual >= SHORTEST) return;
