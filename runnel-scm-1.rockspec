@@ -61,6 +61,7 @@ build = {
         "csrc/core/trace_edges.c",
         "csrc/core/trace_list.c",
         "csrc/core/unhandled.c",
+        "csrc/core/unpack.c",
         "csrc/core/watch.c",
         "csrc/port/port.c",
         "csrc/port/pump.c",

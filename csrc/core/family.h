@@ -1,8 +1,8 @@
 /* family.h: a state and the threads that it and they have started, which may all wait for each other for ever.
 
-   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is pending,
-   and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not change until
-   it notes that it goes on. The first member, which is the main program, looks at the others from time to time while it
+   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is
+   pending, and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not
+   change until it notes that it goes on. The first member, which is the main program, looks at the others from time to time while it
    waits like that. It is a deadlock if the channels that it waits on are held by such members alone, which wait on
    channels that are held by such members alone, and so on.
 
@@ -34,8 +34,8 @@ struct Member {
 /* Makes a family with its first member; NULL when memory runs out. */
 Member *family_new(void);
 
-/* Adds a member, which is not idle; NULL when memory runs out. The caller holds `chans` as long as it is a member. In the
-   thread of any member. */
+/* Adds a member, which is not idle; NULL when memory runs out. The caller holds `chans` as long as it is a member. In
+   the thread of any member. */
 Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
 
 /* Removes the member, and frees it. In its own thread, or before that has begun. */
