@@ -110,9 +110,9 @@ static void lock(SharedChan *chan) {
   PREFETCH_TO_WRITE(&chan->put_total); /* the next cache line */
   for (int i = 0; i < TRIES; i++) {
     if (pthread_mutex_trylock(&chan->lock) == 0) return;
-    PAUSE_BRIEFLY();
+    PAUSE_BRIEFLY(); /* seldom covered: another thread has the lock just then */
   }
-  (void)pthread_mutex_lock(&chan->lock);
+  (void)pthread_mutex_lock(&chan->lock); /* seldom covered: see above */
 }
 
 /* ---- waiters ---- */
