@@ -41,8 +41,8 @@ Owner *owner_hold(Owner *owner);
 void owner_release(Owner *owner);
 
 /* Pushes an alt that the caller has committed, under the lock of one of the alt's channels. The caller must not touch
-   the alt after this. Returns whether the owner is asleep, and the caller must call owner_wake; it needs a hold for that
-   if it leaves the lock first. */
+   the alt after this. Returns whether the owner is asleep, and the caller must call owner_wake; it needs a hold for
+   that if it leaves the lock first. */
 bool owner_push(Owner *owner, Arrival *alt);
 
 /* Wakes the owner if it sleeps. Any thread, without locks. */
