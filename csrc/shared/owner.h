@@ -21,7 +21,8 @@ typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;
 
-typedef struct Owner { /* NOLINT(clang-analyzer-optin.performance.Padding): two cache lines */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): two cache lines */
+typedef struct Owner {
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
   /* In another cache line, since others do not need it when they push: */
