@@ -63,6 +63,7 @@ build = {
         "csrc/core/trace_kept.c",
         "csrc/core/trace_list.c",
         "csrc/core/unhandled.c",
+        "csrc/core/unpack.c",
         "csrc/core/watch.c",
         "csrc/port/port.c",
         "csrc/port/pump.c",

@@ -61,7 +61,7 @@ local progress = rn.shared_chan(100)
 
 -- Errors are results, so that the other files are still hashed.
 local function hash(path)
-  local ok, result = pcall(pool, { path = path, progress = progress })
+  local ok, result = pcall(function() return pool { path = path, progress = progress } end)
   return { path = path, sum = ok and result, err = not ok and result }
 end
 

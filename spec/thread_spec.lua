@@ -574,6 +574,28 @@ describe("rn.threads", function()
     assert.same({ "short", "late", "after" }, rn.into({}, results):take())
   end)
 
+  it("may be used by two pipelines and by calls at the same time", function()
+    local pool <close> = rn.threads(2, function(v, result)
+      if not result then return -v end
+      result:put(v)
+      result:put(v + 0.5)
+      result:close()
+    end)
+    local first, second, list, expected, halves = rn.chan(), rn.chan(), {}, {}, {}
+    for i = 1, 100 do
+      list[i], expected[i] = i, -i
+      halves[2 * i - 1], halves[2 * i] = i, i + 0.5
+    end
+    rn.pipeline_async(3, first, pool, rn.to_chan(list))
+    rn.pipeline_async(8, second, pool, rn.to_chan(list))
+    local third = rn.into({}, rn.pmap(5, pool, list))
+    first, second = rn.into({}, first), rn.into({}, second)
+    assert.equal(-1000, pool(1000))
+    assert.same(halves, first:take())
+    assert.same(halves, second:take())
+    assert.same(expected, third:take())
+  end)
+
   it("takes thousands of calls at once", function()
     local pool <close> = rn.threads(2, function(v) return -v end)
     local calls = {}
@@ -828,6 +850,40 @@ describe("a program with threads", function()
       for _ = 1, 3 do assert.same({ 0, "", "" }, { run("math.randomseed(os.time())" .. code) }) end
     end)
   end
+
+  it("ends cleanly after any step of its own", function()
+    local steps = [[
+      local last = %d
+      local step = 0
+      local function is_over()
+        step = step + 1
+        if step == last then os.exit(0, step %% 2 == 0) end
+      end
+      is_over()
+      local pool = rn.threads(2, function(v) require "runnel".sleep(v) return v end)
+      is_over()
+      local results = rn.pmap(4, pool, { 0, 1, 0, 2, 0, 50 })
+      for _ = 1, 5 do is_over() results:take() end
+      local a, b = rn.shared_chan(), rn.shared_chan()
+      local function pass(from, to) for _ = 1, 3 do to:put(from:take()) end end
+      local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
+      is_over()
+      a:put(1)
+      is_over()
+      rn.alts { a, b, rn.timeout(1) }
+      is_over()
+      rn.go(function() two:take() end)
+      rn.yield()
+      is_over()
+      a:close()
+      b:close()
+      is_over()
+      rn.alts { one, rn.timeout(50) }
+      is_over()
+      pool:close()
+    ]]
+    for last = 1, 14 do assert.same({ 0, "", "" }, { run(steps:format(last)) }, "step " .. last) end
+  end)
 
   it("ends cleanly by an error", function()
     local status, errors = run "rn.sleep(3) error 'the end'"

@@ -15,6 +15,7 @@
 #endif
 
 #include "core/pack.h"
+#include "core/unpack.h"
 #include "shared/chan.h"
 
 static const char CHAN_META[] = "shared channel";

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "shared/chan.h"
+#include "shared/spin.h"
 
 enum {
   THREADS = 4,     /* threads in a round */
@@ -227,6 +228,54 @@ static void check_counts(World *w, int64_t nvalues) {
   }
 }
 
+/* ---- how long a thread looks before it sleeps (spin.h) ---- */
+
+/* Nothing ever comes, whatever this thread has done before it sleeps: the time is bounded, each time and in all. */
+static void spin_in_vain(uint32_t wakes_of_8) {
+  enum { SLEEPS = 100000 };
+  Thread t = {.random = 1 + wakes_of_8};
+  Spin spin = {0};
+  int64_t sum = 0;
+  for (int64_t i = 1; i <= SLEEPS; i++) {
+    SpinTime time = spin_begin(&spin, pick(&t, 8) < wakes_of_8);
+    if (time.ns > (time.lets_others_run ? SPIN_LONG : SPIN_USUAL)) fail("a thread looks for too long");
+    if (time.ns) spin_end(&spin, false);
+    sum += time.ns;
+    if (sum > SPIN_LONG + i * SPIN_USUAL) fail("a thread looks for more than 5 us a sleep");
+  }
+  if (sum > SLEEPS * (int64_t)SPIN_USUAL / 4) fail("a thread that looks in vain does not look more seldom");
+}
+
+/* Two threads answer each other at once when they are awake, but need WAKING ns to wake. However they begin, they end up
+   awake. `seldom`: how long they have looked in vain before. */
+static void spin_together(int seldom) {
+  enum { WAKING = 20000, ANSWERING = 500 };
+  Spin spin[2] = {{0}};
+  for (int i = 0; i < seldom; i++) {
+    for (int k = 0; k < 2; k++) {
+      if (spin_begin(&spin[k], i % 2).ns) spin_end(&spin[k], false);
+    }
+  }
+  bool is_asleep[2] = {true, true};
+  int sleeps = 0;
+  for (int i = 0; i < 10000; i++) { /* the longest pause is 1024 sleeps */
+    int me = i % 2, other = 1 - me;
+    bool has_woken = is_asleep[other];
+    is_asleep[other] = false;
+    SpinTime time = spin_begin(&spin[me], has_woken);
+    bool has_come = time.ns >= (has_woken ? WAKING : ANSWERING);
+    if (time.ns) spin_end(&spin[me], has_come);
+    is_asleep[me] = !has_come;
+    if (i >= 6000 && !has_come) sleeps++;
+  }
+  if (sleeps) fail("two threads that pass values to and fro go on to sleep");
+}
+
+static void check_spin(void) {
+  for (uint32_t wakes = 0; wakes <= 8; wakes++) spin_in_vain(wakes);
+  for (int seldom = 0; seldom < 3000; seldom += 37) spin_together(seldom);
+}
+
 static void play(uint64_t seed, uint64_t *done, uint64_t *gave_up) {
   enum { VALUES = THREADS * STEPS * OPS };
   World w = {.accepted = calloc(VALUES, sizeof *w.accepted),
@@ -267,6 +316,7 @@ static void play(uint64_t seed, uint64_t *done, uint64_t *gave_up) {
 int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 20;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, done = 0, gave_up = 0;
+  check_spin();
   for (int i = 0; i < rounds; i++) play(seed + (uint64_t)i, &done, &gave_up);
   printf("shared: %d rounds from seed %llu, %llu operations, %llu given up\n", rounds, (unsigned long long)seed,
          (unsigned long long)done, (unsigned long long)gave_up);

@@ -116,9 +116,9 @@ static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, in
 /* Does one of the operations, of which some are on shared channels, if that can be done at once. With `alt`, waits on
    the shared ones if not. Returns the number of results, or 0.
 
-   The operations are looked at in random order. Local channels do not change meanwhile, so the first one that is ready is
-   found without locks; then the shared channels of the operations before it are locked, all at once, and the first of
-   these operations that can be done is done. If none can, the random numbers are as before: how often this is tried
+   The operations are looked at in random order. Local channels do not change meanwhile, so the first one that is ready
+   is found without locks; then the shared channels of the operations before it are locked, all at once, and the first
+   of these operations that can be done is done. If none can, the random numbers are as before: how often this is tried
    depends on memory, and a simulation must not. */
 static int do_mixed(lua_State *L, Sched *S, Alts *a, Alt *alt) {
   int few[FEW], *order = few, top = lua_gettop(L);

@@ -12,6 +12,7 @@
 #include "core/family.h"
 #include "core/root.h"
 #include "core/trace.h"
+#include "core/unpack.h"
 
 typedef struct Handle {
   Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */

@@ -83,7 +83,7 @@ static bool add(Held *held, SharedChan *chan) {
   if (!chan) return true;
   if (held->n == held->capacity) {
     size_t capacity = held->capacity ? held->capacity * 2 : 64;
-    SharedChan **chans = (SharedChan **)realloc((void *)held->chans, capacity * sizeof *chans);
+    SharedChan **chans = (SharedChan **)realloc((void *)held->chans, capacity * sizeof(SharedChan *));
     if (!chans) return false;
     held->chans = chans;
     held->capacity = capacity;
@@ -151,7 +151,7 @@ static bool narrow(const Family *family, Member *first, Held *held) {
       if (member_of(link)->is_stuck && !add_all(held, member_of(link))) return false;
       link = link->next;
     } while (link != family->members.first);
-    qsort((void *)held->chans, held->n, sizeof *held->chans, by_address);
+    if (held->n) qsort((void *)held->chans, held->n, sizeof(SharedChan *), by_address);
     if (!cannot_go_on(first, held)) return false;
     do {
       Member *member = member_of(link);

@@ -1,10 +1,10 @@
 /* family.h: a state and the threads that it and they have started, which may all wait for each other for ever.
 
-   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is pending,
-   and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not change until
-   it notes that it goes on. The first member, which is the main program, looks at the others from time to time while it
-   waits like that. It is a deadlock if the channels that it waits on are held by such members alone, which wait on
-   channels that are held by such members alone, and so on.
+   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is
+   pending, and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not
+   change until it notes that it goes on. The first member, which is the main program, looks at the others from time to
+   time while it waits like that. It is a deadlock if the channels that it waits on are held by such members alone,
+   which wait on channels that are held by such members alone, and so on.
 
    A false alarm is not possible: whoever could still use one of these channels has a hold on it, or gets one from
    somebody who has. So a deadlock is not noticed if a channel is also held by C code, by another family, or by a value
@@ -34,8 +34,8 @@ struct Member {
 /* Makes a family with its first member; NULL when memory runs out. */
 Member *family_new(void);
 
-/* Adds a member, which is not idle; NULL when memory runs out. The caller holds `chans` as long as it is a member. In the
-   thread of any member. */
+/* Adds a member, which is not idle; NULL when memory runs out. The caller holds `chans` as long as it is a member. In
+   the thread of any member. */
 Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
 
 /* Removes the member, and frees it. In its own thread, or before that has begun. */

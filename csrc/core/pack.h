@@ -1,5 +1,5 @@
-/* pack.h: Lua values as bytes and back, for shared channels and for messages between machines. The bytes are
-   MessagePack, so that programs in other languages can read and write them:
+/* pack.h: Lua values as bytes, for shared channels and for messages between machines; unpack.h is the way back. The
+   bytes are MessagePack, so that programs in other languages can read and write them:
 
      boolean, integer, float    as they are; an integer in the shortest form, a float always in 8 bytes
      string                     str where it is valid UTF-8, else bin
@@ -49,21 +49,5 @@ bool pack_bytes(lua_State *L, int index, Packer *packer, const char *name);
 
 /* Packs the value at `index` into *value, with a parcel where it needs one. As pack_bytes otherwise. */
 bool pack_value(lua_State *L, int index, Packer *packer, const char *name, SharedValue *value);
-
-/* Where unpacking gets the channels of extension type 1. */
-typedef struct Unpacker {
-  void (*push_chan)(lua_State *L,
-                    struct SharedChan *chan); /* pushes a shared channel, which it holds itself; may raise.
-                                                               NULL where there can be none */
-  struct SharedChan **chans;                  /* the channels, by number */
-  uint32_t nchans;                            /* how many */
-} Unpacker;
-
-/* Pushes the value that `size` bytes at `bytes` stand for and returns NULL. Or pushes nothing and returns what is
-   wrong with the bytes, which may come from anywhere. Raises when memory runs out. */
-const char *unpack_bytes(lua_State *L, const char *bytes, size_t size, const Unpacker *unpacker);
-
-/* Pushes a value. Raises when memory runs out; the value stays as it is in any case. */
-void unpack_value(lua_State *L, const SharedValue *value, void (*push_chan)(lua_State *L, struct SharedChan *chan));
 
 #endif

@@ -155,9 +155,10 @@ static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op) {
   return n == TAKE_WAIT ? park_on(L, ch, at, op, NULL) : n;
 }
 
-/* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the lock
-   once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two steps,
-   too, where the caller cannot wait, but may do what is possible now; and for a trace, which records only the first. */
+/* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the
+   lock once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two
+   steps, too, where the caller cannot wait, but may do what is possible now; and for a trace, which records only the
+   first. */
 int park_shared(lua_State *L, Chan *ch, int at, const Operation *op) {
   Sched *S = ch->sched;
   if (op->waiter & WAITER_FREE) S->world.moves++;

@@ -1,5 +1,6 @@
 /* lua/packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
 #include "core/pack.h"
+#include "core/unpack.h"
 #include "lua/module.h"
 
 static int free_packer(lua_State *L) {

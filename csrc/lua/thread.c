@@ -51,7 +51,7 @@ typedef struct Thread {
   SharedChan *result;    /* closed with an error if it cannot even begin; its name is that of the thread */
   SharedChan *reports;   /* likewise; the state that has started it receives errors from there */
   Status *status;        /* what it does */
-  Member *member;        /* what it is to the other threads; NULL once it has ended */
+  Member *member;        /* what it is to the other threads, until it has ended */
   SharedValue job;       /* the argument of BOOT */
   Preload *preloads;     /* for its package.preload */
   struct Thread *next;   /* in Threads.first */

@@ -9,7 +9,7 @@
 #include "base/cache.h"
 #include "base/compat.h"
 
-/* What each operation uses comes first, in as few cache lines as possible: they move from one processor to the other. */
+/* What each operation uses comes first, in as few cache lines as possible: these move from one processor to another. */
 struct SharedChan {
   pthread_mutex_t lock;   /* guards all below but `holds`, `memory` and `id`. Never held while Lua runs or memory is
                              allocated */
@@ -103,16 +103,16 @@ void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]) {
 
 /* ---- the lock ---- */
 
-/* Locks the channel. Others hold the lock for less than a microsecond, as long as the system lets them run: trying for so
-   long is cheaper than to sleep. */
+/* Locks the channel. Others hold the lock for less than a microsecond, as long as the system lets them run: trying for
+   so long is cheaper than to sleep. */
 static void lock(SharedChan *chan) {
   enum { TRIES = 32 };
   PREFETCH_TO_WRITE(&chan->put_total); /* the next cache line */
   for (int i = 0; i < TRIES; i++) {
     if (pthread_mutex_trylock(&chan->lock) == 0) return;
-    PAUSE_BRIEFLY();
+    PAUSE_BRIEFLY(); /* seldom covered: another thread has the lock just then */
   }
-  (void)pthread_mutex_lock(&chan->lock);
+  (void)pthread_mutex_lock(&chan->lock); /* seldom covered: see above */
 }
 
 /* ---- waiters ---- */

@@ -21,6 +21,7 @@ typedef struct Arrival {
   struct Arrival *next; /* the next one, or NULL */
 } Arrival;
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): two cache lines */
 typedef struct Owner {
   _Atomic(Arrival *) inbox; /* committed alts, the newest first */
   atomic_bool asleep;       /* it waits, or is about to: a thread that pushes must wake it */
@@ -41,8 +42,8 @@ Owner *owner_hold(Owner *owner);
 void owner_release(Owner *owner);
 
 /* Pushes an alt that the caller has committed, under the lock of one of the alt's channels. The caller must not touch
-   the alt after this. Returns whether the owner is asleep, and the caller must call owner_wake; it needs a hold for that
-   if it leaves the lock first. */
+   the alt after this. Returns whether the owner is asleep, and the caller must call owner_wake; it needs a hold for
+   that if it leaves the lock first. */
 bool owner_push(Owner *owner, Arrival *alt);
 
 /* Wakes the owner if it sleeps. Any thread, without locks. */

@@ -4,7 +4,8 @@
 enum {
   SHORTEST = 300, /* ns; a shorter look is not worth it */
   FEWEST = 16,    /* sleeps between two attempts that were in vain: at first, */
-  MOST = 1024     /* and at most */
+  MOST = 1024,    /* and at most */
+  IN_TIME = 8     /* short looks, one after another, in which something has come, after which a long one is worth it */
 };
 
 /* Whether the pause is over; else one wait less is left. */
@@ -22,23 +23,25 @@ static void begin(SpinPause *pause) {
 
 SpinTime spin_begin(Spin *spin, bool has_woken) {
   static const SpinTime none = {0};
-  spin->is_long = has_woken;
-  if (has_woken) {
-    return is_over(&spin->seldom) ? (SpinTime){SPIN_LONG, true} : none;
-  }
+  bool was_asleep = spin->has_woken;
+  spin->has_woken = has_woken;
+  if (has_woken) return is_over(&spin->seldom) ? (SpinTime){SPIN_LONG, true} : none;
+  if (was_asleep) spin->few.left = 0; /* the other thread is awake now: it may be looking for this one */
   if (!is_over(&spin->few)) return none;
   if (spin->usual == 0) spin->usual = SPIN_USUAL;
   return (SpinTime){spin->usual, false};
 }
 
 void spin_end(Spin *spin, bool has_come) {
-  if (spin->is_long) {
-    if (has_come) spin->seldom.length = 0;
-    else begin(&spin->seldom);
+  if (spin->has_woken) {
+    begin(&spin->seldom); /* also if something has come, but so late that sleeping would have been as good */
+    spin->in_time = 0;
   } else if (has_come) {
     spin->usual = SPIN_USUAL;
-    spin->few.length = 0;
+    spin->few = (SpinPause){0};
+    if (spin->in_time < IN_TIME && ++spin->in_time == IN_TIME) spin->seldom = (SpinPause){0};
   } else {
+    spin->in_time = 0;
     spin->usual /= 2;
     if (spin->usual >= SHORTEST) return;
     spin->usual = SPIN_USUAL;

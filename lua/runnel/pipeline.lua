@@ -330,9 +330,10 @@ local OPTIONS = { window = true, ex_handler = true }
 ---@generic V, T
 ---@param n integer jobs at a time, from 1
 ---@param to runnel.Channel<T> the channel for the results
----@param af fun(value: V, result: runnel.Channel<T>) starts a job: puts any number of results on the channel `result`
----and closes it, with an error if the job has failed. An error that `af` raises ends the job, too. `af` may park. If it
----starts a go block, that must close `result` however it ends, for example with `local result <close> = result`
+---@param af (fun(value: V, result: runnel.Channel<T>))|runnel.Pool starts a job: puts any number of results on the
+---channel `result` and closes it, with an error if the job has failed. An error that `af` raises ends the job, too.
+---`af` may park. If it starts a go block, that must close `result` however it ends, for example with
+---`local result <close> = result`
 ---@param from runnel.Channel<V> the channel of values
 ---@param close? boolean false: leave `to` open when all is done; true or nil: close it, with the error of `from` if it
 ---has one
@@ -356,7 +357,7 @@ end
 ---@generic V, T
 ---@param n integer
 ---@param to runnel.Channel<T>
----@param af fun(value: V, result: runnel.Channel<T>)
+---@param af (fun(value: V, result: runnel.Channel<T>))|runnel.Pool
 ---@param from runnel.Channel<V>
 ---@param close? boolean
 ---@param opts? runnel.PipelineOptions

@@ -459,7 +459,7 @@ end
 ---of results closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
----@param f fun(v: T): R? the job; or an object that can be called
+---@param f (fun(v: T): R?)|runnel.Pool the job; or an object that can be called
 ---@param from runnel.Channel<T>|T[]|fun(): T? a channel, or a list (up to its first nil), or an iterator, which is
 ---called for values until it returns nil, and may park
 ---@param opts? runnel.PmapOptions
@@ -470,7 +470,7 @@ function pmap.pmap(n, f, from, opts) return checked("pmap", true, n, f, from, op
 ---without a handler cancels all jobs that run.
 ---@generic T, R
 ---@param n integer
----@param f fun(v: T): R?
+---@param f (fun(v: T): R?)|runnel.Pool
 ---@param from runnel.Channel<T>|T[]|fun(): T?
 ---@param opts? runnel.PmapOptions without `window`
 ---@return runnel.Channel<R> results

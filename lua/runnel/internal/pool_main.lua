@@ -55,9 +55,8 @@ return function(what, n, jobs, answers, cancels, ready)
     if is_sent then return end
     local path = type(err) == "string" and err:match "^put: value%[2%](.*)"
     if not path then error(err, 0) end
-    if more == true then err = internal.error_text(value)
-    else err = "threads: result" .. path end
-    put(answers, { number, err, true })
+    local why = more == true and internal.error_text(value) or "threads: result" .. path
+    put(answers, { number, why, true })
   end
 
   local function send_error(number, err)
