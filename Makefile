@@ -245,7 +245,7 @@ test: ## set up, build and run the specs
 	$(SETUP) test
 	$(BUILDING)
 	$(THEN) run-specs
-run-specs: export SPEC_LIMIT ?= $(if $(LONG),3600,120) # seconds that a spec may take
+export SPEC_LIMIT ?= $(if $(LONG),3600,120)# seconds that a spec may take
 run-specs: programs
 	$(Q)UNDER='$(UNDER)' BUILD='$(BUILD)' RUNNEL_LONG='$(LONG)' $(LUA) scripts/specs.lua $(SPEC) -- \
 	  $(if $(LONG),,--exclude-tags=long) $(BUSTED_FLAGS)
