@@ -310,7 +310,8 @@ core.internal = {}
 function core.internal.alts_index(ops, opts) end
 
 ---Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
----of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. For runnel.mult.
+---of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. For
+---runnel.mult.
 ---@param source runnel.Channel<any>
 ---@param chs runnel.Channel<any>[]
 ---@return any v the value; nil if `source` is closed
@@ -719,7 +720,7 @@ function core.internal.unordered.over(list, jobs) end
 ---@param jobs runnel.Jobs
 ---@param deliverer runnel.Deliverer
 ---@param to runnel.Channel<any>
----@return boolean? is_value true: the caller must put `v`; false: a job has ended with an error; nil: the list is closed
+---@return boolean? is_value true: the caller must put `v`; false: a job has failed; nil: the list is closed
 ---@return any v the value, or the error, after which the caller calls over()
 function core.internal.unordered.deliver(list, jobs, deliverer, to) end
 
