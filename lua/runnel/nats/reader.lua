@@ -22,6 +22,9 @@ local REFUSED_MS <const> = 100
 -- How long the server may take to answer whether the consumer is there. A cluster without a leader does not answer.
 local LOOK_MS <const> = 2000
 
+-- How long messages may be on their way when a source is closed.
+local DRAIN_MS <const> = 2000
+
 -- How long the server keeps a consumer without a name that nobody uses.
 local UNUSED_MS <const> = 60000
 
@@ -152,10 +155,12 @@ local function replenish(self)
       :format(room, jetstream.ns(EXPIRES_MS), jetstream.ns(HEARTBEAT_MS)), self.inbox .. "." .. self.nrequests)
 end
 
+-- Messages that have to be acknowledged and are on their way are given back when they come (hand_over). Otherwise they
+-- would be delivered again only after ack_wait.
 local function close(self, err)
   if self.is_closed then return end
   self.is_closed = true
-  self.sub:close()
+  if not (self.acks and self.subscription:drain(DRAIN_MS)) then self.sub:close() end
   guard.close(self.out, err)
 end
 
@@ -296,9 +301,9 @@ function reader.open(self, what)
   end
   self.beat_ms = math.max(1, (self.ack_ms or 30000) / 3)
   self.inbox = conn:inbox()
-  local sub, why = conn:subscribe(self.inbox .. ".*", { buffer = 2 * self.batch, encoding = self.encoding })
-  if not sub then return nil, ("%s: %s"):format(what, why) end
-  self.sub, self.waiting = sub, core.chan(2 * self.batch)
+  local sub, subscription = conn:subscribe(self.inbox .. ".*", { buffer = 2 * self.batch, encoding = self.encoding })
+  if not sub then return nil, ("%s: %s"):format(what, subscription) end
+  self.sub, self.subscription, self.waiting = sub, subscription, core.chan(2 * self.batch)
   self.out, self.wake = core.chan():name(("%s %s"):format(what, self.stream)), core.chan(1)
   self.remove_listener = conn:on_event(function(event)
     if event.event == "reconnected" then
