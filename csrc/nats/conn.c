@@ -268,6 +268,7 @@ static int conn_attend(lua_State *L) {
   Attended *attended = (Attended *)malloc(sizeof *attended);
   int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
   if (code != RUNNEL_OK) {
+    /* uncovered: only when memory runs out */
     free(attended);
     return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   }
@@ -351,6 +352,7 @@ int conn_connect(lua_State *L) {
   conn->has_ended = false;
   int error = io_start(conn);
   if (error) {
+    /* uncovered: the system has no thread left */
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
     conn->has_ended = true;
@@ -426,7 +428,7 @@ static const char *status_name(natsConnStatus status) {
     return "connected";
   case NATS_CONN_STATUS_CLOSED:
     return "closed";
-  case NATS_CONN_STATUS_DRAINING_SUBS:
+  case NATS_CONN_STATUS_DRAINING_SUBS: /* uncovered: conn:drain drains each subscription, not the connection */
   case NATS_CONN_STATUS_DRAINING_PUBS:
     return "draining";
   case NATS_CONN_STATUS_DISCONNECTED:
