@@ -268,7 +268,6 @@ static int conn_attend(lua_State *L) {
   Attended *attended = (Attended *)malloc(sizeof *attended);
   int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
   if (code != RUNNEL_OK) {
-    /* uncovered: only when memory runs out */
     free(attended);
     return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
   }

@@ -276,6 +276,14 @@ describe("a connection to NATS", function()
       assert.equal(0, #ch)
     end)
 
+    it("has ended with the connection", function()
+      local beat, attended = conn.core:beat("beat", "", 60000), conn.core:attend(rn.chan())
+      conn:close()
+      conn.core:unbeat(beat)
+      conn.core:unattend(attended)
+      assert.equal("closed", conn:stats().status)
+    end)
+
     it("can be added and removed thousands of times", function()
       for i = 1, 5000 do conn:beat("b" .. i, "", 60000) end
       for i = 5000, 1, -1 do conn:unbeat("b" .. i) end
@@ -687,6 +695,16 @@ describe("a connection to NATS", function()
       local ch = conn:subscribe "plain"
       conn:publish("plain", "x")
       raises("has no reply subject", function(message) message:respond "x" end, take(ch))
+    end)
+
+    it("is refused by the C module too, where the library would give it what is no channel or no beat", function()
+      local lib = require "runnel.nats.core"
+      local settings, wrong = { servers = { server.url } }, "cannot open a port: invalid argument"
+      assert.has_error.matches(function() conn.core:attend(7) end, wrong)
+      assert.has_error.matches(function() lib.connect(settings, 7, print) end, wrong)
+      assert.has_error.matches(function() lib.on_term(7) end, wrong)
+      assert.has_error.matches(function() conn.core:unbeat "b" end, "a beat expected")
+      assert.is_true(conn:flush())
     end)
 
     it("refuses more than the server accepts", function()

@@ -531,8 +531,13 @@ describe("streams", function()
       assert(conn:stream "orders")
       assert(conn:stream "done")
       local path = server.set:write("worker.lua", [[
+        local rn = require "runnel"
         local conn = assert(require("runnel.nats").connect(arg[1]))
-        local stage = assert(conn:stage(1, "orders", function(v) return v end, "done"))
+        local stage
+        stage = assert(conn:stage(1, "orders", function(v)
+          rn.go(function() stage:stop(5000) end)
+          return v
+        end, "done"))
         print "ready"
         io.stdout:flush()
         stage:wait()]])
@@ -541,10 +546,11 @@ describe("streams", function()
       assert(worker:says("ready", 20000), worker:output())
       worker:signal "TERM"
       rn.sleep(200)
+      assert.is_nil(worker:status())
       assert(assert(conn:sink "orders"):put "a")
       local results = assert(conn:source "done")
       assert.equal("a", assert(take_within(results, 20000)).value)
-      assert.is_nil(worker:status())
+      assert.equal(0, worker:wait(20000), worker:output())
       results:close()
     end)
 
