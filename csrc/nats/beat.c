@@ -87,6 +87,7 @@ static Beats *new_beats(Conn *conn) {
   int error = pthread_create(&beats->thread, NULL, run, beats);
   conn_unblock(&old);
   if (!error) return beats;
+  /* uncovered: the system has no thread left */
   (void)pthread_cond_destroy(&beats->sooner);
   (void)pthread_mutex_destroy(&beats->lock);
   free(beats);

@@ -351,6 +351,7 @@ int conn_connect(lua_State *L) {
   conn->has_ended = false;
   int error = io_start(conn);
   if (error) {
+    /* uncovered: the system has no thread left */
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, conn);
     conn->has_ended = true;
@@ -426,7 +427,7 @@ static const char *status_name(natsConnStatus status) {
     return "connected";
   case NATS_CONN_STATUS_CLOSED:
     return "closed";
-  case NATS_CONN_STATUS_DRAINING_SUBS:
+  case NATS_CONN_STATUS_DRAINING_SUBS: /* uncovered: conn:drain drains each subscription, not the connection */
   case NATS_CONN_STATUS_DRAINING_PUBS:
     return "draining";
   case NATS_CONN_STATUS_DISCONNECTED:

@@ -84,7 +84,7 @@ static int make(lua_State *L) {
   const Delivery *delivery = (const Delivery *)lua_touserdata(L, 1);
   bool is_known = lua_rawgetp(L, LUA_REGISTRYINDEX, delivery->sub) == LUA_TUSERDATA;
   if (is_known) lua_getiuservalue(L, -1, SUB_TAKER);
-  else lua_pushnil(L);
+  else lua_pushnil(L); /* seldom covered: a finalizer has closed the channel */
   if (delivery->sub->is_direct) {
     if (lua_isfunction(L, -1)) lua_call(L, push_parts(L, delivery), 0);
     return 0;
@@ -123,7 +123,7 @@ Delivery *delivery_new(Sub *sub, natsMsg *msg) {
     atomic_fetch_add(&sub->delivered, 1);
     return delivery;
   }
-  atomic_fetch_add(&sub->refused, 1);
+  atomic_fetch_add(&sub->refused, 1); /* uncovered: only when memory runs out */
   natsMsg_Destroy(msg);
   return NULL;
 }

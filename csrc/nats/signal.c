@@ -144,11 +144,13 @@ int signal_on_term(lua_State *L) {
   *watch = (Watch){.rn = rn};
   luaL_setmetatable(L, SIGNAL_TYPE);
   runnel_chan *ch;
-  runnel_port *port;
-  if (rn->chan_get(L, 1, &ch) != RUNNEL_OK) return luaL_error(L, "%s", rn->message(L));
-  int code = rn->port_open(L, ch, 1, RUNNEL_LEAVE_OPEN | RUNNEL_QUIET, &port);
-  (void)rn->chan_release(L, ch);
-  if (code != RUNNEL_OK) return luaL_error(L, "%s", rn->message(L));
+  runnel_port *port = NULL;
+  int code = rn->chan_get(L, 1, &ch);
+  if (code == RUNNEL_OK) {
+    code = rn->port_open(L, ch, 1, RUNNEL_LEAVE_OPEN | RUNNEL_QUIET, &port);
+    (void)rn->chan_release(L, ch);
+  }
+  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", rn->strerror(code));
   (void)pthread_mutex_lock(&signals.changing);
   bool is_on = add(watch, port);
   (void)pthread_mutex_unlock(&signals.changing);

@@ -91,6 +91,13 @@ describe("a connection to NATS", function()
       for _, subject in ipairs { "w.a.z", "w.a.y", "w.b.z" } do assert.equal(subject, take(rest).subject) end
     end)
 
+    it("take '*' and '>' inside a part of a subject as they are", function()
+      local ch = conn:subscribe "w*.*y.x>"
+      conn:publish("wa.by.xc", "")
+      conn:publish("w*.*y.x>", "")
+      assert.equal("w*.*y.x>", take(ch).subject)
+    end)
+
     it("give each message to one subscription of a queue", function()
       local a = conn:subscribe("q", { queue = "g", buffer = 200 })
       local b = conn:subscribe("q", { queue = "g", buffer = 200 })
@@ -122,6 +129,7 @@ describe("a connection to NATS", function()
       assert.is_true(background.wait_until(5000, function() return sub:stats().delivered == 100 end))
       sub:close()
       sub:close()
+      assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
       for i = 1, 100 do assert.equal(i, take(ch).value) end
       assert.is_nil(take(ch))
     end)
@@ -268,13 +276,23 @@ describe("a connection to NATS", function()
       assert.equal(0, #ch)
     end)
 
+    it("has ended with the connection", function()
+      local beat, attended = conn.core:beat("beat", "", 60000), conn.core:attend(rn.chan())
+      conn:close()
+      conn.core:unbeat(beat)
+      conn.core:unattend(attended)
+      assert.equal("closed", conn:stats().status)
+    end)
+
     it("can be added and removed thousands of times", function()
       for i = 1, 5000 do conn:beat("b" .. i, "", 60000) end
       for i = 5000, 1, -1 do conn:unbeat("b" .. i) end
       conn:beat("b1", "", 60000)
       raises('beat: "b1" has a beat already', function() conn:beat("b1", "", 1) end)
+      raises('beat: the subject "a b" has a space', function() conn:beat("a b", "", 1) end)
       conn:close()
       conn:unbeat "b1"
+      assert.same({ nil, "Connection Closed" }, { conn:beat("b1", "", 1) })
     end)
   end)
 
@@ -377,6 +395,7 @@ describe("a connection to NATS", function()
       assert.is_nil(take(events))
       assert.is_nil(take(conn:events()))
       assert.same({ nil, "Connection Closed" }, { conn:publish("x", "") })
+      assert.same({ nil, "Connection Closed" }, { conn:publish("x", "", { headers = { a = "b" } }) })
       assert.same({ nil, "Connection Closed" }, { conn:subscribe "x" })
       assert.same({ nil, "Connection Closed" }, { conn:request("x", "") })
       assert.equal("closed", conn:stats().status)
@@ -621,6 +640,9 @@ describe("a connection to NATS", function()
       raises("ping_interval: a number of milliseconds", function() nats.connect(server.url, { ping_interval = 0 }) end)
       raises("the option password needs user", function() nats.connect(server.url, { password = "x" }) end)
       raises("tls_ca: .*No such file", function() nats.connect(server.url, { tls_ca = "/does/not/exist" }) end)
+      local file = server.set:write("no-certificate", "nothing")
+      raises("connect: tls_ca: ", function() nats.connect(server.url, { tls_ca = file }) end)
+      raises("connect: tls_cert: ", function() nats.connect(server.url, { tls_cert = file, tls_key = file }) end)
       raises("credentials: .*No such file", function()
         nats.connect(server.url, { credentials = "/does/not/exist" })
       end)
@@ -636,6 +658,7 @@ describe("a connection to NATS", function()
       for pattern, subject in pairs {
         ["is empty"] = "", ["a space at byte 2"] = "a b", ["\"a%.%.b\" has an empty part at byte 3"] = "a..b",
         ["an empty part at byte 1"] = ".a", ["an empty part at byte 3"] = "a.", ["a control character"] = "a\nb",
+        ["a control character at byte 2"] = "a\127",
         ["a wildcard"] = "a.*", ["a wildcard, to which nothing can be sent, at byte 1"] = ">",
       } do
         raises(pattern, function() conn:publish(subject, "x") end)
@@ -652,7 +675,12 @@ describe("a connection to NATS", function()
       raises("drain: a number of milliseconds", function() conn:drain(0) end)
       raises("headers: a table expected", function() conn:publish("a", "x", { headers = "x" }) end)
       raises("a header's value has a newline", function() conn:publish("a", "x", { headers = { a = "x\r\ny" } }) end)
-      raises("a header's name", function() conn:publish("a", "x", { headers = { ["a:"] = "x" } }) end)
+      raises("a header's value has a newline or a zero", function()
+        conn:publish("a", "x", { headers = { a = "x\0y" } })
+      end)
+      for _, name in ipairs { "a:", "", "a\0b" } do
+        raises("a header's name", function() conn:publish("a", "x", { headers = { [name] = "x" } }) end)
+      end
       raises("a header's name must be a string", function() conn:publish("a", "x", { headers = { "x" } }) end)
       raises("a header's value must be", function() conn:publish("a", "x", { headers = { a = {{}} } }) end)
       assert.is_true(conn:flush()) -- the connection has not suffered
@@ -667,6 +695,16 @@ describe("a connection to NATS", function()
       local ch = conn:subscribe "plain"
       conn:publish("plain", "x")
       raises("has no reply subject", function(message) message:respond "x" end, take(ch))
+    end)
+
+    it("is refused by the C module too, where the library would give it what is no channel or no beat", function()
+      local lib = require "runnel.nats.core"
+      local settings, wrong = { servers = { server.url } }, "cannot open a port: invalid argument"
+      assert.has_error.matches(function() conn.core:attend(7) end, wrong)
+      assert.has_error.matches(function() lib.connect(settings, 7, print) end, wrong)
+      assert.has_error.matches(function() lib.on_term(7) end, wrong)
+      assert.has_error.matches(function() conn.core:unbeat "b" end, "a beat expected")
+      assert.is_true(conn:flush())
     end)
 
     it("refuses more than the server accepts", function()

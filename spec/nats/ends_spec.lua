@@ -83,6 +83,7 @@ describe("a program with connections to NATS", function()
         try("beat", "a", "b", 100)
         try "events"
         try "stats"
+        print(next(sub:stats()), sub:drain())
         sub:close()
         conn:close()
       end })
@@ -93,6 +94,7 @@ describe("a program with connections to NATS", function()
     for _, method in ipairs { "publish", "subscribe", "request", "beat", "events", "stats" } do
       lines[#lines + 1] = method .. "\tthe connection is closed\n"
     end
+    lines[#lines + 1] = "nil\tnil\tInvalid Subscription\n"
     assert.same({ out = table.concat(lines), err = "", status = 0 }, process.run(dir.path, "exec timeout 60 " .. LUA
       .. " program.lua"))
   end)

@@ -527,6 +527,33 @@ describe("streams", function()
       results:close()
     end)
 
+    it("goes on after a SIGTERM that the program ignores", function()
+      assert(conn:stream "orders")
+      assert(conn:stream "done")
+      local path = server.set:write("worker.lua", [[
+        local rn = require "runnel"
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        local stage
+        stage = assert(conn:stage(1, "orders", function(v)
+          rn.go(function() stage:stop(5000) end)
+          return v
+        end, "done"))
+        print "ready"
+        io.stdout:flush()
+        stage:wait()]])
+      local command = { "sh", "-c", 'trap "" TERM; exec "$@"', "sh", os.getenv "LUA" or "lua5.4", path, server.url }
+      local worker = server.set:start(command)
+      assert(worker:says("ready", 20000), worker:output())
+      worker:signal "TERM"
+      rn.sleep(200)
+      assert.is_nil(worker:status())
+      assert(assert(conn:sink "orders"):put "a")
+      local results = assert(conn:source "done")
+      assert.equal("a", assert(take_within(results, 20000)).value)
+      assert.equal(0, worker:wait(20000), worker:output())
+      results:close()
+    end)
+
     it("refuses streams that are missing, and wrong arguments", function()
       assert(conn:stream "words")
       local function f() end

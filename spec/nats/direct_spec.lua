@@ -1,0 +1,108 @@
+-- Subscriptions whose messages go to a function of the library instead of a channel: conn:subscribe's third argument.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+
+describe("a subscription with a function", function()
+  if not nats_server.installed then return pending(nats_server.MISSING) end
+  local is_built, nats = pcall(require, "runnel.nats")
+  if not is_built then return pending "runnel.nats is not built, because libnats was missing" end
+
+  -- More messages than are on their way to Lua at once.
+  local MANY <const> = 5000
+
+  local server, conn
+
+  setup(function() server = nats_server.start { jetstream = false } end)
+  teardown(function() server:close() end)
+  before_each(function() conn = assert(nats.connect(server.url)) end)
+  after_each(function() conn:close() end)
+
+  -- Computes, so that no message gets to Lua, until f returns true.
+  local function compute_until(f)
+    local before = rn.now()
+    repeat
+      assert(rn.now() - before < 20000, "it has not happened")
+    until f()
+  end
+
+  -- Subscribes, and publishes many messages. Returns when no more of them fit between the library's thread and Lua.
+  local function overfill(take)
+    local ch, sub = conn:subscribe("many", nil, take)
+    for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
+    compute_until(function() return sub:stats().delivered > 1024 end)
+    return ch, sub
+  end
+
+  it("gets the parts of each message", function()
+    local got = {}
+    conn:subscribe("parts", nil, function(...) got[#got + 1] = table.pack(...) end)
+    conn:publish("parts", "plain")
+    conn:publish("parts", "asks", { reply = "to.me" })
+    conn:publish("parts", "has a status", { headers = { Status = "404" } })
+    conn:publish("nobody", "", { reply = "parts" })
+    assert.is_true(background.wait_until(5000, function() return #got == 4 end))
+    assert.same({
+      { "plain", nil, nil, "parts", n = 4 },
+      { "asks", "to.me", nil, "parts", n = 4 },
+      { "has a status", nil, nil, "parts", "404", n = 5 },
+      { "", nil, nil, "parts", "503", n = 5 },
+    }, got)
+  end)
+
+  it("gets all messages in order, also when too many arrive while the program computes", function()
+    local got = {}
+    overfill(function(data) got[#got + 1] = data end)
+    assert.is_true(background.wait_until(20000, function() return #got == MANY end), #got .. " messages")
+    for i = 1, MANY do assert.equal(tostring(i), got[i]) end
+  end)
+
+  it("gets all that was sent when it is drained, and then its channel closes", function()
+    local got = 0
+    local ch, sub = overfill(function() got = got + 1 end)
+    assert.is_true(sub:drain())
+    conn:publish("many", "too late")
+    assert.is_nil((ch:take()))
+    assert.equal(MANY, got)
+    assert.equal(MANY, sub:stats().delivered)
+    assert.same({ nil, "Invalid Subscription" }, { sub:drain() })
+  end)
+
+  it("gets what is on its way when it is closed, and nothing more", function()
+    local got = 0
+    local ch, sub = overfill(function() got = got + 1 end)
+    local other = conn:subscribe("other", nil, function() end)
+    sub:close()
+    assert.is_nil((ch:take()))
+    assert.equal(sub:stats().delivered, got)
+    assert.is_true(got < MANY)
+    assert.is_false(other:closed())
+  end)
+
+  it("counts what is dropped beyond the limit", function()
+    local got = 0
+    local ch, sub = conn:subscribe("many", { pending = 100 }, function() got = got + 1 end)
+    for i = 1, MANY do assert(conn:publish("many", tostring(i))) end
+    compute_until(function() return sub:stats().dropped > 0 end)
+    assert(conn:flush())
+    sub:drain()
+    assert.is_nil((ch:take()))
+    assert.equal(MANY, got + sub:stats().dropped)
+  end)
+
+  it("goes on after an error of the function, which is reported", function()
+    local got, reported = {}, {}
+    local before = rn.on_error(function(err) reported[#reported + 1] = err end)
+    conn:subscribe("errors", nil, function(data)
+      if data == "wrong" then error("refused", 0) end
+      got[#got + 1] = data
+    end)
+    conn:publish("errors", "wrong")
+    conn:publish("errors", "right")
+    background.wait_until(5000, function() return got[1] end)
+    rn.on_error(before)
+    assert.same({ "right" }, got)
+    assert.same({ "refused" }, reported)
+  end)
+end)
