@@ -526,7 +526,7 @@ describe("the core's trace", function()
   end)
 
   it("keeps the name of a channel that is gone as long as a record of it is there", function()
-    recorder.hold("r", 256)
+    recorder.hold("r", 4096)
     local function is_known()
       for _, name in pairs((recorder.names())) do
         if name == "early 1" then return true end
@@ -541,8 +541,8 @@ describe("the core's trace", function()
     for _ = 1, 600 do rn.chan() end -- makes the list look for what is gone
     collectgarbage()
     assert.is_true(is_known())
-    make(600, "later ")
-    make(2000, "last ")
+    make(3000, "later ")
+    make(3000, "last ")
     assert.is_false(is_known())
     recorder.release "r"
   end)
