@@ -232,6 +232,92 @@ describe("runnel.monitor", function()
     assert.is_true(found)
   end)
 
+  it("sends of each channel its kind and fill, and of each go block what it waits for", function()
+    local p = start [[
+      local m = listen(0)
+      local shared = rn.shared_chan(3):name "shared"
+      shared:put(1) shared:put(2) shared:take()
+      local policy = rn.chan(rn.priority_buffer(5)):name "policy"
+      policy:put(1)
+      local mapped = rn.chan(4, rn.xf.map(tostring)):name "mapped"
+      local closed, full = rn.chan(2):name "closed", rn.chan(1):name "full"
+      closed:close() full:put(1)
+      rn.go(function() rn.rename "putter" full:put(2) end)
+      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(60000), mapped:done() } end)
+      rn.go(function() rn.rename "taker" shared:take() shared:take() end)
+      local trace = require("runnel.core").internal.trace
+      trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
+      for i = 1, 100 do rn.chan(1):name("gone"):put(i) end
+      collectgarbage()
+      rn.sleep(60000)
+    ]]
+    local rows, texts = rows_of(messages(p:events(3)))
+    local chans, gos = {}, {}
+    for id, row in pairs(rows[0]) do
+      chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
+    end
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = { op = row[6], chan = row[7], chans = row[8] } end
+    local function check(name, limit, flags, fill)
+      local found = chans[name] or {}
+      assert.same({ limit, flags, fill }, { found.limit, found.flags, found.fill }, name)
+    end
+    check("shared", 3, 0, { 2, 2, 0, 0, 1 })
+    check("policy", chans.policy.limit, 0, { 1, 0, 0, 0, 0 }) -- a policy is not asked how much it holds
+    check("mapped", 4, 8, { 0, 0, 0, 0, 0 })
+    check("closed", 2, 1, { 0, 0, 0, 0, 0 })
+    check("full", 1, 0, { 1, 0, 1, 1, 0 })
+    assert.same({ op = 2, chan = chans.full.id, chans = 1 }, gos.putter)
+    assert.same({ 3, 3 }, { gos.chooser.op, gos.chooser.chans })
+    assert.equal(1, gos.taker.op)
+    assert.is_nil(gos.hidden)
+    assert.is_nil(chans.gone)
+  end)
+
+  it("takes away thousands of channels that are gone, in parts #slow", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 1500 do chs[i] = rn.chan(1) end
+      rn.sleep(5000)
+      chs = nil
+      collectgarbage()
+      local stays = rn.chan(1):name "stays"
+      rn.sleep(60000)
+      stays:put(1)
+    ]]
+    local list = messages(p:events_until [["chans":[0-9],.*"d":\[.*\]}$]])
+    local was_cut, gone = false, 0
+    for _, message in ipairs(list) do
+      was_cut = was_cut or message.cut and #message.d > 0
+      gone = gone + #message.d
+    end
+    assert.is_true(was_cut)
+    assert.is_true(gone >= 1500, gone .. " rows")
+    local rows = rows_of(list)
+    local n = 0
+    for _ in pairs(rows[0]) do n = n + 1 end
+    assert.is_true(n < 10, n .. " channels are left")
+  end)
+
+  it("sends a part of the go blocks, and how many there are besides, if thousands have names of their own", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 5 do chs[i] = rn.chan() end -- 1024 takes may wait on each
+      for i = 1, 300 do rn.go(function() rn.rename "same" chs[i % 5 + 1]:take() end) end
+      for i = 1, 4100 do rn.go(function() rn.rename("block " .. i) chs[i % 5 + 1]:take() end) end
+      rn.sleep(60000)
+    ]]
+    local list = messages(p:events_until '"gos":4400.*"more":10[0-9]')
+    assert.equal(102, list[#list].more) -- 4101 names and the main program have 4000 rows
+    local rows, texts = rows_of(list)
+    local found = false
+    for _, row in pairs(rows[2]) do
+      found = found or texts[row[3]] == "same" and row[7] == 0 and row[10] == 300 -- on no single channel
+    end
+    assert.is_true(found)
+  end)
+
   it("says that the program has ended", function()
     local p = start "local m = listen(0) rn.sleep(1000)"
     assert.match("event: ended\ndata: {}\n\n$", p:stream "cat <&3"())
@@ -362,6 +448,15 @@ describe("runnel.monitor", function()
     assert.not_match("killed: killed", p:wait())
   end)
 
+  it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
+    local p = start "local m = listen(0) rn.sleep(60000)"
+    assert.equal(400, (p:post("/values?", "id=1%00")))
+    local head = ("POST /values?token=%s HTTP/1.1\nContent-Length: "):format(p.token)
+    assert.equal(400, (monitored.request(p.port, head .. "0")))
+    assert.is_nil((monitored.request(p.port, head .. "100\nContent-Type: application/x-www-form-urlencoded", nil, 0.5)))
+    assert.equal(202, (p:post("/values?", "id=1")))
+  end)
+
   for show, expected in pairs {
     ['"types"'] = { "string (6 bytes)", "table (3 entries)", "float" },
     ['"values"'] = { '"secret"', '{ 1, 2, "key" = "hidden" }', "3.5" },
@@ -381,7 +476,135 @@ describe("runnel.monitor", function()
     end)
   end
 
+  it("shows the values in a buffer, the oldest first, and then those of puts that wait", function()
+    local p = start [[
+      local m = listen(0, { show = "values" })
+      local big = rn.chan(100):name "big"
+      for i = 1, 100 do big:put(i) end
+      for _ = 1, 90 do big:take() end
+      for i = 101, 105 do big:put(i) end
+      local small, unbuffered = rn.chan(2):name "small", rn.chan():name "unbuffered"
+      small:put "first" small:put "second" small:take() small:put "third"
+      rn.go(function() small:put "fourth" end)
+      rn.go(function() unbuffered:put "waits" end)
+      rn.go(function() rn.alts { { unbuffered, "of alts" }, rn.chan() } end)
+      local shared = rn.shared_chan(2):name "shared"
+      shared:put(1)
+      local policy = rn.chan(rn.priority_buffer(2)):name "policy"
+      policy:put(1)
+      local block = rn.go(function() rn.rename "waiter" rn.chan():take() end)
+      rn.go(function() rn.sleep(60000) end)
+      block:take()
+    ]]
+    local rows, texts = rows_of(messages(p:events(2)))
+    local id_of = {}
+    for id, row in pairs(rows[0]) do id_of[texts[row[3]]] = id end
+    for _, row in pairs(rows[2]) do
+      if texts[row[3]] == "waiter" then id_of.result = row[11] end
+    end
+    local stream = p:stream [[sed -u "/there is no channel #987654/q" <&3]]
+    os.execute "sleep 0.5" -- until it is open
+    local names = { "big", "small", "unbuffered", "shared", "policy", "result" }
+    local posted = {}
+    for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
+    posted[#posted + 1] = { "/values", "id=987654" }
+    post(p, table.unpack(posted))
+    local got = {}
+    for _, message in ipairs(messages(stream())) do
+      for _, result in ipairs(message.r) do got[names[result[1]] or "none"] = table.move(result, 2, #result, 1, {}) end
+    end
+    local numbers = {}
+    for i = 91, 105 do numbers[#numbers + 1] = tostring(i) end
+    assert.same({
+      big = { true, table.unpack(numbers) },
+      small = { true, '"second"', '"third"', '"fourth"' },
+      unbuffered = { true, '"waits"', '"of alts"' },
+      shared = { true },
+      policy = { true },
+      result = { true },
+      none = { false, "there is no channel #987654 any more" },
+    }, got)
+  end)
+
+  it("refuses more commands than it can keep while the program computes", function()
+    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 60000 do end"
+    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=1"))) end
+    local status, answer = p:post("/values?", "id=1")
+    assert.equal(503, status)
+    assert.match("the program computes, and takes no more commands", answer)
+  end)
+
+  it("refuses more pages than it can feed, until one is closed", function()
+    local p = start "local m = listen(0) rn.sleep(60000)"
+    local script = ([[
+      for i in {1..16}; do
+        exec {fd}<>/dev/tcp/127.0.0.1/%d
+        printf "GET /events?token=%s HTTP/1.0\r\nHost: 127.0.0.1:%d\r\n\r\n" >&$fd
+        read -t 20 -u $fd && fds="$fds $fd"
+      done
+      echo $fds | wc -w
+      exec sleep 60]]):format(p.port, p.token, p.port)
+    local holding = assert(io.popen(("echo $$; exec bash -c '%s' 2>/dev/null"):format(script)))
+    local pid, held = holding:read("l", "l")
+    assert.equal("16", held:match "%d+")
+    local status, answer = p:get "/events?"
+    assert.equal(503, status)
+    assert.match("too many pages are open", answer)
+    assert.equal(200, (p:get "/?"))
+    os.execute("kill " .. pid)
+    holding:close()
+    local tries, n = 0, 0
+    while n == 0 and tries < 50 do
+      tries = tries + 1
+      os.execute "sleep 0.2" -- until the server has noticed it
+      n = #messages(p:events(2))
+    end
+    assert.equal(2, n)
+  end)
+
   -- ---- listen ----
+
+  it("says that it cannot listen when the process has no file descriptors left, and keeps none", function()
+    local output = shell.run [[ulimit -n 40; lua -e '
+      local monitor = require "runnel.monitor"
+      assert(monitor.listen()):close() -- loads all that it needs
+      local files, failures = {}, {}
+      repeat
+        local file = io.open "/dev/null"
+        files[#files + 1] = file
+      until not file
+      local m, why
+      repeat
+        m, why = monitor.listen()
+        if not m then
+          failures[why] = true
+          table.remove(files):close()
+        end
+      until m
+      m:close()
+      local list = {}
+      for reason in pairs(failures) do list[#list + 1] = reason end
+      table.sort(list)
+      print(table.concat(list, "\n"))
+      local again = assert(monitor.listen())
+      again:close()']]
+    assert.match("^monitor: cannot listen on port 0 of 127%.0%.0%.1: [^\n]+\nmonitor: the server cannot be started\n$",
+      output)
+  end)
+
+  it("has a C module that refuses what is no watch, and a monitor that was closed", function()
+    local server_module = require "runnel.monitor.core"
+    local m = assert(monitor.listen())
+    local server = m.server
+    m:close()
+    server_module.stop(server)
+    for _, name in ipairs { "ask", "command", "filling", "publish", "result" } do
+      local _, err = pcall(server_module[name], server)
+      assert.match("the monitor has been closed", err)
+    end
+    local _, err = pcall(server_module.start, io.stdout, 0, false, "program")
+    assert.match("was built for another release of runnel: run make again", err)
+  end)
 
   it("says that the port is taken", function()
     local p = start "local m = listen(0) rn.sleep(60000)"

@@ -341,6 +341,16 @@ describe("a deadlock among threads", function()
     assert.is_nil(two:take())
   end)
 
+  it("names some of the many channels that a thread waits on", function()
+    local chans = {}
+    for i = 1, 6 do chans[i] = rn.shared_chan():name("part " .. i) end
+    local waits = rn.thread(function(...) require "runnel".alts { ... } end, table.unpack(chans))
+    local _, err = pcall(waits.take, waits)
+    assert.matches("waiting: take on chan: [^\n]*, take on chan: part %d, take on chan: [^\n]* and %d more at ", err)
+    for _, ch in ipairs(chans) do ch:close() end
+    waits:take()
+  end)
+
   it("is noticed whichever of them the main program waits for, and lets rn.run return", function()
     local a, b = rn.shared_chan(), rn.shared_chan()
     rn.thread(pass, a, b)

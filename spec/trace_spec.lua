@@ -483,6 +483,96 @@ describe("the core's trace", function()
     recorder.release "l"
   end)
 
+  it("keeps its records when it is held again, unless the new hold needs a larger ring", function()
+    recorder.hold("r", 256)
+    local ch = rn.chan(1)
+    for i = 1, 10 do ch:put(i) ch:take() end
+    local first, next_one = recorder.ring()
+    recorder.hold("r", 100)
+    assert.same({ first, next_one }, { (recorder.ring()), (select(2, recorder.ring())) })
+    assert.is_truthy(recorder.read(first))
+    assert.is_nil(recorder.read(first - 1))
+    assert.is_nil(recorder.read(next_one))
+    recorder.hold("r", 4096)
+    assert.is_true(recorder.ring() >= next_one)
+    for _ = 1, 3 do recorder.release "r" end
+    assert.is_nil(recorder.ring())
+    assert.is_nil(recorder.read(first))
+  end)
+
+  it("copies the newest records of a large ring at an error", function()
+    recorder.hold("r", 1 << 17)
+    local heard = 0
+    recorder.on_error(function() heard = heard + 1 end)
+    assert.is_nil(recorder.ring(true))
+    assert.is_nil(recorder.read(0, true))
+    local ch = rn.chan(1)
+    for i = 1, 50000 do ch:put(i) ch:take() end
+    rn.go(error, "oops")
+    rn.run()
+    assert.equal(1, #stage.heard())
+    assert.equal(1, heard)
+    local first, next_one = recorder.ring(true)
+    assert.equal(1 << 16, next_one - first)
+    assert.is_truthy(recorder.read(first, true))
+    assert.is_nil(recorder.read(first - 1, true))
+    assert.is_nil(recorder.read(next_one, true))
+    for _ = 1, 300 do rn.chan(1):put(1) end -- the list looks for channels of which the copy has no record
+    collectgarbage()
+    for _ = 1, 600 do rn.chan(1):put(1) end
+    recorder.on_error(nil)
+    assert.is_nil(recorder.ring(true))
+    recorder.release "r"
+  end)
+
+  it("keeps the name of a channel that is gone as long as a record of it is there", function()
+    recorder.hold("r", 4096)
+    local function is_known()
+      for _, name in pairs((recorder.names())) do
+        if name == "early 1" then return true end
+      end
+      return false
+    end
+    local function make(n, name)
+      for i = 1, n do rn.chan(1):name(name .. i):put(i) end
+      collectgarbage()
+    end
+    make(20, "early ")
+    for _ = 1, 600 do rn.chan() end -- makes the list look for what is gone
+    collectgarbage()
+    assert.is_true(is_known())
+    make(3000, "later ")
+    make(3000, "last ")
+    assert.is_false(is_known())
+    recorder.release "r"
+  end)
+
+  it("can be asked before anything was traced", function()
+    assert.equal("?\nmain\ndriver\n?\nother\nhidden\n0\t0\t0\nnil\tnil\n", (stage.script [[
+      local trace = require("runnel.core").internal.trace
+      for _, label in ipairs { 0, 1, 2, 9, 0xFFFE, 0xFFFF } do print(trace.label(label)) end
+      local edges, lost = trace.edges()
+      print(#trace.chans(), #edges, lost)
+      trace.on_error(print)
+      print((trace.ring()), (trace.read(0)))
+    ]]))
+  end)
+
+  it("gives the names that come after the first 65000 the label other", function()
+    assert.equal("name 1\tother\tother\n", (stage.script [[
+      local rn = require "runnel"
+      local trace = require("runnel.core").internal.trace
+      trace.hold "l"
+      local first, last = rn.chan():name "name 1"
+      for i = 2, 70000 do last = rn.chan():name("name " .. i) end
+      local block = rn.go(function() rn.rename "late" rn.sleep(1) end)
+      rn.sleep(0)
+      print(trace.name(first), trace.name(last), trace.name(block))
+      trace.release "l"
+      trace.release ""
+    ]]))
+  end)
+
   it("has times that never go back, though a simulation begins at 0", function()
     recorder.hold("r", 1024)
     local _, from = recorder.ring()
@@ -526,8 +616,14 @@ describe("the core's trace", function()
       rn.sleep(100)
       recorder.tap(ch, nil)
       ch:offer(5)
+      local other = rn.chan(2)
+      recorder.tap(other, function(v) seen[#seen + 1] = "other " .. v end)
+      recorder.tap(ch, nil)
+      other:offer(6)
+      recorder.tap(other, nil)
+      other:offer(7)
     end)
-    assert.same({ "1", "2 waits", "3 waits", "4" }, seen)
+    assert.same({ "1", "2 waits", "3 waits", "4", "other 6" }, seen)
     local errors = stage.heard()
     assert.matches("in the tap", tostring(errors[1].err))
     assert.matches("inside a function that is called for values on a channel", tostring(errors[2].err))

@@ -186,7 +186,7 @@ static void push_line(lua_State *L, int entry) {
   lua_getfield(L, entry, "name");
   bool is_thread = lua_getfield(L, entry, "waits") == LUA_TTABLE;
   if (lua_getfield(L, entry, is_thread ? "state" : "operation") == LUA_TNIL) {
-    lua_pushliteral(L, "?");
+    lua_pushliteral(L, "?"); /* seldom covered: a finalizer has woken the go block meanwhile */
     lua_replace(L, -2);
   }
   lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
@@ -200,7 +200,7 @@ static void push_line(lua_State *L, int entry) {
   } else if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
     name_channels(L);
   } else {
-    lua_pushliteral(L, "");
+    lua_pushliteral(L, ""); /* seldom covered: see above */
   }
   lua_getfield(L, entry, "where");
   const char *where = lua_tostring(L, -1);

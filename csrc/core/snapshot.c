@@ -215,7 +215,7 @@ static void add_go(lua_State *L, Sched *S, Snapshot *s, Go *go, int at) {
     name_push_where(L, go);
     g.where = add_string(L, s);
   } else {
-    g.where = add_text(L, s, "");
+    g.where = add_text(L, s, ""); /* uncovered: the loop serves the monitor while no go block runs */
   }
   if ((go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING) && !(go->alt.flags & ALT_BARE))
     g.since = go->alt.since;

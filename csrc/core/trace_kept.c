@@ -61,7 +61,9 @@ void trace_kept_report(lua_State *L, Sched *S) {
   const char *outer = sched_set_inside(S, "the flight recorder");
   trace_fetch(L, TRACE_ON_ERROR);
   lua_pushboolean(L, is_kept);
-  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1); /* uncovered: only when memory runs out */
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
+    lua_pop(L, 1); /* uncovered: only when memory runs out */
+  }
   sched_set_inside(S, outer);
 }
 

@@ -144,7 +144,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
     push_place(L, ch->sched);
   }
   uint16_t label = trace_list_label(L, t);
-  for (;;) {
+  for (;;) { /* seldom covered: this is the jump back, see below */
     make_room(L, t);
     if (ch->buf.label || !t->holds[0]) return; /* a finalizer has added it, or has released the list */
     trace_fetch(L, TRACE_CHANS);

@@ -72,7 +72,9 @@ static int finalize(lua_State *L) {
 void watch_begin(lua_State *L, Sched *S, int f) {
   if (S->watch) luaL_error(L, "this Lua state is being watched already");
   Wakeup *wakeup = driver_wakeup(L, S);
-  if (!wakeup) luaL_error(L, "not enough memory"); /* uncovered: only when memory runs out */
+  if (!wakeup) {
+    luaL_error(L, "not enough memory"); /* uncovered: only when memory runs out */
+  }
   Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 0);
   *watch = (Watch){.release = WATCH_RELEASE, .ask = ask, .running = running};
   lua_createtable(L, 0, 1);

@@ -353,7 +353,6 @@ static int internal_start_thread(lua_State *L) {
   atomic_fetch_add(&t->holds, 1);
   int error = start(t);
   if (error) {
-    /* uncovered: the system has no thread left */
     family_leave(t->member);
     atomic_store(&t->holds, 1); /* without that of the thread */
     release(t);

@@ -106,7 +106,7 @@ static enum MHD_Result open_page(Site *site, struct MHD_Connection *client) {
   page->client = client;
   struct MHD_Response *response = page_response(page);
   if (!response) {
-    page_free(page);
+    page_free(page); /* uncovered: only when memory runs out */
     return MHD_NO;
   }
   page->next = site->pages; /* the server frees it, once libmicrohttpd has freed the response */

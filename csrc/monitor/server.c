@@ -117,7 +117,7 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {
-    page->feed.begun = false;
+    page->feed.begun = false; /* uncovered: only when memory runs out */
     text_clear(to);
     page->sent = 0;
     return;
@@ -148,8 +148,8 @@ static void drop_closed_pages(Server *server) {
 /* Waits until a client or the scheduler has news, for at most `ms`. */
 static void wait_for_news(Server *server, int ms) {
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-  if (!info) { /* no epoll on this system */
-    (void)MHD_run_wait(server->daemon, ms < 20 ? ms : 20);
+  if (!info) {                                             /* no epoll on this system */
+    (void)MHD_run_wait(server->daemon, ms < 20 ? ms : 20); /* uncovered: Linux has epoll */
     return;
   }
   MHD_UNSIGNED_LONG_LONG timeout;
@@ -296,7 +296,7 @@ void server_stop(Server *server) {
   pthread_join(server->thread, NULL);
   MHD_stop_daemon(server->daemon);
   for (Page *page = server->site.pages, *next; page; page = next) {
-    next = page->next;
+    next = page->next; /* seldom covered: it has not read its last message in time */
     page_free(page);
   }
   view_free(&server->view);

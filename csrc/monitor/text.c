@@ -22,7 +22,7 @@ void text_add(Text *text, const char *bytes, size_t length) {
     size_t room = (text->length + length) * 2;
     char *more = realloc(text->bytes, room);
     if (!more) {
-      text->failed = true;
+      text->failed = true; /* uncovered: only when memory runs out */
       return;
     }
     text->bytes = more;

@@ -152,7 +152,7 @@ bool view_make(View *view, const Snapshot *snapshot) {
   view->n = view->more = 0;
   view->snapshot = snapshot;
   if (add_chans(view, snapshot) && add_gos(view, snapshot) && add_edges(view, snapshot)) return true;
-  view->n = 0;
+  view->n = 0; /* uncovered: only when memory runs out */
   return false;
 }
 

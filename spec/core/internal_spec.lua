@@ -40,6 +40,18 @@ describe("functions for modules of our own", function()
     for _, fd in ipairs { -1, math.maxinteger } do
       assert.error_matches(function() core.wait_readable(fd) end, "wait_readable: a file descriptor expected")
     end
+    for _, f in ipairs { internal.listen, internal.stands_for, internal.start_thread } do
+      for _, v in ipairs { 1, io.stdout, "text" } do
+        assert.error_matches(function() f(v, v, v, v) end, "bad argument #%d to '[^']*' %(.* expected")
+      end
+    end
+    assert.error_matches(function() internal.start_thread({}, ch) end, "a shared channel expected")
+    assert.error_matches(function() internal.start_thread({}, 1) end, "a shared channel expected")
+    for _, f in ipairs { internal.moving.put, internal.moving.put_while_open } do
+      assert.error_matches(function() f(ch, nil) end, "a value other than nil expected")
+      assert.error_matches(function() f(ch) end, "a value other than nil expected")
+      assert.error_matches(function() f(1, 1) end, "channel expected")
+    end
     assert.error_matches(function() internal.offer_lines(ch, "a\n", 0) end, "not a position in the text")
     assert.error_matches(function() internal.offer_lines(ch, "a\n", 4) end, "not a position in the text")
     assert.equal(0, #ch)
