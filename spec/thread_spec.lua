@@ -731,21 +731,24 @@ describe("rn.threads", function()
   end)
 
   it("fails the calls of a thread that ends, and later ones; other threads do what is left", function()
-    local pool <close> = rn.threads(2, function(v)
+    local pool <close> = rn.threads(2, function(job)
       local never = require "runnel".chan()
-      if v == "ends" then
+      if job.go_on then
+        job.go_on:take()
         pcall(never.take, never) -- a deadlock, which the job does not accept
         never:take()
       end
       require "runnel".sleep(5)
-      return v
+      return job.v
     end)
-    local calls = {}
-    for i, v in ipairs { "ends", "a", "b", "c" } do calls[i] = rn.go(pool, v) end
+    local calls, go_on = {}, rn.shared_chan()
+    for i, job in ipairs { { go_on = go_on }, { v = "a" }, { v = "b" }, { v = "c" } } do calls[i] = rn.go(pool, job) end
+    rn.yield() -- all are in the queue
+    go_on:close()
     local _, err = calls[1]:take()
     assert.matches("^threads: the thread of this call has ended: deadlock", err)
     assert.same({ "a", "b", "c" }, { (calls[2]:take()), (calls[3]:take()), (calls[4]:take()) })
-    raises("^threads: a thread of the pool has ended: deadlock", function() pool "d" end)
+    raises("^threads: a thread of the pool has ended: deadlock", function() pool { v = "d" } end)
     assert.same({}, stage.heard())
   end)
 
