@@ -72,6 +72,28 @@ describe("streams", function()
       raises("^serve: the connection is closed", function() closed:serve("a", 1, print) end)
     end)
 
+    it("opens a stream that somebody else makes at the same moment", function()
+      -- The server may then say that the subjects of the two overlap, so this one has a go block in place of JetStream.
+      local bare <close> = nats_server.start { jetstream = false }
+      local other <close> = connect(bare.url)
+      local missing = '{"error":{"code":404,"err_code":10059,"description":"stream not found"}}'
+      local overlap = '{"error":{"code":400,"err_code":10065,"description":"subjects overlap"}}'
+      local made = [[{"created":"now","config":{"name":"orders","subjects":["orders"],"num_replicas":1,
+        "retention":"%s","discard":"%s","discard_new_per_subject":true,"max_msgs_per_subject":1},"state":{}}]]
+      local answers
+      rn.go(function()
+        for message in other:subscribe "$JS.API.>" do message:respond(table.remove(answers, 1)) end
+      end)
+      rn.yield()
+      answers = { missing, overlap, made:format("limits", "old") }
+      assert.equal("orders", assert(other:stream "orders").name)
+      answers = { missing, overlap, missing }
+      assert.same({ nil, 'stream "orders": subjects overlap' }, { other:stream "orders" })
+      answers = { missing, overlap, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]')) }
+      other:remote "x"
+      assert.equal(0, #answers)
+    end)
+
     it("says that a server has no JetStream", function()
       local bare <close> = nats_server.start { jetstream = false }
       local other <close> = connect(bare.url)

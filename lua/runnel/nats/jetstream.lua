@@ -11,7 +11,7 @@ local ANSWER_MS = 5000
 
 -- Codes of errors in answers of the API.
 jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
-jetstream.OTHER_SETTINGS, jetstream.WRONG_SEQUENCE, jetstream.NO_MESSAGE = 10058, 10071, 10037
+jetstream.WRONG_SEQUENCE, jetstream.NO_MESSAGE = 10071, 10037
 jetstream.FULL = 10077
 
 ---Nanoseconds, as JetStream has all durations.

@@ -58,6 +58,7 @@ local function ensure(conn, what, info, create, config)
   local answer, why, code = jetstream.request(conn, info)
   if code == jetstream.NO_STREAM or code == jetstream.NO_CONSUMER then
     answer, why, code = jetstream.request(conn, create, config)
+    if code then answer = jetstream.request(conn, info) end -- somebody else may have made it in the meantime
   end
   if not answer then return nil, code and ("%s: %s"):format(what, why) or why end
   return answer.config

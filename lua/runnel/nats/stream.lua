@@ -106,9 +106,7 @@ function stream.ensure(conn, name, wanted, config)
   local answer, err, code = jetstream.stream_info(conn, name)
   if code == jetstream.NO_STREAM then
     answer, err, code = jetstream.request(conn, "STREAM.CREATE." .. name, config)
-    if code == jetstream.OTHER_SETTINGS then -- somebody else has made it in the meantime
-      answer, err = jetstream.stream_info(conn, name)
-    end
+    if code then answer = jetstream.stream_info(conn, name) end -- somebody else may have made it in the meantime
   end
   if not answer then return nil, ("stream %q: %s"):format(name, err) end
   local difference = jetstream.difference(wanted, answer.config)
