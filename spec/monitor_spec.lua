@@ -479,10 +479,13 @@ describe("runnel.monitor", function()
   it("shows the values in a buffer, the oldest first, and then those of puts that wait", function()
     local p = start [[
       local m = listen(0, { show = "values" })
-      local big = rn.chan(100):name "big"
-      for i = 1, 100 do big:put(i) end
-      for _ = 1, 90 do big:take() end
-      for i = 101, 105 do big:put(i) end
+      local big = rn.chan(1000):name "big"
+      for i = 1, 1000 do big:put(i) end
+      for _ = 1, 990 do big:take() end
+      for i = 1001, 1005 do big:put(i) end
+      local long, crowded = rn.chan(30):name "long", rn.chan():name "crowded"
+      for i = 1, 30 do long:put(i) end
+      for i = 1, 30 do rn.go(function() crowded:put(i) end) end
       local small, unbuffered = rn.chan(2):name "small", rn.chan():name "unbuffered"
       small:put "first" small:put "second" small:take() small:put "third"
       rn.go(function() small:put "fourth" end)
@@ -504,7 +507,7 @@ describe("runnel.monitor", function()
     end
     local stream = p:stream [[sed -u "/there is no channel #987654/q" <&3]]
     os.execute "sleep 0.5" -- until it is open
-    local names = { "big", "small", "unbuffered", "shared", "policy", "result" }
+    local names = { "long", "crowded", "big", "small", "unbuffered", "shared", "policy", "result" }
     local posted = {}
     for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
     posted[#posted + 1] = { "/values", "id=987654" }
@@ -513,10 +516,15 @@ describe("runnel.monitor", function()
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do got[names[result[1]] or "none"] = table.move(result, 2, #result, 1, {}) end
     end
-    local numbers = {}
-    for i = 91, 105 do numbers[#numbers + 1] = tostring(i) end
+    local function numbers(from, to)
+      local list = { true }
+      for i = from, to do list[#list + 1] = tostring(i) end
+      return list
+    end
     assert.same({
-      big = { true, table.unpack(numbers) },
+      long = numbers(1, 20),
+      crowded = numbers(1, 20),
+      big = numbers(991, 1005),
       small = { true, '"second"', '"third"', '"fourth"' },
       unbuffered = { true, '"waits"', '"of alts"' },
       shared = { true },
