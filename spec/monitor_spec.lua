@@ -534,12 +534,24 @@ describe("runnel.monitor", function()
     }, got)
   end)
 
-  it("refuses more commands than it can keep while the program computes", function()
-    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 60000 do end"
-    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=1"))) end
-    local status, answer = p:post("/values?", "id=1")
+  it("keeps a number of commands while the program computes, and refuses more", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local p = start(("local m = listen(0) rn.sleep(1) repeat until io.open(%q) rn.sleep(60000)"):format(path))
+    local stream = p:stream [[sed -u "/\\[64,false/q" <&3]]
+    os.execute "sleep 0.5" -- until it is open
+    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=987654"))) end
+    local status, answer = p:post("/values?", "id=987654")
     assert.equal(503, status)
     assert.match("the program computes, and takes no more commands", answer)
+    assert(io.open(path, "w")):close()
+    local numbers, expected = {}, {}
+    for _, message in ipairs(messages(stream())) do
+      for _, result in ipairs(message.r) do numbers[#numbers + 1] = result[1] end
+    end
+    os.remove(path)
+    for i = 1, 64 do expected[i] = i end
+    assert.same(expected, numbers)
   end)
 
   it("refuses more pages than it can feed, until one is closed", function()
