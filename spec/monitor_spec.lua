@@ -249,7 +249,10 @@ describe("runnel.monitor", function()
       trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
       for i = 1, 100 do rn.chan(1):name("gone"):put(i) end
       collectgarbage()
-      rn.sleep(60000)
+      rn.run(function()
+        rn.go(function() end):take()
+        rn.sleep(60000)
+      end)
     ]]
     local rows, texts = rows_of(messages(p:events(3)))
     local chans, gos = {}, {}
@@ -257,6 +260,7 @@ describe("runnel.monitor", function()
       chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
     end
     for _, row in pairs(rows[2]) do gos[texts[row[3]]] = { op = row[6], chan = row[7], chans = row[8] } end
+    assert.same({ op = 0, chan = 0, chans = 0 }, gos.main) -- it waits for the go block of rn.run
     local function check(name, limit, flags, fill)
       local found = chans[name] or {}
       assert.same({ limit, flags, fill }, { found.limit, found.flags, found.fill }, name)
