@@ -249,7 +249,10 @@ describe("runnel.monitor", function()
       trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
       for i = 1, 100 do rn.chan(1):name("gone"):put(i) end
       collectgarbage()
-      rn.sleep(60000)
+      rn.run(function()
+        rn.go(function() end):take()
+        rn.sleep(60000)
+      end)
     ]]
     local rows, texts = rows_of(messages(p:events(3)))
     local chans, gos = {}, {}
@@ -257,6 +260,7 @@ describe("runnel.monitor", function()
       chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
     end
     for _, row in pairs(rows[2]) do gos[texts[row[3]]] = { op = row[6], chan = row[7], chans = row[8] } end
+    assert.same({ op = 0, chan = 0, chans = 0 }, gos.main) -- it waits for the go block of rn.run
     local function check(name, limit, flags, fill)
       local found = chans[name] or {}
       assert.same({ limit, flags, fill }, { found.limit, found.flags, found.fill }, name)
@@ -479,10 +483,13 @@ describe("runnel.monitor", function()
   it("shows the values in a buffer, the oldest first, and then those of puts that wait", function()
     local p = start [[
       local m = listen(0, { show = "values" })
-      local big = rn.chan(100):name "big"
-      for i = 1, 100 do big:put(i) end
-      for _ = 1, 90 do big:take() end
-      for i = 101, 105 do big:put(i) end
+      local big = rn.chan(1000):name "big"
+      for i = 1, 1000 do big:put(i) end
+      for _ = 1, 990 do big:take() end
+      for i = 1001, 1005 do big:put(i) end
+      local long, crowded = rn.chan(30):name "long", rn.chan():name "crowded"
+      for i = 1, 30 do long:put(i) end
+      for i = 1, 30 do rn.go(function() crowded:put(i) end) end
       local small, unbuffered = rn.chan(2):name "small", rn.chan():name "unbuffered"
       small:put "first" small:put "second" small:take() small:put "third"
       rn.go(function() small:put "fourth" end)
@@ -504,7 +511,7 @@ describe("runnel.monitor", function()
     end
     local stream = p:stream [[sed -u "/there is no channel #987654/q" <&3]]
     os.execute "sleep 0.5" -- until it is open
-    local names = { "big", "small", "unbuffered", "shared", "policy", "result" }
+    local names = { "long", "crowded", "big", "small", "unbuffered", "shared", "policy", "result" }
     local posted = {}
     for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
     posted[#posted + 1] = { "/values", "id=987654" }
@@ -513,10 +520,15 @@ describe("runnel.monitor", function()
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do got[names[result[1]] or "none"] = table.move(result, 2, #result, 1, {}) end
     end
-    local numbers = {}
-    for i = 91, 105 do numbers[#numbers + 1] = tostring(i) end
+    local function numbers(from, to)
+      local list = { true }
+      for i = from, to do list[#list + 1] = tostring(i) end
+      return list
+    end
     assert.same({
-      big = { true, table.unpack(numbers) },
+      long = numbers(1, 20),
+      crowded = numbers(1, 20),
+      big = numbers(991, 1005),
       small = { true, '"second"', '"third"', '"fourth"' },
       unbuffered = { true, '"waits"', '"of alts"' },
       shared = { true },
@@ -526,12 +538,24 @@ describe("runnel.monitor", function()
     }, got)
   end)
 
-  it("refuses more commands than it can keep while the program computes", function()
-    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 60000 do end"
-    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=1"))) end
-    local status, answer = p:post("/values?", "id=1")
+  it("keeps a number of commands while the program computes, and refuses more", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local p = start(("local m = listen(0) rn.sleep(1) repeat until io.open(%q) rn.sleep(60000)"):format(path))
+    local stream = p:stream [[sed -u "/\\[64,false/q" <&3]]
+    os.execute "sleep 0.5" -- until it is open
+    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=987654"))) end
+    local status, answer = p:post("/values?", "id=987654")
     assert.equal(503, status)
     assert.match("the program computes, and takes no more commands", answer)
+    assert(io.open(path, "w")):close()
+    local numbers, expected = {}, {}
+    for _, message in ipairs(messages(stream())) do
+      for _, result in ipairs(message.r) do numbers[#numbers + 1] = result[1] end
+    end
+    os.remove(path)
+    for i = 1, 64 do expected[i] = i end
+    assert.same(expected, numbers)
   end)
 
   it("refuses more pages than it can feed, until one is closed", function()

@@ -427,6 +427,16 @@ describe("the core's trace", function()
     recorder.release "l"
     assert.same({}, recorder.chans())
     assert.is_nil(recorder.ring())
+    recorder.hold "e"
+    recorder.hold "e"
+    recorder.release "e"
+    rn.chan(1):put(1)
+    assert.equal(1, #recorder.edges())
+    recorder.release "e"
+    assert.same({}, (recorder.edges()))
+    recorder.hold "" -- of nothing
+    recorder.release ""
+    assert.same({}, recorder.chans())
   end)
 
   it("counts and records what other threads complete on shared channels", function()
@@ -520,9 +530,18 @@ describe("the core's trace", function()
     for _ = 1, 300 do rn.chan(1):put(1) end -- the list looks for channels of which the copy has no record
     collectgarbage()
     for _ = 1, 600 do rn.chan(1):put(1) end
+    rn.go(error, "again")
+    rn.run()
+    assert.equal(1, #stage.heard())
+    assert.equal(2, heard)
     recorder.on_error(nil)
     assert.is_nil(recorder.ring(true))
     recorder.release "r"
+    recorder.on_error(function() heard = heard + 1 end) -- there is no ring to copy
+    rn.go(error, "later")
+    rn.run()
+    assert.equal(1, #stage.heard())
+    assert.equal(2, heard)
   end)
 
   it("keeps the name of a channel that is gone as long as a record of it is there", function()

@@ -148,8 +148,9 @@ static void drop_closed_pages(Server *server) {
 /* Waits until a client or the scheduler has news, for at most `ms`. */
 static void wait_for_news(Server *server, int ms) {
   const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-  if (!info) {                                             /* no epoll on this system */
-    (void)MHD_run_wait(server->daemon, ms < 20 ? ms : 20); /* uncovered: Linux has epoll */
+  if (!info) { /* no epoll on this system */
+    /* uncovered: Linux has it */
+    (void)MHD_run_wait(server->daemon, ms < 20 ? ms : 20);
     return;
   }
   MHD_UNSIGNED_LONG_LONG timeout;

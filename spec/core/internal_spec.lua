@@ -57,6 +57,27 @@ describe("functions for modules of our own", function()
     assert.equal(0, #ch)
   end)
 
+  it("take no value for a channel that is closed", function()
+    local from, to, shared = rn.chan(2), rn.chan(1), rn.shared_chan(1)
+    from:put "first"
+    from:put "second"
+    assert.equal("first", internal.moving.poll(from, shared))
+    for _, ch in ipairs { to, shared } do
+      ch:close()
+      assert.is_nil(internal.moving.poll(from, ch))
+    end
+    assert.equal("second", from:take())
+    assert.is_nil(internal.moving.poll(from, rn.chan()))
+  end)
+
+  it("say whether a go block has ended, also of a channel that is none's", function()
+    local block = rn.go(function() end)
+    assert.is_false(internal.has_ended(block))
+    rn.run()
+    assert.is_true(internal.has_ended(block))
+    assert.is_true(internal.has_ended(rn.chan()))
+  end)
+
   it("put a value on channels up to the first that has to be asked", function()
     local a, b, full, closed = rn.chan(1), rn.chan(1), rn.chan(1), rn.chan(1)
     full:put "before"

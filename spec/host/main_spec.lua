@@ -566,6 +566,28 @@ describe("runnel, the executable", function()
       assert.equal(7, result.status)
     end)
 
+    it("says what the main program waits for, if it waits", function()
+      for waits, expected in pairs {
+        ["a:put(1)"] = "\nthe main program waits: put on chan: a\ngo blocks:\n",
+        ["rn.alts { a, { b, 1 } }"] = "\nthe main program waits: alts on chan: a, chan: b\ngo blocks:\n",
+        ["rn.sleep(20000)"] = "in main chunk\n[^\n]*\ngo blocks:\n",
+      } do
+        local result = asked(([[
+          local rn = require "runnel"
+          local a, b = rn.chan():name "a", rn.chan():name "b"
+          rn.go(function() repeat rn.sleep(1) until io.open "done" rn.exit(7) end)
+          print "ready" io.stdout:flush()
+          %s
+          print(b)
+        ]]):format(waits))
+        assert.matches(expected, result.err)
+        assert.equal(7, result.status)
+      end
+      local result = asked 'print "ready" io.stdout:flush() repeat until io.open "done"' -- without runnel
+      assert.matches("^SIGQUIT:\nthe main thread:\n.*\nthere are no go blocks\n$", result.err)
+      assert.equal(0, result.status)
+    end)
+
     it("writes what threads do", function()
       local result = asked [[
         local rn = require "runnel"
