@@ -26,7 +26,7 @@ describe("a connection to a server that fails", function()
   end
 
   it("closes although the server takes nothing", function()
-    local conn = assert(nats.connect(server.url, { write_timeout = 200 }))
+    local conn = assert(nats.connect(server.url, { write_timeout = 60000 }))
     fill(conn)
     local before = rn.now()
     conn:close()
