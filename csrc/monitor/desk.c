@@ -28,7 +28,7 @@ void desk_free(Desk *desk) {
   for (int i = 0; i < 3; i++) free_snapshot(&desk->snapshots[i]);
   for (int i = 0; i < DESK_RESULTS; i++) free(desk->results[i].json);
   for (Command *c = desk->first, *next; c; c = next) {
-    next = c->next;
+    next = c->next; /* seldom covered: a page has sent it just before the end */
     free(c);
   }
   pthread_mutex_destroy(&desk->mutex);
