@@ -422,20 +422,8 @@ static int conn_gc(lua_State *L) {
 /* ---- what it is ---- */
 
 static const char *status_name(natsConnStatus status) {
-  switch (status) {
-  case NATS_CONN_STATUS_CONNECTED:
-    return "connected";
-  case NATS_CONN_STATUS_CLOSED:
-    return "closed";
-  case NATS_CONN_STATUS_DRAINING_SUBS: /* uncovered: conn:drain drains each subscription, not the connection */
-  case NATS_CONN_STATUS_DRAINING_PUBS:
-    return "draining";
-  case NATS_CONN_STATUS_DISCONNECTED:
-  case NATS_CONN_STATUS_CONNECTING:
-  case NATS_CONN_STATUS_RECONNECTING:
-    break;
-  }
-  return "reconnecting";
+  if (status == NATS_CONN_STATUS_CONNECTED) return "connected";
+  return status == NATS_CONN_STATUS_CLOSED ? "closed" : "reconnecting"; /* there is no other: Lua drains, not libnats */
 }
 
 static void set_count(lua_State *L, const char *field, uint64_t n) {

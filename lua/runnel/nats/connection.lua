@@ -366,7 +366,7 @@ end
 -- ---- what it is ----
 
 ---Counters: messages and bytes `received`, `received_bytes`, `sent`, `sent_bytes`; `reconnects`; `buffered_bytes` that
----are not sent yet; and `status`: "connected", "reconnecting", "draining" or "closed".
+---are not sent yet; and `status`: "connected", "reconnecting" or "closed".
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
