@@ -171,9 +171,11 @@ local function tags_of(item)
   for _, tag in ipairs(item.tags) do
     local kind, text = tag[1], tag[2]
     -- Leaves out what callers do not use: a method's self, and private fields.
-    if kind == "param" and text:find "^self " or kind == "field" and text:find "^package " then kind = nil end
+    local is_private = text:find "^package " or text:find "^private " or text:find "^%["
+    if kind == "param" and text:find "^self " or kind == "field" and is_private then kind = nil end
     if kind == "param" or kind == "field" then
       local name, optional, rest = text:match "^([%w_.]+)(%??)%s+(.*)$"
+      if not rest then error(("@%s %s: a name, a type and a text expected"):format(kind, text), 0) end
       local luacats, description = split_type(rest)
       local ldoc, full = ldoc_type(luacats)
       local modifier = optional == "?" and kind == "param" and "[opt]" or ""
