@@ -12,7 +12,7 @@ local nats_server = require "spec.support.nats_server"
 local svg = require "bench.svg"
 
 local LUA, PROGRAM = os.getenv "LUA" or "lua5.4", "examples/cluster/checksums.lua"
-local WORKERS, KILL_MS, SERVER_KILL_MS, SLOT_MS, MOST = 4, 400, 2000, 250, 6000
+local WORKERS, KILL_MS, SERVER_KILL_MS, SLOT_MS, MOST = 4, 400, 1000, 250, 6000
 local size = tonumber(os.getenv "CLUSTER" or "1")
 if size ~= 1 and size ~= 3 and size ~= 5 then error("CLUSTER: 1, 3 or 5 expected", 0) end
 
@@ -23,7 +23,7 @@ end
 
 local folder = os.getenv "FILES"
 if not folder then
-  for _, candidate in ipairs { "/usr/share/doc", "/usr/include", "." } do
+  for _, candidate in ipairs { "/usr", "." } do
     folder = candidate
     if os.execute("[ -d " .. candidate .. " ]") then break end
   end
