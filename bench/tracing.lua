@@ -1,5 +1,6 @@
 -- What tracing and monitoring cost: processor time of a hop in a ring of 1000 go blocks.
 --
+--     make bench-tracing                            all of it
 --     lua5.4 bench/tracing.lua [MODE [LAPS]]        after `make all` and eval "$(make -s env)"
 --
 -- MODE: off; graph, as rn.graph; trace, as rn.trace; both; monitor, which needs libmicrohttpd. Without one: each of

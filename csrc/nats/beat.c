@@ -28,15 +28,9 @@ struct Beats {
   bool ends;             /* the thread is to end */
 };
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Sends what is due; returns when the next one is, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
-  int64_t now = now_ms(), next = INT64_MAX;
+  int64_t now = conn_now_ms(), next = INT64_MAX;
   Link *link = beats->all.first;
   if (!link) return next;
   do {
@@ -130,7 +124,7 @@ int conn_beat(lua_State *L) {
   memcpy(beat->subject, subject, length + 1);
   memcpy(beat->data, data, size);
   (void)pthread_mutex_lock(&beats->lock);
-  beat->due = now_ms() + beat->every;
+  beat->due = conn_now_ms() + beat->every;
   list_append(&beats->all, &beat->link);
   if (beat->due < beats->wakes_at) {
     beats->wakes_at = beat->due;

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/list.h"
 #include "base/wakeup.h"
@@ -189,6 +190,13 @@ void io_write(Conn *conn);
 
 /* Tells of the result of connecting, in the connection's thread. */
 void conn_connected(Conn *conn, natsConnection *nc, natsStatus s);
+
+/* The time of the monotonic clock in ms. Any thread. */
+static inline int64_t conn_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 /* The number of ms at an index, at least 1; and the integer there: at most what fits. */
 int64_t conn_ms(lua_State *L, int at);

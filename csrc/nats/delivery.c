@@ -1,7 +1,6 @@
 /* delivery.c: messages on their way from the thread that has got them, through a port, to Lua. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "nats/conn.h"
 
@@ -14,12 +13,6 @@ struct Delivery {
   Sub *sub;     /* with a hold */
   int64_t came; /* when it has arrived, in ms of the monotonic clock */
 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void drop(void *data) {
   Delivery *delivery = (Delivery *)data;
@@ -50,7 +43,7 @@ static bool is_ack(const char *reply) { return reply && strncmp(reply, "$JS.ACK.
 
 /* The ms since a message has come: while Lua computed, the time for its acknowledgement may have run out. */
 static void push_age(lua_State *L, const Delivery *delivery) {
-  lua_pushinteger(L, (lua_Integer)(now_ms() - delivery->came));
+  lua_pushinteger(L, (lua_Integer)(conn_now_ms() - delivery->came));
 }
 
 /* Pushes the arguments for the taker of a direct subscription (runnel.EngineTaker in remote.lua), and returns how many
@@ -119,7 +112,7 @@ static int push(lua_State *L, void *data) {
 Delivery *delivery_new(Sub *sub, natsMsg *msg) {
   Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
   if (delivery) {
-    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = now_ms()};
+    *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = conn_now_ms()};
     atomic_fetch_add(&sub->delivered, 1);
     return delivery;
   }

@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "nats/conn.h"
 
@@ -21,12 +20,6 @@ enum { TICK_MS = 2, GRACE_MS = 1000, FINISH_MS = 500 };
 /* From so many bytes on, what the Lua thread has published is written at once; it waits for the network if libnats has
    more than the second number. */
 enum { WRITE_SIZE = 32 * 1024, BACKLOG = 1024 * 1024 };
-
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void set_fd(Io *io, int fd) {
   (void)pthread_mutex_lock(&io->fd_lock);
@@ -118,18 +111,23 @@ static void write_now(Io *io) {
   if (is_full) wakeup_signal(io->wakeup); /* it waits until there is room */
 }
 
+/* In the Lua thread: waits for room in the network, but not for long, and writes. */
+static void wait_and_write(Io *io) {
+  struct pollfd fd = {.fd = atomic_load(&io->fd), .events = POLLOUT};
+  (void)poll(&fd, 1, TICK_MS);
+  write_now(io);
+}
+
 /* In the Lua thread: waits until libnats has less than BACKLOG bytes. */
 static natsStatus wait_for_network(Conn *conn) {
   Io *io = &conn->io;
-  int64_t until = now_ms() + io->write_timeout;
+  int64_t until = conn_now_ms() + io->write_timeout;
   while (atomic_load(&io->fd) >= 0 && natsConnection_Buffered(conn->nc) > BACKLOG) {
-    if (now_ms() >= until) {
+    if (conn_now_ms() >= until) {
       give_up(io);
       return NATS_TIMEOUT;
     }
-    struct pollfd fd = {.fd = atomic_load(&io->fd), .events = POLLOUT};
-    (void)poll(&fd, 1, TICK_MS);
-    write_now(io);
+    wait_and_write(io);
   }
   return NATS_OK;
 }
@@ -165,21 +163,17 @@ void io_write(Conn *conn) {
 void io_finish(Conn *conn) {
   Io *io = &conn->io;
   (void)conn->rn->task_cancel(&io->task);
-  int64_t until = now_ms() + FINISH_MS;
-  while (atomic_load(&io->wants_write) && atomic_load(&io->fd) >= 0 && now_ms() < until) {
-    write_now(io);
-    if (!atomic_load(&io->wants_write)) break;
-    struct pollfd fd = {.fd = atomic_load(&io->fd), .events = POLLOUT};
-    (void)poll(&fd, 1, TICK_MS);
-  }
+  int64_t until = conn_now_ms() + FINISH_MS;
+  if (atomic_load(&io->wants_write) && atomic_load(&io->fd) >= 0) write_now(io);
+  while (atomic_load(&io->wants_write) && atomic_load(&io->fd) >= 0 && conn_now_ms() < until) wait_and_write(io);
 }
 
 /* ---- the thread ---- */
 
 /* Since when, in ms, something is so; 0 if it is not. */
-static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : now_ms(); }
+static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? before : conn_now_ms(); }
 
-static bool is_over(int64_t start, int64_t ms) { return start && now_ms() - start >= ms; }
+static bool is_over(int64_t start, int64_t ms) { return start && conn_now_ms() - start >= ms; }
 
 static void read_and_write(Conn *conn) {
   Io *io = &conn->io;
