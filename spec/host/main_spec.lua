@@ -535,6 +535,7 @@ describe("runnel, the executable", function()
 
   describe("after SIGQUIT", function()
     -- The script's process gets the signal once it has said that it is ready; after that there is the file `done`.
+    -- A script that waits for the file looks for it seldom, since the signal must find its go block parked.
     local function asked(text)
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
@@ -575,7 +576,7 @@ describe("runnel, the executable", function()
         local result = asked(([[
           local rn = require "runnel"
           local a, b = rn.chan():name "a", rn.chan():name "b"
-          rn.go(function() repeat rn.sleep(1) until io.open "done" rn.exit(7) end)
+          rn.go(function() repeat rn.sleep(500) until io.open "done" rn.exit(7) end)
           print "ready" io.stdout:flush()
           %s
           print(b)
@@ -596,7 +597,7 @@ describe("runnel, the executable", function()
         rn.thread(function(jobs) jobs:take() end, jobs)
         rn.thread(function(started) started:put(true) while true do end end, started)
         started:take()
-        rn.go(function() repeat rn.sleep(1) until io.open "done" rn.exit(7) end)
+        rn.go(function() repeat rn.sleep(500) until io.open "done" rn.exit(7) end)
         print "ready" io.stdout:flush()
         rn.shared_chan():name "nothing"
         jobs:done():take()
