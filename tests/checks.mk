@@ -13,7 +13,7 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary api api-clang api-races asserts embed fuzz gc host model nats-memory nats-races oom san-gcc san-clang shared-memory shared-races \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory nats-races oom san-gcc san-clang shared-memory shared-races \
          soak specs-long spin threads \
          valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
@@ -68,6 +68,7 @@ check-valgrind: ## the specs under valgrind's memcheck, with the core's assertio
 check-valgrind: NEEDED = valgrind
 check-valgrind: BUILT  = BUILD=build/valgrind CFLAGS='$(DEBUG_CFLAGS)' \
                          BUSTED_FLAGS='$(BUSTED_FLAGS) --exclude-tags=slow,heavy'
+run-valgrind: export RUNNEL_MALLOC = 1 # so that valgrind sees each object
 run-valgrind: export SPEC_LIMIT = 0
 run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --error-exitcode=99 --leak-check=full \
                              --keep-debuginfo=yes --num-callers=20 --suppressions=tests/valgrind.supp
@@ -81,7 +82,7 @@ coverage: ## check that the specs reach 90 % of the branches of csrc/, and all l
 	@rm -rf build/coverage # else it would count sources that no longer exist
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic'
 run-coverage: programs
-	$(THEN) run-specs run-api run-host run-shared-memory
+	$(THEN) run-specs run-api run-host run-shared-memory run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
@@ -97,6 +98,7 @@ run-model: $(BUILD)/runner
 
 check-oom: ## every allocation of tests/oom/*.lua fails once
 OOM_SCENARIOS ?= $(sort $(wildcard tests/oom/*.lua))
+run-oom: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
 run-oom: $(BUILD)/oom
 	printf '%s\n' $(OOM_SCENARIOS) | xargs -P $(JOBS) -n 1 $(BUILD)/oom $(if $(LONG),--long 10)
 
@@ -127,6 +129,7 @@ run-soak: $(BUILD)/runner
 check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
 check-api-races: BUILT = $(RACES)
+run-api run-api-clang run-api-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
 run-api run-api-clang run-api-races: $(BUILD)/api
 	$(BUILD)/api
 
@@ -143,6 +146,13 @@ run-embed:
 	$(THEN) install-library PREFIX='$(abspath build/embed/plain)' DESTDIR= >/dev/null
 	$(THEN) install-library PREFIX='$(abspath build/embed/tsan)' DESTDIR= $(RACES) >/dev/null
 	scripts/check_embed '$(abspath build/embed)'
+
+.PHONY: check-allocator
+check-allocator: check-allocator-plain check-allocator-races ## memory of small objects: random calls, states, threads
+check-allocator-plain: BUILT = BUILD=build/debug CFLAGS='$(DEBUG_CFLAGS)'
+check-allocator-races: BUILT = $(RACES)
+run-allocator-plain run-allocator-races: $(BUILD)/allocator
+	$(BUILD)/allocator $(if $(LONG),2000,8) $(SEED)
 
 check-threads: ## Lua states in different threads share nothing, checked by the thread sanitizer
 check-threads: BUILT = BUILD=build/threads CFLAGS='-O1 -g -fsanitize=thread'
@@ -228,6 +238,9 @@ $(BUILD)/pack: $(BUILD)/tests/pack.o $(OBJECTS)
 $(BUILD)/shared_lua: $(BUILD)/tests/shared_lua.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
+$(BUILD)/allocator: $(BUILD)/tests/allocator.o $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
 $(BUILD)/threads: $(BUILD)/tests/threads.o $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
@@ -240,7 +253,7 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-fuzz check-threads check-shared check-nats check-spin check-soak check-api check-host check-embed check-install
+              check-allocator check-fuzz check-threads check-shared check-nats check-spin check-soak check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)

@@ -20,6 +20,18 @@
 #define ALWAYS_INLINE inline
 #endif
 
+/* Whether the address sanitizer watches each object. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZES_ADDRESSES 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZES_ADDRESSES 1
+#endif
+#endif
+#ifndef SANITIZES_ADDRESSES
+#define SANITIZES_ADDRESSES 0
+#endif
+
 /* A short break of a thread that looks at something again and again until another thread changes it. */
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define PAUSE_BRIEFLY() __builtin_ia32_pause()

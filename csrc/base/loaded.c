@@ -5,12 +5,27 @@
 #include "base/loaded.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdint.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
-void stay_loaded(void) {
+/* Whether what begins at that address is the program itself. */
+static bool is_program(const void *start) {
+#if defined(__linux__)
   Dl_info info;
-  if (dladdr((void *)(uintptr_t)stay_loaded, &info) && info.dli_fname) {
-    /* cppcheck-suppress leakReturnValNotUsed */
-    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  }
+  return dladdr((void *)(uintptr_t)getauxval(AT_PHDR), &info) && info.dli_fbase == start;
+#else
+  (void)start;
+  return false;
+#endif
+}
+
+bool stay_loaded(void) {
+  Dl_info info;
+  if (!dladdr((void *)(uintptr_t)stay_loaded, &info)) return false;
+  if (is_program(info.dli_fbase)) return true;
+  const void *library = info.dli_fname ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
+  return library != NULL;
 }

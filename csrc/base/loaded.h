@@ -3,8 +3,10 @@
 #ifndef RUNNEL_LOADED_H
 #define RUNNEL_LOADED_H
 
+#include <stdbool.h>
+
 /* Keeps the library, or program, that this function is linked into, and what it is linked with, loaded until the
-   process ends. */
-void stay_loaded(void);
+   process ends. Returns whether it is certain that they do. */
+bool stay_loaded(void);
 
 #endif

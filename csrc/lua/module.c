@@ -8,6 +8,7 @@
 #include "core/origin.h"
 #include "core/sched.h"
 #include "core/unhandled.h"
+#include "lua/allocator.h"
 
 /* Registry key of the module: if it is required again under another name, the scheduler is the same. */
 #define MODULE_KEY "runnel.core"
@@ -56,6 +57,7 @@ bool module_is_ours(lua_State *L) {
 int luaopen_runnel_core(lua_State *L) {
   luaL_checkversion(L);
   if (lua_getfield(L, LUA_REGISTRYINDEX, MODULE_KEY) == LUA_TTABLE) return 1;
+  allocator_install(L);
   lua_newuserdatauv(L, sizeof(Sched), SCHED_NUSER);
   lua_pushvalue(L, -1);
   lua_pushcclosure(L, fill, 1);

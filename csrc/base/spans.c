@@ -1,0 +1,181 @@
+/* spans.c: see spans.h. */
+#define _DEFAULT_SOURCE  /* NOLINT(bugprone-reserved-identifier): these are how MAP_ANONYMOUS is asked for */
+#define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier) */
+#include "base/spans.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+  SPANS_MAX = REGION_SIZE / SPAN_SIZE,
+  TABLE_SPANS = SPANS_MAX * sizeof(Span) / SPAN_SIZE, /* that the table takes, at the region's start */
+  READY_MIN = 64,                                     /* how many spans at least become accessible at once: 1 MB */
+  IDLE_MIN = 1024,                                    /* how many spans may be idle whatever the others do: 16 MB */
+  FRESH_BYTES = 4096 /* for so many bytes of a span are blocks put in the list of free ones at once: a page */
+};
+
+static inline Span *span_at(const Spans *spans, size_t number) { return (Span *)(void *)spans->region + number; }
+
+static inline char *memory_of(const Spans *spans, const Span *span) {
+  return spans->region + ((size_t)(span - span_at(spans, 0)) << SPAN_BITS);
+}
+
+Spans *spans_new(void) {
+  Spans *spans = (Spans *)calloc(1, sizeof(Spans));
+  if (!spans) return NULL;
+  /* The system reserves no memory for addresses without access, whatever its policy. */
+  /* cppcheck-suppress invalidFunctionArg */
+  char *region = (char *)mmap(NULL, REGION_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (region == (char *)MAP_FAILED) {
+    free(spans);
+    return NULL;
+  }
+  spans->region = region;
+  spans->begun = TABLE_SPANS;
+  spans->ready = TABLE_SPANS;
+  for (size_t i = 0; i < BLOCK_SIZES; i++) spans->open[i] = &spans->full;
+  return spans;
+}
+
+void spans_free(Spans *spans) {
+  munmap(spans->region, REGION_SIZE);
+  free(spans);
+}
+
+void spans_close(Spans *spans) {
+  if (spans->closed) return; /* and other threads may look at it now */
+  spans->closed = true;
+  for (size_t i = 0; i < BLOCK_SIZES; i++) spans->open[i] = &spans->full;
+}
+
+/* ---- the lists ---- */
+
+static void link_open(Spans *spans, Span *span) {
+  Span **list = &spans->open[span->size];
+  span->next = *list;
+  span->link = list;
+  span->next->link = &span->next;
+  *list = span;
+}
+
+static void unlink_open(Span *span) {
+  assert(span->link);
+  *span->link = span->next;
+  span->next->link = span->link;
+  span->link = NULL;
+}
+
+/* Gives the system back the memory of all empty spans. */
+static void release(Spans *spans) {
+  size_t from = TABLE_SPANS;
+  while (from < spans->begun) {
+    size_t to = from;
+    while (to < spans->begun && span_at(spans, to)->resident) span_at(spans, to++)->resident = false;
+    if (to > from) (void)madvise(memory_of(spans, span_at(spans, from)), (to - from) << SPAN_BITS, MADV_DONTNEED);
+    from = to + 1;
+  }
+  spans->idle = 0;
+}
+
+/* ---- spans ---- */
+
+/* Makes the memory of the next few spans accessible, and their part of the table; false if the system refuses. */
+static bool make_ready(Spans *spans) {
+  size_t count = spans->begun / 8 > READY_MIN ? spans->begun / 8 : READY_MIN;
+  if (count > SPANS_MAX - spans->ready) count = SPANS_MAX - spans->ready;
+  if (count == 0) return false;
+  size_t ready = spans->ready + count, table = (ready * sizeof(Span) + SPAN_SIZE - 1) / SPAN_SIZE * SPAN_SIZE;
+  char *from = spans->region + (spans->ready << SPAN_BITS);
+  if (mprotect(spans->region, table, PROT_READ | PROT_WRITE) != 0 ||
+      mprotect(from, count << SPAN_BITS, PROT_READ | PROT_WRITE) != 0) {
+    return false;
+  }
+  spans->ready = ready;
+  return true;
+}
+
+/* An empty span, or NULL if there is no memory for one. */
+static Span *take_empty(Spans *spans) {
+  Span *span = spans->empty;
+  if (span) {
+    spans->empty = span->next;
+    if (span->resident) spans->idle--;
+    span->resident = false;
+    return span;
+  }
+  if (spans->begun == spans->ready && !make_ready(spans)) return NULL;
+  return span_at(spans, spans->begun++);
+}
+
+static inline size_t blocks_of(size_t units) { return SPAN_SIZE / (units * BLOCK_UNIT); }
+
+/* Adds a span of blocks of that size to its list; false if there is no memory for it. */
+static bool begin(Spans *spans, size_t units) {
+  Span *span = take_empty(spans);
+  if (!span) return false;
+  span->free = NULL;
+  span->used = 0;
+  span->low = 0;
+  span->fresh = (uint16_t)blocks_of(units);
+  span->size = (uint8_t)units;
+  spans->busy++;
+  link_open(spans, span);
+  return true;
+}
+
+/* Puts the next few of a span's fresh blocks in its list of free ones. */
+static void add_fresh(const Spans *spans, Span *span) {
+  size_t size = (size_t)span->size * BLOCK_UNIT;
+  size_t count = FRESH_BYTES / size;
+  if (count > span->fresh) count = span->fresh;
+  char *block = memory_of(spans, span) + (blocks_of(span->size) - span->fresh) * size;
+  span->fresh = (uint16_t)(span->fresh - count);
+  span->free = (Block *)(void *)block;
+  for (; count > 1; count--, block += size) ((Block *)(void *)block)->next = (Block *)(void *)(block + size);
+  ((Block *)(void *)block)->next = NULL;
+}
+
+void *spans_get_slowly(Spans *spans, size_t units) {
+  if (spans->closed) return NULL;
+  for (;;) {
+    Span *span = spans->open[units];
+    if (span == &spans->full) {
+      if (!begin(spans, units)) return NULL;
+      span = spans->open[units];
+    }
+    if (!span->free && span->fresh > 0) add_fresh(spans, span);
+    Block *block = span->free;
+    if (block) {
+      span->free = block->next;
+      span->used++;
+      return block;
+    }
+    assert(span->used == blocks_of(units));
+    unlink_open(span);
+    span->low = (uint16_t)(span->used - 1);
+  }
+}
+
+/* Makes an empty span available for blocks of any size. */
+static void end(Spans *spans, Span *span) {
+  unlink_open(span);
+  span->size = 0;
+  span->resident = true;
+  span->next = spans->empty;
+  spans->empty = span;
+  spans->idle++;
+  spans->busy--;
+  if (spans->idle > IDLE_MIN && spans->idle / 2 > spans->busy) release(spans);
+}
+
+void spans_put_slowly(Spans *spans, Span *span) {
+  if (spans->closed) return;
+  if (!span->link) { /* it was full */
+    span->low = 0;
+    link_open(spans, span);
+  }
+  /* The last span of a size is kept. Else one block that is made and freed again and again would make and end it. */
+  bool is_last = spans->open[span->size] == span && span->next == &spans->full;
+  if (span->used == 0 && !is_last) end(spans, span);
+}

@@ -1,0 +1,107 @@
+/* spans.h: memory for the small objects of one lua_State. A go block is about ten of them, and malloc and free would
+   take a quarter of the time of its life: they must work for many threads and for any size. Here there is no lock, a
+   block has no header, and both operations are a few instructions.
+
+   A region of addresses is reserved once. It is divided into spans of 16 KB, and the blocks of a span all have the same
+   size, a multiple of 16 bytes. What a span needs is in a table at the start of the region; a block's address leads to
+   its entry. A span that has become empty serves any size next, and when most of the region is empty, the system gets
+   the memory back.
+
+   Not for more than one thread at a time. */
+#ifndef RUNNEL_SPANS_H
+#define RUNNEL_SPANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compat.h"
+
+enum {
+  SPAN_BITS = 14,
+  SPAN_SIZE = 1 << SPAN_BITS,
+  BLOCK_UNIT = 16,                         /* sizes are multiples of it */
+  BLOCK_MAX = 1024,                        /* the largest block, in bytes */
+  BLOCK_SIZES = BLOCK_MAX / BLOCK_UNIT + 1 /* of these 0 is not used */
+};
+
+/* The addresses that are reserved. Memory is taken from the system for those that are used only. */
+#define REGION_SIZE ((size_t)1 << (sizeof(size_t) > 4 ? 34 : 28))
+
+/* A free block. */
+typedef struct Block {
+  struct Block *next; /* the next free one of its span */
+} Block;
+
+typedef struct Span {
+  Block *free;        /* free blocks that have been in use before */
+  struct Span *next;  /* in its list: Spans.open[size] or Spans.empty */
+  struct Span **link; /* what points to it in Spans.open[size]; NULL if it is in no such list */
+  uint16_t used;      /* blocks in use */
+  uint16_t low;       /* once no more than this are in use, spans_put must move the span to another list */
+  uint16_t fresh;     /* blocks at its end that have not been in use since it got its size */
+  uint8_t size;       /* of a block, in units; 0: the span is empty */
+  bool resident;      /* it is empty, and may have memory of the system */
+} Span;
+
+typedef struct Spans {
+  Span *open[BLOCK_SIZES]; /* for each size, the spans that have free blocks; none: the one below, never NULL */
+  Span full;               /* has no block: the end of each list in `open` */
+  Span *empty;             /* spans without blocks in use */
+  char *region;            /* where the region begins */
+  size_t begun;            /* spans that have been in use, the table's own included: the others have not been touched */
+  size_t ready;            /* spans whose memory may be accessed */
+  size_t idle;             /* spans that are empty and resident */
+  size_t busy;             /* spans that have a size */
+  bool closed;             /* there are no more blocks to be had */
+} Spans;
+
+/* Reserves a region; NULL if the system has none. */
+Spans *spans_new(void);
+
+/* Gives all memory back. */
+void spans_free(Spans *spans);
+
+/* From now on spans_get finds nothing. Blocks may still be freed. */
+void spans_close(Spans *spans);
+
+/* The parts of the functions below that are seldom needed. */
+void *spans_get_slowly(Spans *spans, size_t units);
+void spans_put_slowly(Spans *spans, Span *span);
+
+/* Whether the block is in the region. */
+static inline bool spans_has(const Spans *spans, const void *block) {
+  return (size_t)((uintptr_t)block - (uintptr_t)spans->region) < REGION_SIZE;
+}
+
+/* The span of a block in the region. */
+static inline Span *spans_of(const Spans *spans, const void *block) {
+  return (Span *)(void *)spans->region + (((uintptr_t)block - (uintptr_t)spans->region) >> SPAN_BITS);
+}
+
+/* A block of `size` bytes, 1 to BLOCK_MAX; NULL if there is no memory for it. */
+static inline void *spans_get(Spans *spans, size_t size) {
+  size_t units = (size + BLOCK_UNIT - 1) / BLOCK_UNIT;
+  Span *span = spans->open[units];
+  Block *block = span->free;
+  if (UNLIKELY(!block)) return spans_get_slowly(spans, units);
+  span->free = block->next;
+  span->used++;
+  return block;
+}
+
+/* Frees a block of the region. */
+static inline void spans_put(Spans *spans, void *memory) {
+  Span *span = spans_of(spans, memory);
+  Block *block = (Block *)memory;
+  block->next = span->free;
+  span->free = block;
+  if (UNLIKELY(--span->used <= span->low)) spans_put_slowly(spans, span);
+}
+
+/* How many bytes a block of the region has. */
+static inline size_t spans_size(const Spans *spans, const void *block) {
+  return (size_t)spans_of(spans, block)->size * BLOCK_UNIT;
+}
+
+#endif

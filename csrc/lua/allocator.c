@@ -1,0 +1,88 @@
+/* lua/allocator.c: see lua/allocator.h. */
+#include "lua/allocator.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/loaded.h"
+#include "base/spans.h"
+
+typedef struct Allocator {
+  Spans *spans; /* the small blocks */
+  void *state;  /* the block that the main lua_State is in, which lua_close frees last */
+} Allocator;
+
+/* A block that is too large for the spans, or for which these have no memory. `kind` as for lua_Alloc.
+
+   A program may make more states with the allocator of this one and run them in other threads, as Lua Lanes does. A
+   state begins with the only large block that is a thread. From then on all states get their memory from malloc, which
+   is made for threads; the blocks in the spans are this state's alone. */
+static NOINLINE void *get_large(Allocator *allocator, size_t kind, size_t size) {
+  if (kind == LUA_TTHREAD && size > BLOCK_MAX) spans_close(allocator->spans);
+  return malloc(size);
+}
+
+static inline void *get(Allocator *allocator, size_t kind, size_t size) {
+  if (LIKELY(size <= BLOCK_MAX)) {
+    void *block = spans_get(allocator->spans, size);
+    if (LIKELY(block)) return block;
+  }
+  return get_large(allocator, kind, size);
+}
+
+static NOINLINE void put_large(Allocator *allocator, void *block) {
+  if (block == allocator->state && !allocator->spans->closed) {
+    spans_free(allocator->spans);
+    free(allocator);
+  }
+  free(block);
+}
+
+/* A lua_Alloc. What a block's size is, the spans know: not all C libraries pass the right one. */
+static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
+  Allocator *allocator = (Allocator *)data;
+  if (!block) return size > 0 ? get(allocator, old_size, size) : NULL;
+  if (!spans_has(allocator->spans, block)) {
+    if (size > 0) return realloc(block, size);
+    put_large(allocator, block);
+    return NULL;
+  }
+  if (size == 0) {
+    spans_put(allocator->spans, block);
+    return NULL;
+  }
+  size_t had = spans_size(allocator->spans, block);
+  if (size <= had && size + BLOCK_UNIT > had) return block;
+  void *copy = get(allocator, 0, size);
+  if (!copy) return size <= had ? block : NULL;
+  memcpy(copy, block, size < had ? size : had);
+  spans_put(allocator->spans, block);
+  return copy;
+}
+
+/* Whether the state has the allocator of luaL_newstate, a function that lauxlib.h does not name. */
+static bool has_usual_allocator(lua_State *L) {
+  lua_State *other = luaL_newstate();
+  if (!other) return false;
+  void *data, *other_data;
+  bool is_same = lua_getallocf(L, &data) == lua_getallocf(other, &other_data) && data == other_data;
+  lua_close(other);
+  return is_same;
+}
+
+void allocator_install(lua_State *L) {
+  if (LUA_VERSION_NUM != 504) return; /* the block of the main lua_State begins elsewhere */
+  if (SANITIZES_ADDRESSES || getenv("RUNNEL_MALLOC") || !has_usual_allocator(L) || !stay_loaded()) return;
+  Allocator *allocator = (Allocator *)malloc(sizeof(Allocator));
+  if (!allocator) return;
+  allocator->spans = spans_new();
+  if (!allocator->spans) {
+    free(allocator);
+    return;
+  }
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  allocator->state = lua_getextraspace(lua_tothread(L, -1));
+  lua_pop(L, 1);
+  lua_setallocf(L, reallocate, allocator);
+}
