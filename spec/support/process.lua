@@ -60,4 +60,11 @@ function process.run(path, command, input)
   return { out = out, err = err_text, status = status }
 end
 
+---A shell command that waits until a process sleeps, as it does while it waits for a timer or an event, or has ended.
+---@param pid string as in "$pid"
+---@return string command
+function process.until_it_sleeps(pid)
+  return ("while case $(ps -o stat= -p %s) in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(pid)
+end
+
 return process
