@@ -243,8 +243,8 @@ describe("examples/pipeline.lua", function()
     return rows
   end
 
-  -- The rows when in each there were at some time as many jobs as possible: where the machine is busy, the first job may
-  -- end before the last one begins.
+  -- The rows when in each there were at some time as many jobs as possible: where the machine is busy, the first job
+  -- may end before the last one begins.
   local function busy_rows(...)
     local rows
     for _ = 1, 20 do
