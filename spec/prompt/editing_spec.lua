@@ -60,8 +60,8 @@ describe("the prompt in a terminal #slow", function()
       for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
       term:paste("big = {\n" .. table.concat(rows, "\n") .. "\n}\n#big\n")
       term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
-      term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}"):enter ""
-      term:expect("\n1000\n%[4%]>", 30)
+      term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}") -- entered without the key
+      term:expect "\n1000\n%[4%]>$"
     end)
 
     it("and reports its errors at once", function()
