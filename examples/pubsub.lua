@@ -31,6 +31,7 @@ local function topic_of(line) return line:match "%S+" or "" end
 
 -- Writes all lines of a channel to a file; returns how many there were.
 local function write(lines, file)
+  file:setvbuf "line"
   local n = 0
   for line in lines do
     file:write(line, "\n")

@@ -226,12 +226,12 @@ describe("the library's go blocks", function()
     end
 
     it("and Ctrl-C ends a program in which a pipe leads from a channel to itself #slow", function()
-      stage.check_interrupt [[
+      stage.check_interrupt([[
         local rn = require "runnel"
         local ch = rn.chan(1)
         ch:put(1)
         rn.pipe(ch, ch)
-      ]]
+      ]], "computes")
     end)
 
     it("the same in every run of a simulation", function()

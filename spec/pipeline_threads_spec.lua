@@ -75,7 +75,7 @@ for name, pipeline in pairs { pipeline = rn.pipeline, pipeline_blocking = rn.pip
     it("reports errors if there is no ex_handler, with the module's traceback", function()
       assert.same({ 1, "1 again", 2, "2 again" }, results(2, "pt_twice", { 1, 3, 2 }))
       local heard
-      for _ = 1, 100 do -- the report comes beside the results
+      for _ = 1, 3000 do -- the report comes beside the results
         heard = stage.heard()
         if #heard > 0 then break end
         rn.sleep(10)
@@ -97,7 +97,7 @@ for name, pipeline in pairs { pipeline = rn.pipeline, pipeline_blocking = rn.pip
         if not seen[state] then seen[state], n = true, n + 1 end
       end
       assert.is_true(n >= 1 and n <= 3 and not seen[tostring(_G)])
-      for _ = 1, 500 do
+      for _ = 1, 3000 do
         if #stage.others() == 0 then break end
         rn.sleep(10)
       end

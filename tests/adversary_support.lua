@@ -24,7 +24,7 @@ local copy = require "spec.support.copy"
 local t = t -- luacheck: globals t
 
 local PROGRAMS_A_ROUND = 20
-local SECONDS_EACH = 30 -- for one program
+local SECONDS_EACH = 120 -- for one program
 
 local support = {}
 

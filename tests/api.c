@@ -453,13 +453,15 @@ static void step_by_resumes(void) {
   CHECK(global(L, "n") == 4);
   IS(RUNNEL_IDLE, runnel_step(L, INT64_MAX, &next));
   CHECK(next == -1 && global(L, "n") == 10);
-  lua(L, "rn.go(function() rn.sleep(50) n = 11 end)");
+  lua(L, "late = rn.go(function() rn.sleep(60000) end)");
   OK(runnel_step(L, 100, &next));
-  CHECK(next > 0 && next <= 50000);
+  CHECK(next > 0 && next <= 60000000);
   int64_t again;
   OK(runnel_next(L, &again));
   CHECK(again > 0 && again <= next);
-  pause_ms(55);
+  lua(L, "rn.cancel(late) late:take() rn.go(function() rn.sleep(5) n = 11 end)");
+  CHECK(runnel_step(L, 100, &next) >= RUNNEL_OK);
+  pause_ms(10);
   IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
   CHECK(global(L, "n") == 11);
   CHECK(lua_gettop(L) == 0);
@@ -469,14 +471,17 @@ static void step_by_resumes(void) {
 static void step_by_time(void) {
   lua_State *L = open_state();
   int64_t next;
-  lua(L, "n = 0; rn.go(function() while true do n = n + 1 rn.yield() end end)"
-         "rn.go(function() while true do rn.sleep(1) ticks = (ticks or 0) + 1 end end)");
-  int64_t begun = now_us();
-  OK(runnel_step_for(L, 20000, &next));
-  int64_t took = now_us() - begun;
-  CHECK(took >= 20000 && next == 0);
+  lua(L, "n, ticks = 0, 0; rn.go(function() while true do n = n + 1 rn.yield() end end)"
+         "rn.go(function() while true do rn.sleep(1) ticks = ticks + 1 end end)");
+  /* A busy go block does not starve timers. Other processes may have the processor for most of the time. */
+  for (int i = 0; i < 100 && (i == 0 || global(L, "n") <= 100 || global(L, "ticks") < 1); i++) {
+    int64_t begun = now_us();
+    OK(runnel_step_for(L, 20000, &next));
+    int64_t took = now_us() - begun;
+    CHECK(took >= 20000 && next == 0);
+  }
   CHECK(global(L, "n") > 100);
-  CHECK(global(L, "ticks") >= 1); /* a busy go block does not starve timers */
+  CHECK(global(L, "ticks") >= 1);
   lua_Integer n = global(L, "n");
   OK(runnel_step_for(L, 0, NULL)); /* resumes one go block even so, to make progress */
   CHECK(global(L, "n") - n <= 1);
@@ -489,10 +494,10 @@ static void step_reports_errors(void) {
   lua_State *L = open_state();
   int64_t next;
   lua(L, "reports = 0; rn.on_error(function() reports = reports + 1 end)"
-         "require 'runnel.core'.internal.grace(20) result = rn.go(error, 'oops')");
+         "require 'runnel.core'.internal.grace(1000) result = rn.go(error, 'oops')");
   IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
-  CHECK(next > 0 && next <= 20000 && global(L, "reports") == 0); /* somebody may still take it */
-  pause_ms(25);
+  CHECK(next > 0 && next <= 1000000 && global(L, "reports") == 0); /* somebody may still take it */
+  pause_ms(1005);
   IS(RUNNEL_IDLE, runnel_next(L, &next));
   CHECK(next == 0);
   IS(RUNNEL_IDLE, runnel_step(L, 100, &next));
@@ -1379,8 +1384,8 @@ static void threads_wake(void) {
     lua_pushinteger(L, ends[0]);
     lua_setglobal(L, "endless");
     lua(L, drivers[i]);
-    pthread_t thread = start(post_later, port);
     int64_t begun = now_us();
+    pthread_t thread = start(post_later, port);
     lua(L, "assert(ch:take() == 42)");
     CHECK(now_us() - begun >= 20000);
     join(thread);
@@ -1502,9 +1507,10 @@ static void threads_keep_waits_alive(void) {
   lua_State *L = open_state();
   lua(L, "ch = rn.shared_chan()");
   runnel_shared *sh = shared(L, "ch");
+  int64_t begun = now_us();
   pthread_t thread = start(release_later, sh);
-  lua(L, "local start = rn.now(); local ok, err = pcall(ch.take, ch); assert(not ok and err:find 'deadlock')"
-         "assert(rn.now() - start >= 10)");
+  lua(L, "local ok, err = pcall(ch.take, ch); assert(not ok and err:find 'deadlock')");
+  CHECK(now_us() - begun >= 20000);
   join(thread);
   lua_close(L);
 }

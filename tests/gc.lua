@@ -159,7 +159,7 @@ for _, mode in ipairs { "generational", "incremental" } do
     end
     rn.run()
     collectgarbage "restart"
-    t.limit(10)
+    t.limit(60)
     t.memory(bytes)
     collectgarbage()
     t.memory()

@@ -14,7 +14,7 @@ local shrink = require "spec.support.shrink"
 
 local AT_ONCE = 2        -- processes at the same time
 local SEEDS_EACH = 200   -- programs per process
-local SECONDS_EACH = 30  -- limit for one program
+local SECONDS_EACH = 120 -- limit for one program
 local FILE = os.tmpname()
 
 -- Raises an error unless core and model agree and the core's invariants hold. Returns how many outcomes were compared.

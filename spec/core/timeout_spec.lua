@@ -401,18 +401,23 @@ describe("timeout", function()
   end)
 
   it("keeps real time #slow", function()
-    local before = rn.now()
-    rn.run(function()
-      rn.go(rn.sleep, 30)
-      local tick = rn.timeout(20)
-      local value, port = rn.alts { rn.chan(), tick }
-      assert.is_nil(value)
-      assert.equal(tick, port)
-      local took = rn.now() - before
-      assert.is_true(took >= 20 and took < 60, took)
-    end)
-    rn.run()
-    local took = rn.now() - before
-    assert.is_true(took >= 30 and took < 80, took)
+    local alts_took, run_took
+    for _ = 1, 100 do -- a busy machine may be late
+      local before = rn.now()
+      rn.run(function()
+        rn.go(rn.sleep, 30)
+        local tick = rn.timeout(20)
+        local value, port = rn.alts { rn.chan(), tick }
+        assert.is_nil(value)
+        assert.equal(tick, port)
+        alts_took = rn.now() - before
+        assert.is_true(alts_took >= 20, alts_took)
+      end)
+      rn.run()
+      run_took = rn.now() - before
+      assert.is_true(run_took >= 30, run_took)
+      if alts_took < 60 and run_took < 80 then return end
+    end
+    error(("%g and %g ms"):format(alts_took, run_took))
   end)
 end)

@@ -74,7 +74,7 @@ describe("runnel.driver.copas", function()
     local start = rn.now()
     rn.sleep(5)
     local took = rn.now() - start
-    assert.is_true(took >= 5 and took < 1000, took)
+    assert.is_true(took >= 5 and took < 30000, took)
   end)
 
   it("sees Ctrl-C while nothing happens #slow", function()

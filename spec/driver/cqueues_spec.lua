@@ -53,7 +53,7 @@ describe("runnel.driver.cqueues", function()
     local start = rn.now()
     rn.sleep(5)
     local took = rn.now() - start
-    assert.is_true(took >= 5 and took < 1000, took)
+    assert.is_true(took >= 5 and took < 30000, took)
   end)
 
   it("does not wait when a thread has made a go block ready", function()
@@ -62,7 +62,7 @@ describe("runnel.driver.cqueues", function()
     threads:wrap(function() ch:put_async "at once" end)
     local start = rn.now()
     assert.equal("at once", ch:take())
-    assert.is_true(rn.now() - start < 5000)
+    assert.is_true(rn.now() - start < 30000)
   end)
 
   it("reports to on_error the error of a thread, and goes on", function()

@@ -88,7 +88,7 @@ describe("runnel.driver.luasocket", function()
     local readable = sockets.readable(server)
     local _, port_of_alts = rn.alts { readable, rn.timeout(5) }
     assert.not_equal(readable, port_of_alts)
-    assert.is_true(rn.now() - start < 1000)
+    assert.is_true(rn.now() - start < 30000)
     assert.equal(readable, sockets.readable(server)) -- it is still being watched
     connect()
     assert.is_nil(readable:take())

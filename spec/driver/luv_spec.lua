@@ -47,7 +47,7 @@ describe("runnel.driver.luv", function()
     local start = rn.now()
     rn.sleep(5)
     local took = rn.now() - start
-    assert.is_true(took >= 5 and took < 1000, took)
+    assert.is_true(took >= 5 and took < 30000, took)
   end)
 
   it("leaves luv's loop without a handle of its own when it is not waiting", function()
@@ -97,7 +97,7 @@ describe("runnel.driver.luv", function()
     assert.equal("from a go block", ch:take())
     soon(function() rn.timeout(5):take_async(function() ch:close() end) end)
     assert.is_nil(ch:take())
-    assert.is_true(rn.now() - start < 5000)
+    assert.is_true(rn.now() - start < 30000)
   end)
 
   it("carries bytes between a pipe of luv's and go blocks", function()

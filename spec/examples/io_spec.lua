@@ -20,9 +20,9 @@ describe("examples/guest.lua", function()
     local output, errors, status = shell.run "lua examples/guest.lua 300"
     assert.same({ "", 0 }, { errors, status })
     local turns, sleeps, ticks = output:match "^(%d+) turns of a busy go block, (%d+) sleeps of 1 ms, (%d+) ticks"
-    assert.is_true(tonumber(turns) > 1000, output)
-    assert.is_true(tonumber(sleeps) > 5, output) -- others may have the processor for most of the time
-    assert.is_true(tonumber(ticks) > 5, output)
+    assert.is_true(tonumber(turns) > 100, output) -- others may have the processor for most of the time
+    assert.is_true(tonumber(sleeps) > 0, output)
+    assert.is_true(tonumber(ticks) > 0, output)
   end)
 
   it("says how to use it", function()
@@ -47,12 +47,16 @@ describe("examples/xargs.lua", function()
   end)
 
   it("runs exactly n at a time, while a slow one does not block the others", function()
-    -- Each counts those that run, itself included, by their files.
+    -- Each counts those that run, itself included, by their files. The first five wait for one another.
     local output, errors, status = shell.run([[
-      d=$(mktemp -d)
+      d=$(mktemp -d); mkdir $d/run
       seq 30 | ]] .. xargs .. [[-v -P 5 -- sh -c '
-        touch $0/$1; ls $0 | wc -l; if [ $1 = 1 ]; then sleep 0.5; else sleep 0.02; fi; rm $0/$1' $d
-      rmdir $d]])
+        touch $0/run/$1; i=0
+        until [ -e $0/five ] || [ $i = 500 ]; do
+          [ $(ls $0/run | wc -l) -lt 5 ] || touch $0/five; sleep 0.05; i=$((i + 1))
+        done
+        ls $0/run | wc -l; if [ $1 = 1 ]; then sleep 0.5; else sleep 0.02; fi; rm $0/run/$1' $d
+      rm -r $d]])
     assert.equal(0, status)
     assert.equal("xargs: 30 commands, at most 5 at a time\n", errors)
     local peak, n = 0, 0
@@ -63,9 +67,17 @@ describe("examples/xargs.lua", function()
   end)
 
   it("prints in the order in which commands end with -u", function()
-    local output, _, status = shell.run(
-      [[printf '0.6\n0.05\n0.3\n' | ]] .. xargs .. [[-u -P 3 -- sh -c 'sleep $0; echo $0']])
-    assert.same({ "0.05\n0.3\n0.6\n", 0 }, { output, status })
+    -- The first waits for the end of the third, and that for the end of the second.
+    local output, _, status = shell.run([[
+      d=$(mktemp -d)
+      seq 3 | ]] .. xargs .. [[-u -P 3 -- sh -c '
+        echo $$ >$0/$1
+        case $1 in 1) other=3 ;; 2) other=; ;; 3) other=2 ;; esac
+        until [ -z "$other" ] || [ -s $0/$other ]; do sleep 0.05; done
+        while [ -n "$other" ] && kill -0 $(cat $0/$other) 2>/dev/null; do sleep 0.05; done
+        echo $1' $d
+      status=$?; rm -r $d; exit $status]])
+    assert.same({ "2\n3\n1\n", 0 }, { output, status })
   end)
 
   it("does not mix what commands write", function()
@@ -118,7 +130,7 @@ describe("examples/xargs.lua", function()
   it("ends an endless input when it stops", function()
     local _, _, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 4 -- sh -c 'exit 255' 2>/dev/null")
     assert.equal(124, status)
-    assert.is_true(ms < 10000)
+    assert.is_true(ms < 50000)
   end)
 
   it("ends the commands, and itself, after Ctrl-C #slow", function()
@@ -128,16 +140,17 @@ describe("examples/xargs.lua", function()
         trap "kill \$!; echo >$0/$1; exit" TERM; sleep 30 & echo >$0/begun$1; wait' $d & p=$!
       while [ $(ls $d | wc -l) -lt 2 ]; do sleep 0.05; done
       kill -INT $p; wait $p; s=$?
-      sleep 0.2; ls $d; rm -r $d; exit $s]]
+      i=0; until [ $(ls $d | wc -l) -ge 4 ] || [ $i = 500 ]; do sleep 0.05; i=$((i + 1)); done
+      ls $d; rm -r $d; exit $s]]
     assert.equal(130, status)
-    assert.is_true(ms < 3000, ms)
+    assert.is_true(ms < 29000, ms)
     assert.equal("1\n2\nbegun1\nbegun2\n", output)
   end)
 
   it("stops when its output is closed", function()
     local output, errors, status, ms = shell.run("yes 2>/dev/null | " .. xargs .. "-P 2 echo | head -n 1")
     assert.same({ "y\n", "xargs: standard output: Broken pipe\n", 0 }, { output, errors, status })
-    assert.is_true(ms < 10000)
+    assert.is_true(ms < 50000)
   end)
 
   it("shows how far it is on a terminal only", function()

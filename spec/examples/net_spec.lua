@@ -63,11 +63,20 @@ local function interrupt(process)
   return process.exit:take().code
 end
 
--- A test that runs as a go block, at most half a minute. (A timeout of runnel's would go on after the test.)
+-- Waits until a port refuses connections.
+local function until_refused(port)
+  while true do
+    local conn = uv.connect("127.0.0.1", port)
+    if not conn then return end
+    conn:close()
+  end
+end
+
+-- A test that runs as a go block, at most 100 s. (A timeout of runnel's would go on after the test.)
 local function within(f)
   return function()
     local late, timer = rn.chan(), luv.new_timer()
-    timer:start(30000, 0, function() late:close() end)
+    timer:start(100000, 0, function() late:close() end)
     rn.run(function()
       local result = rn.alts { rn.go(function() return { pcall(f) } end), late }
       timer:close()
@@ -172,7 +181,7 @@ describe("examples/echo_load.lua", function()
     assert.equal(1, status)
     local clients, port = uv.listen("127.0.0.1", 0)
     clients:close()
-    rn.sleep(20)
+    until_refused(port)
     local lines
     lines, complaints, status = outcome(start("echo_load", port))
     assert.matches("^0 answers .* 100 clients failed$", lines[1])
@@ -285,14 +294,15 @@ describe("examples/httpcheck.lua", function()
     assert.equal(1, status)
     assert.same({ "500 0 1 /failing" }, (check(port, { "/failing" }, "-r", "0")))
     clients:close()
-    rn.sleep(20)
+    until_refused(port)
     assert.matches("^%- %- 2 /: .*connection refused", check(port, { "/" }, "-r", "1")[1])
   end))
 
   it("gives up an attempt after its time", within(function()
+    local never = rn.chan()
     local clients, port = serve {
       ["/slow"] = function(n)
-        rn.sleep(n == 1 and 3000 or 1)
+        if n == 1 then never:take() end
         return ok "fast"
       end,
       ["/drop-by-drop"] = function(_, conn)
@@ -301,20 +311,22 @@ describe("examples/httpcheck.lua", function()
       end,
     }
     assert.same({ "200 4 2 /slow", "- - 1 /drop-by-drop: no answer within 200 ms" },
-      { check(port, { "/slow" }, "-t", "200")[1], check(port, { "/drop-by-drop" }, "-t", "200", "-r", "0")[1] })
+      { check(port, { "/slow" }, "-t", "3000")[1], check(port, { "/drop-by-drop" }, "-t", "200", "-r", "0")[1] })
+    never:close()
     clients:close()
   end))
 
   it("asks for n pages at a time", within(function()
-    local pages, paths = {}, {}
+    local pages, paths, running = {}, {}, nil
     for i = 1, 30 do
       paths[i] = "/" .. i
       pages[paths[i]] = function()
-        rn.sleep(10)
+        repeat rn.sleep(10) until running.peak >= 7
         return ok "page"
       end
     end
-    local clients, port, running = serve(pages)
+    local clients, port
+    clients, port, running = serve(pages)
     assert.equal(30, #check(port, paths, "-n", "7"))
     assert.equal(7, running.peak)
     clients:close()
@@ -405,9 +417,12 @@ describe("examples/tail.lua", function()
       assert.equal(0, interrupt(process))
     end
     local process = start("tail", "-n", "0", path)
-    rn.sleep(100)
-    append(path, "new\n")
-    assert.equal("new", process.stdout:take())
+    local line
+    repeat -- the first ones may come before it has looked at the file
+      append(path, "new\n")
+      line = rn.alts { process.stdout, rn.timeout(100) }
+    until line
+    assert.equal("new", line)
     assert.equal(0, interrupt(process))
   end))
 

@@ -296,27 +296,27 @@ describe("runnel, the executable", function()
   end)
 
   describe("when interrupted", function()
-    -- The script's process gets the signal once it has said that it is ready.
-    local function interrupted(text)
+    -- The script's process gets the signal once it has said that it is ready, and, unless it computes, waits.
+    local function interrupted(text, computes)
       dir:write("script.lua", text)
       return process.run(dir.path, ([[
         mkfifo ready
-        %s script.lua >ready &
-        pid=$!
+        timeout 60 %s script.lua >ready &
         read line <ready
-        sleep 0.1
+        pid=$(pgrep -P $!)
+        %s
         kill -INT $pid
-        wait $pid
+        wait $!
         status=$?
         rm ready
-        exit $status]]):format(runnel))
+        exit $status]]):format(runnel, computes and "" or process.until_it_sleeps "$pid"))
     end
 
     it("reports where the main thread was, and the go blocks", function()
       local result = interrupted [[
         local rn = require "runnel"
         rn.go(function() rn.rename "worker" rn.chan():name "jobs":take() end)
-        rn.go(function() while true do rn.sleep(1) end end)
+        rn.go(function() rn.sleep(3600000) end)
         print "ready" io.stdout:flush()
         rn.chan():take()
       ]]
@@ -337,32 +337,32 @@ describe("runnel, the executable", function()
     end)
 
     it("ends a loop that never waits", function()
-      local result = interrupted [[print "ready" io.stdout:flush() while true do end]]
+      local result = interrupted([[print "ready" io.stdout:flush() while true do end]], "computes")
       assert.matches("runnel: interrupted!\nstack traceback:\n\tscript.lua:1: in main chunk", result.err)
       assert.equal(130, result.status)
     end)
 
     it("ends a pipe from a channel to itself", function()
-      local result = interrupted [[
+      local result = interrupted([[
         local rn = require "runnel"
         local ch = rn.chan(1)
         ch:put(1)
         rn.pipe(ch, ch)
-        print "ready" io.stdout:flush()
-      ]]
+        rn.go(function() print "ready" io.stdout:flush() end)
+      ]], "computes")
       assert.matches("runnel: interrupted!\nstack traceback:\n.*\ngo blocks:\n.*ready at ", result.err)
       assert.equal(130, result.status)
     end)
 
     it("ends a go block that never parks", function()
-      local result = interrupted [[
+      local result = interrupted([[
         local rn = require "runnel"
         rn.go(function()
           print "ready" io.stdout:flush()
           while true do end
         end)
         rn.chan():take()
-      ]]
+      ]], "computes")
       assert.matches("^runnel: error in script.lua:2: interrupted!\nstack traceback:\n\tscript.lua:4:", result.err)
       assert.matches("\n[^\n]*runnel: interrupted!\nstack traceback:\n\t%[C%]: in method 'take'\n\tscript.lua:6:",
         result.err)
@@ -482,7 +482,7 @@ describe("runnel, the executable", function()
   it("--time prints elapsed time, CPU time and peak memory", function()
     local result = script("print 'x'", "", "--time")
     assert.equal("x\n", result.out)
-    assert.matches("runnel: 0%.%d%d%d s elapsed, 0%.%d%d%d s CPU, %d+%.%d MB peak memory\n$", result.err)
+    assert.matches("runnel: %d+%.%d%d%d s elapsed, %d+%.%d%d%d s CPU, %d+%.%d MB peak memory\n$", result.err)
   end)
 
   it("test runs specs with busted", function()
@@ -534,19 +534,28 @@ describe("runnel, the executable", function()
   end)
 
   describe("after SIGQUIT", function()
-    -- The script's process gets the signal once it has said that it is ready; after that there is the file `done`.
-    -- A script that waits for the file looks for it seldom, since the signal must find its go block parked.
-    local function asked(text)
+    -- The script's process gets SIGQUIT once it has said that it is ready, and, unless it computes, waits. After the
+    -- report, a script that computes finds the file `done`; one that waits gets SIGINT.
+    local function asked(text, computes)
       dir:write("script.lua", text)
+      local asleep = process.until_it_sleeps "$pid"
       return process.run(dir.path, ([[
         mkfifo ready
-        timeout 20 %s script.lua >ready &
-        pid=$!
-        { read line; sleep 0.1; kill -QUIT $(pgrep -P $pid); sleep 0.2; touch done; cat; } <ready
-        wait $pid
+        timeout 60 %s script.lua >ready &
+        {
+          read line
+          pid=$(pgrep -P $!)
+          %s
+          kill -QUIT $pid
+          while kill -0 $pid && ! grep -q 'go blocks' .stderr; do sleep 0.01; done
+          %s
+          cat
+        } <ready
+        wait $!
         status=$?
-        rm ready done
-        exit $status]]):format(runnel))
+        rm -f ready done
+        exit $status]]):format(runnel, computes and "" or asleep,
+        computes and "touch done" or asleep .. "\nkill -INT $pid"))
     end
 
     it("writes the go blocks and channels, and the script continues", function()
@@ -554,9 +563,10 @@ describe("runnel, the executable", function()
         local rn = require "runnel"
         local jobs = rn.chan(3):name "jobs"
         rn.go(function() jobs:take() end)
-        rn.go(function() rn.sleep(500) rn.exit(7) end)
+        rn.go(function() rn.sleep(3600000) end)
         print "ready" io.stdout:flush()
-        rn.chan():name "orders":take()
+        print(pcall(function() rn.chan():name "orders":take() end))
+        rn.exit(7)
       ]]
       assert.matches("^SIGQUIT:\nthe main thread:\nstack traceback:\n.*script.lua:6: in main chunk\n", result.err)
       assert.matches("\nthe main program waits: take on chan: orders\ngo blocks:\n", result.err)
@@ -564,6 +574,7 @@ describe("runnel, the executable", function()
       assert.matches("\nchannels on which operations wait:\n  chan: orders %(1 take waiting%)\n  chan: jobs %(0/3, 1 ",
         result.err)
       assert.matches("\nno deadlock: a timer is due in %d+ ms\n$", result.err)
+      assert.equal("false\tinterrupted!\n", result.out)
       assert.equal(7, result.status)
     end)
 
@@ -571,20 +582,25 @@ describe("runnel, the executable", function()
       for waits, expected in pairs {
         ["a:put(1)"] = "\nthe main program waits: put on chan: a\ngo blocks:\n",
         ["rn.alts { a, { b, 1 } }"] = "\nthe main program waits: alts on chan: a, chan: b\ngo blocks:\n",
-        ["rn.sleep(20000)"] = "in main chunk\n[^\n]*\ngo blocks:\n",
+        ["rn.sleep(3600000)"] = "in main chunk\n[^\n]*\ngo blocks:\n",
       } do
         local result = asked(([[
           local rn = require "runnel"
           local a, b = rn.chan():name "a", rn.chan():name "b"
-          rn.go(function() repeat rn.sleep(500) until io.open "done" rn.exit(7) end)
+          rn.go(function() rn.sleep(3600000) end)
           print "ready" io.stdout:flush()
-          %s
-          print(b)
+          print(pcall(function()
+            %s
+            print(b)
+          end))
+          rn.exit(7)
         ]]):format(waits))
         assert.matches(expected, result.err)
+        assert.equal("false\tinterrupted!\n", result.out)
         assert.equal(7, result.status)
       end
-      local result = asked 'print "ready" io.stdout:flush() repeat until io.open "done"' -- without runnel
+      -- without runnel
+      local result = asked('print "ready" io.stdout:flush() repeat until io.open "done"', "computes")
       assert.matches("^SIGQUIT:\nthe main thread:\n.*\nthere are no go blocks\n$", result.err)
       assert.equal(0, result.status)
     end)
@@ -597,14 +613,16 @@ describe("runnel, the executable", function()
         rn.thread(function(jobs) jobs:take() end, jobs)
         rn.thread(function(started) started:put(true) while true do end end, started)
         started:take()
-        rn.go(function() repeat rn.sleep(500) until io.open "done" rn.exit(7) end)
+        repeat rn.sleep(1) until jobs:stats().takes == 1
+        rn.go(function() rn.sleep(3600000) end)
         print "ready" io.stdout:flush()
         rn.shared_chan():name "nothing"
-        jobs:done():take()
+        pcall(function() jobs:done():take() end)
+        rn.exit(7)
       ]]
-      assert.matches("\n  #%d+ %(thread script.lua:4%): waiting for 0.%d s: take on chan: jobs at script.lua:4\n",
+      assert.matches("\n  #%d+ %(thread script.lua:4%): waiting for %d+%.%d s: take on chan: jobs at script.lua:4\n",
         result.err)
-      assert.matches("\n  #%d+ %(thread script.lua:5%): computing for 0.%d s at script.lua:5\n", result.err)
+      assert.matches("\n  #%d+ %(thread script.lua:5%): computing for %d+%.%d s at script.lua:5\n", result.err)
       assert.matches("\nchannels on which operations wait:\n.*\n  chan: jobs %(1 take waiting%)\n", result.err)
       assert.matches("\nno deadlock: a timer is due in %d+ ms; another state has a channel on which an operation "
         .. "waits\n", result.err)
@@ -621,7 +639,7 @@ describe("runnel, the executable", function()
             while not io.open "done" do end
             print "computed"
           end
-        ]] .. start)
+        ]] .. start, "computes")
         assert.matches("^SIGQUIT:\nthe [^\n]*:\nstack traceback:\n.*script.lua:4: in ", result.err)
         assert.matches("computed\n", result.out)
         assert.equal(0, result.status)

@@ -1,5 +1,6 @@
 -- Who may connect to a server, and what they may do: passwords, tokens, NKeys, files of credentials, certificates.
 
+local background = require "spec.support.background"
 local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 local nkeys = require "spec.support.nkeys"
@@ -151,7 +152,7 @@ describe("a server that knows its clients", function()
     -- Others may not.
     streams:publish("runnel.jobs.double.x", "")
     assert(streams:flush())
-    rn.sleep(50)
+    assert.is_true(background.wait_until(30000, function() return #errors > 0 end))
     assert.matches("Permissions Violation", errors[1])
   end)
 end)

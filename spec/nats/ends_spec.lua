@@ -59,12 +59,13 @@ describe("a program with connections to NATS", function()
 
     it("ends by a signal: " .. name .. " #slow", function()
       local number = name == "runnel" and 130 or 1
-      local result = run(program, [[
+      local result = run(program, ([[
         rn.cancel(busy)
         conn:unbeat "end.beat"
-        os.execute("(sleep 0.3; kill -INT " .. io.open("/proc/self/stat"):read "n" .. ") &")
-        conn:subscribe("idle"):take()
-      ]])
+        local idle = conn:subscribe "idle"
+        os.execute %q
+        idle:take()
+      ]]):format(process.interrupt()))
       assert.equal(number, result.status, result.err)
     end)
   end

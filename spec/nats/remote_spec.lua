@@ -55,6 +55,19 @@ local MODULES = {
       return v
     end
   ]],
+  -- Says when a job begins, and waits for a file. A job is { number, path of the file }.
+  gated = [[
+    local rn = require "runnel"
+    return function(v)
+      io.write("begins ", v[1], "\\n")
+      io.stdout:flush()
+      repeat
+        rn.sleep(20)
+        local file <close> = io.open(v[2])
+      until file
+      return v[1]
+    end
+  ]],
   -- Computes for so many ms, without letting any other go block run.
   busy = [[
     local rn = require "runnel"
@@ -105,7 +118,7 @@ end
 local function start_worker(server, name, n, module)
   local command = { LUA, server.set.dir .. "/worker.lua", server.url, name, module or name, n, server.set.dir }
   -- Where a test counts the starts of jobs, the server is patient: threads may have to wait for a busy machine.
-  if name == "busy" or name == "slow" then command[#command + 1] = "2000" end
+  if name == "busy" or name == "slow" or name == "gated" then command[#command + 1] = "2000" end
   return server.set:start(command)
 end
 
@@ -293,18 +306,32 @@ describe("remote jobs", function()
     assert.same(squares, c:take())
   end))
 
-  it("go on after SIGTERM has drained their worker: each ran once", each_test(function(server, conn)
-    local first = start_workers(server, 1, "slow", 3)[1]
-    local results = rn.pmap(6, conn:remote "slow", { 700, 701, 702, 703, 704, 705 })
-    assert(first:says "begins 702")
+  -- Six jobs for gated workers, of which three at a time run in each of two programs. Sends SIGTERM to the first one,
+  -- and lets no job end before the second one, which is started after that, has begun the others.
+  local function drain_and_take_over(server, conn, first)
+    local gate, jobs = server.set.dir .. "/gate", {}
+    for i = 1, 6 do jobs[i] = { i, gate } end
+    local results = rn.pmap(6, conn:remote "gated", jobs)
+    local function has_begun_three(program)
+      assert(background.wait_until(30000, function()
+        return select(2, program:output():gsub("begins", "")) == 3
+      end), program:output())
+    end
+    has_begun_three(first)
     first:signal "TERM"
-    rn.sleep(100)
-    local second = start_workers(server, 1, "slow", 3)[1]
-    assert.same({ 700, 701, 702, 703, 704, 705 }, stage.drain(results))
-    assert.equal(0, first:wait())
-    assert.matches("ended: 3 done, 0 failed", first:output())
+    local second = start_workers(server, 1, "gated", 3)[1]
+    has_begun_three(second)
+    server.set:write("gate", "")
+    assert.same(range(6), stage.drain(results))
+    assert.equal(0, first:wait(), first:output())
     local _, begun = (first:output() .. second:output()):gsub("begins", "")
     assert.equal(6, begun)
+  end
+
+  it("go on after SIGTERM has drained their worker: each ran once", each_test(function(server, conn)
+    local first = start_workers(server, 1, "gated", 3)[1]
+    drain_and_take_over(server, conn, first)
+    assert.matches("ended: 3 done, 0 failed", first:output())
   end))
 
   it("go on after SIGTERM has drained the workers of all threads of a program: each ran once", each_test(
@@ -317,8 +344,8 @@ describe("remote jobs", function()
           threads[i] = rn.thread(function(url, path)
             package.path = path
             local conn <close> = assert(require("runnel.nats").connect(url, { reconnect_wait = 50 }))
-            local worker = conn:serve("slow", 1, "slow", { ack_wait = 2000 })
-            print "serves"
+            local worker = conn:serve("gated", 1, "gated", { ack_wait = 2000 })
+            io.write "serves\n" -- at once, as print does not
             io.stdout:flush()
             worker:wait()
             return worker:stats().done
@@ -330,30 +357,24 @@ describe("remote jobs", function()
       ]])
       local program = server.set:start { LUA, server.set.dir .. "/threads.lua", server.url, server.set.dir }
       assert(program:says("serves\nserves\nserves", 20000), program:output())
-      local results = rn.pmap(6, conn:remote "slow", { 700, 701, 702, 703, 704, 705 })
-      assert(background.wait_until(20000, function()
-        return select(2, program:output():gsub("begins", "")) == 3
-      end), program:output())
-      program:signal "TERM"
-      assert.equal(0, program:wait(20000), program:output())
+      drain_and_take_over(server, conn, program)
       assert.matches("ended: 3\n$", program:output())
-      local second = start_workers(server, 1, "slow", 3)[1]
-      assert.same({ 700, 701, 702, 703, 704, 705 }, stage.drain(results))
-      local _, begun = (program:output() .. second:output()):gsub("begins", "")
-      assert.equal(6, begun)
     end))
 
   it("end before conn:drain closes their worker's connection", each_test(function(server, conn)
     local other = assert(nats.connect(server.url))
-    local ran = 0
+    local ran, gate = 0, rn.chan()
     local worker = other:serve("here", 2, function(v)
-      rn.sleep(300)
+      gate:take()
       ran = ran + 1
       return v
     end, { drain_on_term = false, ack_wait = 2000 })
     local results = rn.pmap(4, conn:remote "here", { 1, 2, 3, 4 })
     while worker:stats().running < 2 do rn.sleep(5) end
-    assert.is_true(other:drain())
+    local draining = rn.go(other.drain, other)
+    rn.yield()
+    gate:close()
+    assert.is_true(draining:take())
     worker:wait()
     assert.equal(2, ran)
     local last <close> = assert(nats.connect(server.url))
@@ -369,13 +390,13 @@ describe("remote jobs", function()
       local conn = assert(require("runnel.nats").connect(arg[1]))
       local i = 0
       rn.pmap(20, conn:remote "slow", function() i = i + 1 return 300 end)
-      rn.sleep(200)
-      print "submitted"
+      print "submits"
       io.stdout:flush()
       rn.sleep(100000)
     ]])
     local submitter = server.set:start { LUA, server.set.dir .. "/submitter.lua", server.url }
-    assert(submitter:says "submitted", submitter:output())
+    assert(submitter:says "submits", submitter:output())
+    assert.is_true(background.wait_until(30000, function() return jobs_left(conn, "slow") > 0 end))
     submitter:signal "KILL"
     submitter:wait()
     assert.is_true(jobs_left(conn, "slow") > 0)

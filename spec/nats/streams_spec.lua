@@ -195,7 +195,7 @@ describe("streams", function()
           return { ok, is_duplicate }
         end)
       end
-      assert.is_true(background.wait_until(5000, function() return stream:state().messages == n + 1 end))
+      assert.is_true(background.wait_until(30000, function() return stream:state().messages == n + 1 end))
       rn.sleep(100) -- for the answers to be lost
       proxy:flow()
       for i = 1, n do assert.same({ true, true }, (puts[i]:take())) end
@@ -213,7 +213,7 @@ describe("streams", function()
 
     it("gives messages until they are acknowledged, to all sources of one name together", function()
       fill(4)
-      local source = assert(conn:source("orders", { name = "shop", ack_wait = 100 }))
+      local source = assert(conn:source("orders", { name = "shop", ack_wait = 1000 }))
       local first = source:take()
       assert.same({ "1", 1, 1, 3 }, { first.value, first.sequence, first.deliveries, first.pending })
       assert.is_true(first:ack())
@@ -228,20 +228,20 @@ describe("streams", function()
       local late = source:take() -- nobody has acknowledged it within ack_wait
       assert.same({ "3", 3 }, { late.value, late.deliveries })
       late:ack()
-      assert.is_nil(take_within(source, 250))
+      assert.is_nil(take_within(source, 1500))
       source:close()
     end)
 
     it("keeps messages that wait for a taker for longer than ack_wait", function()
       fill(10)
-      local source = assert(conn:source("orders", { name = "shop", ack_wait = 150 }))
-      rn.sleep(500)
+      local source = assert(conn:source("orders", { name = "shop", ack_wait = 800 }))
+      rn.sleep(2000)
       for i = 1, 10 do
         local m = source:take()
         assert.same({ tostring(i), 1 }, { m.value, m.deliveries })
         m:ack()
       end
-      assert.is_nil(take_within(source, 300))
+      assert.is_nil(take_within(source, 1200))
       source:close()
     end)
 
@@ -273,17 +273,17 @@ describe("streams", function()
 
     it("acknowledges messages when they are taken, if it should", function()
       fill(3)
-      local source = assert(conn:source("orders", { name = "shop", ack = "taken", ack_wait = 100 }))
+      local source = assert(conn:source("orders", { name = "shop", ack = "taken", ack_wait = 1000 }))
       assert.equal("1", source:take().value)
       assert.is_false(source:take():ack())
       rn.yield()
       source:close()
       assert(conn:flush())
-      local other = assert(conn:source("orders", { name = "shop", ack_wait = 100 }))
+      local other = assert(conn:source("orders", { name = "shop", ack_wait = 1000 }))
       local last = other:take()
       assert.equal("3", last.value)
       last:ack()
-      assert.is_nil(take_within(other, 250))
+      assert.is_nil(take_within(other, 1500))
       other:close()
     end)
 
@@ -292,7 +292,7 @@ describe("streams", function()
       for i = 1, 6 do assert(sink:put(tostring(i), { subject = i % 2 == 0 and "orders.even" or "orders.odd" })) end
       local function first(opts)
         local source = assert(conn:source("orders", opts))
-        local m = take_within(source, 300)
+        local m = take_within(source, opts.from == "new" and 300 or 30000)
         source:close()
         return m and m.value
       end
@@ -418,11 +418,11 @@ describe("streams", function()
       local stage = assert(conn:stage(4, "words", function(word)
         running = running + 1
         peak = math.max(peak, running)
-        rn.sleep(5)
+        repeat rn.sleep(5) until peak >= 4
         running = running - 1
         done:put(word)
       end, nil, { name = "count" }))
-      for _ = 1, 30 do assert.is_truthy(take_within(done, 3000)) end
+      for _ = 1, 30 do assert.is_truthy(take_within(done, 30000)) end
       stage:stop()
       assert.equal(4, peak)
     end)
@@ -460,10 +460,10 @@ describe("streams", function()
       local calls = 0
       local stage = assert(conn:stage(2, "words", function()
         calls = calls + 1
-        local until_then = os.clock() + 0.5
-        while os.clock() < until_then do end -- luacheck: ignore
-      end, nil, { name = "slow", ack_wait = 150 }))
-      rn.sleep(900)
+        local before = rn.now()
+        while rn.now() - before < 2500 do end
+      end, nil, { name = "slow", ack_wait = 1000 }))
+      rn.sleep(4000)
       stage:stop()
       assert.equal(1, calls)
     end)
@@ -528,7 +528,7 @@ describe("streams", function()
           if begun == 2 then print "two" end
           io.stdout:flush()
           if begun == 2 and arg[2] == "drain" then rn.go(function() assert(conn:drain()) end) end
-          rn.sleep(500)
+          rn.sleep(2000) -- long enough for SIGTERM to come
           return v
         end, "done"))
         assert(stage:wait())
@@ -543,7 +543,7 @@ describe("streams", function()
         if how == "TERM" then worker:signal "TERM" end
         assert.equal(0, worker:wait(20000), worker:output())
         assert.matches("ended: 2\n$", worker:output())
-        for i = 2 * round - 1, 2 * round do assert.is_truthy(take_within(results, 5000), i) end
+        for i = 2 * round - 1, 2 * round do assert.is_truthy(take_within(results, 30000), i) end
         assert.is_nil(take_within(results, 100))
       end
       results:close()

@@ -28,8 +28,6 @@ describe("the prompt in a terminal #slow", function()
     return term
   end
 
-  local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
-
   describe("takes a paste", function()
     it("as one chunk, with tabs, blank lines and locals", function()
       open()
@@ -62,8 +60,8 @@ describe("the prompt in a terminal #slow", function()
       for i = 1, 500 do rows[i] = ("\t{ id = %d, name = 'row %d' },"):format(i, i) end
       term:paste("big = {\n" .. table.concat(rows, "\n") .. "\n}\n#big\n")
       term:expect "> big = {\n +{ id = 1, name = 'row 1' },\n… 501 more lines\n500\n%[3%]>$"
-      term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}"):enter ""
-      term:expect("\n1000\n%[4%]>", 30)
+      term:type("#"):paste("{\n" .. ("  'twenty characters or so',\n"):rep(1000) .. "}") -- entered without the key
+      term:expect "\n1000\n%[4%]>$"
     end)
 
     it("and reports its errors at once", function()
@@ -156,6 +154,7 @@ describe("the prompt in a terminal #slow", function()
       -- Inside the chunk the arrows move between its lines.
       term:press("Left", "Up", "End", "C-u")
       term:press "C-c"
+      term:expect "%^C\n%[%d+%]>$" -- keys that are pressed while the terminal's mode changes are lost
       term:press "C-d"
       term:expect "%[ended 0%]"
       assert.equal("for i = 1, 2 do\v  print('turn', i)\vend\nafter = 1\n", dir:read "runnel_history")
@@ -302,16 +301,17 @@ describe("the prompt in a terminal #slow", function()
       for round = 1, 3 do
         term:resize({ 60, 45, 100, 33, 70, 50, 90 - round }, 20)
         term:type("end" .. round)
-        local screen = term:expect("end" .. round .. "$")
-        assert.equal(1, count(screen, "%[2%]> abc"), screen)
+        term:expect_once("end" .. round .. "$", "%[2%]> abc")
       end
     end)
 
     it("at the beginning of a row, after typeahead or output of another process", function()
       open()
-      term:enter "print 'it runs' rn.sleep(300)"
+      term:enter "print 'it runs' repeat rn.sleep(10) until io.open 'typed'"
       term:expect "\nit runs\n?$"
       term:type "ahead = 1"
+      term:expect "\nahead = 1$"
+      dir:write("typed", "")
       term:expect "\nahead = 1\n%[2%]> ahead = 1$"
       term:press "Enter"
       term:enter "do os.execute 'printf part' end"
@@ -341,11 +341,12 @@ describe("the prompt in a terminal #slow", function()
       .. "rn.go(function() while true do a:take() b:put(1) end end) end")
     term:expect "%[2%]>$"
     local least = math.huge
-    for n = 1, 10 do
+    for n = 1, 60 do -- other processes may be busy
       local began = rn.now()
       term:type "x"
       term:expect("> " .. ("x"):rep(n) .. "$")
       least = math.min(least, rn.now() - began)
+      if least < 250 then break end
     end
     -- Most of this time is tmux's; make bench-host measures the echo alone.
     assert.is_true(least < 250, least)

@@ -57,7 +57,7 @@ function Set:start(command)
   self:write(self.count .. ".sh", "exec " .. table.concat(words, " ") .. "\n")
   self.keeper:write(self.count, "\n")
   self.keeper:flush()
-  program.pid = tonumber(background.wait_until(10000, function() return contents(program.path .. ".pid") end))
+  program.pid = tonumber(background.wait_until(30000, function() return contents(program.path .. ".pid") end))
   return assert(program.pid and program, "the program did not start")
 end
 
@@ -90,7 +90,7 @@ end
 
 ---Waits until the program has ended, and returns its status; nil after ms.
 function Program:wait(ms)
-  return background.wait_until(ms or 10000, function() return self:status() end)
+  return background.wait_until(ms or 30000, function() return self:status() end)
 end
 
 ---Waits until the output contains the text; false after ms, or if the program has ended without it.

@@ -11,7 +11,8 @@ start() {
     pid=$!
     exec 2>/dev/null # the shell would report here that the program was killed
     echo "$pid" >"$dir/$id.new" && mv "$dir/$id.new" "$dir/$id.pid"
-    while kill -0 "$pid" 2>/dev/null; do wait "$pid"; status=$?; done # a signal to this shell ends wait too early
+    # A signal to this shell ends wait too early. A program that has ended already may be gone, but wait knows its status.
+    while wait "$pid"; status=$?; kill -0 "$pid" 2>/dev/null; do :; done
     echo "$status" >"$dir/$id.new" && mv "$dir/$id.new" "$dir/$id.status"
   ) &
 }

@@ -1,6 +1,8 @@
 ---A program with a monitor, in a process of its own, and requests to it. They go through bash, which can open TCP
 ---connections, so that no library is needed.
 
+local background = require "spec.support.background"
+
 local monitored = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -37,7 +39,8 @@ end
 local Program = {}
 Program.__index = Program
 
----Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`.
+---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`. By
+---`written(path)` it sees whether the spec has written something into a file.
 ---@param text string
 ---@return spec.Monitored
 function monitored.start(text)
@@ -49,6 +52,10 @@ function monitored.start(text)
       print(m.url)
       io.stdout:flush()
       return m
+    end
+    local function written(path)
+      local file <close> = assert(io.open(path))
+      return file:read(1) ~= nil
     end
   ]]
   local lua = os.getenv "LUA" or "lua5.4"
@@ -72,17 +79,31 @@ function Program:post(path, body, headers)
 end
 
 ---Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
----until the command has ended, but no longer than half a minute, and returns what it has printed.
+---until the command has ended, but no longer than 100 s, and returns what it has printed.
 function Program:stream(command)
   -- HTTP/1.0 has no chunks, whose marks would be in the text.
   local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
-  local pipe = io.popen("timeout 30 bash -c " .. quote(script))
+  local pipe = io.popen("timeout 100 bash -c " .. quote(script))
   return function()
     local text = pipe:read "a"
     pipe:close()
     return (text:gsub("^HTTP.-\r\n\r\n", ""))
   end
+end
+
+---The same once the first event has come. The command gets what comes after it.
+function Program:opened_stream(command)
+  local path = os.tmpname()
+  local finish = self:stream(([[while IFS= read -r line <&3; do printf '%%s\n' "$line"
+      case $line in data:*) break ;; esac; done; echo open >%s; %s]]):format(path, command))
+  local is_open = background.wait_until(60000, function()
+    local file <close> = assert(io.open(path))
+    return file:read(1)
+  end)
+  os.remove(path)
+  assert(is_open, "no event has come")
+  return finish
 end
 
 ---The events up to a line with this pattern of sed.

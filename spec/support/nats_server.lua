@@ -162,7 +162,7 @@ end
 
 ---Waits until JetStream has a leader; false if it does not get one.
 function Cluster:ready(ms)
-  return background.wait_until(ms or 20000, function()
+  return background.wait_until(ms or 60000, function()
     local led = false
     for _, server in ipairs(self.servers) do
       if not server:running() then return "no" end

@@ -60,4 +60,21 @@ function process.run(path, command, input)
   return { out = out, err = err_text, status = status }
 end
 
+---A shell command that waits until a process sleeps, as it does while it waits for a timer or an event, or has ended.
+---@param pid string as in "$pid"
+---@return string command
+function process.until_it_sleeps(pid)
+  return ("while case $(ps -o stat= -p %s) in S* | Z* | '') false ;; esac; do sleep 0.01; done"):format(pid)
+end
+
+---A command for a program's os.execute: the program gets SIGINT when it sleeps, or at once after the command if it
+---computes. Before, the program does not sleep, except in the command.
+---@param when? string a shell command that must first succeed, or "computes"
+---@return string command
+function process.interrupt(when)
+  return ("{ p=$PPID; while kill -0 $$ 2>/dev/null; do sleep 0.01; done; %s; kill -INT $p 2>/dev/null; } &"):format(
+    when == "computes" and ":"
+    or (when and ("until %s; do sleep 0.01; done; "):format(when) or "") .. process.until_it_sleeps "$p")
+end
+
 return process

@@ -5,6 +5,7 @@
 
 local rn = require "runnel"
 local core = require "runnel.core"
+local process = require "spec.support.process"
 local sim = require "runnel.sim"
 
 local stage = {}
@@ -125,15 +126,16 @@ end
 
 ---Asserts that Ctrl-C ends a take that waits for ever. In an interpreter of its own: lua5.4 takes only the first one.
 ---@param setup string code before it, which makes the driver
-function stage.check_interrupt(setup)
-  local output = stage.script(setup .. [[
+---@param when? string of process.interrupt
+function stage.check_interrupt(setup, when)
+  local output = stage.script(setup .. ([[
 
     local rn = require "runnel"
-    os.execute "{ p=$PPID; sleep 0.2; kill -INT $p; } &"
+    rn.go(os.execute, %q) -- runs while the take waits
     local start = rn.now()
     local ok, err = pcall(function() rn.chan():take() end)
-    print(ok, err, rn.now() - start < 5000)
-  ]])
+    print(ok, err, rn.now() - start < 50000)
+  ]]):format(process.interrupt(when)))
   if not output:find "^false\t[^\n]*interrupted!\ttrue\n$" then error(output, 2) end
 end
 

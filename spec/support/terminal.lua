@@ -84,7 +84,7 @@ function terminal.open(command, opts)
   ---@param pattern string
   ---@param seconds? number
   function term:expect(pattern, seconds)
-    local deadline = rn.now() + (seconds or 10) * 1000
+    local deadline = rn.now() + (seconds or 60) * 1000
     local screen
     repeat
       screen = self:screen()
@@ -92,6 +92,22 @@ function terminal.open(command, opts)
       rn.sleep(5)
     until rn.now() > deadline
     error(("nothing on the screen matches %q:\n%s"):format(pattern, screen), 2)
+  end
+
+  ---Waits until the screen matches the pattern, and another pattern only once, and returns it. It may be seen while it
+  ---is being drawn.
+  ---@param pattern string
+  ---@param once string
+  function term:expect_once(pattern, once)
+    local deadline = rn.now() + 60000
+    local screen, n
+    repeat
+      screen = self:screen()
+      n = select(2, screen:gsub(once, ""))
+      if n == 1 and screen:find(pattern) then return screen end
+      rn.sleep(5)
+    until rn.now() > deadline
+    error(("nothing on the screen matches %q, and %d times %q:\n%s"):format(pattern, n, once, screen), 2)
   end
 
   ---Changes the size; given several widths, through all of them, as somebody does who drags the edge of a window.

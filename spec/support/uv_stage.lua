@@ -33,11 +33,11 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
--- Runs until nothing is alive, but for at most 5 s, since a test that failed half way may have left a server open.
+-- Runs until nothing is alive, but for at most 30 s, since a test that failed half way may have left a server open.
 -- Returns what is still alive then, as a list of names.
 local function settle()
   local luv = require "luv"
-  local deadline = luv.hrtime() + 5e9
+  local deadline = luv.hrtime() + 30e9
   while rn.step() do
     if luv.hrtime() > deadline then break end
     luv.sleep(1)
@@ -57,7 +57,7 @@ function uv_stage.close()
   local alive = settle()
   for _, path in ipairs(files) do os.remove(path) end
   local left = uv_stage.can_count and count_descriptors() - descriptors
-  for _ = 1, 5 do
+  for _ = 1, 200 do
     if not left or left <= 0 then break end
     collectgarbage() -- closes what a test has abandoned
     settle()
@@ -65,7 +65,7 @@ function uv_stage.close()
     left = count_descriptors() - descriptors
   end
   stage.close()
-  if #alive > 0 then error("still open after 5 s: " .. table.concat(alive, ", "), 0) end
+  if #alive > 0 then error("still open after 30 s: " .. table.concat(alive, ", "), 0) end
   if left and left > 0 then error(("%d descriptors are still open"):format(left), 0) end
 end
 

@@ -1,5 +1,6 @@
 -- uv.signal, uv.watch, uv.ticker.
 
+local background = require "spec.support.background"
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
@@ -129,7 +130,7 @@ describe("runnel.uv", function()
         for i = 1, 3 do touch(path .. "/" .. i) end
         rn.sleep(0.1)
       end
-      rn.sleep(5)
+      rn.step() -- gets the last changes
       changes:close()
       local list = stage.drain(changes)
       assert.is_true(#list <= 1)
@@ -138,10 +139,10 @@ describe("runnel.uv", function()
         for i = 1, 3 do touch(path .. "/" .. i) end
         rn.sleep(0.1)
       end
-      rn.sleep(5)
+      rn.step()
       local seen, n = {}, 0
       while true do
-        local change = rn.alts { changes, rn.timeout(50) }
+        local change = background.wait_until(n < 3 and 30000 or 50, function() return changes:poll() end)
         if not change then break end
         seen[change.name] = true
         n = n + 1
@@ -159,7 +160,8 @@ describe("runnel.uv", function()
       rn.sleep(20)
       local names, nameless = 0, 0
       while true do
-        local change = rn.alts { changes, rn.timeout(50) }
+        local ms = names + nameless < 257 and 30000 or 50
+        local change = background.wait_until(ms, function() return changes:poll() end)
         if not change then break end
         if change.name then names = names + 1 else nameless = nameless + 1 end
       end
@@ -209,11 +211,10 @@ describe("runnel.uv", function()
     it("is collected once it is unreachable", function()
       local before = #stage.others()
       for _ = 1, 5 do uv.ticker(0.01) end
-      for _ = 1, 4 do
-        rn.sleep(1)
+      assert.is_true(background.wait_until(30000, function()
         collectgarbage()
-      end
-      assert.equal(before, #stage.others())
+        return #stage.others() == before
+      end))
     end)
 
     it("rejects an invalid interval", function()

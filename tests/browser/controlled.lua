@@ -1,5 +1,6 @@
 -- A program for tests/browser/page.mjs: a pipeline whose middle stage is slow, and a go block to kill. With a monitor
--- of its own; the argument says whether it allows control.
+-- of its own; the first argument says whether it allows control. The program ends when there is a file at the path that
+-- the second argument is.
 local rn = require "runnel"
 local monitor = require "runnel.monitor"
 
@@ -35,5 +36,5 @@ rn.go(function()
   io.stderr:write("victim: ", tostring(err), "\n")
 end)
 
-rn.run(function() rn.sleep(tonumber(arg[2]) or 60000) end)
+rn.run(function() repeat rn.sleep(100) until arg[2] and io.open(arg[2]) end)
 os.exit(0, true)
