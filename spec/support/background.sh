@@ -11,6 +11,8 @@ start() {
     pid=$!
     exec 2>/dev/null # the shell would report here that the program was killed
     echo "$pid" >"$dir/$id.new" && mv "$dir/$id.new" "$dir/$id.pid"
+    wait "$pid" # also if the program has ended already, since the shell then still knows its status
+    status=$?
     while kill -0 "$pid" 2>/dev/null; do wait "$pid"; status=$?; done # a signal to this shell ends wait too early
     echo "$status" >"$dir/$id.new" && mv "$dir/$id.new" "$dir/$id.status"
   ) &
