@@ -13,6 +13,7 @@ local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.names"
 local upkeep = require "runnel.nats.upkeep"
+local values = require "runnel.nats.values"
 local wire = require "runnel.nats.wire"
 
 local internal = core.internal
@@ -100,7 +101,7 @@ local function fail(self, message, ...) error(("remote %s: "):format(self.name) 
 function Remote:submit(value, out, finish)
   if self.reason ~= nil then fail(self, "%s", internal.error_text(self.reason)) end
   if value == nil then fail(self, "a value other than nil expected") end
-  local bytes, why = wire.encodings[self.encoding].pack(value, "value")
+  local bytes, why = values.encodings[self.encoding].encode(value, "value")
   if not bytes then fail(self, "%s", why) end
   local number = self.last + 1
   local key = tostring(number)
