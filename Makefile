@@ -238,7 +238,7 @@ run-demo: programs
 demo-cluster: ## kill workers and nats-servers, and check that no result is lost; CLUSTER=3 FILES=folder
 demo-cluster: NEEDED = cluster
 run-demo-cluster: programs
-	@$(LUA) scripts/demo_cluster.lua
+	@$(LUA) scripts/interruptible.lua scripts/demo_cluster.lua
 
 .PHONY: test run-specs
 test: ## set up, build and run the specs

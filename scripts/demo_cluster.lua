@@ -14,7 +14,14 @@ local svg = require "bench.svg"
 local LUA, PROGRAM = os.getenv "LUA" or "lua5.4", "examples/cluster/checksums.lua"
 local WORKERS, KILL_MS, SERVER_KILL_MS, SLOT_MS, MOST = 4, 400, 1000, 250, 6000
 local size = tonumber(os.getenv "CLUSTER" or "1")
-if size ~= 1 and size ~= 3 and size ~= 5 then error("CLUSTER: 1, 3 or 5 expected", 0) end
+
+-- Ends the demo, after closing what it has opened.
+local function fail(message)
+  io.stderr:write("demo-cluster: ", message, "\n")
+  os.exit(1, true)
+end
+
+if size ~= 1 and size ~= 3 and size ~= 5 then fail "CLUSTER: 1, 3 or 5 expected" end
 
 local function show(format, ...)
   print(format:format(...))
@@ -36,12 +43,14 @@ show("%d nats-server%s with JetStream on loopback: %s", size, size > 1 and "s, c
 -- The names of files, the same on every run. What was written into the list is what has to come back.
 local list = set.dir .. "/paths"
 local quoted = "'" .. folder:gsub("'", "'\\''") .. "'"
-os.execute(("find %s -type f -size -64k 2>/dev/null | LC_ALL=C sort | head -n %d >%s"):format(quoted, MOST, list))
+local _, how, status = os.execute(("find %s -type f -size -64k 2>/dev/null | LC_ALL=C sort 2>/dev/null | head -n %d >%s")
+  :format(quoted, MOST, list))
+if how == "signal" and status == 2 then error("interrupted!", 0) end -- as Lua does, which ignores Ctrl-C meanwhile
 local wanted, count = {}, 0
 for path in io.lines(list) do
   wanted[path], count = true, count + 1
 end
-if count == 0 then error("there are no files in " .. folder, 0) end
+if count == 0 then fail("there are no files in " .. folder) end
 
 local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, LUA, PROGRAM, "run", url, "files",
   size > 1 and "3" or "1" }
@@ -105,7 +114,7 @@ while not submitter:status() do
   io.stdout:flush()
 end
 print()
-if submitter:status() ~= 0 then error(submitter:output():sub(-2000), 0) end
+if submitter:status() ~= 0 then fail(submitter:output():sub(-2000)) end
 while #slots > 0 and slots[#slots] == 0 do slots[#slots] = nil end -- the submitter waits for results that come twice
 
 local results, twice = {}, 0

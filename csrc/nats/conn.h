@@ -188,8 +188,22 @@ natsStatus io_published(lua_State *L, Conn *conn, size_t size);
    send after it. */
 void io_write(Conn *conn);
 
+/* The user value of a connection: the function that gets the events. */
+enum { CONN_HANDLER = 1 };
+
+/* Has libnats call the functions that post events. */
+natsStatus events_set_callbacks(Conn *conn);
+
+/* Opens the port of events to the channel at an index; returns the port's code. Closes it, and those of attended
+   channels. */
+int events_open(lua_State *L, Conn *conn, int at);
+void events_close(Conn *conn);
+
 /* Tells of the result of connecting, in the connection's thread. */
-void conn_connected(Conn *conn, natsConnection *nc, natsStatus s);
+void events_connected(Conn *conn, natsConnection *nc, natsStatus s);
+
+/* libnats' text for an error without the place in its sources: "(conn.c:2088): No server available". */
+const char *conn_plain_text(const char *text, natsStatus status);
 
 /* The time of the monotonic clock in ms. Any thread. */
 static inline int64_t conn_now_ms(void) {
@@ -220,6 +234,8 @@ void message_push_table(lua_State *L, natsMsg *msg);
 int conn_connect(lua_State *L);
 
 /* Methods of a connection. */
+int conn_attend(lua_State *L);
+int conn_unattend(lua_State *L);
 int conn_publish(lua_State *L);
 int conn_publish_with(lua_State *L);
 int conn_subscribe(lua_State *L);

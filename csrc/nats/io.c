@@ -218,7 +218,7 @@ static void *run(void *data) {
   natsConnection *nc = NULL;
   conn->io.self = pthread_self();
   natsStatus s = natsConnection_Connect(&nc, conn->options);
-  conn_connected(conn, nc, s);
+  events_connected(conn, nc, s);
   if (s == NATS_OK) read_and_write(conn);
   nats_ReleaseThreadMemory();
   return NULL;

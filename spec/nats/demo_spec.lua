@@ -24,7 +24,8 @@ describe("the demo of a cluster", function()
 
   -- Starts the demo with a folder of its own for temporary files.
   local function start()
-    return set:start { "env", "FILES=" .. dir.path, "TMPDIR=" .. set.dir, LUA, "scripts/demo_cluster.lua" }
+    return set:start { "env", "FILES=" .. dir.path, "TMPDIR=" .. set.dir, LUA, "scripts/interruptible.lua",
+      "scripts/demo_cluster.lua" }
   end
 
   -- What is left in the folder for temporary files.
@@ -47,7 +48,11 @@ describe("the demo of a cluster", function()
       assert.is_true(demo:says(" results after ", 60000), demo:output())
       assert.not_equal("", left())
       demo:signal(signal)
-      assert.is_truthy(demo:wait())
+      assert.equal(signal == "INT" and 130 or 137, demo:wait())
+      if signal == "INT" then
+        assert.matches("\ninterrupted\n$", demo:output())
+        assert.not_matches("traceback", demo:output())
+      end
       assert.is_truthy(background.wait_until(30000, function() return left() == "" end), signal)
       -- The brackets keep pgrep from finding its shell.
       local pipe <close> = assert(io.popen("pgrep -f '" .. set.dir .. "/[t]mp'"))

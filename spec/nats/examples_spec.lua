@@ -54,27 +54,33 @@ describe("examples/cluster", function()
   end)
 
   it("has a compose file and a systemd unit whose workers run", function()
-    local compose = contents("compose.yaml"):match "my%-worker.-command: (%b[])"
-    local unit = contents("worker@.service"):match "ExecStart=([^\n]*)"
-    local of_compose, of_unit = {}, {}
-    for word in compose:sub(2, -2):gsub('"', ""):gmatch "%S+" do of_compose[#of_compose + 1] = word:gsub(",$", "") end
-    for word in unit:gmatch "%S+" do of_unit[#of_unit + 1] = word end
-    for i, words in ipairs { of_compose, of_unit } do
-      assert.matches("lua5.4$", words[1])
-      assert.equal("worker.lua", words[2])
-      assert.matches(({ "^nats://nats1:4222,nats://nats2:4222,nats://nats3:4222$", "^%${NATS_URL}$" })[i], words[3])
-      words[1], words[2], words[3] = LUA, FOLDER .. words[2], server.url
-      words[#words] = "1" -- replicas: this server is alone
-      local worker = server.set:start(words)
+    local compose, unit = contents "compose.yaml", contents "worker@.service"
+    local servers = compose:match 'environment: { SERVERS: "([^"]*)" }'
+    assert.equal("nats://nats1:4222,nats://nats2:4222,nats://nats3:4222", servers)
+    assert.equal(servers, unit:match "\nEnvironment=SERVERS=([^\n]*)\n")
+    local of_compose = compose:match "my%-worker.-command: %[sh, %-c, '([^']*)'%]":gsub("%$%$", "$")
+    local of_unit = unit:match "\nExecStart=([^\n]*)\n"
+    for _, command in ipairs { of_compose, "exec " .. of_unit } do
+      local count
+      -- This server is alone, and has the programs in another folder.
+      command, count = command:gsub("%S*lua5.4 (.*) 3$", function(rest) return LUA .. " " .. rest .. " 1" end)
+      assert.equal(1, count)
+      local worker = server.set:start {
+        "env", "SERVERS=" .. server.url, "sh", "-c", ("cd '%s' && %s"):format(FOLDER, command),
+      }
       assert.is_true(worker:says("ready", 20000), worker:output())
       assert.matches("0 jobs done, 0 failed\n$", stop(worker))
     end
   end)
 
-  it("has a unit and a configuration that systemd and nats-server accept", function()
+  it("has a compose file, a unit and a configuration that Docker, systemd and nats-server accept", function()
     local conf = server.set:write("three.conf", (contents("nats.conf"):gsub("/store\n", server.set.dir .. "/three\n")))
     local out, err, status = shell.run("nats-server -t -c " .. conf)
     assert.equal(0, status, out .. err)
+    if background.has_command "docker-compose" then
+      out, err, status = shell.run("docker-compose --file " .. FOLDER .. "compose.yaml config --quiet")
+      assert.equal(0, status, out .. err)
+    end
     if not background.has_command "systemd-analyze" then return end
     local text = contents("worker@.service"):gsub("/usr/bin/lua5%.4", "/bin/sh") -- which every machine has
     local path = server.set:write("worker@1.service", text)

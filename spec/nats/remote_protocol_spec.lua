@@ -181,8 +181,8 @@ describe("a remote stage", function()
     worker(server, 1, function(v) return v == "number" and 7 or v .. "\0\xff" end)
     local job = submitter(server, { encoding = "raw" })
     assert.equal("abc\n\0\xff", job "abc\n")
-    assert.matches('value: a string expected by the encoding "raw", got a number', select(2, pcall(job, 1)))
-    assert.matches('result: a string expected by the encoding "raw", got a number', select(2, pcall(job, "number")))
+    assert.matches('value: a string expected, got a number; to send other values,', select(2, pcall(job, 1)))
+    assert.matches('result: a string expected, got a number', select(2, pcall(job, "number")))
   end))
 
   it("sends JSON, if asked", within(function()
@@ -217,6 +217,31 @@ describe("a remote stage", function()
     assert.is_true(rn.is_timeout(err))
     rn.sleep(100)
     assert.same({ 0, 3, 0 }, { running, cancelled, server.count })
+  end))
+
+  it("does not run a job whose cancellation comes before it", within(function()
+    local server = reliable()
+    local ran = {}
+    local w = worker(server, 2, function(v) ran[#ran + 1] = v end)
+    local job, connection = submitter(server)
+    local function cancel(number)
+      connection:publish("runnel.cancel.job", wire.line("-", "cancel", job.reply, number))
+      rn.sleep(10)
+    end
+    cancel(2)
+    cancel(4)
+    for i = 1, 3 do rn.go(job, i) end
+    rn.sleep(100)
+    assert.same({ 1, 3 }, ran)
+    assert.equal(0, server.count)
+    assert.same({ running = 0, waiting = 0, done = 2, failed = 0, redelivered = 0 }, w:stats())
+    -- It remembers only some cancellations.
+    for i = 1, 2000 do connection:publish("runnel.cancel.job", wire.line("-", "cancel", job.reply, 1000 + i)) end
+    rn.sleep(100)
+    rn.go(job, 4)
+    rn.sleep(100)
+    assert.same({ 1, 3, 4 }, ran)
+    job:close()
   end))
 
   it("runs a job once, however long it takes", within(function()

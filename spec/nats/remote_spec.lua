@@ -495,7 +495,7 @@ describe("bad input for remote stages", function()
     assert.matches(at .. "remote: name: letters, .* got nothing", remote())
     assert.matches(at .. "remote: name: letters, .* got a table", remote {})
     assert.matches(at .. 'remote: unknown option "window"', remote("x", { window = 3 }))
-    assert.matches(at .. 'remote: encoding: "msgpack" or "json" or "raw" expected, got "xml"',
+    assert.matches(at .. 'remote: encoding: "raw", "msgpack" or "json" expected, got "xml"',
       remote("x", { encoding = "xml" }))
     assert.matches(at .. "remote: starts: an integer of at least 1 expected, got 0", remote("x", { starts = 0 }))
     assert.matches(at .. 'remote: storage: "file" or "memory" expected, got "disk"', remote("x", { storage = "disk" }))

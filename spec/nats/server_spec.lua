@@ -5,6 +5,13 @@ local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 local shell = require "spec.support.shell"
 
+describe("programs for specs", function()
+  it("have a status however soon they end", function()
+    local set <close> = background.set()
+    for _ = 1, 20 do assert.equal(3, set:start({ "sh", "-c", "exit 3" }):wait()) end
+  end)
+end)
+
 describe("a nats-server for specs", function()
   if not nats_server.installed then return pending(nats_server.MISSING) end
 

@@ -68,6 +68,15 @@ function check.integer(value, least, what)
   end
 end
 
+---A finite number of milliseconds of at least `least`.
+---@param level? integer of the line for the error, if it is another one
+function check.ms(value, least, what, level)
+  if type(value) ~= "number" or not (value >= least and value < math.huge) then
+    error(("%s: a number of milliseconds, at least %d, expected, got %s"):format(what, least, check.describe(value)),
+      level or CALLER)
+  end
+end
+
 ---A table.
 function check.table(value, what)
   if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value), CALLER) end

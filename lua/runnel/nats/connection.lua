@@ -25,7 +25,7 @@ local REQUEST_MS <const> = 5000
 ---@field max_payload integer the longest message that the server accepts, in bytes
 ---@field core any the connection of the C module, for functions of the library that need no checks
 ---@field private encoding string
----@field private encode fun(value: any): string?, string?
+---@field private encode fun(value: any, name: string): string?, string?
 ---@field private metatables table<string, table> of messages, by encoding
 ---@field private subs table<runnel.nats.Subscription, boolean> the open subscriptions
 ---@field private requests table<integer, table> those that wait for their replies
@@ -75,13 +75,13 @@ local function send(self, what, level, subject, value, opts)
         if type(option) ~= "table" then error(what .. ": headers: a table expected", level) end
         headers = option
       elseif key == "encoding" then
-        encode = values.encoder(values.check(option, what, level))
+        encode = values.encodings[values.check(option, what, level)].encode
       else
         error(("%s: unknown option %q"):format(what, tostring(key)), level)
       end
     end
   end
-  local data, why = encode(value)
+  local data, why = encode(value, "value")
   if not data then error(("%s: %s"):format(what, why), level) end
   local ok, err, is_wrong
   if headers then ok, err, is_wrong = self.core:publish_with(subject, data, reply, headers)
@@ -118,7 +118,7 @@ end
 
 -- The metatable of messages of a connection in an encoding.
 local function new_metatable(conn, encoding)
-  local decode = values.decoder(encoding)
+  local decode = values.encodings[encoding].decode
   return {
     __name = "nats message",
     __index = function(message, key)
@@ -170,9 +170,7 @@ function Subscription:close() self.core:close() end
 ---@return true? ok
 ---@return string? err
 function Subscription:drain(ms)
-  if ms ~= nil and (type(ms) ~= "number" or not (ms >= 1 and ms < math.huge)) then
-    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
-  end
+  if ms ~= nil then check.ms(ms, 1, "drain") end
   return self.core:drain(ms or 5000)
 end
 
@@ -302,9 +300,7 @@ local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = tru
 ---@return runnel.nats.Message? message
 ---@return any err why there is none: rn.is_timeout(err), or a string: nobody answers, the connection is closed
 function Conn:request(subject, value, ms, opts)
-  if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms < math.huge)) then
-    error("request: a number of milliseconds expected, got " .. check.describe(ms), 2)
-  end
+  if ms ~= nil then check.ms(ms, 1, "request") end
   check.options(opts, REQUEST_OPTIONS, "request")
   local message, err = ask(self, "request", subject, value, ms or REQUEST_MS, opts, encoding_of(self, opts, "request"))
   if message and message.status == "503" and message.data == "" then
@@ -318,9 +314,7 @@ end
 ---@return true? ok
 ---@return any err
 function Conn:flush(ms)
-  if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms < math.huge)) then
-    error("flush: a number of milliseconds expected, got " .. check.describe(ms), 2)
-  end
+  if ms ~= nil then check.ms(ms, 1, "flush") end
   -- Nobody subscribes to this subject, so the server itself answers.
   local message, err = ask(self, "flush", lib.inbox(), "", ms or REQUEST_MS, nil, "raw")
   return message and true, err
@@ -341,9 +335,7 @@ function Conn:inbox() return lib.inbox() end -- luacheck: no self
 function Conn:beat(subject, data, ms)
   check.string(subject, "a subject", "beat")
   check.string(data, "a string", "beat")
-  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
-    error("beat: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
-  end
+  check.ms(ms, 1, "beat")
   if self.beats[subject] then error(("beat: %q has a beat already"):format(subject), 2) end
   local beat, err, is_wrong = self.core:beat(subject, data, ms)
   if not beat then
@@ -399,8 +391,9 @@ function connection.connect(url, opts)
   end
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
-    encoding = encoding, encode = values.encoder(encoding), metatables = {}, subs = {}, requests = {}, nrequests = 0,
-    beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {}, ended = core.chan():name "nats end",
+    encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, requests = {},
+    nrequests = 0, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
+    ended = core.chan():name "nats end",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then

@@ -150,10 +150,8 @@ end
 ---@return true? ok
 ---@return string? err
 function Conn:drain(ms)
-  ms = ms == nil and 30000 or ms
-  if type(ms) ~= "number" or not (ms >= 1 and ms < math.huge) then
-    error("drain: a number of milliseconds, at least 1, expected, got " .. check.describe(ms), 2)
-  end
+  if ms == nil then ms = 30000 end
+  check.ms(ms, 1, "drain")
   if self.has_ended then return nil, "the connection is closed" end
   local draining = core.go(finish_work, self, core.now() + ms)
   local timer = core.go(function()

@@ -21,14 +21,6 @@ function jetstream.ns(ms) return math.tointeger(ms * 1e6 // 1) end
 
 -- ---- names ----
 
----Checks a number of milliseconds.
----@param what string the function and the option, as in "source: ack_wait"
-function jetstream.check_ms(value, what)
-  if type(value) ~= "number" or not (value >= 1 and value < math.huge) then
-    error(("%s: a number of milliseconds, at least 1, expected, got %s"):format(what, tostring(value)), 3)
-  end
-end
-
 ---Checks the name of a stream, a consumer or a bucket. An error names the line that called the function whose argument
 ---it is.
 ---@param what string that function and the argument, as in "source: stream"
@@ -76,6 +68,22 @@ function jetstream.request(conn, verb, body, ms)
   if not answer then return nil, "JetStream's answer is " .. problem end
   if answer.error then return nil, answer.error.description, answer.error.err_code end
   return answer
+end
+
+---Finds the information about a stream or a consumer, and makes it first if it does not exist.
+---@param conn runnel.nats.Connection
+---@param info string the verb that asks for the information
+---@param create string the verb that makes it
+---@param body table the settings of a new one
+---@return table? answer, string? err
+---@return integer? code of the server's error
+function jetstream.ensure(conn, info, create, body)
+  local answer, err, code = jetstream.request(conn, info)
+  if code == jetstream.NO_STREAM or code == jetstream.NO_CONSUMER then
+    answer, err, code = jetstream.request(conn, create, body)
+    if code then answer = jetstream.request(conn, info) end -- somebody else may have made it in the meantime
+  end
+  return answer, err, code
 end
 
 ---The settings and the state of a stream, or nil, err.

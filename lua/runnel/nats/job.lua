@@ -2,7 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
-local wire = require "runnel.nats.wire"
+local values = require "runnel.nats.values"
 
 local internal = core.internal
 local chan, take = core.chan, internal.moving.take
@@ -69,7 +69,7 @@ end
 ---@param message runnel.JobMessage
 ---@return runnel.Outcome
 function job.run(f, message)
-  local value, why = wire.encodings[message.encoding].unpack(message.bytes)
+  local value, why = values.encodings[message.encoding].decode(message.bytes)
   if why ~= nil then return job.failed("the job's value cannot be read: " .. why) end
   local ok, outcome = xpcall(message.is_async and call_async or call, guard.handler, f, value)
   return ok and outcome or caught(outcome)

@@ -83,12 +83,13 @@ end
 
 ---The text of a value; nil and a message that names the part of it that cannot be written.
 ---@param value any
+---@param name? string what the message calls the value ("value")
 ---@return string? text, string? problem
-function json.encode(value)
-  local ok, text = pcall(encode_value, value, "value", {})
+function json.encode(value, name)
+  name = name or "value"
+  local ok, text = pcall(encode_value, value, name, {})
   if ok then return text end
-  if type(text) == "table" then return nil, text.message end
-  error(text, 0)
+  return nil, type(text) == "table" and text.message or name .. ": " .. tostring(text) -- the other: too deep a table
 end
 
 -- ---- decode ----

@@ -232,10 +232,10 @@ function kv.kv(conn, name, opts)
   if opts.history ~= nil and (math.type(opts.history) ~= "integer" or opts.history < 1 or opts.history > 64) then
     error("kv: history: an integer from 1 to 64 expected, got " .. tostring(opts.history), 2)
   end
-  if opts.ttl ~= nil then jetstream.check_ms(opts.ttl, "kv: ttl") end
+  if opts.ttl ~= nil then check.ms(opts.ttl, 1, "kv: ttl") end
   local self = setmetatable({
     conn = conn, name = name, stream = "KV_" .. name, prefix = "$KV." .. name .. ".", encoding = encoding,
-    decode = values.decoder(encoding),
+    decode = values.encodings[encoding].decode,
   }, Bucket)
   local wanted = {
     max_msgs_per_subject = opts.history, max_age = opts.ttl and jetstream.ns(opts.ttl), num_replicas = opts.replicas,

@@ -7,6 +7,7 @@ local core = require "runnel.core"
 local internal = core.internal
 local put_while_open = internal.moving.put_while_open
 
+local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
 
@@ -67,7 +68,7 @@ function Message:ack() return self.reader.acks == "explicit" and answer(self, "+
 ---@param ms? number
 ---@return boolean
 function Message:nak(ms)
-  if ms ~= nil then jetstream.check_ms(ms, "nak: ms") end
+  if ms ~= nil then check.ms(ms, 1, "nak: ms") end
   if self.reader.acks ~= "explicit" then return false end
   if ms == nil then return answer(self, "-NAK") end
   return answer(self, ('-NAK {"delay":%d}'):format(jetstream.ns(ms)))
@@ -108,14 +109,12 @@ local function open_consumer(self, ms)
   local conn, stream, config = self.conn, self.stream, self.config
   if self.name then
     local verb = ("%s.%s"):format(stream, self.name)
-    local info, err, code = jetstream.request(conn, "CONSUMER.INFO." .. verb)
-    if code == jetstream.NO_CONSUMER then
-      local all = { durable_name = self.name }
-      for key, value in pairs(self.defaults) do all[key] = value end
-      for key, value in pairs(config) do all[key] = value end
-      info, err = jetstream.request(conn, "CONSUMER.DURABLE.CREATE." .. verb, { stream_name = stream, config = all })
-    end
-    if not info then return nil, err end
+    local all = { durable_name = self.name }
+    for key, value in pairs(self.defaults) do all[key] = value end
+    for key, value in pairs(config) do all[key] = value end
+    local info, err, code = jetstream.ensure(conn, "CONSUMER.INFO." .. verb, "CONSUMER.DURABLE.CREATE." .. verb,
+      { stream_name = stream, config = all })
+    if not info then return nil, err, code end
     local difference = jetstream.difference(config, info.config)
     if difference then
       return nil, ("the consumer %q exists with other settings: %s"):format(self.name, difference)
@@ -294,7 +293,7 @@ function reader.open(self, what)
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then
-    if code == jetstream.NO_STREAM or err == "stream not found" then
+    if code == jetstream.NO_STREAM then
       err = ("there is no stream %q (conn:stream makes one)"):format(self.stream)
     end
     return nil, ("%s: %s"):format(what, err)

@@ -12,25 +12,14 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.names"
+local upkeep = require "runnel.nats.upkeep"
+local values = require "runnel.nats.values"
 local wire = require "runnel.nats.wire"
 
 local internal = core.internal
-local chan, now, sleep = core.chan, core.now, core.sleep
+local chan, now = core.chan, core.now
 local take, put = internal.moving.take, internal.moving.put
-
--- A job without a result is sent again after FIRST_AGAIN ms. If the stream answers that it has the job, the next time
--- is FIRST_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER
--- ms.
-local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = 5000, 40000, 2000
-
--- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
-local PATIENCE <const> = 3
-
--- How often to look for jobs to send again, in ms.
-local LOOK <const> = 1000
-
--- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
-local TIDY_TIMES <const> = 30
+local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 
 ---What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
 ---@class runnel.Engine
@@ -91,6 +80,7 @@ function Job:__close() self.remote:drop(self) end
 local Remote = {}
 Remote.__index = Remote
 Remote.__name = "remote stage"
+for name, method in pairs(upkeep.methods) do Remote[name] = method end
 
 -- ---- jobs ----
 
@@ -111,7 +101,7 @@ local function fail(self, message, ...) error(("remote %s: "):format(self.name) 
 function Remote:submit(value, out, finish)
   if self.reason ~= nil then fail(self, "%s", internal.error_text(self.reason)) end
   if value == nil then fail(self, "a value other than nil expected") end
-  local bytes, why = wire.encodings[self.encoding].pack(value, "value")
+  local bytes, why = values.encodings[self.encoding].encode(value, "value")
   if not bytes then fail(self, "%s", why) end
   local number = self.last + 1
   local key = tostring(number)
@@ -157,73 +147,15 @@ function Remote:drop(job)
   self.engine:publish(names.cancel(self.name), wire.line("-", "cancel", self.reply, job.key))
 end
 
--- ---- sending again ----
-
--- The jobs that satisfy a condition, in their order.
-local function jobs_where(self, condition)
-  local list = {}
-  for _, job in pairs(self.jobs) do
-    if condition(job) then list[#list + 1] = job end
-  end
-  table.sort(list, function(a, b) return a.number < b.number end)
-  return list
-end
-
-local function send_due(self, time)
-  for _, job in ipairs(jobs_where(self, function(job) return job.again_at <= time end)) do
-    job.again_at = time + WITHOUT_ANSWER
-    self:send(job, true)
-  end
-end
-
--- Looks for jobs to be sent again as long as there are jobs.
-local function look(self)
-  while self.reason == nil do
-    sleep(LOOK)
-    send_due(self, now())
-    if next(self.jobs) == nil then break end
-  end
-  self.ticking = false
-end
-
-function Remote:tick()
-  self.ticking = true
-  self.ticker = guard.go(function() self.ticking = false end, nil, look, self)
-  guard.started(self.ticker, "remote " .. self.name)
-end
-
-local function send_all(self)
-  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, FIRST_AGAIN end
-  send_due(self, now())
-end
-
--- Removes jobs that have ended but are in the stream again because the server was killed.
-local function tidy(self)
-  local prefix = self.subjects
-  for _ = 1, TIDY_TIMES do
-    sleep(LOOK)
-    local found = self.stream:subjects(prefix .. ">")
-    for subject in pairs(found or {}) do
-      if self.reason ~= nil then return end
-      if not self.jobs[subject:sub(#prefix + 1)] then self.stream:remove(subject) end
-    end
-    if found or self.reason ~= nil then return end
-  end
-end
-
--- Does that, from the beginning if it is being done already.
-local function start_tidying(self)
-  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
-  self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
-end
+-- ---- the connection ----
 
 -- After a reconnect, sends all jobs again: messages may have been lost with the connection.
 local function watch(self, events)
   local event, err = take(events)
   while event do
     if event.event == "reconnected" then
-      send_all(self)
-      start_tidying(self)
+      self:send_all()
+      self:start_tidying()
     end
     event, err = take(events)
   end
@@ -275,51 +207,6 @@ function receive.refused(self, words)
       :format(worker, version, wire.VERSION))
   end
   return true
-end
-
--- The stream is missing: makes it again.
-local function repair(self)
-  local failures = 0
-  while self.reason == nil do
-    local ok, why = self.stream:make()
-    if ok then return send_all(self) end
-    failures = failures + 1
-    if failures == PATIENCE then self:tell("its stream does not accept jobs for now: " .. tostring(why)) end
-    sleep(LOOK)
-  end
-end
-
-local function repaired(self) self.repairing = false end
-
--- The stream has had a job for a long time. If it will not deliver it any more, replaces the message.
-local function look_after(self, job)
-  if not self.stream:is_stuck(self:subject(job)) then return end
-  self.stream:remove(self:subject(job))
-  if self.jobs[job.key] == job then self:send(job, true) end
-end
-
--- The stream's answer to a job that was sent again: usually that it has the job.
-function Remote:stored(data, subject, status)
-  local job = self.jobs[subject:match "%d+$" or ""]
-  if job and not status then
-    job.again_at = now() + job.again_after
-    job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
-  end
-  if job and data:find('"err_code":10077', 1, true) then
-    if job.again_after > 2 * FIRST_AGAIN then
-      guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
-    end
-  elseif status then
-    if self.repairing then return end
-    self.repairing = true
-    guard.started(guard.go(repaired, self, function()
-      repair(self)
-      sleep(LOOK)
-      self.repairing = false
-    end), "remote " .. self.name)
-  elseif job and data:find('"error"', 1, true) then
-    self:tell("the stream has refused a job: " .. (data:match '"description":"([^"]*)"' or data))
-  end
 end
 
 function Remote:receive(data, subject, status)
@@ -387,7 +274,7 @@ function Remote:close(reason)
   if self.reason ~= nil then return end
   self.reason = reason == nil and "the remote stage is closed" or reason
   local err = ("remote %s: %s"):format(self.name, internal.error_text(self.reason))
-  for _, job in ipairs(jobs_where(self, function() return true end)) do
+  for _, job in ipairs(self:jobs_where(function() return true end)) do
     if self.jobs[job.key] then
       self:drop(job)
       tell_caller(job, { n = 0, failed = true, err = err })

@@ -1,41 +1,27 @@
 ---Workers: they run the jobs of a remote stage (runnel.nats.remote).
 ---
----A worker asks the stream for as many jobs as it has room for. It has two requests, in turns, so that it can ask again
----before the jobs of one request have all come. A job that is delivered for the first time starts as
----soon as fewer than n run. A redelivered job is a suspect: it may have killed a worker. Suspects run one at a time,
----and the worker asks the submitter before it starts one. While the worker has a job, waiting or running, a thread
----reports progress to the server; without that the server soon redelivers the job to another worker.
+---A job that is delivered for the first time starts as soon as fewer than n run. A redelivered job is a suspect: it may
+---have killed a worker. Suspects run one at a time, and the worker asks the submitter before it starts one. While the
+---worker has a job, waiting or running, a thread reports progress to the server; without that the server soon
+---redelivers the job to another worker.
 
+local cancellations = require "runnel.nats.cancellations"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jobs = require "runnel.nats.job"
 local names = require "runnel.nats.names"
+local pull = require "runnel.nats.pull"
+local questions = require "runnel.nats.questions"
 local wire = require "runnel.nats.wire"
 
 local internal = core.internal
-local chan, now, sleep, alts = core.chan, core.now, core.sleep, core.alts
+local chan, alts = core.chan, core.alts
 local take = internal.moving.take
 local find = string.find
 local go = guard.go
-local HUGE <const> = math.huge
 
--- A request for jobs ends after PULL_LASTS ms, and is repeated. Meanwhile the server sends something every HEARTBEAT
--- ms; if nothing comes for SILENCE ms, the request is lost, and perhaps the stream is gone.
-local PULL_LASTS <const>, HEARTBEAT <const>, SILENCE <const> = 30000, 2000, 5000
-
--- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
--- gives itself CATCH_UP ms to take what has arrived.
-local CATCH_UP <const> = 100
-
--- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
-local PATIENCE <const> = 3
-
--- How long to wait after the server has refused a request for jobs, in ms.
-local AFTER_REFUSAL <const> = 500
-
--- A question to a submitter is repeated after ASK_AGAIN ms, ASK_TIMES times. Then the job goes back to the server,
--- which redelivers it after BACK ms.
-local ASK_AGAIN <const>, ASK_TIMES <const>, BACK <const> = 1000, 5, 5000
+-- A job whose submitter has not answered goes back to the server, which redelivers it after BACK ms.
+local BACK <const> = 5000
 
 -- Room for the first line of a message, in bytes.
 local HEAD <const> = 400
@@ -49,14 +35,6 @@ local HEAD <const> = 400
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
 
----A request for jobs. Each has a subscription of its own, which tells whose a job is.
----@class runnel.Request
----@field subject string what the subjects of its answers begin with
----@field inbox runnel.Channel<any> of the subscription
----@field asked integer jobs that may still come; math.huge while the server does not take requests
----@field times integer how often it was made
----@field heard_at number when the server last sent something for it
-
 ---A worker.
 ---@class runnel.Worker
 ---@field name string
@@ -66,9 +44,7 @@ local HEAD <const> = 400
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
 ---@field private label string identifies the worker in errors
----@field private requests runnel.Request[]
----@field private answers runnel.Channel<any> of the subscription to submitters' answers
----@field private base string the subject below which these are
+---@field private pulls runnel.Pulls
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
 ---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
 ---@field private fresh runnel.Delivery[] those that wait to be started
@@ -76,13 +52,10 @@ local HEAD <const> = 400
 ---@field private running integer
 ---@field private suspect_runs boolean
 ---@field private quiet boolean no job is started, because one is to run alone
----@field private looks boolean it looks for the stream, and does not ask meanwhile
----@field private asks integer questions so far
 ---@field private asking runnel.Delivery? the job about which the submitter is asked
----@field private failures integer failed attempts to make the stream, in a row
----@field private repair fun(): any, string? makes the stream if it is missing
 ---@field private told table<string, boolean> reports that were made already
 ---@field private cancellations runnel.Channel<any> of the subscription to them
+---@field private early runnel.Cancellations those whose jobs it does not have
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
 ---@field private drained runnel.Channel<any>? closes when no job runs; drain waits for that
@@ -91,7 +64,7 @@ local HEAD <const> = 400
 ---@field private counts table<string, integer>
 ---@field private idle runnel.Channel<any>? a job waits here until at most `idle_at` jobs run
 ---@field private idle_at integer
----@field private questions table<string, runnel.Channel<string>> by subject of the answer
+---@field private questions runnel.Questions
 local Worker = {}
 Worker.__index = Worker
 Worker.__name = "worker"
@@ -170,21 +143,6 @@ end
 
 -- ---- suspects ----
 
--- Asks the submitter whether a job may start. Returns its answer; or nil if there is none.
-function Worker:ask(d)
-  for _ = 1, ASK_TIMES do
-    self.asks = self.asks + 1
-    local subject = ("%s.a.%d"):format(self.base, self.asks)
-    local answer = chan(1)
-    self.questions[subject] = answer
-    self.engine:publish(d.job.reply, wire.line(subject, "may-start", d.job.number, d.ack), subject)
-    local text, port = alts { answer, core.timeout(ASK_AGAIN) }
-    self.questions[subject] = nil
-    if port == answer then return text end
-    if self.over then break end
-  end
-end
-
 -- Waits until at most so many jobs run.
 function Worker:wait_until_running(at_most)
   if self.running <= at_most then return end
@@ -195,7 +153,7 @@ end
 
 local function run_suspect(self, d)
   self.asking = d
-  local answer = self:ask(d)
+  local answer = self.questions:ask(d.job, d.ack)
   self.asking = nil
   if d.cancelled or answer == "done" or not answer then
     if answer == "done" or d.cancelled then self:acknowledge(d) else self:give_back(d, BACK) end
@@ -225,23 +183,6 @@ local function start(self, d, f, died)
   d.block = go(died, d, f, self, d)
 end
 
-function Worker:pull(request, batch)
-  request.times, request.asked, request.heard_at = request.times + 1, batch, now()
-  local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, PULL_LASTS * 1000000,
-    HEARTBEAT * 1000000)
-  self.engine:publish(names.pull(self.name), text, request.subject .. request.times)
-end
-
--- Asks for jobs: not for a few while others are still to come.
-function Worker:ask_for_jobs()
-  local first, second = self.requests[1], self.requests[2]
-  local request = first.asked == 0 and first or second
-  if request.asked > 0 then return end
-  local others = first.asked + second.asked
-  local room = self.n - self.running - #self.fresh - #self.suspects - others
-  if room > 0 and (others == 0 or room * 2 >= self.n) then self:pull(request, room) end
-end
-
 -- Starts what can start, and asks for more.
 function Worker:pump()
   if self.over then return end
@@ -253,7 +194,7 @@ function Worker:pump()
   while fresh[1] and not self.quiet and self.running < self.n do
     start(self, table.remove(fresh, 1), run_fresh, run_died)
   end
-  if self.open and not self.quiet then self:ask_for_jobs() end
+  if self.open and not self.quiet then self.pulls:ask(self.n, self.n - self.running - #fresh - #suspects) end
 end
 
 -- ---- what comes ----
@@ -263,46 +204,6 @@ function Worker:tell(message, key)
   if self.told[key] then return end
   self.told[key] = true
   internal.report(("serve %s: %s"):format(self.name, message), nil, "serve " .. self.name)
-end
-
--- The server has refused a request, or has not answered: the stream or its consumer may be missing.
-local function look_for_stream(self)
-  local ok, why = self.repair()
-  self.failures = ok and 0 or self.failures + 1
-  if self.failures == PATIENCE then
-    internal.report(("serve %s: no jobs for now: %s"):format(self.name, tostring(why)), nil, "serve " .. self.name)
-  end
-  sleep(AFTER_REFUSAL)
-  self.looks = false
-  for _, request in ipairs(self.requests) do
-    if request.asked == HUGE then request.asked = 0 end
-  end
-  self:pump()
-end
-
-local function not_looked(self) self.looks = false end
-
-function Worker:refused_or_lost(request)
-  request.asked, request.heard_at = HUGE, HUGE -- asks for nothing until then
-  if self.looks then return end
-  self.looks = true
-  guard.started(guard.go(not_looked, self, look_for_stream, self), "serve " .. self.name)
-end
-
--- The server's answer to a request for jobs.
-function Worker:status(request, status, subject)
-  if status == "503" then -- nobody takes requests: there is no consumer
-    if request.asked > 0 and request.asked < HUGE then self:refused_or_lost(request) end
-  elseif subject == request.subject .. request.times then
-    if status == "100" then
-      request.heard_at = now()
-    elseif status == "408" then
-      request.asked = 0
-      self:pump()
-    else
-      self:refused_or_lost(request)
-    end
-  end
 end
 
 -- The job is for a worker of another version.
@@ -317,9 +218,8 @@ function Worker:leave(d, version, reply)
   self:give_back(d, BACK)
 end
 
-function Worker:deliver(request, data, ack, age)
-  if request.asked > 0 then request.asked = request.asked - 1 end
-  if request.heard_at < HUGE then request.heard_at = now() end
+-- A job has come.
+function Worker:deliver(data, ack, age)
   if self.held[ack] then return end
   if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
   local job, version, reply, problem = wire.parse_job(data)
@@ -332,6 +232,8 @@ function Worker:deliver(request, data, ack, age)
     self:leave(d, version, reply)
   elseif not self.open then
     self:give_back(d)
+  elseif not self.early.is_empty and self.early:has(job) then
+    self:acknowledge(d)
   else
     if age > self.beats then self.engine:publish(ack, "+WPI") end
     d.beat = self.engine:beat(ack, "+WPI", self.beats)
@@ -341,22 +243,6 @@ function Worker:deliver(request, data, ack, age)
     queue[#queue + 1] = d
   end
   self:pump()
-end
-
-function Worker:receive(request, data, reply, age, subject, status)
-  if age then self:deliver(request, data, reply, age)
-  elseif status then self:status(request, status, subject) end
-end
-
--- A submitter's answer, or the server's that it is gone. Questions are asked one at a time.
-function Worker:answered(data, subject, status)
-  if status then
-    -- The submitter has ended. If it has only lost its connection, it sends the job again later.
-    for _, answer in pairs(status == "503" and self.questions or {}) do answer:offer "done" end
-    return
-  end
-  local answer, words = self.questions[subject], wire.parse(data)
-  if answer and words then answer:offer(words[3]) end
 end
 
 -- Takes a job out of a queue; false if it is not in it.
@@ -372,37 +258,27 @@ end
 
 function Worker:cancel(data)
   local words = wire.parse(data)
-  local is_cancel = words and words[3] == "cancel"
   local reply, number = words and words[4], words and words[5]
+  if not number or words[3] ~= "cancel" then return end
   local found = {}
-  for _, d in pairs(is_cancel and self.held or {}) do
-    if d.job and d.job.number == number and d.job.reply == reply and not d.cancelled then found[#found + 1] = d end
+  for _, d in pairs(self.held) do
+    if d.job and d.job.number == number and d.job.reply == reply then found[#found + 1] = d end
   end
+  if #found == 0 then self.early:add(reply, number) end
   for _, d in ipairs(found) do
-    d.cancelled = true
-    if d.block then core.cancel(d.block, "the job was cancelled")
-    elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
+    if not d.cancelled then
+      d.cancelled = true
+      if d.block then core.cancel(d.block, "the job was cancelled")
+      elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
+    end
   end
 end
 
-local function is_silent(request) return request.asked > 0 and now() - request.heard_at > SILENCE end
-
--- Repeats a request for jobs that was lost, with the connection or otherwise.
 local function watch(self, events)
   while not self.over do
-    local event, port = alts({ events, core.timeout(HEARTBEAT) }, { priority = true })
+    local event, port = alts({ events, core.timeout(pull.HEARTBEAT) }, { priority = true })
     if port == events and not event then return self:stop() end
-    if event and event.event == "reconnected" then
-      for _, request in ipairs(self.requests) do request.asked = 0 end
-      self:pump()
-    else
-      for _, request in ipairs(self.requests) do
-        if is_silent(request) then
-          sleep(CATCH_UP)
-          if is_silent(request) then self:refused_or_lost(request) end
-        end
-      end
-    end
+    if event and event.event == "reconnected" then self.pulls:forget() else self.pulls:look_after() end
   end
 end
 
@@ -419,8 +295,8 @@ local function finish(self)
   if self.over then return end
   self.over, self.open = true, false
   self.events:close()
-  for _, request in ipairs(self.requests) do request.inbox:close() end
-  self.answers:close()
+  self.pulls:close()
+  self.questions:close()
   self.cancellations:close()
   for _, d in pairs(self.held) do self.engine:unbeat(d.beat) end
   self.ended_chan:close()
@@ -492,18 +368,17 @@ local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
     first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
-    engine = engine, label = opts.label, base = base, held = {},
+    engine = engine, label = opts.label, held = {},
     ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
     fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    requests = {}, looks = false, asks = 0, failures = 0, questions = {}, told = {}, repair = opts.repair,
+    questions = questions.new(engine, base), told = {}, early = cancellations.new(),
     open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  for i = 1, 2 do
-    local request = { subject = ("%s.p%d."):format(base, i), asked = 0, times = 0, heard_at = 0 }
-    request.inbox = engine:subscribe(request.subject .. "*", function(...) self:receive(request, ...) end)
-    self.requests[i] = request
-  end
-  self.answers = engine:subscribe(base .. ".a.*", function(data, _, _, ...) self:answered(data, ...) end)
+  self.pulls = pull.new(engine, name, {
+    base = base, repair = opts.repair,
+    deliver = function(data, ack, age) self:deliver(data, ack, age) end,
+    refill = function() self:pump() end,
+  })
   self.cancellations = engine:subscribe(names.cancel(name), function(data) self:cancel(data) end)
   self.events = engine:events()
   guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "serve " .. name)

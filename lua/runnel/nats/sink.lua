@@ -105,7 +105,7 @@ function sink.sink(conn, name, opts)
   jetstream.check_name(name, "sink: stream")
   check.options(opts, OPTIONS, "sink")
   opts = opts or {}
-  if opts.timeout ~= nil then jetstream.check_ms(opts.timeout, "sink: timeout") end
+  if opts.timeout ~= nil then check.ms(opts.timeout, 1, "sink: timeout") end
   if opts.encoding ~= nil then values.check(opts.encoding, "sink", 2) end
   if opts.subject ~= nil then check.string(opts.subject, "a subject", "sink: subject") end
   local found, err = stream.open(conn, name)

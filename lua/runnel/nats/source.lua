@@ -44,9 +44,7 @@ function source.settings(opts, what, level)
       config[key] = value
     end
     if opts.ack_wait ~= nil then
-      if type(opts.ack_wait) ~= "number" or not (opts.ack_wait >= 10 and opts.ack_wait < math.huge) then
-        fail("ack_wait: a number of milliseconds, at least 10, expected, got %s", tostring(opts.ack_wait))
-      end
+      check.ms(opts.ack_wait, 10, what .. ": ack_wait", level + 2)
       config.ack_wait = jetstream.ns(opts.ack_wait)
     end
   end

@@ -69,6 +69,11 @@ local function work(self, message)
   if self.sink then store_results(self, message, f(value, message)) else f(value, message) end
 end
 
+local function done(self, message)
+  message:ack()
+  self.counts.done = self.counts.done + 1
+end
+
 -- The last try has failed.
 local function give_up(self, message, err, trace)
   local counts = self.counts
@@ -77,11 +82,7 @@ local function give_up(self, message, err, trace)
       local result = self.ex_handler(err, message.value)
       if self.sink then store_results(self, message, result) end
     end, guard.handler)
-    if ok then
-      message:ack()
-      counts.done = counts.done + 1
-      return
-    end
+    if ok then return done(self, message) end
     err, trace = guard.caught(problem)
     trace = trace or place
   end
@@ -91,16 +92,11 @@ local function give_up(self, message, err, trace)
 end
 
 local function do_message(self, message)
-  local counts = self.counts
   local _ <close> = setmetatable({}, { __close = function() message:nak() end }) -- if this is cancelled
   local ok, problem = xpcall(work, guard.handler, self, message)
-  if ok then
-    message:ack()
-    counts.done = counts.done + 1
-    return
-  end
+  if ok then return done(self, message) end
   local err, trace = guard.caught(problem)
-  counts.failed = counts.failed + 1
+  self.counts.failed = self.counts.failed + 1
   if message.deliveries >= self.tries then return give_up(self, message, err, trace) end
   message:nak(self.retry * 2 ^ (message.deliveries - 1))
 end
@@ -177,7 +173,7 @@ function stage.stage(conn, n, from, f, to, opts)
   if name == nil then error("stage: a stage without a stream of results needs the option name", 2) end
   jetstream.check_name(name, "stage: name")
   check.callable_or_nil(opts.ex_handler, "stage: ex_handler")
-  if opts.retry ~= nil then jetstream.check_ms(opts.retry, "stage: retry") end
+  if opts.retry ~= nil then check.ms(opts.retry, 1, "stage: retry") end
   if opts.tries ~= nil then check.integer(opts.tries, 1, "stage: tries") end
   if opts.drain_on_term ~= nil and type(opts.drain_on_term) ~= "boolean" then
     error("stage: drain_on_term: true or false expected, got " .. check.describe(opts.drain_on_term), 2)

@@ -6,6 +6,7 @@ local check = require "runnel.internal.check"
 local draining = require "runnel.nats.draining"
 local jetstream = require "runnel.nats.jetstream"
 local names = require "runnel.nats.names"
+local values = require "runnel.nats.values"
 
 local internal = core.internal
 
@@ -55,11 +56,7 @@ end
 -- Returns the configuration of a stream or consumer, and makes it if it does not exist. Returns nil and why if that
 -- fails.
 local function ensure(conn, what, info, create, config)
-  local answer, why, code = jetstream.request(conn, info)
-  if code == jetstream.NO_STREAM or code == jetstream.NO_CONSUMER then
-    answer, why, code = jetstream.request(conn, create, config)
-    if code then answer = jetstream.request(conn, info) end -- somebody else may have made it in the meantime
-  end
+  local answer, why, code = jetstream.ensure(conn, info, create, config)
   if not answer then return nil, code and ("%s: %s"):format(what, why) or why end
   return answer.config
 end
@@ -157,13 +154,6 @@ end
 
 -- ---- arguments ----
 
-local function check_ms(value, what, level)
-  if value == nil then return end
-  if type(value) ~= "number" or not (value >= 10 and value < math.huge) then
-    error(("%s: a number of milliseconds of 10 or more expected, got %s"):format(what, tostring(value)), level or 3)
-  end
-end
-
 local function check_one_of(value, list, what, level)
   if value == nil then return end
   local names_of = {}
@@ -191,7 +181,7 @@ local REMOTE_OPTIONS = {
 
 local function check_stream_options(opts, what)
   check_one_of(opts.storage, { "file", "memory" }, what .. ": storage", 4)
-  check_ms(opts.max_age, what .. ": max_age", 4)
+  if opts.max_age ~= nil then check.ms(opts.max_age, 10, what .. ": max_age", 4) end
   if opts.replicas ~= nil and not (math.type(opts.replicas) == "integer" and opts.replicas >= 1) then
     error(("%s: replicas: an integer of at least 1 expected, got %s"):format(what, check.describe(opts.replicas)), 3)
   end
@@ -210,7 +200,7 @@ function stages.remote(conn, name, opts)
   names.check(name, "remote")
   check.options(opts, REMOTE_OPTIONS, "remote")
   opts = opts or {}
-  check_one_of(opts.encoding, { "msgpack", "json", "raw" }, "remote: encoding")
+  if opts.encoding ~= nil then values.check(opts.encoding, "remote", 2) end
   if opts.starts ~= nil then check.integer(opts.starts, 1, "remote: starts") end
   check_one_of(opts.traceback, { true, false }, "remote: traceback")
   check_stream_options(opts, "remote")
@@ -272,7 +262,7 @@ function stages.serve(conn, name, n, f, opts)
   end
   check.callable(f, "serve: f")
   opts = opts or {}
-  check_ms(opts.ack_wait, "serve: ack_wait")
+  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait") end
   if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
   check_one_of(opts.drain_on_term, { true, false }, "serve: drain_on_term")
   check_stream_options(opts, "serve")

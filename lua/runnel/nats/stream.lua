@@ -103,11 +103,7 @@ end
 ---@param config table the settings of a new one
 ---@return table? info, string? err
 function stream.ensure(conn, name, wanted, config)
-  local answer, err, code = jetstream.stream_info(conn, name)
-  if code == jetstream.NO_STREAM then
-    answer, err, code = jetstream.request(conn, "STREAM.CREATE." .. name, config)
-    if code then answer = jetstream.stream_info(conn, name) end -- somebody else may have made it in the meantime
-  end
+  local answer, err = jetstream.ensure(conn, "STREAM.INFO." .. name, "STREAM.CREATE." .. name, config)
   if not answer then return nil, ("stream %q: %s"):format(name, err) end
   local difference = jetstream.difference(wanted, answer.config)
   if difference then return nil, ("stream %q exists with other settings: %s"):format(name, difference) end

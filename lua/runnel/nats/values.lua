@@ -10,21 +10,24 @@ local values = {}
 
 local function json() return require "runnel.nats.json" end
 
-local ENCODINGS = {
+---@class runnel.Encoding
+---@field encode fun(value: any, name: string): string?, string? the bytes; or nil and a message that says which part of
+---the value, there called `name`, cannot be sent
+---@field decode fun(data: string): any, string? the value; or nil and what is wrong with the bytes
+
+---@type table<string, runnel.Encoding>
+values.encodings = {
   raw = {
-    encode = function(value)
+    encode = function(value, name)
       if type(value) == "string" then return value end
-      return nil, ("a string expected, got %s; to send other values, use encoding = \"msgpack\" or \"json\"")
-        :format(value == nil and "nothing" or "a " .. type(value))
+      return nil, ("%s: a string expected, got %s; to send other values, use encoding = \"msgpack\" or \"json\"")
+        :format(name, value == nil and "nothing" or "a " .. type(value))
     end,
     decode = function(data) return data end,
   },
-  msgpack = {
-    encode = function(value) return internal.pack(value, "value") end,
-    decode = function(data) return internal.unpack(data) end,
-  },
+  msgpack = { encode = internal.pack, decode = internal.unpack },
   json = {
-    encode = function(value) return json().encode(value) end,
+    encode = function(value, name) return json().encode(value, name) end,
     decode = function(data) return json().decode(data) end,
   },
 }
@@ -35,19 +38,11 @@ local ENCODINGS = {
 ---@param level integer for `error`, as seen from the caller
 ---@return string name
 function values.check(name, what, level)
-  if not ENCODINGS[name] then
+  if not values.encodings[name] then
     error(("%s: encoding: \"raw\", \"msgpack\" or \"json\" expected, got %s")
       :format(what, type(name) == "string" and ("%q"):format(name) or tostring(name)), level + 1)
   end
   return name
 end
-
----@param encoding string
----@return fun(value: any): string?, string? encode returns nil and a message if the value cannot be sent
-function values.encoder(encoding) return ENCODINGS[encoding].encode end
-
----@param encoding string
----@return fun(data: string): any, string? decode returns nil and a message if the bytes are not valid
-function values.decoder(encoding) return ENCODINGS[encoding].decode end
 
 return values

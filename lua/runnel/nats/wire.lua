@@ -18,6 +18,7 @@
 
 local core = require "runnel.core"
 local internal = core.internal
+local encodings = require("runnel.nats.values").encodings
 
 local wire = {}
 
@@ -32,38 +33,6 @@ local BEGINNING <const> = VERSION .. " "
 local AFTER_REPLY <const> = "^(%-?%d+) (%S+) ([^\n]+)\n()"
 local BEFORE_ACK <const> = "^" .. VERSION .. " %- result (%S+) ()"
 local find, match, sub = string.find, string.match, string.sub
-
--- ---- values ----
-
----@class runnel.Encoding
----@field pack fun(value: any, name: string): string?, string? the bytes; or nil and what is wrong with the value
----@field unpack fun(bytes: string): any, string? the value; or nil and what is wrong with the bytes
-
-local msgpack = { pack = internal.pack, unpack = internal.unpack }
-
-local raw = {}
-
-function raw.pack(value, name)
-  if type(value) == "string" then return value end
-  return nil, ("%s: a string expected by the encoding \"raw\", got a %s"):format(name, type(value))
-end
-
-function raw.unpack(bytes) return bytes end
-
-local json = {}
-
-function json.pack(value, name)
-  local ok, bytes, why = pcall(require("runnel.nats.json").encode, value)
-  if ok and bytes then return bytes end
-  return nil, ("%s: %s"):format(name, tostring(ok and why or bytes))
-end
-
-function json.unpack(bytes) return require("runnel.nats.json").decode(bytes) end
-
----The encodings of values, by name.
----@type table<string, runnel.Encoding>
-wire.encodings = { msgpack = msgpack, json = json, raw = raw }
-local encodings = wire.encodings
 
 -- ---- jobs ----
 
@@ -128,7 +97,7 @@ end
 -- Packs the error, or else its text.
 local function pack_error(codec, err)
   if err == nil then err = "nil" end
-  return codec.pack(err, "error") or codec.pack(internal.error_text(err), "error") or "an error that cannot be sent"
+  return codec.encode(err, "error") or codec.encode(internal.error_text(err), "error") or "an error that cannot be sent"
 end
 
 ---A job's end as a message; nil and why if a result cannot be packed.
@@ -138,9 +107,9 @@ end
 ---@return string? message
 ---@return string? why
 function wire.result(job, ack, outcome)
-  local codec = wire.encodings[job.encoding]
+  local codec = encodings[job.encoding]
   if outcome.n == 1 and not outcome.failed then
-    local bytes, why = codec.pack(outcome[1], "result")
+    local bytes, why = codec.encode(outcome[1], "result")
     if not bytes then return nil, why end
     return RESULT .. job.number .. " " .. ack .. " v" .. #bytes .. "\n" .. bytes
   end
@@ -150,7 +119,7 @@ function wire.result(job, ack, outcome)
     parts[#parts + 1] = bytes
   end
   for i = 1, outcome.n do
-    local bytes, why = codec.pack(outcome[i], "result")
+    local bytes, why = codec.encode(outcome[i], "result")
     if not bytes then return nil, why end
     add("v", bytes)
   end
@@ -180,7 +149,7 @@ end
 local function unpack_results(codec, data, at, sizes)
   local only = match(sizes, "^v(%d+)$")
   if only and tonumber(only) == #data - at + 1 then
-    local value, why = codec.unpack(sub(data, at))
+    local value, why = codec.decode(sub(data, at))
     if why ~= nil then return nil, why end
     return { n = 1, failed = false, value }
   end
@@ -193,7 +162,7 @@ local function unpack_results(codec, data, at, sizes)
     if kind == "t" then
       outcome.traceback = bytes
     else
-      local value, why = codec.unpack(bytes)
+      local value, why = codec.decode(bytes)
       if why ~= nil then return nil, why end
       if kind == "v" then
         outcome.n = outcome.n + 1
@@ -213,7 +182,7 @@ end
 ---@param encoding string
 ---@return runnel.Outcome
 function wire.outcome(data, at, sizes, encoding)
-  local outcome, why = unpack_results(wire.encodings[encoding], data, at, sizes)
+  local outcome, why = unpack_results(encodings[encoding], data, at, sizes)
   return outcome or { n = 0, failed = true, err = "the worker's result cannot be read: " .. why }
 end
 

@@ -1,0 +1,223 @@
+/* events.c: what happens to a connection. libnats' threads call the functions here, which post events to a port; a
+   handler in Lua gets them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "nats/conn.h"
+
+/* Events that wait for the Lua thread, at most. */
+enum { EVENT_LIMIT = 1000, PORT_LIMIT = 2 * EVENT_LIMIT };
+
+typedef struct Event {
+  Conn *conn;           /* with a hold */
+  const char *name;     /* what has happened; static */
+  char text[TEXT_SIZE]; /* the error; or empty */
+  char url[256];        /* of the server; or empty */
+  const void *sub;      /* the natsSubscription that it is about, which may be gone; or NULL */
+} Event;
+
+static void drop_event(void *data) {
+  Event *event = (Event *)data;
+  atomic_fetch_sub(&event->conn->nevents, 1);
+  conn_release(event->conn);
+  free(event);
+}
+
+static void set_text(lua_State *L, const char *field, const char *text) {
+  if (!text || !*text) return; /* libnats has no subject for a closed subscription */
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, field);
+}
+
+/* Protected: (event) -> what the handler returns for it */
+static int handle(lua_State *L) {
+  const Event *event = (const Event *)lua_touserdata(L, 1);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, event->conn) != LUA_TUSERDATA) return 0;
+  lua_getiuservalue(L, -1, CONN_HANDLER);
+  lua_createtable(L, 0, 4);
+  set_text(L, "event", event->name);
+  set_text(L, "error", event->text);
+  set_text(L, "url", event->url);
+  Sub *sub = event->sub ? sub_find(event->conn, event->sub) : NULL;
+  if (sub) {
+    set_text(L, "subject", natsSubscription_GetSubject(sub->sub));
+    lua_pushinteger(L, sub_dropped(sub));
+    lua_setfield(L, -2, "dropped");
+  }
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+/* runnel_push */
+static int push_event(lua_State *L, void *data) {
+  Conn *conn = ((Event *)data)->conn;
+  conn->is_connected = conn->io.is_started; /* the first event is the result of connecting */
+  lua_pushcfunction(L, handle);
+  lua_pushlightuserdata(L, data);
+  int top = lua_gettop(L) - 2;
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  drop_event(data);
+  return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
+}
+
+static Event *new_event(Conn *conn, const char *name) {
+  Event *event = (Event *)calloc(1, sizeof *event);
+  if (!event) return NULL;
+  atomic_fetch_add(&conn->holds, 1);
+  atomic_fetch_add(&conn->nevents, 1);
+  event->conn = conn;
+  event->name = name;
+  return event;
+}
+
+static void post_event(Event *event) {
+  if (event && event->conn->rn->post_call(event->conn->events, push_event, drop_event, event) != RUNNEL_OK)
+    drop_event(event);
+}
+
+static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
+
+/* The connection's last error, or NULL: without those that it survives, which on_error has told. */
+static const char *fatal_error(natsConnection *nc) {
+  const char *text = NULL;
+  natsStatus s = natsConnection_GetLastError(nc, &text);
+  return s == NATS_OK || s == NATS_SLOW_CONSUMER || s == NATS_NOT_PERMITTED || s == NATS_TIMEOUT ? NULL : text;
+}
+
+/* Posts an event of the connection. When the Lua thread does not keep up, events are dropped, but not the last one. */
+static void tell(natsConnection *nc, Conn *conn, const char *name, bool is_last) {
+  if (!is_last && atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
+  Event *event = new_event(conn, name);
+  if (!event) return;
+  if (natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url) != NATS_OK) *event->url = 0;
+  copy_text(event->text, sizeof event->text, fatal_error(nc));
+  post_event(event);
+}
+
+static void on_disconnected(natsConnection *nc, void *closure) {
+  Conn *conn = (Conn *)closure;
+  outbox_lost(&conn->outbox);
+  /* Nothing of the connection may be looked at here: it is locked while libnats connects. */
+  Event *event = atomic_load(&conn->nevents) < EVENT_LIMIT ? new_event(conn, "disconnected") : NULL;
+  (void)nc;
+  post_event(event);
+}
+
+static void on_reconnected(natsConnection *nc, void *closure) {
+  Conn *conn = (Conn *)closure;
+  outbox_send(&conn->outbox, nc);
+  tell(nc, conn, "reconnected", false);
+}
+
+static void on_discovered(natsConnection *nc, void *closure) { tell(nc, (Conn *)closure, "discovered", false); }
+
+static void on_lame_duck(natsConnection *nc, void *closure) { tell(nc, (Conn *)closure, "lame_duck", false); }
+
+static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus status, void *closure) {
+  Conn *conn = (Conn *)closure;
+  if (atomic_load(&conn->nevents) >= EVENT_LIMIT) return;
+  Event *event = new_event(conn, status == NATS_SLOW_CONSUMER ? "dropped" : "error");
+  if (!event) return;
+  const char *error = NULL; /* the server's words, where the error is the connection's last one */
+  bool is_last = natsConnection_GetLastError(nc, &error) == status && error && *error;
+  copy_text(event->text, sizeof event->text, is_last ? error : natsStatus_GetText(status));
+  event->sub = sub; /* not to be used here: libnats does not keep it until this callback has returned */
+  post_event(event);
+}
+
+/* The last callback of a connection. */
+static void on_closed(natsConnection *nc, void *closure) {
+  Conn *conn = (Conn *)closure;
+  tell(nc, conn, "closed", true);
+  (void)pthread_mutex_lock(&conn->lock);
+  conn->has_ended = true;
+  (void)pthread_cond_broadcast(&conn->changed);
+  (void)pthread_mutex_unlock(&conn->lock);
+  conn_release(conn);
+}
+
+natsStatus events_set_callbacks(Conn *conn) {
+  natsOptions *o = conn->options;
+  natsStatus s = natsOptions_SetClosedCB(o, on_closed, conn);
+  if (s == NATS_OK) s = natsOptions_SetDisconnectedCB(o, on_disconnected, conn);
+  if (s == NATS_OK) s = natsOptions_SetReconnectedCB(o, on_reconnected, conn);
+  if (s == NATS_OK) s = natsOptions_SetDiscoveredServersCB(o, on_discovered, conn);
+  if (s == NATS_OK) s = natsOptions_SetLameDuckModeCB(o, on_lame_duck, conn);
+  if (s == NATS_OK) s = natsOptions_SetErrorHandler(o, on_error, conn);
+  return s;
+}
+
+void events_connected(Conn *conn, natsConnection *nc, natsStatus s) {
+  Event *event = new_event(conn, s == NATS_OK ? "connected" : "failed");
+  if (s == NATS_OK) {
+    conn->nc = nc;
+    conn->max_payload = natsConnection_GetMaxPayload(nc);
+    if (event) (void)natsConnection_GetConnectedUrl(nc, event->url, sizeof event->url);
+  } else {
+    natsStatus last = NATS_OK;
+    const char *text = nats_GetLastError(&last);
+    if (event)
+      copy_text(event->text, sizeof event->text, last == s && text ? conn_plain_text(text, s) : natsStatus_GetText(s));
+    (void)pthread_mutex_lock(&conn->lock);
+    conn->has_ended = true;
+    (void)pthread_mutex_unlock(&conn->lock);
+  }
+  post_event(event);
+  if (s != NATS_OK) conn_release(conn); /* of the callbacks, which will not be called */
+}
+
+/* ---- ports ---- */
+
+/* Opens a port to the channel at index `at`. It is quiet: a program that only has a connection does not go on because
+   of it. */
+static int open_quiet(lua_State *L, const Conn *conn, int at, size_t limit, runnel_port **port) {
+  runnel_chan *ch;
+  int code = conn->rn->chan_get(L, at, &ch);
+  if (code != RUNNEL_OK) return code;
+  code = conn->rn->port_open(L, ch, limit, RUNNEL_QUIET, port);
+  (void)conn->rn->chan_release(L, ch);
+  return code;
+}
+
+/* conn:attend(channel) -> a light userdata, for unattend: while the connection is open, a take from the channel counts
+   as waiting for something that may happen. */
+int conn_attend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Attended *attended = (Attended *)malloc(sizeof *attended);
+  int code = attended ? open_quiet(L, conn, 2, 1, &attended->port) : RUNNEL_NO_MEMORY;
+  if (code != RUNNEL_OK) {
+    free(attended);
+    return luaL_error(L, "cannot open a port: %s", conn->rn->strerror(code));
+  }
+  attended->next = conn->attended;
+  conn->attended = attended;
+  lua_pushlightuserdata(L, attended);
+  return 1;
+}
+
+/* conn:unattend(light userdata): ends that. If the connection has been closed, it has ended already. */
+int conn_unattend(lua_State *L) {
+  Conn *conn = conn_check(L);
+  const void *which = lua_touserdata(L, 2);
+  for (Attended **at = &conn->attended; *at; at = &(*at)->next) {
+    Attended *found = *at;
+    if (found != which) continue;
+    *at = found->next;
+    (void)conn->rn->port_release(found->port); /* which closes it */
+    free(found);
+    break;
+  }
+  return 0;
+}
+
+int events_open(lua_State *L, Conn *conn, int at) { return open_quiet(L, conn, at, PORT_LIMIT, &conn->events); }
+
+void events_close(Conn *conn) {
+  if (conn->events) (void)conn->rn->port_close(conn->events);
+  while (conn->attended) {
+    Attended *first = conn->attended;
+    conn->attended = first->next;
+    (void)conn->rn->port_release(first->port); /* which closes it */
+    free(first);
+  }
+}

@@ -1,0 +1,142 @@
+---Keeps the jobs of a remote stage (runnel.nats.remote) in their stream until they have results: sends them again,
+---makes the stream if it is missing, and removes jobs that have ended. These are methods of remote stages.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+
+local now, sleep = core.now, core.sleep
+
+local upkeep = {}
+
+---A job without a result is sent again after FIRST_AGAIN ms. If the stream answers that it has the job, the next time
+---is FIRST_AGAIN ms later, then twice that, and so on up to MOST_AGAIN. Without an answer it is after WITHOUT_ANSWER
+---ms.
+upkeep.FIRST_AGAIN = 5000
+local FIRST_AGAIN <const>, MOST_AGAIN <const>, WITHOUT_ANSWER <const> = upkeep.FIRST_AGAIN, 40000, 2000
+
+-- After this many failed attempts to make the stream, report it. A cluster that has lost a server needs some time.
+local PATIENCE <const> = 3
+
+---How often to look for jobs to send again, in ms.
+upkeep.LOOK = 1000
+local LOOK <const> = upkeep.LOOK
+
+-- A server that has just started may not answer yet. After this many questions, leave ended jobs in the stream.
+local TIDY_TIMES <const> = 30
+
+---@class runnel.Remote
+local Remote = {}
+upkeep.methods = Remote
+
+-- ---- sending again ----
+
+---The jobs that satisfy a condition, in their order.
+---@param condition fun(job: runnel.Job): boolean
+---@return runnel.Job[]
+function Remote:jobs_where(condition)
+  local list = {}
+  for _, job in pairs(self.jobs) do
+    if condition(job) then list[#list + 1] = job end
+  end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  return list
+end
+
+local function send_due(self, time)
+  for _, job in ipairs(self:jobs_where(function(job) return job.again_at <= time end)) do
+    job.again_at = time + WITHOUT_ANSWER
+    self:send(job, true)
+  end
+end
+
+-- Looks for jobs to be sent again as long as there are jobs.
+local function look(self)
+  while self.reason == nil do
+    sleep(LOOK)
+    send_due(self, now())
+    if next(self.jobs) == nil then break end
+  end
+  self.ticking = false
+end
+
+---Starts to do that.
+function Remote:tick()
+  self.ticking = true
+  self.ticker = guard.go(function() self.ticking = false end, nil, look, self)
+  guard.started(self.ticker, "remote " .. self.name)
+end
+
+---Sends all jobs again.
+function Remote:send_all()
+  for _, job in pairs(self.jobs) do job.again_at, job.again_after = 0, FIRST_AGAIN end
+  send_due(self, now())
+end
+
+-- Removes jobs that have ended but are in the stream again because the server was killed.
+local function tidy(self)
+  local prefix = self.subjects
+  for _ = 1, TIDY_TIMES do
+    sleep(LOOK)
+    local found = self.stream:subjects(prefix .. ">")
+    for subject in pairs(found or {}) do
+      if self.reason ~= nil then return end
+      if not self.jobs[subject:sub(#prefix + 1)] then self.stream:remove(subject) end
+    end
+    if found or self.reason ~= nil then return end
+  end
+end
+
+---Does that, from the beginning if it is being done already.
+function Remote:start_tidying()
+  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
+  self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
+end
+
+-- ---- the stream's answers ----
+
+-- The stream is missing: makes it again.
+local function repair(self)
+  local failures = 0
+  while self.reason == nil do
+    local ok, why = self.stream:make()
+    if ok then return self:send_all() end
+    failures = failures + 1
+    if failures == PATIENCE then self:tell("its stream does not accept jobs for now: " .. tostring(why)) end
+    sleep(LOOK)
+  end
+end
+
+local function repaired(self) self.repairing = false end
+
+-- The stream has had a job for a long time. If it will not deliver it any more, replaces the message.
+local function look_after(self, job)
+  if not self.stream:is_stuck(self:subject(job)) then return end
+  self.stream:remove(self:subject(job))
+  if self.jobs[job.key] == job then self:send(job, true) end
+end
+
+---The stream's answer to a job that was sent again: usually that it has the job.
+function Remote:stored(data, subject, status)
+  local job = self.jobs[subject:match "%d+$" or ""]
+  if job and not status then
+    job.again_at = now() + job.again_after
+    job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
+  end
+  if job and data:find('"err_code":10077', 1, true) then
+    if job.again_after > 2 * FIRST_AGAIN then
+      guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
+    end
+  elseif status then
+    if self.repairing then return end
+    self.repairing = true
+    guard.started(guard.go(repaired, self, function()
+      repair(self)
+      sleep(LOOK)
+      self.repairing = false
+    end), "remote " .. self.name)
+  elseif job and data:find('"error"', 1, true) then
+    self:tell("the stream has refused a job: " .. (data:match '"description":"([^"]*)"' or data))
+  end
+end
+
+return upkeep
