@@ -5,6 +5,7 @@
 #include "core/name.h"
 #include "core/origin.h"
 #include "core/root.h"
+#include "core/shared_wait.h"
 #include "core/trace_store.h"
 #include "core/watch.h"
 
@@ -134,6 +135,13 @@ static void make_room(lua_State *L, Trace *t) {
   }
 }
 
+/* The id of the shared channel of a handle; 0 for any other channel, and if the handle has been finalized. */
+static uint64_t shared_id(const Chan *ch) {
+  if (ch->buf.kind != BUFFER_SHARED) return 0;
+  const SharedChan *shared = CONTAINER_OF(ch, const SharedHandle, chan)->hold.chan;
+  return shared ? shared_chan_id(shared) : 0;
+}
+
 void trace_list_add(lua_State *L, Trace *t, int at) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   if (ch->buf.label || ch->flags & (CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE)) return;
@@ -153,7 +161,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
     lua_pop(L, 1);
     if (i != t->nchans || i >= t->chans_size) continue; /* seldom covered: a finalizer has added another */
-    t->chans[t->nchans++] = (TraceChan){.id = ch->id, .label = label, .is_named = is_named};
+    t->chans[t->nchans++] = (TraceChan){.id = ch->id, .shared = shared_id(ch), .label = label, .is_named = is_named};
     ch->buf.label = label;
     return;
   }
