@@ -713,6 +713,22 @@ describe("the core's trace", function()
     recorder.release "r"
   end)
 
+  it("forgets channels that are gone, so that its memory does not grow", function()
+    recorder.hold("r", 256)
+    local most = 0
+    for i = 1, 20000 do
+      rn.chan(1):put(i)
+      if i % 1000 == 0 then
+        collectgarbage()
+        local n = 0
+        for _ in pairs((recorder.names())) do n = n + 1 end
+        most = math.max(most, n)
+      end
+    end
+    recorder.release "r"
+    assert.is_true(most < 5000, most .. " names")
+  end)
+
   it("can be asked before anything was traced", function()
     assert.equal("?\nmain\ndriver\n?\nother\nhidden\n0\t0\t0\nnil\tnil\n", (stage.script [[
       local trace = require("runnel.core").internal.trace

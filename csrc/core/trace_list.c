@@ -117,11 +117,12 @@ static void sweep(lua_State *L, Trace *t) {
   lua_pop(L, 1);
 }
 
-/* Makes room for one more entry. */
+/* Makes room for one more entry. A sweep keeps all channels that it finds to be collected, until the next one, as long
+   as there is a ring: in the long run that is half of the entries. So only more than that makes the list grow. */
 static void make_room(lua_State *L, Trace *t) {
   if (t->nchans < t->chans_size) return;
   sweep(L, t);
-  while (t->nchans > t->chans_size / 2 || t->nchans == t->chans_size) {
+  while (t->nchans > t->chans_size - t->chans_size / 4 || t->nchans == t->chans_size) {
     uint32_t size = t->chans_size ? t->chans_size * 2 : FIRST_CHANS;
     TraceChan *chans = (TraceChan *)lua_newuserdatauv(L, size * sizeof(TraceChan), 0);
     if (size <= t->chans_size) { /* a finalizer has made room meanwhile */
