@@ -394,7 +394,7 @@ describe("the prompt #slow", function()
       term:enter "a = rn.chan(3):name 'jobs' a:put(1) a:put(2) a:take() a:close()"
       term:enter "b = rn.promise_chan() rn.chan() rn.timeout(1e6)"
       term:enter ":chans"
-      local screen = term:expect "promise.*\n%[%d+%]>$"
+      local screen = term:expect ":chans\nid [^\n]*\n.*promise.*\n%[%d+%]>$"
       assert.matches("\nid +name +fill +buffer +puts +takes +put +taken\n", screen)
       assert.matches("\n *1 +jobs +1/3 +fixed +0 +0 +2 +1 +closed\n *2 +", screen)
       local _, lines = screen:match("\nid +name(.*)$"):gsub("\n", "")
@@ -436,13 +436,19 @@ describe("the prompt #slow", function()
       term:press "q"
       term:expect "\n%d+ put and 0 taken meanwhile; values shown: %d+\n%[%d+%]>$"
       term:enter "d = rn.chan(1):name 'full' d:put 'first'"
-      term:enter "rn.go(function() rn.sleep(600) d:offer 'refused' d:poll() d:offer 'accepted' end)"
+      -- They go on when they are being traced: the file is the sign.
+      term:enter "function wait(name) while not io.open(name) do rn.sleep(10) end end"
+      term:enter "rn.go(function() wait 'first' d:offer 'refused' d:poll() d:offer 'accepted' end)"
       term:enter ":trace d"
+      term:expect ":trace d\n[^\n]*any key ends this$"
+      dir:write("first", "")
       assert.not_matches("refused'?\n", last(4, term:expect "\nfull <%- \"accepted\"$"))
       term:press "q"
       term:expect "\n1 put and 1 taken meanwhile; values shown: 1\n%[%d+%]>$"
-      term:enter "e = rn.chan():name 'slow' rn.go(function() rn.sleep(100) e:put 'late' end)"
+      term:enter "e = rn.chan():name 'slow' rn.go(function() wait 'second' e:put 'late' end)"
       term:enter ":trace e"
+      term:expect ":trace e\n[^\n]*any key ends this$"
+      dir:write("second", "")
       term:expect '\nslow <%- "late"  %(waits%)$'
       term:press "q"
       term:expect "\n0 put and 0 taken meanwhile; values shown: 1\n%[%d+%]>$"
