@@ -1,6 +1,6 @@
--- lua prompt_picture.lua RUNNEL docs/prompt.png: a session at the prompt of the executable RUNNEL, as a picture. It types
--- into a real terminal (tmux), and has chromium draw what is on its screen then. Run it in the root of the tree, with
--- the paths that `make -s env` prints.
+-- lua prompt_picture.lua RUNNEL docs/prompt.png: a session at the prompt of the executable RUNNEL, as a picture. It
+-- types into a real terminal (tmux), and has chromium draw what is on its screen then. Run it in the root of the tree,
+-- with the paths that `make -s env` prints.
 package.path = "./?.lua;" .. package.path
 local terminal = require "spec.support.terminal"
 

@@ -463,7 +463,8 @@ describe("rn.trace with threads", function()
       rn.exit()
     ]]
     assert.same({ "script.lua" }, processes(events))
-    assert.matches("runnel: out%.json has no records of 1 thread, which did not send them within a second\n", result.err)
+    assert.matches("runnel: out%.json has no records of 1 thread, which did not send them within a second\n",
+      result.err)
   end)
 
   it("leaves the recording to the state that has begun it", function()

@@ -51,9 +51,9 @@ end
 ---@return table
 function parts.pack()
   local part = parts.own()
-  local labels, count = { recorder.label(1), recorder.label(2) }, nil -- that of the main program, and of the driver
-  part.bytes, part.first, count, part.last_id = recorder.bytes()
-  part.last = part.first + count - 1
+  local bytes, first, count, last_id = recorder.bytes()
+  part.bytes, part.first, part.last, part.last_id = bytes, first, first + count - 1, last_id
+  local labels = { recorder.label(1), recorder.label(2) } -- that of the main program, and of the driver
   for n = part.first, part.last do
     local label = select(7, recorder.read(n))
     if label and not labels[label] then labels[label] = recorder.label(label) end

@@ -1,5 +1,5 @@
----Recording threads. While a state records, each thread that it starts, and that these start, records into a ring of its
----own. When the thread ends, or the recording, it sends what it has recorded to the state that writes the file.
+---Recording threads. While a state records, each thread that it starts, and that these start, records into a ring of
+---its own. When the thread ends, or the recording, it sends what it has recorded to the state that writes the file.
 
 local core = require "runnel.core"
 local parts = require "runnel.internal.trace_parts"
