@@ -1,5 +1,6 @@
----The flight recorder: records into the ring of the core's trace, and writes it to a file (runnel.internal.trace_events).
----The threads that the program starts while it records are recorded, too (runnel.internal.trace_threads).
+---The flight recorder: records into the ring of the core's trace, and writes it to a file
+---(runnel.internal.trace_events). The threads that the program starts while it records are recorded, too
+---(runnel.internal.trace_threads).
 
 local core = require "runnel.core"
 local events = require "runnel.internal.trace_events"
@@ -51,8 +52,8 @@ local function on_close(guard)
   if not guard.is_over then trace.at_end() end
 end
 
--- Finalizers run in the opposite order in which they were set: the recording ends before what existed when its guard was
--- made.
+-- Finalizers run in the opposite order in which they were set: the recording ends before what existed when its guard
+-- was made.
 local function renew_guard()
   active.guard.is_over = true
   active.guard = setmetatable({}, { __gc = on_close })
