@@ -38,7 +38,8 @@ static uint64_t chan_key(const Snapshot *s, const SnapshotChan *c) {
   size_t n = 0;
   for (; *name && n < LONGEST; name++) {
     bool is_digit = *name >= '0' && *name <= '9' && !(c->flags & SNAPSHOT_PLACE);
-    if (!is_digit || n == 0 || pattern[n - 1] != '#') pattern[n++] = is_digit ? '#' : *name;
+    if (!is_digit) pattern[n++] = *name;
+    else if (n == 0 || pattern[n - 1] != '#') pattern[n++] = '#';
   }
   uint64_t parts[] = {text_hash_bytes(pattern, n), c->kind, c->flags};
   return text_hash_bytes(parts, sizeof parts) | 1;
