@@ -1,6 +1,6 @@
--- lua prompt_picture.lua RUNNEL > docs/prompt.svg: a session at the prompt of the executable RUNNEL, as a picture. It
--- types into a real terminal (tmux) and draws what is on its screen then. Run it in the root of the tree, with the
--- paths that `make -s env` prints.
+-- lua prompt_picture.lua RUNNEL docs/prompt.png: a session at the prompt of the executable RUNNEL, as a picture. It
+-- types into a real terminal (tmux), and has chromium draw what is on its screen then. Run it in the root of the tree,
+-- with the paths that `make -s env` prints.
 package.path = "./?.lua;" .. package.path
 local terminal = require "spec.support.terminal"
 
@@ -9,10 +9,11 @@ local WIDTH, HEIGHT, SIZE, MARGIN = 8.43, 19, 14, 16 -- of a character, a line, 
 local BACKGROUND, TEXT = "#1e2127", "#d7dae0"
 local COLOURS = { ["32"] = "#98c379", ["34"] = "#61afef", ["35"] = "#c678dd", ["36"] = "#56b6c2", ["90"] = "#7f848e" }
 
+local runnel, picture = assert(arg[1], "RUNNEL"), assert(arg[2], "the picture")
 local dir = os.tmpname()
 os.remove(dir)
 assert(os.execute("mkdir " .. dir))
-local term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s"):format(dir, assert(arg[1], "RUNNEL")),
+local term = terminal.open(("cd %s && XDG_STATE_HOME=. LC_ALL=C.UTF-8 %s"):format(dir, runnel),
   { columns = COLUMNS, rows = ROWS })
 
 local function type_in(line)
@@ -76,12 +77,17 @@ for line in (term:screen(true) .. "\n"):gmatch "(.-)\n" do
   lines[#lines + 1] = draw(line, y)
 end
 term:close()
-os.execute("rm -r " .. dir)
 
 local FONT = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 local w, h = math.ceil(COLUMNS * WIDTH + 2 * MARGIN), y + MARGIN
-print(('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">'):format(w, h, w, h))
-print(('<rect width="%d" height="%d" rx="8" fill="%s"/>'):format(w, h, BACKGROUND))
-print(('<g font-family="%s" font-size="%d" xml:space="preserve">'):format(FONT, SIZE))
-print(table.concat(lines, "\n"))
-print "</g>\n</svg>"
+local svg = dir .. "/prompt.svg"
+local file <close> = assert(io.open(svg, "w"))
+file:write(('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">\n'):format(w, h),
+  ('<rect width="%d" height="%d" fill="%s"/>\n'):format(w, h, BACKGROUND),
+  "<style>text { white-space: pre }</style>\n", ('<g font-family="%s" font-size="%d">\n'):format(FONT, SIZE),
+  table.concat(lines, "\n"), "\n</g>\n</svg>\n")
+file:close()
+local drawn = os.execute(("chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=%d,%d "
+  .. "--screenshot='%s' 'file://%s' 2>%s/log || ! cat %s/log"):format(w, h, picture, svg, dir, dir))
+os.execute("rm -r " .. dir)
+os.exit(drawn and true or false)

@@ -344,6 +344,60 @@ describe("runnel.monitor", function()
     assert.is_true(found)
   end)
 
+  it("folds channels that are alike if there are very many, with what is put on and taken from them", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 5000 do
+        local plain, named = rn.chan(2), rn.chan(3):name("job " .. i)
+        rn.go(function() rn.rename "putter" plain:put(1) plain:put(2) plain:put(3) end)
+        rn.go(function() rn.rename "taker" named:take() end)
+        chs[i] = { plain, named }
+      end
+      chs[1][2]:close()
+      local other = rn.chan(1):name "other"
+      rn.go(function() other:take() end)
+      rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end end)
+      rn.sleep(60000)
+    ]]
+    local list = messages(p:events_until '"gos":9990.*"chans":10001.*]}$')
+    assert.equal(0, list[#list].more_chans)
+    local rows, texts = rows_of(list)
+    local found, edges = {}, {}
+    for id, row in pairs(rows[0]) do
+      local name = texts[row[3]]:gsub("%d+", "N")
+      found[name .. (row[6] % 2 == 1 and " closed" or "")] = { row[5], row[7], table.unpack(rows[1][id], 5) }
+    end
+    assert.same({ 10000, 5000, 10000, 5000, 0 }, found["(command line):N"])
+    assert.same({ 14997, 4999, 0, 0, 4989 }, found["job N"])
+    assert.same({ 3, 1, 0, 0, 0 }, found["job N closed"])
+    assert.same({ 1, 1, 0, 0, 1 }, found.other)
+    for _, row in pairs(rows[3]) do
+      edges[texts[row[3]] .. " " .. texts[rows[0][row[4]][3]]:gsub("%d+", "N")] = { row[5], row[6] }
+    end
+    assert.same({ 1, -1 }, edges["putter (command line):N"])
+    assert.same({ 0, -1 }, edges["taker job N"])
+    assert.same({ 1, -1 }, edges["feeder job N"])
+    for _, row in pairs(rows[2]) do
+      if texts[row[3]] == "putter" then assert.same({ 2, 5000 }, { row[6], row[10] }) end
+    end
+  end)
+
+  it("sends a part of the channels, and how many there are besides, if thousands have names of their own", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 4100 do
+        local name = tostring(i):gsub("%d", function(digit) return string.char(65 + digit) end)
+        chs[i] = rn.chan(1):name(name)
+      end
+      rn.sleep(60000)
+      chs[1]:put(1)
+    ]]
+    local list = messages(p:events_until '"chans":4100.*"more_chans":[1-9]')
+    assert.equal(100, list[#list].more_chans)
+  end)
+
   it("says that the program has ended", function()
     local p = start(("local m = listen(0) repeat rn.sleep(20) until written(%q)"):format(flag))
     local stream = p:opened_stream "cat <&3"

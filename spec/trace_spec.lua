@@ -359,6 +359,154 @@ describe("rn.trace", function()
   end)
 end)
 
+describe("rn.trace with threads", function()
+  local dir
+  before_each(function() dir = process.directory() end)
+  after_each(function() dir:remove() end)
+
+  -- Runs a program that is recorded, and returns what it has written, and the events.
+  local function recorded(program, options)
+    dir:write("script.lua", 'local rn = require "runnel"\n' .. program)
+    local result = process.run(dir.path, ("%s %s --trace=out.json script.lua"):format(process.runnel, options or ""))
+    return result, format.read(dir.path .. "/out.json")
+  end
+
+  -- What the processes are called, by number.
+  local function processes(events)
+    local names = {}
+    for _, event in ipairs(events) do
+      if event.name == "process_name" then names[event.pid] = event.args.name end
+    end
+    return names
+  end
+
+  -- How many arrows lead from one process to another: "1>2" -> how many.
+  local function arrows(events)
+    local begins, count = {}, {}
+    for _, event in ipairs(events) do
+      if event.ph == "s" then begins[event.id] = event.pid end
+      if event.ph == "f" and begins[event.id] ~= event.pid then
+        local key = begins[event.id] .. ">" .. event.pid
+        count[key] = (count[key] or 0) + 1
+      end
+    end
+    return count
+  end
+
+  it("has a process for each thread, and arrows for the messages between them", function()
+    local result, events = recorded [[
+      local jobs, results = rn.shared_chan(4):name "jobs", rn.shared_chan():name "results"
+      local thread = rn.thread(function(from, to)
+        for v in from do to:put(v) end
+        to:close()
+      end, jobs, results)
+      rn.go(function() for i = 1, 20 do jobs:put(i) end jobs:close() end)
+      local sum = 0
+      for v in results do sum = sum + v end
+      print(sum, thread:take())
+    ]]
+    assert.equal("210\tnil\n", result.out)
+    assert.same({ "script.lua", "thread script.lua:3" }, processes(events))
+    assert.same({ ["1>2"] = 20, ["2>1"] = 20 }, arrows(events))
+    local found
+    for _, event in ipairs(events) do
+      if event.pid == 2 and event.ph == "B" and event.name == "take on chan: jobs" then found = true end
+      if event.name == "thread_name" then assert.not_matches("runnel/internal", event.args.name) end
+    end
+    assert.is_true(found)
+  end)
+
+  it("has arrows for promises and values that were dropped only where a value was taken that can be told", function()
+    local _, events = recorded [[
+      local promise, dropping = rn.shared_chan "promise", rn.shared_chan(rn.dropping_buffer(2))
+      local thread = rn.thread(function(promise, dropping)
+        promise:put(true)
+        for i = 1, 5 do dropping:put(i) end
+        dropping:close()
+      end, promise, dropping)
+      promise:take() promise:take() thread:take()
+      for _ in dropping do end
+    ]]
+    assert.same({ ["2>1"] = 2 }, arrows(events))
+  end)
+
+  it("has the threads of a pool, those that threads start, and those that still run at its end", function()
+    local _, events = recorded([[
+      local pool <close> = rn.threads(2, function(v) return v end)
+      for _ in rn.pmap(4, pool, { 1, 2, 3, 4 }) do end
+      rn.thread(function()
+        local rn = require "runnel"
+        return rn.thread(function() end):take()
+      end):take()
+      local is_running = rn.shared_chan()
+      rn.thread(function(is_running)
+        local rn = require "runnel"
+        is_running:put(true)
+        while true do rn.sleep(1) end
+      end, is_running)
+      is_running:take()
+      rn.exit()
+    ]], "--no-drain")
+    local names = processes(events)
+    table.sort(names)
+    assert.same({ "script.lua", "thread script.lua:4", "thread script.lua:6", "thread script.lua:9",
+      "threads script.lua:2", "threads script.lua:2" }, names)
+  end)
+
+  it("ends without those that compute, and says so", function()
+    local result, events = recorded [[
+      rn.thread(function()
+        io.open("computing", "w"):close()
+        while true do end
+      end)
+      while not io.open "computing" do rn.sleep(1) end
+      rn.exit()
+    ]]
+    assert.same({ "script.lua" }, processes(events))
+    assert.matches("runnel: out%.json has no records of 1 thread, which did not send them within a second\n",
+      result.err)
+  end)
+
+  it("leaves the recording to the state that has begun it", function()
+    local result = recorded [[
+      print(rn.thread(function()
+        local rn = require "runnel"
+        local ok, err = pcall(rn.trace, false)
+        return err
+      end):take())
+    ]]
+    assert.equal("trace: this thread is being recorded for the state that has started it\n", result.out)
+  end)
+
+  it("records a thread that asks for it, under its name", function()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      rn.thread(function()
+        local rn = require "runnel"
+        rn.trace "thread.json"
+        rn.sleep(1)
+      end):take()
+    ]])
+    process.run(dir.path, process.runnel .. " script.lua")
+    assert.same({ "thread script.lua:2" }, processes(format.read(dir.path .. "/thread.json")))
+  end)
+
+  it("does not record threads that were started before or after", function()
+    dir:write("script.lua", [[
+      local rn = require "runnel"
+      local function nothing() end
+      rn.thread(nothing):take()
+      rn.trace "out.json"
+      assert(rn.trace(false).missing == 0)
+      rn.thread(nothing):take()
+      rn.trace "out.json"
+      rn.thread(nothing):take()
+    ]])
+    process.run(dir.path, process.runnel .. " script.lua")
+    assert.equal(2, #processes(format.read(dir.path .. "/out.json")))
+  end)
+end)
+
 describe("the core's trace", function()
   before_each(stage.open)
   after_each(stage.close)
@@ -564,6 +712,22 @@ describe("the core's trace", function()
     make(3000, "last ")
     assert.is_false(is_known())
     recorder.release "r"
+  end)
+
+  it("forgets channels that are gone, so that its memory does not grow", function()
+    recorder.hold("r", 256)
+    local most = 0
+    for i = 1, 20000 do
+      rn.chan(1):put(i)
+      if i % 1000 == 0 then
+        collectgarbage()
+        local n = 0
+        for _ in pairs((recorder.names())) do n = n + 1 end
+        most = math.max(most, n)
+      end
+    end
+    recorder.release "r"
+    assert.is_true(most < 5000, most .. " names")
   end)
 
   it("can be asked before anything was traced", function()
@@ -797,7 +961,8 @@ end)
 
 describe("the check of trace events", function()
   local function checked(...)
-    local events = { { ph = "M", pid = 1, tid = 1, name = "thread_name", args = { name = "one" } } }
+    local events = { { ph = "M", pid = 1, name = "process_name", args = { name = "program" } },
+      { ph = "M", pid = 1, tid = 1, name = "thread_name", args = { name = "one" } } }
     for _, event in ipairs { ... } do
       event.pid, event.tid = 1, event.tid or 1
       events[#events + 1] = event
@@ -813,12 +978,18 @@ describe("the check of trace events", function()
     assert.error_matches(checked { ph = "E", ts = 1 }, "an end without a begin")
     assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "B", ts = 2, name = "b" }), "slices overlap")
     assert.error_matches(checked({ ph = "B", ts = 2, name = "a" }, { ph = "E", ts = 1 }), "time goes back")
-    assert.error_matches(checked { ph = "s", ts = 1, id = "1" }, "outside of slices")
-    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "s", ts = 1, id = "1" },
+    assert.error_matches(checked { ph = "s", ts = 1, id = "1.1" }, "outside of slices")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "s", ts = 1, id = "1.1" },
       { ph = "E", ts = 2, name = "a" }),
-      "arrow 1 has no end")
-    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "f", ts = 1, id = "1", bp = "e" }),
+      "arrow 1.1 has no end")
+    assert.error_matches(checked({ ph = "B", ts = 1, name = "a" }, { ph = "f", ts = 1, id = "1.1", bp = "e" }),
       "an arrow has no begin")
+    assert.has_no_error(checked({ ph = "s", ts = 1, id = "a.1" }, { ph = "f", ts = 1, id = "a.1", bp = "e" }))
+    assert.error_matches(checked { ph = "s", ts = 1, id = "a.1" }, "arrow a.1 has no end")
+    assert.error_matches(checked({ ph = "s", ts = 2, id = "a.1" }, { ph = "f", ts = 1, id = "a.1", bp = "e" }),
+      "goes back")
+    assert.error_matches(checked({ ph = "s", ts = 1, id = "a.1" }, { ph = "f", ts = 1, id = "a.1", bp = "e" },
+      { ph = "B", ts = 1, name = "a" }), "behind the arrows")
     assert.error_matches(checked { ph = "X", ts = 1 }, "an unknown phase")
     assert.error_matches(function() format.decode '{"a":[1,2' end, "JSON")
     assert.error_matches(function() format.decode '{"a":"\1"}' end, "JSON")

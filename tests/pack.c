@@ -2,7 +2,7 @@
 
      pack.bytes(v [, name]) -> bytes, or nil and why not     pack.value(b) -> v, or nil and why not
      pack.through(v) -> v as a value of a shared channel      pack.reference(b) -> b unpacked and packed by libmsgpackc
-     pack.seconds() -> CPU time                                pack.chan(id), pack.id(chan): a shared channel, and its id */
+     pack.seconds() -> CPU time                                pack.chan(), pack.id(chan): a shared channel, and its id */
 #include <lauxlib.h>
 #include <lualib.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int chan_id(lua_State *L) {
 }
 
 static int new_chan(lua_State *L) {
-  SharedChan *chan = shared_chan_new((uint64_t)luaL_checkinteger(L, 1), BUFFER_FIXED, 3);
+  SharedChan *chan = shared_chan_new(BUFFER_FIXED, 3);
   push_chan(L, chan);
   shared_chan_release(chan);
   return 1;

@@ -283,7 +283,7 @@ static void play(uint64_t seed, uint64_t *done, uint64_t *gave_up) {
              .ms = (long)(seed * 7 % 60)};
   for (uint32_t i = 0; i < CHANS; i++) {
     uint32_t limit = (uint32_t)((seed >> (2 * i)) % 4);
-    w.chans[i] = shared_chan_new(i + 1, limit ? BUFFER_FIXED : BUFFER_NONE, limit);
+    w.chans[i] = shared_chan_new(limit ? BUFFER_FIXED : BUFFER_NONE, limit);
   }
   Thread threads[THREADS];
   for (uint32_t i = 0; i < THREADS; i++) {

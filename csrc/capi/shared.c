@@ -13,7 +13,7 @@ int runnel_shared_new(int kind, size_t size, runnel_shared **shared) {
   static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
   if (!shared || kind < RUNNEL_FIXED || kind > RUNNEL_SLIDING || size > BUFFER_MAX) return RUNNEL_BAD_ARGUMENT;
   if (!size && kind != RUNNEL_FIXED) return RUNNEL_BAD_ARGUMENT;
-  SharedChan *made = shared_chan_new(0, size ? kinds[kind] : BUFFER_NONE, (uint32_t)size);
+  SharedChan *made = shared_chan_new(size ? kinds[kind] : BUFFER_NONE, (uint32_t)size);
   if (!made) return RUNNEL_NO_MEMORY;
   *shared = reference_to(made);
   return RUNNEL_OK;

@@ -314,7 +314,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   if (UNLIKELY(special) && (special != CHAN_XFORM || ch->nputs)) {
     if (!chan_is_shared(ch)) return chan_custom_take(L, ch, at);
     int n = chan_shared_take(L, ch);
-    if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_take(ch, NULL);
+    if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_shared(L, ch, at, NULL, false);
     return n;
   }
   if (buffer_count(&ch->buf)) {

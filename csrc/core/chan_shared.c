@@ -14,12 +14,6 @@
 #include "core/trace.h"
 #include "core/unpack.h"
 
-typedef struct Handle {
-  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
-  SharedHold hold;   /* on the channel */
-  SharedWait *watch; /* tells when it is closed (chan_shared_watch), or NULL */
-} Handle;
-
 /* User values of the Sharing. */
 enum {
   AT_HANDLES = 1, /* weak table: the address of a shared channel -> its handle */
@@ -32,7 +26,7 @@ _Noreturn static void raise_no_memory(lua_State *L) {
   abort(); /* uncovered: luaL_error does not return */
 }
 
-static Handle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan); }
+static SharedHandle *handle_of(const Chan *ch) { return CONTAINER_OF(ch, SharedHandle, chan); }
 
 /* The shared channel of a handle. Raises in a finalizer that uses a handle which has been finalized before. */
 static SharedChan *shared_of(lua_State *L, const Chan *ch) {
@@ -51,7 +45,7 @@ static void push_part(lua_State *L, int part) {
 /* ---- handles ---- */
 
 /* Withdraws the watch of a handle. */
-static void end_watch(Sharing *sharing, Handle *h) {
+static void end_watch(Sharing *sharing, SharedHandle *h) {
   SharedWait *watch = h->watch;
   h->watch = NULL;
   if (!watch) return;
@@ -96,7 +90,7 @@ static void refuse_unwanted(Sharing *sharing) {
    closed, and other states must not give values to waiters that nobody will wake. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
-  Handle *h = ch && chan_is_shared(ch) ? handle_of(ch) : NULL;
+  SharedHandle *h = ch && chan_is_shared(ch) ? handle_of(ch) : NULL;
   if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
@@ -124,7 +118,7 @@ static void push_handle(lua_State *L, SharedChan *shared) {
     return;
   }
   int top = lua_gettop(L);
-  Handle *h = (Handle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
+  SharedHandle *h = (SharedHandle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
   h->chan.flags = CHAN_FOREIGN;
   h->hold = (SharedHold){.chan = NULL};
@@ -273,7 +267,7 @@ static void open(lua_State *L, Sched *S) {
 
 void chan_shared_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit) {
   open(L, S);
-  SharedChan *shared = shared_chan_new(S->next_id, kind, limit);
+  SharedChan *shared = shared_chan_new(kind, limit);
   if (!shared) raise_no_memory(L);
   /* Protected, so that the channel is freed if there is no memory for a handle. */
   SharedValue value = {.kind = SHARED_CHAN, .as.chan = shared};
@@ -321,7 +315,7 @@ void chan_shared_push_waits(lua_State *L, const Owner *owner) {
   int list = lua_gettop(L);
   push_part(L, AT_HANDLES);
   for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
-    const Handle *h = handle_of((const Chan *)lua_touserdata(L, -1));
+    const SharedHandle *h = handle_of((const Chan *)lua_touserdata(L, -1));
     if (!h->hold.chan) continue;
     SharedCounts counts = shared_chan_waiting(h->hold.chan, owner);
     if (counts.takes) add_wait(L, list, "take", list + 3);
@@ -417,6 +411,7 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   shared_value_drop(&result.value);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S); /* the take may be of this state */
+  S->sharing->number = result.value.number;
   return result.ok ? PUT_DONE : PUT_CLOSED;
 }
 
@@ -439,11 +434,12 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   if (!n) lua_error(L);
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, ch->sched); /* a put that was completed may be of this state */
+  sharing->number = result.value.number;
   return n;
 }
 
 void chan_shared_close(lua_State *L, Chan *ch, int reason) {
-  Handle *h = handle_of(ch);
+  SharedHandle *h = handle_of(ch);
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!h->hold.chan) return; /* by a finalizer, when the state is being closed */
@@ -462,12 +458,12 @@ SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan
 
 bool chan_shared_is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
-  const Handle *h = handle_of(ch);
+  const SharedHandle *h = handle_of(ch);
   return !h->hold.chan || shared_chan_stats(h->hold.chan).closed;
 }
 
 bool chan_shared_is_taken(const Chan *ch) {
-  const Handle *h = handle_of(ch);
+  const SharedHandle *h = handle_of(ch);
   return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
 }
 
@@ -534,9 +530,10 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   if (UNLIKELY(S->trace) && result.ok) {
     push_part(L, AT_HANDLES);
     lua_rawgetp(L, -1, shared);
-    const Chan *ch = (const Chan *)lua_touserdata(L, -1);
+    Chan *ch = (Chan *)lua_touserdata(L, -1);
+    sharing->number = result.value.number;
+    if (ch) trace_shared(L, ch, lua_gettop(L), NULL, is_put);
     lua_pop(L, 2);
-    if (ch) trace_shared(ch, NULL, is_put);
   }
   return n + port;
 }
@@ -613,8 +610,10 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   Alt *alt = wait->local;
   int at = op->at;
   commit(L, S, alt);
-  if (UNLIKELY(S->trace) && result.ok)
-    trace_shared((const Chan *)lua_touserdata(alt->co, at), alt, op->kind == SHARED_PUT);
+  if (UNLIKELY(S->trace) && result.ok) {
+    sharing->number = result.value.number;
+    trace_shared(L, (Chan *)lua_touserdata(alt->co, at), 0, alt, op->kind == SHARED_PUT);
+  }
   if (!n) {
     fail(L, S, alt);
   } else {
@@ -630,7 +629,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
 
 /* A watch has seen that its channel was closed. */
 static void closed(lua_State *L, Sched *S, SharedWait *watch) {
-  Handle *h = handle_of(watch->watching);
+  SharedHandle *h = handle_of(watch->watching);
   SharedChan *shared = h->hold.chan;
   h->chan.flags |= CHAN_CLOSED;
   h->watch = NULL;
@@ -663,7 +662,7 @@ void chan_shared_drain(lua_State *L, Sched *S) {
 }
 
 void chan_shared_watch(lua_State *L, Chan *ch, const Chan *done) {
-  Handle *h = handle_of(ch);
+  SharedHandle *h = handle_of(ch);
   Sched *S = ch->sched;
   if (h->watch) {
     if (done) h->watch->done = done;

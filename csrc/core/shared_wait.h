@@ -43,6 +43,13 @@ typedef struct SharedHold {
   SharedChan *chan; /* the channel; NULL once the handle has been finalized */
 } SharedHold;
 
+/* A handle: how a state uses a shared channel (chan_shared.h). */
+typedef struct SharedHandle {
+  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
+  SharedHold hold;   /* on the channel */
+  SharedWait *watch; /* tells when it is closed (chan_shared_watch), or NULL */
+} SharedHandle;
+
 typedef struct Member Member; /* family.h */
 typedef void GoOn(struct Sharing *sharing);
 
@@ -58,6 +65,7 @@ typedef struct Sharing {
   Packer packer;       /* memory for packing */
   Spin spin;           /* how long to look at the inbox before sleeping */
   bool has_woken;      /* the last operation has woken another thread */
+  uint32_t number;     /* of the value that was put or taken last (SharedResult), for a trace */
   Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
   GoOn *go_on;         /* NULL, or other threads may look at this (family.h): shared_wait_busy before it changes */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */

@@ -260,7 +260,7 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
   if (!t || !t->edges || i > t->edges_mask) return false;
   const TraceEdge e = t->edges[i];
   if (!e.key || trace_edge_is_result(&e)) return true;
-  uint64_t chan = trace_whole_id(S, trace_edge_chan(&e));
+  uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
   if (!*seen_slot(s, chan << 1)) return true; /* collected */
   uint32_t name = add_label(L, S, s, trace_edge_label(&e));
   if (e.puts) add_edge(L, s, chan, name, true, e.puts);

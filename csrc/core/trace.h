@@ -1,7 +1,7 @@
 /* trace.h: records what the scheduler and the channels do, for the prompt's commands, the flight recorder, the graph
    and the monitor.
 
-   There are three parts, each of which is on while it has holds:
+   There are three parts, each of which is on while it has holds (trace_switch.h):
 
    - the list of all channels, which are referred to weakly;
    - the edges: how many values the go blocks of each name have put on, and taken from, each channel;
@@ -21,27 +21,6 @@
 #define RUNNEL_TRACE_H
 
 #include "core/trace_list.h"
-
-/* ---- switching on and off ---- */
-
-typedef enum TracePart { TRACE_LIST = 1, TRACE_EDGES = 2, TRACE_RING = 4 } TracePart;
-
-/* Holds parts (of TracePart): they stay on until trace_release is called as often. TRACE_EDGES and TRACE_RING hold the
-   list, too. `records`, with TRACE_RING: the least size of the ring, which is emptied if it must grow. Channels that
-   were made while there was no list are in it as soon as somebody puts on them or waits. May raise; then nothing is
-   held. */
-void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records);
-
-/* Releases a hold of parts. A part without holds is switched off, and its memory is freed; labels stay. */
-void trace_release(lua_State *L, Sched *S, unsigned parts);
-
-/* Taps the channel at index `at`: calls the function on top of L, which is popped, as f(value, waits) for each value,
-   when it has been put or when its put waits (`waits`). The function must not park. One channel at a time can be
-   tapped; nil on top ends the tap of this channel. May raise. */
-void trace_tap(lua_State *L, Sched *S, int at);
-
-/* The time that a record would have now, in ns. */
-int64_t trace_now(Sched *S);
 
 /* ---- hooks: to be called only if S->trace ---- */
 
@@ -92,8 +71,9 @@ void trace_admit(Chan *ch, const Alt *putter);
 /* A waiting take has got a value of the buffer. */
 void trace_serve(Chan *ch, const Alt *taker);
 
-/* The caller has put or taken on a shared channel; or, with `alt`, another thread has completed that for an alt. */
-void trace_shared(const Chan *ch, const Alt *alt, bool is_put);
+/* The caller has put or taken on a shared channel, whose handle is at index `at`: this may run finalizers. Or, with
+   `alt`, another thread has completed that for an alt. */
+void trace_shared(lua_State *L, Chan *ch, int at, const Alt *alt, bool is_put);
 
 /* The channel is closed. */
 void trace_close(const Chan *ch);

@@ -5,6 +5,7 @@
 #include "core/name.h"
 #include "core/origin.h"
 #include "core/root.h"
+#include "core/shared_wait.h"
 #include "core/trace_store.h"
 #include "core/watch.h"
 
@@ -116,11 +117,12 @@ static void sweep(lua_State *L, Trace *t) {
   lua_pop(L, 1);
 }
 
-/* Makes room for one more entry. */
+/* Makes room for one more entry. A sweep keeps all channels that it finds to be collected, until the next one, as long
+   as there is a ring: in the long run that is half of the entries. So only more than that makes the list grow. */
 static void make_room(lua_State *L, Trace *t) {
   if (t->nchans < t->chans_size) return;
   sweep(L, t);
-  while (t->nchans > t->chans_size / 2 || t->nchans == t->chans_size) {
+  while (t->nchans > t->chans_size - t->chans_size / 4 || t->nchans == t->chans_size) {
     uint32_t size = t->chans_size ? t->chans_size * 2 : FIRST_CHANS;
     TraceChan *chans = (TraceChan *)lua_newuserdatauv(L, size * sizeof(TraceChan), 0);
     if (size <= t->chans_size) { /* a finalizer has made room meanwhile */
@@ -132,6 +134,13 @@ static void make_room(lua_State *L, Trace *t) {
     t->chans_size = size;
     trace_store(L, TRACE_ENTRIES);
   }
+}
+
+/* The id of the shared channel of a handle; 0 for any other channel, and if the handle has been finalized. */
+static uint64_t shared_id(const Chan *ch) {
+  if (ch->buf.kind != BUFFER_SHARED) return 0;
+  const SharedChan *shared = CONTAINER_OF(ch, const SharedHandle, chan)->hold.chan;
+  return shared ? shared_chan_id(shared) : 0;
 }
 
 void trace_list_add(lua_State *L, Trace *t, int at) {
@@ -153,7 +162,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
     lua_pop(L, 1);
     if (i != t->nchans || i >= t->chans_size) continue; /* seldom covered: a finalizer has added another */
-    t->chans[t->nchans++] = (TraceChan){.id = ch->id, .label = label, .is_named = is_named};
+    t->chans[t->nchans++] = (TraceChan){.id = ch->id, .shared = shared_id(ch), .label = label, .is_named = is_named};
     ch->buf.label = label;
     return;
   }

@@ -58,14 +58,15 @@ typedef enum TraceWhat {
 /* `what` of TRACE_PUT, TRACE_TAKE and TRACE_CLOSE: flags. */
 typedef enum TraceHow {
   TRACE_DIRECT = 1, /* the value went from the one to the other, without the buffer */
-  TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without it
-                       `seq` is how many values the buffer holds then, or TRACE_UNCOUNTED */
+  TRACE_FIFO = 2,   /* `seq` is the number of the put or take on this channel: the nth put is the nth take. Without this
+                       and TRACE_BETWEEN `seq` is how many values the buffer holds then, or TRACE_UNCOUNTED */
   TRACE_WAITED = 4, /* `go` was parked; another go block has completed its operation */
   TRACE_RESULT = 8, /* `chan` is the result channel of the go block with the same id */
-  TRACE_TIMEOUT = 16
+  TRACE_TIMEOUT = 16,
+  TRACE_BETWEEN = 32 /* `chan` is shared, and `seq` the number of the value's put in any state, or 0: it has none */
 } TraceHow;
 
-/* The buffer is a policy or in a shared channel: asking it would run the program's code, or wait for a lock. */
+/* The buffer is a policy: asking it would run the program's code. */
 enum { TRACE_UNCOUNTED = 0x7FFFFFFF };
 
 typedef struct TraceRecord {
@@ -100,10 +101,11 @@ static inline uint32_t trace_edge_chan(const TraceEdge *e) { return (uint32_t)e-
 
 /* A channel in the list, or one that has been collected while records of it may be in the ring. */
 typedef struct TraceChan {
-  uint64_t id;    /* its id */
-  uint64_t gone;  /* 0; or where the ring was when it was found to be collected, plus 1 */
-  uint16_t label; /* its label: its name, or where it was made */
-  bool is_named;  /* the label is its name */
+  uint64_t id;     /* its id */
+  uint64_t shared; /* the id of the shared channel of which it is a handle, or 0 */
+  uint64_t gone;   /* 0; or where the ring was when it was found to be collected, plus 1 */
+  uint16_t label;  /* its label: its name, or where it was made */
+  bool is_named;   /* the label is its name */
 } TraceChan;
 
 /* ---- all of it ---- */
@@ -148,6 +150,11 @@ static inline void trace_set_running(Trace *t, const Go *go) {
   atomic_store_explicit(&t->running, running, memory_order_relaxed);
 }
 
+/* Notes whether the main program runs. */
+static inline void trace_set_main_running(Trace *t, bool runs) {
+  atomic_store_explicit(&t->running, runs ? (uint64_t)TRACE_MAIN << 32 : 0, memory_order_relaxed);
+}
+
 static inline uint64_t trace_running(const Trace *t) { return atomic_load_explicit(&t->running, memory_order_relaxed); }
 
 /* The number of the oldest record in the ring; t->next is behind the newest one. */
@@ -164,9 +171,7 @@ static inline uint64_t trace_oldest(const Trace *t) {
 /* Record n, from trace_first(t) to t->next - 1. */
 static inline const TraceRecord *trace_at(const Trace *t, uint64_t n) { return &t->ring[n & t->mask]; }
 
-/* The id whose low 32 bits these are: the highest one so far. */
-static inline uint64_t trace_whole_id(const Sched *S, uint32_t id) {
-  return S->next_id - (uint32_t)((uint32_t)S->next_id - id);
-}
+/* The id whose low 32 bits these are: the highest one that is not above `last`. */
+static inline uint64_t trace_whole_id(uint64_t last, uint32_t id) { return last - (uint32_t)((uint32_t)last - id); }
 
 #endif

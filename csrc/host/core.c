@@ -5,7 +5,7 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "core/trace.h"
+#include "core/trace_switch.h"
 #include "core/unhandled.h"
 #include "host/beside.h"
 #include "host/inspect.h"

@@ -39,9 +39,13 @@ static bool read_errors(Options *o, const char *value) {
          complain(o, "--errors", "needs one of error and warn");
 }
 
-static bool read_trace(Options *o, const char *value) {
-  o->trace = value;
-  return (value && *value) || complain(o, "--trace", "needs the path of a file");
+/* The file is written over: it must not be a script by mistake, as in `--trace script.lua`. */
+static bool read_trace(Options *o, const char *word) {
+  if (word[strlen("--trace")] == '=') o->trace = word + strlen("--trace=");
+  if (!o->trace || !*o->trace) return complain(o, "--trace", "needs the path of a file, as in --trace=out.json");
+  size_t length = strlen(o->trace);
+  return length < 4 || strcmp(o->trace + length - 4, ".lua") != 0 ||
+         complain(o, "--trace", "does not write over a Lua file: give another one, as in --trace=out.json");
 }
 
 static bool read_trace_records(Options *o, const char *value) {
@@ -79,7 +83,7 @@ static bool read_long(Options *o, char **argv, int *i) {
   if (is_option(word, "--monitor")) return read_monitor(o, word);
   if (is_option(word, "--errors")) return read_errors(o, value_of("--errors", argv, i));
   if (is_option(word, "--deadlock")) return read_deadlock(o, value_of("--deadlock", argv, i));
-  if (is_option(word, "--trace")) return read_trace(o, value_of("--trace", argv, i));
+  if (is_option(word, "--trace")) return read_trace(o, word);
   if (is_option(word, "--trace-records")) return read_trace_records(o, value_of("--trace-records", argv, i));
   return complain(o, word, NULL);
 }
@@ -112,7 +116,7 @@ char options_next(char **argv, int *i, const char **argument) {
   if (word[0] != '-') return 0;
   if (strcmp(word, "-W") == 0) return 'W';
   if (word[1] != 'e' && word[1] != 'l') {
-    static const char *const with_value[] = {"--seed", "--deadlock", "--errors", "--trace", "--trace-records"};
+    static const char *const with_value[] = {"--seed", "--deadlock", "--errors", "--trace-records"};
     for (size_t n = 0; n < sizeof with_value / sizeof *with_value; n++) {
       if (strcmp(word, with_value[n]) == 0) ++*i;
     }

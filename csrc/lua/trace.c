@@ -1,7 +1,13 @@
 /* lua/trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
 #include "core/trace.h"
 
+#include <string.h>
+#include <time.h>
+
 #include "core/trace_kept.h"
+#include "core/trace_list.h"
+#include "core/trace_record.h"
+#include "core/trace_switch.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -74,19 +80,21 @@ static void set_integer(lua_State *L, const char *key, uint64_t n) {
 }
 
 /* names() -> id -> name of each channel of the list, those included that have been collected while records of them may
-   be in the ring; and id -> true for those that were not given a name */
+   be in the ring; id -> true for those that were not given a name; and id -> the id of the shared channel for handles */
 static int lua_names(lua_State *L) {
   Sched *S = sched_self(L);
-  lua_newtable(L);
-  lua_newtable(L);
+  for (int i = 0; i < 3; i++) lua_newtable(L);
   for (uint32_t i = 0; S->listing && i < S->listing->nchans; i++) {
     const TraceChan entry = S->listing->chans[i];
     trace_push_label(L, S, entry.label);
     lua_rawseti(L, 1, (lua_Integer)entry.id);
     lua_pushboolean(L, !entry.is_named);
     lua_rawseti(L, 2, (lua_Integer)entry.id);
+    if (!entry.shared) continue;
+    lua_pushinteger(L, (lua_Integer)entry.shared);
+    lua_rawseti(L, 3, (lua_Integer)entry.id);
   }
-  return 2;
+  return 3;
 }
 
 /* edges() -> a list of tables: name of the go blocks, channel (its id, or for result channels the name of their go
@@ -102,7 +110,7 @@ static int lua_edges(lua_State *L) {
     lua_createtable(L, 0, 4);
     set_name(L, S, "name", trace_edge_label(&edge));
     if (trace_edge_is_result(&edge)) set_name(L, S, "result", (uint16_t)trace_edge_chan(&edge));
-    else set_integer(L, "channel", trace_whole_id(S, trace_edge_chan(&edge)));
+    else set_integer(L, "channel", trace_whole_id(S->next_id, trace_edge_chan(&edge)));
     set_integer(L, "puts", edge.puts);
     set_integer(L, "takes", edge.takes);
     lua_rawseti(L, 1, ++n);
@@ -132,22 +140,64 @@ static const TraceRecord *find(const Trace *t, uint64_t n, bool kept) {
   return n >= trace_first(t) && n < t->next ? trace_at(t, n) : NULL;
 }
 
-/* read(n, kept) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
-static int lua_read(lua_State *L) {
-  const Sched *S = sched_self(L);
-  const TraceRecord *at = find(S->tracer, (uint64_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
-  if (!at) return 0;
-  const TraceRecord r = *at;
+/* Pushes the fields of a record: kind, time, go, chan, seq, what, label. `last`: no id is above it. */
+static int push_record(lua_State *L, TraceRecord r, uint64_t last) {
   const uint64_t fields[] = {r.kind,
                              (uint64_t)r.time,
-                             r.go ? trace_whole_id(S, r.go) : 0,
-                             r.chan ? trace_whole_id(S, r.chan) : 0,
-                             r.kind == TRACE_SPAWN ? trace_whole_id(S, r.seq) : r.seq,
+                             r.go ? trace_whole_id(last, r.go) : 0,
+                             r.chan ? trace_whole_id(last, r.chan) : 0,
+                             r.kind == TRACE_SPAWN ? trace_whole_id(last, r.seq) : r.seq,
                              r.what,
                              r.label};
   enum { FIELDS = sizeof fields / sizeof *fields };
   for (int i = 0; i < FIELDS; i++) lua_pushinteger(L, (lua_Integer)fields[i]);
   return FIELDS;
+}
+
+/* read(n, kept) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
+static int lua_read(lua_State *L) {
+  const Sched *S = sched_self(L);
+  const TraceRecord *r = find(S->tracer, (uint64_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
+  return r ? push_record(L, *r, S->next_id) : 0;
+}
+
+/* bytes() -> bytes, first, n, last: the records of the ring, as a string for another state; the number of the oldest
+   one; how many they are; and an id above which there is none. Nothing without a ring. */
+static int lua_bytes(lua_State *L) {
+  const Sched *S = sched_self(L);
+  const Trace *t = S->tracer;
+  if (!t || !t->ring) return 0;
+  luaL_Buffer b;
+  uint64_t next = t->next; /* what a finalizer records from here on is left out */
+  char *bytes = luaL_buffinitsize(L, &b, (size_t)(t->mask + 1) * sizeof(TraceRecord));
+  uint64_t first = trace_first(t);
+  size_t n = 0;
+  for (uint64_t i = first; t->ring && i < next; i++, n++) {
+    memcpy(bytes + n * sizeof(TraceRecord), trace_at(t, i), sizeof(TraceRecord));
+  }
+  luaL_pushresultsize(&b, n * sizeof(TraceRecord));
+  lua_pushinteger(L, (lua_Integer)first);
+  lua_pushinteger(L, (lua_Integer)n);
+  lua_pushinteger(L, (lua_Integer)S->next_id);
+  return 4;
+}
+
+/* read_bytes(bytes, i, last) -> the fields of record i, from 0, of a string from bytes(); nothing if there is none */
+static int lua_read_bytes(lua_State *L) {
+  size_t size;
+  const char *bytes = luaL_checklstring(L, 1, &size);
+  size_t i = (size_t)luaL_checkinteger(L, 2);
+  if (i >= size / sizeof(TraceRecord)) return 0;
+  TraceRecord r;
+  memcpy(&r, bytes + i * sizeof r, sizeof r);
+  return push_record(L, r, (uint64_t)luaL_checkinteger(L, 3));
+}
+
+/* pause(ms): waits, without running the scheduler. */
+static int lua_pause(lua_State *L) {
+  long ms = (long)luaL_checkinteger(L, 1);
+  (void)nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+  return 0;
 }
 
 /* on_error(f or nil): see trace_kept_hear */
@@ -166,6 +216,7 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
+      {"bytes", lua_bytes},
       {"chans", lua_chans},
       {"edges", lua_edges},
       {"hide", lua_hide},
@@ -175,7 +226,9 @@ void lua_trace_open(lua_State *L) {
       {"name", lua_name},
       {"names", lua_names},
       {"on_error", lua_on_error},
+      {"pause", lua_pause},
       {"read", lua_read},
+      {"read_bytes", lua_read_bytes},
       {"release", lua_release},
       {"ring", lua_ring},
       {"tap", lua_tap},

@@ -101,6 +101,7 @@ static void add_summary(const Server *server, int64_t now, Text *to) {
   add_field(to, "ready", s->ready);
   add_field(to, "taken", s->taken / 1000);
   add_field(to, "more", server->view.more);
+  add_field(to, "more_chans", server->view.more_chans);
 }
 
 /* Sends a page the rows that have changed, if it has read its last message. */

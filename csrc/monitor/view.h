@@ -8,16 +8,21 @@
 #include <stdint.h>
 
 #include "core/snapshot.h"
+#include "monitor/map.h"
 
 /* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
 enum { VIEW_SINGLE = 2000 };
+
+/* Channels up to which each has rows; if there are more, those share rows that were made in the same line, or whose names
+   differ only in digits. So many rows at most, then, too. */
+enum { VIEW_CHANS = 4000 };
 
 /* Rows of go blocks at most. */
 enum { VIEW_GOS = 4000 };
 
 /* What follows the key in a row, in this order. monitor.js reads them. */
 typedef enum RowKind {
-  ROW_CHAN, /* name; kind, limit, flags */
+  ROW_CHAN, /* name; kind, limit, flags, channels, id of the first */
   ROW_FILL, /* puts, takes, count, nputs, ntakes */
   ROW_GO,   /* name, where; state, op, chan, nchans, since in ms, go blocks, id of the first */
   ROW_EDGE, /* name; chan, is_put, total or -1: that of the channel */
@@ -46,6 +51,8 @@ typedef struct View {
   uint32_t n;               /* how many there are */
   uint32_t room;            /* how many there is memory for */
   uint32_t more;            /* go blocks that are in no row */
+  uint32_t more_chans;      /* channels that are in no row */
+  Map places;               /* if channels share rows: the id of a channel -> that of its row */
 } View;
 
 /* Makes the rows of a snapshot, which must stay as it is while the view is used. Returns false if there is no memory;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cache.h"
+#include "base/clock.h"
 #include "base/compat.h"
 
 /* What each operation uses comes first, in as few cache lines as possible: these move from one processor to another. */
@@ -36,7 +37,7 @@ static const SharedValue NOTHING = {.kind = SHARED_NIL};
 
 /* ---- life ---- */
 
-SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
+SharedChan *shared_chan_new(BufferKind kind, uint32_t limit) {
   SharedChan *chan = (SharedChan *)cache_new(sizeof *chan);
   if (!chan) return NULL;
   if (limit) {
@@ -52,7 +53,8 @@ SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit) {
   atomic_init(&chan->memory, 1);
   (void)pthread_mutex_init(&chan->lock, NULL);
   chan->buf = (Buffer){.limit = limit, .size = limit, .kind = (uint8_t)kind};
-  chan->id = id;
+  /* The next channel at this address is made later. */
+  chan->id = (uint64_t)(uintptr_t)chan << 16 ^ (uint64_t)clock_now(&(Clock){0});
   return chan;
 }
 
@@ -251,6 +253,12 @@ static SharedValue tell_reason(SharedChan *chan) {
   return shared_value_copy(&chan->reason);
 }
 
+/* Counts a put that is accepted, and returns its number. */
+static uint32_t count_put(SharedChan *chan) {
+  chan->put_total++;
+  return chan->buf.kind == BUFFER_PROMISE ? 0 : (uint32_t)chan->put_total;
+}
+
 static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, After *after) {
   *result = (SharedResult){.ok = !chan->closed};
   if (chan->closed) {
@@ -259,7 +267,7 @@ static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, 
   }
   SharedWaiter *w = chan->buf.kind == BUFFER_PROMISE ? NULL : claim_first(chan, &chan->takes);
   if (!w && buffer_full(&chan->buf)) return false;
-  chan->put_total++;
+  value->number = result->value.number = count_put(chan);
   if (w) {
     chan->take_total++;
     deliver(w, true, move(value), after);
@@ -284,10 +292,11 @@ static bool try_take(SharedChan *chan, SharedResult *result, After *after) {
   if (buffered) result->value = fetch(chan);
   SharedWaiter *w = buffered && chan->buf.kind != BUFFER_FIXED ? NULL : claim_first(chan, &chan->puts);
   if (w) {
-    chan->put_total++;
+    w->value.number = count_put(chan);
+    SharedValue nothing = {.kind = SHARED_NIL, .number = w->value.number};
     if (buffered) store(chan, move(&w->value));
     else result->value = move(&w->value);
-    deliver(w, true, NOTHING, after);
+    deliver(w, true, nothing, after);
   }
   if (buffered || w) {
     chan->take_total++;

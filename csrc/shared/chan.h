@@ -51,7 +51,9 @@ typedef struct SharedResult {
   uint32_t op;       /* index of the operation */
   bool ok;           /* a put was accepted; a take got a value. False: the channel is closed */
   bool has_woken;    /* the other side was asleep, and will need some time. Only as shared_do returns it */
-  SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL */
+  SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL. Its number with ok true:
+                        the low 32 bits of the number of the put on this channel, which is the same for the one who
+                        puts the value and the one who takes it; 0 for a promise */
 } SharedResult;
 
 /* What an operation does. A watch waits until the channel is closed. */
@@ -81,9 +83,9 @@ struct SharedAlt {
   SharedResult result;   /* set by the thread that commits it */
 };
 
-/* A new channel with one hold: an id, and a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
+/* A new channel with one hold, and with a buffer of `limit` values (kind BUFFER_NONE to BUFFER_PROMISE). NULL when
    memory runs out. */
-SharedChan *shared_chan_new(uint64_t id, BufferKind kind, uint32_t limit);
+SharedChan *shared_chan_new(BufferKind kind, uint32_t limit);
 
 /* Adds a hold; drops one. Any thread. Dropping the last hold frees the channel and the values in its buffer. Dropping
    the last but one wakes an owner that waits on the channel, since perhaps no other thread can complete its operation
@@ -99,7 +101,7 @@ enum { SHARED_NAME_MAX = 200 };
 void shared_chan_set_name(SharedChan *chan, const char *name);
 void shared_chan_get_name(SharedChan *chan, char name[SHARED_NAME_MAX + 1]);
 
-/* Its id; the size of its buffer. */
+/* Its id, which no other shared channel of the process has or had; the size of its buffer. */
 uint64_t shared_chan_id(const SharedChan *chan);
 uint32_t shared_chan_limit(const SharedChan *chan);
 

@@ -36,8 +36,9 @@ typedef struct Parcel {
 } Parcel;
 
 typedef struct SharedValue {
-  uint8_t kind; /* a SharedKind */
-  uint8_t size; /* length of as.text */
+  uint8_t kind;    /* a SharedKind */
+  uint8_t size;    /* length of as.text */
+  uint32_t number; /* of the put on its channel, for a trace; see SharedResult */
   union {
     int64_t integer;
     double number;

@@ -483,6 +483,10 @@ function core.internal.simulate(seed, shuffle, f, ...) end
 ---@return boolean
 function core.internal.is_simulation() end
 
+---The name of the thread that has this state, if rn.thread or rn.threads has started it.
+---@type string?
+core.internal.thread_name = nil
+
 ---Requires a module on the main thread. Libraries such as luv call back on the coroutine that loaded them, and that
 ---must not be a go block's.
 ---@param name string
@@ -525,9 +529,11 @@ function core.internal.trace.name(ch) end
 ---@return runnel.Channel<any>[]
 function core.internal.trace.chans() end
 
----The names of channels by id, of some that are gone, too; and which of them are the place where the channel was made.
+---The names of channels by id, of some that are gone, too; which of them are the place where the channel was made; and
+---the ids of shared channels, which are the same in all states.
 ---@return table<integer, string> names
 ---@return table<integer, boolean> unnamed
+---@return table<integer, integer> shared
 function core.internal.trace.names() end
 
 ---Who puts on which channel and who takes from it, and how many values were not counted.
@@ -555,6 +561,31 @@ function core.internal.trace.ring(kept) end
 ---@return integer? what
 ---@return integer? label
 function core.internal.trace.read(n, kept) end
+
+---The records of the ring, as a string for another state; the number of the oldest one; how many they are; an id above
+---which there is none. Nothing without a ring.
+---@return string? bytes
+---@return integer? first
+---@return integer? n
+---@return integer? last_id
+function core.internal.trace.bytes() end
+
+---A record of such a string; nothing if there is none.
+---@param bytes string
+---@param i integer from 0
+---@param last_id integer
+---@return integer? kind
+---@return integer? time in ns
+---@return integer? go
+---@return integer? chan
+---@return integer? seq
+---@return integer? what
+---@return integer? label
+function core.internal.trace.read_bytes(bytes, i, last_id) end
+
+---Waits, without running the scheduler.
+---@param ms integer
+function core.internal.trace.pause(ms) end
 
 ---f is called when an unhandled error is about to be reported, until the ring is released; nil ends that. `is_kept`:
 ---there is a copy of the ring from when the error was raised.

@@ -85,19 +85,48 @@ local function demand(ok, event, what)
   error(("%s: %s of track %s at %s"):format(what, event.ph, tostring(event.tid), tostring(event.ts)), 0)
 end
 
+-- Checks the arrows between processes, which come behind all other events, in the order in which they begin. Their ends
+-- need not be inside of slices, since the times within a run are not exact.
+local function check_between(events, named)
+  local begin, last = nil, -1
+  for _, event in ipairs(events) do
+    demand(named[event.pid .. "/" .. event.tid], event, "a track without a name")
+    if not begin then
+      demand(event.ph == "s" and event.ts >= last, event, "arrows without an order")
+      begin, last = event, event.ts
+    else
+      demand(event.ph == "f" and event.bp == "e" and event.id == begin.id and event.ts >= last, event,
+        "an arrow that has no end, or goes back")
+      demand(begin.name == event.name and begin.cat == event.cat, event, "an arrow changes its name")
+      begin = nil
+    end
+  end
+  if begin then error("arrow " .. begin.id .. " has no end", 0) end
+end
+
 ---Raises what is wrong with the events.
 ---@param events table[]
 function trace_format.check(events)
-  local now, open, arrows, named = -1, {}, {}, {}
+  local times, open, arrows, named, between, ids = {}, {}, {}, {}, {}, {}
   for _, event in ipairs(events) do
-    local phase, track = event.ph, event.tid
-    demand(event.pid == 1, event, "no process")
+    local phase, track, id = event.ph, event.tid and event.pid .. "/" .. event.tid, event.id
+    demand(math.type(event.pid) == "integer", event, "no process")
+    local is_between = id and not id:find("^" .. event.pid .. "%.")
+    if phase == "s" then
+      demand(not ids[id], event, "two arrows have the same id")
+      ids[id] = true
+    end
     if phase == "M" then
       demand(type(event.args.name) == "string", event, "no name")
-      named[track or "process"] = true
+      named[track or event.pid] = true
+    elseif is_between then
+      between[#between + 1] = event
+      phase = "between"
     else
-      demand(type(event.ts) == "number" and event.ts >= now, event, "time goes back")
-      now = event.ts
+      demand(#between == 0, event, "an event behind the arrows between processes")
+      demand(named[event.pid], event, "a process without a name")
+      demand(type(event.ts) == "number" and event.ts >= (times[event.pid] or 0), event, "time goes back")
+      times[event.pid] = event.ts
       demand(phase == "C" or named[track], event, "a track without a name")
     end
     if phase == "B" then
@@ -110,7 +139,6 @@ function trace_format.check(events)
       open[track] = nil
     elseif phase == "s" then
       demand(open[track], event, "an arrow outside of slices")
-      demand(not arrows[event.id], event, "two arrows have the same id")
       arrows[event.id] = event
     elseif phase == "f" then
       demand(open[track], event, "an arrow outside of slices")
@@ -121,9 +149,10 @@ function trace_format.check(events)
     elseif phase == "C" then
       demand(math.type(event.args.values) == "integer" and event.args.values >= 0, event, "no count")
     else
-      demand(phase == "i" and event.s == "t" or phase == "M", event, "an unknown phase")
+      demand(phase == "i" and event.s == "t" or phase == "M" or phase == "between", event, "an unknown phase")
     end
   end
+  check_between(between, named)
   for track in pairs(open) do error("a slice of track " .. track .. " has no end", 0) end
   local id = next(arrows)
   if id then error("arrow " .. id .. " has no end", 0) end

@@ -169,6 +169,30 @@ const tests = {
     return page;
   },
 
+  async "a program with 100,000 go blocks, each with a channel: all of it is there after seconds"() {
+    const program = await start("--monitor", "-e", `local rn = require "runnel"
+      for i = 1, 100000 do
+        rn.go(function() rn.rename "waiter" rn.chan():take() end)
+      end
+      local jobs = rn.chan(10):name "jobs"
+      rn.go(function() rn.rename "feeder" for i = 1, math.huge do jobs:put(i) end end)
+      rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(50) end end)
+      rn.sleep(1e6)`);
+    const page = await open(program.url, "dark");
+    await untilText(page, ".graph .chan", "(command line):3 × 100k");
+    await untilText(page, ".graph .go", "feeder");
+    await untilText(page, ".hints", "100,000 go blocks with the name waiter");
+    await untilText(page, ".hints", "worker is the bottleneck");
+    await shot(page, "100000");
+    await click(page, ".graph .chan", "jobs");
+    await untilText(page, ".values code", "integer");
+    await page.click("#view-chans");
+    await click(page, "table.chans td b", "× 100k");
+    await untilText(page, "#details dd", "100,000 channels");
+    assert.equal(await page.$(".values"), null);
+    return page;
+  },
+
   async "kill, and a value that is put, where control is allowed"() {
     const program = await start("tests/browser/controlled.lua", "control");
     const page = await open(program.url);

@@ -26,7 +26,7 @@ function Inject({ chan, command }) {
   const [text, setText] = useState(""), [type, setType] = useState("string");
   const submit = (e) => {
     e.preventDefault();
-    command("inject", { id: chan.id, type, text });
+    command("inject", { id: chan.first, type, text });
   };
   return html`<form class="inject" onSubmit=${submit}>
     <select onChange=${(e) => setType(e.target.value)} aria-label="type">
@@ -36,13 +36,13 @@ function Inject({ chan, command }) {
 }
 
 function ChanDetails({ model, chan, command, values, onSelect }) {
-  useEffect(() => { command("values", { id: chan.id }, true); }, [chan.id, Math.floor((model.summary.t || 0) / 2000)]);
+  useEffect(() => { if (chan.n === 1) command("values", { id: chan.first }, true); }, [chan.id, Math.floor((model.summary.t || 0) / 2000)]);
   const ends = [...model.edges.values()].filter((e) => e.chan === chan.id);
   const names = (isPut) => ends.filter((e) => e.isPut === isPut).map((e) => html`
     <button class="link" onClick=${() => onSelect({ go: e.name })}>${e.name}${e.total > 0 ? ` (${short(e.total)})` : ""}</button> `);
   return html`<h2>${chan.label} <span class=${`state ${chan.state}`}>${chan.state}</span></h2>
     <dl>
-      <${Fact} name="channel">#${chan.id}, ${chan.kindName}<//>
+      <${Fact} name="channel">${chan.n > 1 ? count(chan.n, "channel") : `#${chan.first}`}, ${chan.kindName}<//>
       <${Fact} name="in it">${chan.limit ? `${chan.count} of ${chan.limit}` : count(chan.count, "value")}<//>
       <${Fact} name="waiting">${count(chan.nputs, "put")}, ${count(chan.ntakes, "take")}<//>
       ${chan.waits > 0.01 && html`<${Fact} name="lately">puts have waited ${Math.round(chan.waits * 100)}% of the time<//>`}
@@ -51,8 +51,8 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
       <${Fact} name="taken by">${names(false)}<//>
     </dl>
     <${ChanCharts} key=${chan.id} chan=${chan} />
-    <h3>values</h3><${Values} values=${values} />
-    ${model.hello?.control && html`<h3>put a value</h3><${Inject} chan=${chan} command=${command} />`}`;
+    ${chan.n === 1 && html`<h3>values</h3><${Values} values=${values} />`}
+    ${model.hello?.control && chan.n === 1 && html`<h3>put a value</h3><${Inject} chan=${chan} command=${command} />`}`;
 }
 
 // ---- go blocks of a name ----

@@ -7,9 +7,6 @@ const MOST = 160; // nodes; what moves least is left out
 const MANY = 24; // nodes of channels, from which on channels with different buffers share one
 const GO_WIDTH = 190, CHAN_WIDTH = 164, HEIGHT = 44;
 
-// Channels that differ only in the digits of their names, with the same go blocks at their ends, are one node.
-const pattern = (ch) => (ch.brief !== ch.label ? ch.brief : ch.brief.replace(/\d+/g, "#"));
-
 // Without the folders of a file, and at most n characters.
 function clip(text, n) {
   const name = text.replace(/(^|\s)\S*\/(?=\S+:\d)/g, "$1");
@@ -19,9 +16,10 @@ function clip(text, n) {
 // ---- what to show ----
 
 function chanNode(key, list) {
-  const node = { key, isChan: true, chans: list, n: list.length, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0, full: 0,
+  const node = { key, isChan: true, chans: list, n: 0, rate: 0, count: 0, limit: 0, nputs: 0, ntakes: 0, full: 0,
     waits: 0 };
   for (const ch of list) {
+    node.n += ch.n;
     node.rate += ch.rate;
     node.count += ch.count;
     node.limit += ch.limit;
@@ -31,7 +29,7 @@ function chanNode(key, list) {
     if (ch.nputs) node.full++;
   }
   const [first] = list;
-  node.label = node.n === 1 ? first.brief : `${pattern(first)} × ${node.n}`;
+  node.label = node.n === 1 ? first.brief : `${first.pattern} × ${short(node.n)}`;
   node.state = node.n === 1 ? first.state
     : node.full ? "full" : node.ntakes && !node.count ? "starved" : node.count ? "flowing" : "empty";
   if (node.limit && !node.nputs && node.waits > 0.1) node.state += " often-full";
@@ -39,12 +37,13 @@ function chanNode(key, list) {
   return node;
 }
 
-// Channels that share a node; `exactly`: only if their buffers are alike.
+// Channels that share a node: their names differ only in digits, and the same go blocks are at their ends. `exactly`:
+// only if their buffers are alike.
 function fold(model, ends, exactly) {
   const folded = new Map();
   for (const [id, { puts, takes }] of ends) {
     const ch = model.chans.get(id), buffer = exactly ? [ch.kind, ch.limit] : [];
-    const key = [pattern(ch), ...buffer, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
+    const key = [ch.pattern, ...buffer, ...[...puts].sort(), ">", ...[...takes].sort()].join("\u0001");
     if (!folded.has(key)) folded.set(key, []);
     folded.get(key).push(ch);
   }

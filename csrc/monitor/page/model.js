@@ -40,18 +40,24 @@ function split(name) {
 class Chan {
   constructor(id) {
     Object.assign(this, { id, name: "", kind: 0, limit: 0, flags: 0, puts: 0, takes: 0, count: 0, nputs: 0, ntakes: 0 });
+    Object.assign(this, { n: 1, first: id }); // how many channels these are, and the first one
     Object.assign(this, { rate: 0, at: 0, began: 0, before: 0, fullSince: 0, movedAt: 0, rates: [], fills: [], times: [] });
     this.waits = 0; // how often puts have waited lately: 0 to 1
   }
 
-  get label() {
-    if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.id}`;
+  // What channels that are shown as one have in common.
+  get pattern() {
+    return this.flags & PLACE ? this.name.split("/").pop() : this.single.replace(/\d+/g, "#");
+  }
+  get label() { return this.n > 1 ? `${this.pattern} × ${short(this.n)}` : this.single; }
+  get single() {
+    if (this.flags & PLACE) return `${this.name.split("/").pop()} #${this.first}`;
     if (this.name) return this.name;
-    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.id;
+    return (this.flags & RESULT ? "result #" : this.flags & TIMEOUT ? "timeout #" : this.flags & DONE ? "done #" : "#") + this.first;
   }
   // In the graph, where there is little room.
-  get brief() { return this.flags & PLACE ? this.name.split("/").pop() : this.label; }
-  get kindName() { return KINDS[this.kind] + (this.limit ? ` (${this.limit})` : ""); }
+  get brief() { return this.flags & PLACE ? this.pattern : this.single; }
+  get kindName() { return KINDS[this.kind] + (this.limit && this.n === 1 ? ` (${this.limit})` : ""); }
   get closed() { return (this.flags & CLOSED) !== 0; }
   get isPlain() { return !(this.flags & (RESULT | TIMEOUT | DONE)); }
 
@@ -106,7 +112,7 @@ export class Model {
     if (kind === CHAN || kind === FILL) {
       let ch = this.chans.get(id);
       if (!ch) this.chans.set(id, ch = new Chan(id));
-      if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
+      if (kind === CHAN) [, , ch.name, ch.kind, ch.limit, ch.flags, ch.n, ch.first] = [0, 0, this.texts.get(row[2]), ...row.slice(3)];
       else this.refill(ch, row, t);
     } else if (kind === GO) {
       const [, , name, where, state, op, chan, nchans, since, n, first] = row;
@@ -202,7 +208,7 @@ export class Model {
       hints.push({ level: "warn", text: "Lua computes all the time: its go blocks share one thread (rn.threads uses more)" });
     }
     for (const ch of this.chans.values()) {
-      if (!ch.isPlain) continue;
+      if (!ch.isPlain || ch.n > 1) continue;
       if (ch.fullSince && t - ch.fullSince >= 5000) {
         const moves = ch.rate > 0 ? "" : ", and nothing moves";
         hints.push({ level: ch.rate > 0 ? "warn" : "bad", chan: ch.id,
@@ -237,7 +243,7 @@ export class Model {
   otherEnd(side, ch, isPut) {
     for (const go of this.gos.values()) {
       if ((side.get(go.name) || []).includes(ch)) return "alive";
-      if (isPut && go.target !== null && (go.target === ch.name || go.target === "#" + ch.id)) return "alive";
+      if (isPut && go.target !== null && (go.target === ch.name || go.target === "#" + ch.first)) return "alive";
     }
     for (const list of side.values()) if (list.includes(ch)) return "ended";
     return "none";

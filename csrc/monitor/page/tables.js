@@ -32,6 +32,9 @@ function Search({ text, onText, children }) {
     ${children}</div>`;
 }
 
+// What the server leaves out.
+const more = (n, what) => n > 0 && html`<p class="left">${n.toLocaleString("en")} more ${what} are not shown.</p>`;
+
 const finds = (text, ...where) => !text || where.some((w) => w && w.toLowerCase().includes(text.toLowerCase()));
 
 // ---- channels ----
@@ -59,7 +62,8 @@ export function Chans({ model, selection, onSelect }) {
       <label><input type="checkbox" checked=${all} onChange=${(e) => setAll(e.target.checked)} /> results, timeouts and done() too</label>
     <//>
     <${Table} name="chans" rows=${rows} columns=${CHAN_COLUMNS} sortBy=${5} empty="no channel"
-      selected=${(c) => selection && selection.chan === c.id} onSelect=${(c) => onSelect({ chan: c.id })} />`;
+      selected=${(c) => selection && selection.chan === c.id} onSelect=${(c) => onSelect({ chan: c.id })} />
+    ${more(model.summary.more_chans, "channels")}`;
 }
 
 // ---- go blocks ----
@@ -95,5 +99,6 @@ export function Gos({ model, groups, selection, onSelect }) {
     <//>
     <${Table} key=${fold} name="gos" rows=${rows} columns=${fold ? folded : single} sortBy=${fold ? 1 : 5} empty="no go block"
       selected=${(g) => selection && (fold ? selection.go === g.name : selection.row === g.id)}
-      onSelect=${(g) => onSelect(fold ? { go: g.name } : { go: g.name, row: g.id })} />`;
+      onSelect=${(g) => onSelect(fold ? { go: g.name } : { go: g.name, row: g.id })} />
+    ${more(model.summary.more, "go blocks")}`;
 }

@@ -16,6 +16,7 @@ local MODULES = {
   "runnel.internal.guard", "runnel.internal.module_job", "runnel.internal.pool", "runnel.internal.pool_main",
   "runnel.internal.prompt.width", "runnel.internal.recorder", "runnel.internal.sendable", "runnel.internal.start",
   "runnel.internal.stuck", "runnel.internal.thread_function", "runnel.internal.thread_main",
+  "runnel.internal.trace_events", "runnel.internal.trace_parts", "runnel.internal.trace_threads",
   "runnel.internal.transduce",
 }
 

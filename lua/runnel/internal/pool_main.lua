@@ -130,6 +130,7 @@ return function(what, n, jobs, answers, cancels, ready)
   end
 
   function work(self)
+    core.rename "worker"
     for job in take, jobs do
       local number = job[1]
       if note_taken(number) then
@@ -161,6 +162,7 @@ return function(what, n, jobs, answers, cancels, ready)
   for _ = 1, n do add_worker(worker_died) end
 
   core.go(function()
+    core.rename "cancelled calls"
     for number in internal.listen, cancels do
       local worker = busy[number]
       if worker then

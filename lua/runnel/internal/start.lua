@@ -77,11 +77,14 @@ function start.thread(job, where, caller, ...)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
   if internal.is_simulation() then return nil, "a simulation, whose time is virtual, cannot start threads" end
   job.driver, job.seed, job.modules = driver_module(), internal.seed(), bytecode.modules()
+  local recorder = package.loaded["runnel.internal.recorder"]
+  job.trace = recorder and recorder.for_thread()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
   job.control, job.result, job.reports = control, result, reports
   local status, why = internal.start_thread(job, control, result, reports)
   if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
+  if job.trace then job.trace.started:offer(true) end
   local block = core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result, control)
   internal.stands_for(internal.started(block, caller), status, job.name)
   return result

@@ -20,11 +20,13 @@ local thread_function = require "runnel.internal.thread_function"
 ---@field control runnel.Channel<any> closed when the thread is to end
 ---@field result runnel.Channel<any> gets what the function returns
 ---@field reports runnel.Channel<table> gets the errors that nobody has taken
+---@field trace? runnel.internal.trace_threads if threads are recorded
 
 ---@param job runnel.ThreadJob
 return function(job)
   local result, reports = job.result, job.reports
   core.internal.seed(job.seed)
+  core.internal.thread_name = job.name
   bytecode.inherit(job.modules)
   if job.driver then rn.driver(require(job.driver)) end
   rn.on_error(function(err, traceback, where)
@@ -36,7 +38,10 @@ return function(job)
     reports:put_async { err = err, traceback = traceback, where = job.name, is_result = true }
   end
 
+  local recorder = job.trace and require "runnel.internal.recorder"
+  if recorder then recorder.join(job.trace) end
   local main = rn.go(function()
+    rn.rename(job.name)
     local traceback
     local ok, value = xpcall(function()
       return (thread_function(job)(table.unpack(job.args, 1, job.args.n)))
@@ -58,5 +63,6 @@ return function(job)
   until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
   core.internal.report_unhandled()
+  if recorder then recorder.leave() end
   reports:close()
 end
