@@ -189,8 +189,8 @@ static void finish(After *after) {
   free(after->emptied);
 }
 
-/* Gives a claimed waiter its result. Its alt must not be touched afterwards. Returns the alt's owner, with a hold, if it
-   is asleep and must be woken; else NULL. */
+/* Gives a claimed waiter its result. Its alt must not be touched afterwards. Returns the alt's owner, with a hold, if
+   that is asleep and must be woken; else NULL. */
 static Owner *hand_over(SharedWaiter *w, bool ok, SharedValue value) {
   SharedAlt *alt = w->alt;
   Owner *owner = w->owner;

@@ -51,7 +51,7 @@ typedef struct SharedResult {
   uint32_t op;       /* index of the operation */
   bool ok;           /* a put was accepted; a take got a value. False: the channel is closed */
   bool has_woken;    /* the other side was asleep, and will need some time. Only as shared_do returns it */
-  bool left_asleep;  /* the same, but a quiet put has not woken it: shared_chan_wake does. Only as shared_do returns it */
+  bool left_asleep;  /* a quiet put has left somebody asleep: see shared_chan_wake. Only as shared_do returns it */
   SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL */
 } SharedResult;
 

@@ -430,8 +430,8 @@ function core.internal.cores() end
 ---@return any err
 function core.internal.listen(ch) end
 
----Offers the message of a thread of a pool. If more than `least` values are in the buffer of `jobs`, the state that takes
----the answers is not woken for it: the next answer does that, or the end of this thread's turn.
+---Offers the message of a thread of a pool. If more than `least` values are in the buffer of `jobs`, the state that
+---takes the answers is not woken for it: the next answer does that, or the end of this thread's turn.
 ---@param answers runnel.Channel<table>
 ---@param message table
 ---@param jobs runnel.Channel<table>

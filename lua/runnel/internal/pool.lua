@@ -12,9 +12,9 @@
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
----Waking a thread costs more than all else that a short call needs. So while enough jobs wait, the answer to a short one
----leaves this state asleep, and a later one wakes it for all of them. If the next job takes long instead, the answer waits
----until this state looks again, after LOOK ms.
+---Waking a thread costs more than all else that a short call needs. So while enough jobs wait, the answer to a short
+---one leaves this state asleep, and a later one wakes it for all of them. If the next job takes long instead, this state
+---finds the answer when it looks again, after LOOK ms.
 ---
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 

@@ -10,9 +10,9 @@ local internal = core.internal
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
 local shared_chan, now, answer = core.shared_chan, core.now, internal.answer
 
--- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT ms;
--- a job as long as that would end within SHORT ms after the first such answer; and more jobs wait than every other thread
--- needs, which are enough until that state has put new ones.
+-- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT
+-- ms; the next one, if it is as long, ends within SHORT ms after the first such answer; and jobs for more than half of
+-- the threads wait, which are enough until that state has put new ones.
 local SHORT = 0.2
 
 local A_JOB = "a job of a pool of threads"
