@@ -618,6 +618,10 @@ describe("rn.threads", function()
         if ch:poll() then return "busy" end
       until rn.now() > stop
       return "busy for too long"
+    elseif name == "slow" or name == "short" then
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + (name == "slow" and 30 or 0.1)
+      repeat until rn.now() > stop
     elseif name == "raises" then
       error({ raised = true }, 0)
     elseif name == "cannot be sent" then
@@ -642,6 +646,20 @@ describe("rn.threads", function()
         assert.is_nil((results:take()))
       end
     end
+  end)
+
+  it("gives the answer of a short job between two that take long", function()
+    local pool <close> = rn.threads(1, burst_job)
+    local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answer
+    for _ = 1, 5 do
+      local ch = rn.shared_chan(1)
+      local results = rn.pmap(4, pool, { { "slow" }, { "short" }, { "busy", ch }, { "last" } })
+      assert.equal("slow", (results:take()))
+      assert.equal("short", (results:take()))
+      ch:put(true)
+      assert.same({ "busy", "last" }, rn.into({}, results):take())
+    end
+    rn.cancel(sleeper)
   end)
 
   it("gives an answer at the end of the thread's turn, however many jobs wait", function()

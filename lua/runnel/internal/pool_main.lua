@@ -36,13 +36,13 @@ local function call_async(f, value, result)
 end
 
 ---@param what table see runnel.internal.thread_function
----@param k integer how many threads there are
 ---@param n integer jobs at a time
 ---@param jobs runnel.Channel<table>
 ---@param answers runnel.Channel<table>
 ---@param cancels runnel.Channel<integer> the numbers of cancelled calls
 ---@param ready runnel.Channel<any> gets true, or why the function cannot be called
-return function(what, k, n, jobs, answers, cancels, ready)
+---@param enough integer while more jobs than this are in the queue, an answer may wake nobody
+return function(what, n, jobs, answers, cancels, ready, enough)
   local ok, f = pcall(thread_function, what)
   ready:put(ok or { internal.error_text(f) })
   if not ok then return end
@@ -68,7 +68,7 @@ return function(what, k, n, jobs, answers, cancels, ready)
 
   local function offer(message, started)
     if not may_wait(started) then quiet_since = nil end
-    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and k // 2 or math.maxinteger)
+    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and enough or math.maxinteger)
     if not is_quiet then quiet_since = nil end
     return is_sent ~= nil or put(answers, message)
   end
