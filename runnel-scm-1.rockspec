@@ -88,6 +88,7 @@ build = {
         "csrc/lua/job.c",
         "csrc/lua/moving.c",
         "csrc/lua/packing.c",
+        "csrc/lua/pool.c",
         "csrc/lua/run.c",
         "csrc/lua/thread.c",
         "csrc/lua/unordered.c",

@@ -615,6 +615,110 @@ describe("rn.threads", function()
     assert.same(expected, third:take())
   end)
 
+  -- Each job is a list: a name, and channels to use. "busy" computes until it gets a value.
+  local function burst_job(job)
+    local name, ch = job[1], job[2]
+    if name == "busy" then
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + 5000
+      repeat
+        if ch:poll() then return "busy" end
+      until rn.now() > stop
+      return "busy for too long"
+    elseif name == "slow" or name == "short" then
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + (name == "slow" and 30 or 0.1)
+      repeat until rn.now() > stop
+    elseif name == "raises" then
+      error({ raised = true }, 0)
+    elseif name == "cannot be sent" then
+      return { f = print }
+    end
+    return name
+  end
+
+  it("gives the answers of short jobs although the next job takes long", function()
+    for k = 1, 2 do
+      local pool <close> = rn.threads(k, burst_job)
+      for _ = 1, 5 do
+        local ch, jobs = rn.shared_chan(1), {}
+        for i = 1, 40 do jobs[i] = { i } end
+        table.insert(jobs, 31, { "busy", ch })
+        local before = k == 1 and 30 or 40 -- a second thread can do all the others
+        local results = rn.pmap_unordered(41, pool, jobs)
+        for _ = 1, before do assert.is_number((results:take())) end
+        ch:put(true)
+        assert.equal("busy", (results:take()))
+        for _ = before + 1, 40 do assert.is_number((results:take())) end
+        assert.is_nil((results:take()))
+      end
+    end
+  end)
+
+  it("gives the answer of a short job between two that take long", function()
+    local pool <close> = rn.threads(1, burst_job)
+    local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answer
+    for _ = 1, 5 do
+      local ch = rn.shared_chan(1)
+      local results = rn.pmap(4, pool, { { "slow" }, { "short" }, { "busy", ch }, { "last" } })
+      assert.equal("slow", (results:take()))
+      assert.equal("short", (results:take()))
+      ch:put(true)
+      assert.same({ "busy", "last" }, rn.into({}, results):take())
+    end
+    rn.cancel(sleeper)
+  end)
+
+  it("gives an answer at the end of the thread's turn, however many jobs wait", function()
+    local answers, jobs, go_on = rn.shared_chan(4), rn.shared_chan(4), rn.shared_chan()
+    local thread = rn.thread(function(answers, jobs, go_on) -- luacheck: ignore
+      local rn, answer = require "runnel", require "runnel.core".internal.answer -- luacheck: ignore
+      jobs:put(1)
+      rn.sleep(20) -- until the other state is asleep
+      local accepted, is_quiet = answer(answers, { 1 }, jobs, 0)
+      go_on:take()
+      return { accepted, is_quiet, answer(answers, { 2 }, jobs, 1) }
+    end, answers, jobs, go_on)
+    local start = rn.now()
+    local message = rn.alts { answers, rn.timeout(5000) }
+    assert.same({ 1 }, message)
+    assert.is_true(rn.now() - start < 4000)
+    go_on:put(true)
+    assert.same({ true, true, true, false }, (thread:take()))
+  end)
+
+  it("fails only the calls among many whose jobs raise or return what cannot be sent", function()
+    local pool <close> = rn.threads(2, burst_job)
+    local jobs, expected, errors = {}, {}, {}
+    for i = 1, 300 do
+      local kind = i % 7 == 0 and "raises" or i % 11 == 0 and "cannot be sent" or i
+      jobs[i], expected[i] = { kind }, kind
+    end
+    local results = rn.pmap(20, pool, jobs, { ex_handler = function(err, job)
+      if job[1] == "raises" then assert.same({ raised = true }, err)
+      else assert.equal("threads: result.f: a function cannot be sent", err) end
+      errors[#errors + 1] = job
+      return job[1]
+    end })
+    assert.same(expected, rn.into({}, results):take())
+    assert.equal(66, #errors)
+  end)
+
+  it("cancels calls among many short ones, and answers the others", function()
+    local pool <close> = rn.threads(2, burst_job)
+    for _ = 1, 10 do
+      local calls = {}
+      for i = 1, 100 do calls[i] = rn.go(pool, { i }) end
+      rn.yield()
+      for i = 1, 100, 3 do rn.cancel(calls[i], "not wanted") end
+      for i = 1, 100 do
+        local v, err = calls[i]:take()
+        if i % 3 ~= 1 then assert.equal(i, v)
+        elseif v ~= i then assert.equal("not wanted", err) end
+      end
+    end
+  end)
+
   it("takes thousands of calls at once", function()
     local pool <close> = rn.threads(2, function(v) return -v end)
     local calls = {}

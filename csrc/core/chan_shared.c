@@ -101,6 +101,7 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
+  shared_wait_end_quiet(S->sharing); /* it may have been on this channel */
   shared_chan_pass(h->hold.chan);
   if (chan_shared_is_taken(ch)) ch->flags |= CHAN_ERROR_TAKEN; /* asked when the scheduler ends, after this */
   list_remove(&S->sharing->holds, &h->hold.link);
@@ -398,10 +399,10 @@ static int push_result(lua_State *L, const SharedWaiter *op, SharedResult *resul
 
 /* ---- put, take, close ---- */
 
-PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
+static PutResult put(lua_State *L, Chan *ch, int value, bool is_quiet) {
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_PUT};
+  SharedWaiter op = {.chan = shared_of(L, ch), .kind = SHARED_PUT, .is_quiet = is_quiet};
   if (!pack(L, S, value, &op.value)) refuse_value(L, S, "put");
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
@@ -409,11 +410,19 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) {
   if (outcome == SHARED_NONE) return PUT_WAIT;
   S->sharing->has_woken = result.has_woken;
   shared_value_drop(&result.value);
+  if (result.left_asleep) {
+    if (S->sharing->quiet != op.chan) shared_wait_end_quiet(S->sharing);
+    S->sharing->quiet = op.chan;
+  }
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   chan_shared_look(L, S); /* the take may be of this state */
   S->sharing->number = result.value.number;
   return result.ok ? PUT_DONE : PUT_CLOSED;
 }
+
+PutResult chan_shared_put(lua_State *L, Chan *ch, int value) { return put(L, ch, value, false); }
+
+PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value) { return put(L, ch, value, true); }
 
 int chan_shared_take(lua_State *L, Chan *ch) {
   Sharing *sharing = ch->sched->sharing;

@@ -51,6 +51,11 @@ void chan_shared_push_value(lua_State *L, Sched *S, const SharedValue *value);
 
 PutResult chan_shared_put(lua_State *L, Chan *ch, int value);
 int chan_shared_take(lua_State *L, Chan *ch);
+
+/* Like chan_shared_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
+   that is not quiet, or until this scheduler waits. */
+PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
+
 void chan_shared_close(lua_State *L, Chan *ch, int reason);
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
 bool chan_shared_is_closed(const Chan *ch);

@@ -271,6 +271,7 @@ void lua_internal_open(lua_State *L) {
   lua_unordered_open(L);
   lua_packing_open(L);
   lua_thread_open(L);
+  lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);
   lua_setfield(L, -2, "internal");

@@ -24,7 +24,6 @@
 #include "core/attr.h"
 #include "core/chan_shared.h"
 #include "core/family.h"
-#include "core/park.h"
 #include "lua/module.h"
 #include "shared/status.h"
 
@@ -377,16 +376,6 @@ static int internal_stands_for(lua_State *L) {
   return 0;
 }
 
-/* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
-   deadlock waits for it. */
-static int internal_listen(lua_State *L) {
-  static const Operation listen = {.name = "take", .waiter = WAITER_FREE, .is_quiet = true};
-  Chan *ch = chan_to(L, 1);
-  luaL_argcheck(L, ch, 1, "a channel expected");
-  int n = chan_take(L, ch, 1);
-  return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
-}
-
 /* seed([n]) -> a random integer of the scheduler, from which the random choices of another one can come; with n: seeds
    this one. */
 static int internal_seed(lua_State *L) {
@@ -412,7 +401,11 @@ static int internal_cores(lua_State *L) {
 
 void lua_thread_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"cores", internal_cores}, {"listen", internal_listen},         {"start_thread", internal_start_thread},
-      {"seed", internal_seed},   {"stands_for", internal_stands_for}, {NULL, NULL}};
+      {"cores", internal_cores},
+      {"start_thread", internal_start_thread},
+      {"seed", internal_seed},
+      {"stands_for", internal_stands_for},
+      {NULL, NULL},
+  };
   module_register(L, functions);
 }

@@ -22,6 +22,7 @@ struct SharedChan {
   uint64_t take_total;    /* values given */
   SharedReturn *returned; /* values that were given back; the next take gets the first */
   SharedValue *slots;     /* the buffer's values; NULL without a buffer */
+  Owner *left_asleep;     /* whose take a quiet put has completed, with a hold; or NULL */
   Buffer buf;             /* the buffer's state; all its slots are there from the start */
   bool closed;            /* no more puts */
   bool reason_taken;      /* a take has got the reason */
@@ -80,6 +81,7 @@ void shared_chan_release(SharedChan *chan) {
     buffer_advance(&chan->buf);
   }
   shared_value_drop(&chan->reason);
+  if (chan->left_asleep) owner_release(chan->left_asleep);
   (void)pthread_mutex_destroy(&chan->lock);
   free(chan->slots);
   cache_free(chan);
@@ -173,6 +175,13 @@ static void note(After *after, Owner *owner) {
   }
 }
 
+/* Notes the owner that quiet puts have left asleep. */
+static void note_left_asleep(SharedChan *chan, After *after) {
+  if (LIKELY(!chan->left_asleep)) return;
+  note(after, chan->left_asleep);
+  chan->left_asleep = NULL;
+}
+
 static void finish(After *after) {
   for (uint32_t i = 0; i < after->nowners; i++) {
     owner_wake(after->owners[i]);
@@ -182,12 +191,35 @@ static void finish(After *after) {
   free(after->emptied);
 }
 
-/* Gives a claimed waiter its result. Its alt must not be touched afterwards. */
-static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
+/* Gives a claimed waiter its result. Its alt must not be touched afterwards. Returns the alt's owner, with a hold, if
+   that is asleep and must be woken; else NULL. */
+static Owner *hand_over(SharedWaiter *w, bool ok, SharedValue value) {
   SharedAlt *alt = w->alt;
   Owner *owner = w->owner;
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
-  if (owner_push(owner, &alt->arrival)) note(after, owner_hold(owner));
+  return owner_push(owner, &alt->arrival) ? owner_hold(owner) : NULL;
+}
+
+/* Gives a claimed waiter its result, and notes its owner. */
+static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
+  Owner *asleep = hand_over(w, ok, value);
+  if (asleep) note(after, asleep);
+}
+
+/* Gives a claimed take the value of a quiet put. Its owner may stay asleep. */
+static void deliver_quietly(SharedChan *chan, SharedWaiter *take, SharedValue value, After *after) {
+  Owner *asleep = hand_over(take, true, value);
+  if (!asleep) return;
+  note_left_asleep(chan, after); /* another one, or the same */
+  chan->left_asleep = asleep;
+}
+
+void shared_chan_wake(SharedChan *chan) {
+  After after = {0};
+  (void)pthread_mutex_lock(&chan->lock);
+  note_left_asleep(chan, &after);
+  (void)pthread_mutex_unlock(&chan->lock);
+  finish(&after);
 }
 
 /* Wakes an owner that waits on the channel. If there is one hold left, there is one owner at most. */
@@ -259,7 +291,8 @@ static uint32_t count_put(SharedChan *chan) {
   return chan->buf.kind == BUFFER_PROMISE ? 0 : (uint32_t)chan->put_total;
 }
 
-static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, After *after) {
+static bool try_put(SharedWaiter *put, SharedResult *result, After *after) {
+  SharedChan *chan = put->chan;
   *result = (SharedResult){.ok = !chan->closed};
   if (chan->closed) {
     result->value = shared_value_copy(&chan->reason);
@@ -267,14 +300,17 @@ static bool try_put(SharedChan *chan, SharedValue *value, SharedResult *result, 
   }
   SharedWaiter *w = chan->buf.kind == BUFFER_PROMISE ? NULL : claim_first(chan, &chan->takes);
   if (!w && buffer_full(&chan->buf)) return false;
-  value->number = result->value.number = count_put(chan);
+  put->value.number = result->value.number = count_put(chan);
   if (w) {
     chan->take_total++;
-    deliver(w, true, move(value), after);
-    return true;
+    if (put->is_quiet) deliver_quietly(chan, w, move(&put->value), after);
+    else deliver(w, true, move(&put->value), after);
+  } else {
+    add(chan, move(&put->value), after);
+    if (chan->buf.kind == BUFFER_PROMISE) fulfil(chan, after);
   }
-  add(chan, move(value), after);
-  if (chan->buf.kind == BUFFER_PROMISE) fulfil(chan, after);
+  if (put->is_quiet) result->left_asleep = chan->left_asleep != NULL;
+  else note_left_asleep(chan, after);
   return true;
 }
 
@@ -313,7 +349,7 @@ static bool try_watch(SharedChan *chan, SharedResult *result) {
 }
 
 static bool try_op(SharedWaiter *w, SharedResult *result, After *after) {
-  if (w->kind == SHARED_PUT) return try_put(w->chan, &w->value, result, after);
+  if (w->kind == SHARED_PUT) return try_put(w, result, after);
   return w->kind == SHARED_TAKE ? try_take(w->chan, result, after) : try_watch(w->chan, result);
 }
 
@@ -457,6 +493,7 @@ void shared_close(SharedChan *chan, SharedValue reason) {
     while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan), &after);
     give_up_puts(chan, &after);
     while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, NOTHING, &after);
+    note_left_asleep(chan, &after);
   }
   (void)pthread_mutex_unlock(&chan->lock);
   shared_value_drop(&reason);

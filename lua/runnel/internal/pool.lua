@@ -12,6 +12,10 @@
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
+---Waking a thread costs more than all else that a short call needs. So while enough jobs wait, the answer to a short
+---one leaves this state asleep, and a later one wakes it for all of them. If the next job takes long instead, this
+---state finds the answer when it looks again, after LOOK ms.
+---
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
@@ -20,10 +24,14 @@ local start = require "runnel.internal.start"
 local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
-local put_while_open = internal.moving.put_while_open
+local put_while_open, sleep, yield = internal.moving.put_while_open, core.sleep, core.yield
 
 -- Size of the buffers for jobs and for answers.
 local CAPACITY = 1024
+
+-- How long an answer that wakes nobody waits at most, in ms: longer than the jobs for which there are such answers. A
+-- shorter time would cost more, since the kernel has to set a timer for each wait that is shorter than its own tick.
+local LOOK = 10
 
 -- Size of the buffer for cancelled calls.
 local CANCELS = 256
@@ -52,6 +60,8 @@ Call.__index = Call
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
+---@field package watcher? runnel.Channel<any> that of the go block that wakes this state from time to time
+---@field package enough integer while more jobs than this are in the queue, answers need not wake this state
 ---@field package unused runnel.PoolCall[]
 ---@field package running integer threads that have not ended
 ---@field package caller string the function that has made it, for messages
@@ -106,6 +116,27 @@ local function fail_all(pool, why)
   for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
 end
 
+-- Wakes this state after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will
+-- come that wakes nobody before there is one that does: only the answer to a short job may be such, and the job before
+-- it, of the same worker, was short, too, and has had its answer in that time.
+local function watch(pool)
+  local seen
+  repeat
+    seen = 2 * pool.last - pool.waiting
+    sleep(LOOK)
+    yield() -- to the receiver
+  until 2 * pool.last - pool.waiting == seen
+  pool.watcher = nil
+end
+
+local function watcher_died(pool) pool.watcher = nil end
+
+-- To be called after each call and each answer: starts the watcher if it may be needed.
+local function look_after(pool)
+  if pool.watcher or pool.waiting <= pool.enough + 1 then return end
+  pool.watcher = guard.started(guard.go(watcher_died, pool, watch, pool), "threads")
+end
+
 -- The receiver's loop.
 local function receive(pool)
   while pool.waiting > 0 do
@@ -115,9 +146,11 @@ local function receive(pool)
     else
       local call = pool.calls[message[1]]
       if call then complete(pool, call, message) end -- else it was cancelled
+      look_after(pool)
     end
   end
   pool.receiver = nil
+  if pool.watcher then core.cancel(pool.watcher) end
 end
 
 -- The receiver was killed, or memory ran out.
@@ -151,6 +184,7 @@ local function submit(pool, call, value, gets_channel)
   if not pool.receiver then
     pool.receiver = guard.started(guard.go(receiver_died, pool, receive, pool), "threads")
   end
+  look_after(pool)
   local ok, accepted = pcall(put, pool.jobs, { number, value, gets_channel })
   if ok and accepted then return end
   if pool.calls[number] == call then forget(pool, call) end
@@ -229,7 +263,8 @@ local pool = {}
 function pool.make(k, what, where, caller, n)
   local self = setmetatable({
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, calls = {},
-    waiting = 0, last = 0, receiver = nil, unused = {}, running = 0, ended = nil, caller = caller,
+    waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
+    caller = caller,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
@@ -241,7 +276,7 @@ function pool.make(k, what, where, caller, n)
   for _ = 1, k do
     local cancels = core.shared_chan(CANCELS):name(start.name(("cancelled calls of %s %s"):format(caller, where)))
     local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
-      what, n, self.jobs, self.answers, cancels, ready)
+      what, n, self.jobs, self.answers, cancels, ready, self.enough)
     if not result then return not_ready(why) end
     add_thread(self, result, cancels, ready)
   end

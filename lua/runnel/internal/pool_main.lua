@@ -8,7 +8,12 @@ local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
 
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
-local shared_chan = core.shared_chan
+local shared_chan, now, answer = core.shared_chan, core.now, internal.answer
+
+-- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT
+-- ms; the next one, if it is as long, ends within SHORT ms after the first such answer; and jobs for more than half of
+-- the threads wait, which are enough until that state has put new ones.
+local SHORT = 0.2
 
 local A_JOB = "a job of a pool of threads"
 local RAISED_NIL = "a job of a pool of threads has raised nil"
@@ -36,7 +41,8 @@ end
 ---@param answers runnel.Channel<table>
 ---@param cancels runnel.Channel<integer> the numbers of cancelled calls
 ---@param ready runnel.Channel<any> gets true, or why the function cannot be called
-return function(what, n, jobs, answers, cancels, ready)
+---@param enough integer while more jobs than this are in the queue, an answer may wake nobody
+return function(what, n, jobs, answers, cancels, ready, enough)
   local ok, f = pcall(thread_function, what)
   ready:put(ok or { internal.error_text(f) })
   if not ok then return end
@@ -45,13 +51,30 @@ return function(what, n, jobs, answers, cancels, ready)
   local all = {} -- each worker -> true
   local busy = {} -- a worker by the number of the call whose job it does
   local last = 0 -- the last number taken
+  local quiet_since -- when the first answer was sent since somebody was woken for one
   local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
   local work
 
   -- ---- answers ----
 
-  local function send(number, value, more, second)
-    local is_sent, err = pcall(put, answers, { number, value, more, second })
+  -- Whether a job that has started then was so short that its answer may wait for those of the next ones.
+  local function may_wait(started)
+    local time = now()
+    local took = time - started
+    if took > SHORT then return false end
+    quiet_since = quiet_since or time
+    return time + took - quiet_since <= SHORT
+  end
+
+  local function offer(message, started)
+    if not may_wait(started) then quiet_since = nil end
+    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and enough or math.maxinteger)
+    if not is_quiet then quiet_since = nil end
+    return is_sent ~= nil or put(answers, message)
+  end
+
+  local function send(number, started, value, more, second)
+    local is_sent, err = pcall(offer, { number, value, more, second }, started)
     if is_sent then return end
     local path = type(err) == "string" and err:match "^put: value%[2%](.*)"
     if not path then error(err, 0) end
@@ -59,33 +82,33 @@ return function(what, n, jobs, answers, cancels, ready)
     put(answers, { number, why, true })
   end
 
-  local function send_error(number, err)
+  local function send_error(number, started, err)
     if err == nil then err = RAISED_NIL end
-    send(number, err, true)
+    send(number, started, err, true)
   end
 
   -- ---- jobs ----
 
-  local function do_async(self, number, value)
+  local function do_async(self, number, started, value)
     local result = shared_chan(1)
     guard.go(guard.close, result, call_async, f, value, result)
     self.result = result
     local first, err = take(result)
     self.result = nil
     if first == nil then
-      if err ~= nil then return send_error(number, err) end
-      return send(number)
+      if err ~= nil then return send_error(number, started, err) end
+      return send(number, started)
     end
     local second
     if result:closed() then
       second, err = poll(result)
-      if second == nil and err == nil then return send(number, first) end
+      if second == nil and err == nil then return send(number, started, first) end
     end
-    send(number, first, result, second)
+    send(number, 0, first, result, second)
     take(result:done())
   end
 
-  local function do_sync(self, number, value)
+  local function do_sync(self, number, started, value)
     busy[number] = self
     local is_ok, result = pcall(f, value)
     busy[number] = nil
@@ -93,9 +116,9 @@ return function(what, n, jobs, answers, cancels, ready)
       self.is_cancelled = false
       pcall(yield) -- raises the cancellation here if the job has not parked since
     elseif is_ok then
-      send(number, result)
+      send(number, started, result)
     else
-      send_error(number, result)
+      send_error(number, started, result)
     end
   end
 
@@ -124,7 +147,7 @@ return function(what, n, jobs, answers, cancels, ready)
     if self.number then
       busy[self.number] = nil
       pcall(internal.excuse, block, why)
-      if not self.is_cancelled then core.go(send_error, self.number, why) end
+      if not self.is_cancelled then core.go(send_error, self.number, 0, why) end
     end
     add_worker(worker_died)
   end
@@ -135,8 +158,8 @@ return function(what, n, jobs, answers, cancels, ready)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(self, number, job[2])
-        else do_sync(self, number, job[2]) end
+        if job[3] then do_async(self, number, now(), job[2])
+        else do_sync(self, number, now(), job[2]) end
         self.number = false
       end
       yield() -- the job may have been short, and have started others

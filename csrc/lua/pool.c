@@ -1,0 +1,39 @@
+/* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
+#include "core/chan_shared.h"
+#include "core/park.h"
+#include "lua/check.h"
+#include "lua/module.h"
+
+/* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
+   deadlock waits for it. */
+static int internal_listen(lua_State *L) {
+  static const Operation listen = {.name = "take", .waiter = WAITER_FREE, .is_quiet = true};
+  Chan *ch = check_chan(L, 1, "take", "listen(ch)");
+  int n = chan_take(L, ch, 1);
+  return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
+}
+
+/* The shared channel at index `i`. */
+static Chan *check_shared(lua_State *L, int i) {
+  Chan *ch = chan_to(L, i);
+  luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
+  return ch;
+}
+
+/* answer(answers, message, jobs, least) -> true, is_quiet | false | nil: offers a message. If more than `least` values
+   are in the buffer of `jobs`, who takes the answers is not woken for it (see shared_chan_wake). */
+static int internal_answer(lua_State *L) {
+  Chan *answers = check_shared(L, 1), *jobs = check_shared(L, 3);
+  lua_Integer least = luaL_checkinteger(L, 4);
+  bool is_quiet = (lua_Integer)chan_shared_stats(L, jobs).count > least;
+  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_shared_put(L, answers, 2);
+  if (result == PUT_WAIT) lua_pushnil(L);
+  else lua_pushboolean(L, result == PUT_DONE);
+  lua_pushboolean(L, is_quiet && result == PUT_DONE);
+  return 2;
+}
+
+void lua_pool_open(lua_State *L) {
+  static const luaL_Reg functions[] = {{"answer", internal_answer}, {"listen", internal_listen}, {NULL, NULL}};
+  module_register(L, functions);
+}
