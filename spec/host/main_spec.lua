@@ -115,7 +115,7 @@ describe("runnel, the executable", function()
       { "a seed that is empty", "--seed=", "'%-%-seed' needs an integer\nusage: " },
       { "a trace without a file", "--trace script.lua", "'%-%-trace' needs the path of a file, as in [^\n]*\nusage: " },
       { "a trace to a file without a name", "--trace=", "'%-%-trace' needs the path of a file, as in [^\n]*\nusage: " },
-      { "a trace that would replace a script", "--trace=script.lua", "'%-%-trace' does not write over a Lua file: " },
+      { "a trace that would replace a script", "--trace=script.lua", "'%-%-trace' does not write over a Lua file: [^\n]*\nusage: " },
       { "a number of records that is missing", "--trace-records", "'%-%-trace%-records' needs an integer\nusage: " },
       { "a number of records that is none", "--trace-records=x", "'%-%-trace%-records' needs an integer\nusage: " },
       { "a number of records with more behind it", "--trace-records=5k",
