@@ -43,8 +43,8 @@ show("%d nats-server%s with JetStream on loopback: %s", size, size > 1 and "s, c
 -- The names of files, the same on every run. What was written into the list is what has to come back.
 local list = set.dir .. "/paths"
 local quoted = "'" .. folder:gsub("'", "'\\''") .. "'"
-local _, how, status = os.execute(("find %s -type f -size -64k 2>/dev/null | LC_ALL=C sort 2>/dev/null | head -n %d >%s")
-  :format(quoted, MOST, list))
+local find = "find %s -type f -size -64k 2>/dev/null | LC_ALL=C sort 2>/dev/null | head -n %d >%s"
+local _, how, status = os.execute(find:format(quoted, MOST, list))
 if how == "signal" and status == 2 then error("interrupted!", 0) end -- as Lua does, which ignores Ctrl-C meanwhile
 local wanted, count = {}, 0
 for path in io.lines(list) do

@@ -3,7 +3,7 @@
 -- For the demos.
 
 local file = table.remove(arg, 1)
-arg[0] = file
+arg[0] = file -- luacheck: ignore 122
 local main, problem = loadfile(file ~= "-" and file or nil)
 if not main then
   io.stderr:write(problem, "\n")

@@ -91,7 +91,7 @@ typedef struct Conn {
   const runnel_functions *rn;  /* the core's functions */
   natsOptions *options;        /* for connecting */
   natsConnection *nc;          /* NULL until it is connected, and once it is closed; used in the Lua thread, and by its
-                                 own thread until that has told of the connection */
+                                 own thread until that has posted the result of connecting */
   runnel_port *events;         /* where events go */
   Attended *attended;          /* those of the program's channels of events */
   atomic_uint nevents;         /* how many have been posted and not delivered */
@@ -199,7 +199,7 @@ natsStatus events_set_callbacks(Conn *conn);
 int events_open(lua_State *L, Conn *conn, int at);
 void events_close(Conn *conn);
 
-/* Tells of the result of connecting, in the connection's thread. */
+/* Posts the result of connecting, in the connection's thread. */
 void events_connected(Conn *conn, natsConnection *nc, natsStatus s);
 
 /* libnats' text for an error without the place in its sources: "(conn.c:2088): No server available". */

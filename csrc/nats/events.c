@@ -77,7 +77,7 @@ static void post_event(Event *event) {
 
 static void copy_text(char *to, size_t size, const char *text) { (void)snprintf(to, size, "%s", text ? text : ""); }
 
-/* The connection's last error, or NULL: without those that it survives, which on_error has told. */
+/* The connection's last error, or NULL: without those that it survives, which on_error has posted. */
 static const char *fatal_error(natsConnection *nc) {
   const char *text = NULL;
   natsStatus s = natsConnection_GetLastError(nc, &text);

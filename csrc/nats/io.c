@@ -191,7 +191,7 @@ static void read_and_write(Conn *conn) {
       if (fds[1].revents & POLLOUT) write_some(io);
       (void)pthread_mutex_unlock(&io->lock);
     }
-    if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it and not told */
+    if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
     bool must_look = sub_take_all(conn);
 
     bool wants_write = atomic_load(&io->wants_write);

@@ -1,6 +1,6 @@
 /* outbox.c: what is published while the connection is lost. libnats holds the connection's lock while it connects anew,
    so that a publish would stop the Lua thread for as long as a silent server does not answer. Instead the messages wait
-   here; libnats' thread that tells of the new connection sends them. */
+   here; libnats' thread that reports the new connection sends them. */
 #include <stdlib.h>
 #include <string.h>
 

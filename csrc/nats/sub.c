@@ -69,7 +69,7 @@ static bool take_messages(Sub *sub) {
     for (; count > 0; count--) {
       natsMsg *msg = NULL;
       natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
-      if (s == NATS_SLOW_CONSUMER) continue; /* told once; not a message */
+      if (s == NATS_SLOW_CONSUMER) continue; /* an error that comes once; not a message */
       if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
       Delivery *delivery = delivery_new(sub, msg);
       if (delivery && !post(sub, delivery)) return true;
@@ -140,7 +140,7 @@ Sub *sub_find(const Conn *conn, const void *subscription) {
 
 int64_t sub_dropped(Sub *sub) {
   int64_t dropped = 0;
-  /* libnats does not tell of a closed subscription. */
+  /* libnats does not know it for a closed subscription. */
   if (sub->sub && natsSubscription_GetDropped(sub->sub, &dropped) == NATS_OK) sub->dropped = dropped;
   return sub->dropped + (int64_t)atomic_load(&sub->refused);
 }

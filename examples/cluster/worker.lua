@@ -12,6 +12,9 @@ end
 package.path = arg[0]:gsub("[^/]*$", "") .. "?.lua;" .. package.path
 
 local conn <close> = assert(nats.connect(url, { name = "worker of " .. name }))
+conn:on_event(function(event) -- for the log: "disconnected", "reconnected" and others
+  io.stderr:write(event.event, event.error and ": " .. event.error or "", "\n")
+end)
 local worker = conn:serve(name, n, name, { replicas = replicas })
 print "ready"
 io.stdout:flush()

@@ -683,6 +683,8 @@ describe("a connection to NATS", function()
     end)
 
     it("names the part of a value that cannot be packed", function()
+      raises('publish: unknown option "to"', function() conn:publish("a", "x", { to = "b" }) end)
+      raises("connect: a URL is a string such as", function() nats.connect(4222) end)
       raises("publish: value: a string expected, got a table", function() conn:publish("a", {}) end)
       raises("value.x%[1%]: a function cannot be sent", function()
         conn:publish("a", { x = { print } }, { encoding = "msgpack" })

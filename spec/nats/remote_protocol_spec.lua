@@ -115,6 +115,9 @@ describe("a remote stage", function()
       assert.equal("serve job: result.f: a function cannot be sent", message(3))
       assert.matches("^serve job: a result of %d+ bytes is too large: the server takes up to 1000000", message(4))
       assert.equal("nil", message(5))
+      local out = rn.chan(1)
+      submitter(server)(2, out) -- the same function, with a channel
+      assert.matches("coroutine.yield", tostring(select(2, out:take())))
     end)
     assert.equal(0, #reports, reports[1] and reports[1].err)
   end))
@@ -160,6 +163,37 @@ describe("a remote stage", function()
     assert.equal('remote job: a message from a worker makes no sense: "1 - gibberish\\\n"', reports[1].err)
     assert.matches("^remote job: a worker has sent a message of protocol version 2 that this program, of version 1,",
       reports[2].err)
+  end)
+
+  it("says when the stream refuses a job, or a worker's requests for jobs, for long", function()
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local receive = server.receive
+        function server:receive(subject, data, reply)
+          if subject:find("^runnel.jobs.") and reply then
+            local refusal = '{"error":{"code":400,"description":"maximum bytes exceeded"}}'
+            self:send(reply, { subject = reply, data = refusal })
+          elseif subject:find("^%$JS.API.CONSUMER.MSG.NEXT.") then
+            self:send(reply, { subject = reply, data = "", status = "503" }) -- nobody takes requests
+          elseif not subject:find("^runnel.jobs.") then
+            receive(self, subject, data, reply)
+          end
+        end
+        local job = submitter(server)
+        rn.go(pcall, job, 1)
+        rn.sleep(20000)
+        job:close()
+        local w = serve.new(server:connect(), "job", 1, print, {
+          ack_wait = 500, label = "w", repair = function() return nil, "no leader" end,
+        })
+        rn.sleep(20000)
+        w:stop()
+      end)
+    end)
+    assert.equal(2, #reports)
+    assert.equal("remote job: the stream has refused a job: maximum bytes exceeded", reports[1].err)
+    assert.equal("serve job: no jobs for now: no leader", reports[2].err)
   end)
 
   it("looks only at jobs that wait, however many have ended since", within(function()

@@ -384,6 +384,18 @@ describe("remote jobs", function()
     assert.same({ 1, 2, -3, -4 }, all)
   end))
 
+  it("that a worker's function submits end before its worker has drained", each_test(function(server, conn)
+    start_workers(server, 1, "slow", 4)
+    local other = assert(nats.connect(server.url))
+    local slow = other:remote "slow"
+    local worker = other:serve("outer", 2, function(v) return -slow(v) end, { drain_on_term = false, ack_wait = 2000 })
+    local results = rn.pmap(2, conn:remote "outer", { 400, 401 })
+    while worker:stats().running < 2 do rn.sleep(5) end
+    assert.is_true(other:drain())
+    assert.same({ -400, -401 }, stage.drain(results))
+    assert.equal(2, worker:stats().done)
+  end))
+
   it("of a submitter that is killed do not stay in the stream", each_test(function(server, conn)
     server.set:write("submitter.lua", [[
       local rn = require "runnel"
@@ -500,6 +512,7 @@ describe("bad input for remote stages", function()
     assert.matches(at .. "remote: starts: an integer of at least 1 expected, got 0", remote("x", { starts = 0 }))
     assert.matches(at .. 'remote: storage: "file" or "memory" expected, got "disk"', remote("x", { storage = "disk" }))
     assert.matches(at .. "remote: max_age: a number of milliseconds", remote("x", { max_age = 0 }))
+    assert.matches(at .. "remote: replicas: an integer of at least 1 expected, got 0", remote("x", { replicas = 0 }))
     local function serve(...)
       local args = table.pack(...)
       return message(function() conn:serve(table.unpack(args, 1, args.n)) end)
@@ -521,6 +534,22 @@ describe("bad input for remote stages", function()
       message(function() conn:remote "x" end))
     assert.matches("^%S*remote_spec.lua:%d+: serve: the stream runnel%-jobs%-x: retention is limits, expected work",
       message(function() conn:serve("x", 1, print) end))
+    local works = '"retention":"workqueue","discard":"new","discard_new_per_subject":true,"max_msgs_per_subject":1}'
+    assert(conn:request("$JS.API.STREAM.CREATE.runnel-jobs-w", '{"name":"runnel-jobs-w","subjects":["w"],' .. works))
+    assert.matches("remote: the stream runnel%-jobs%-w: its subjects are w, expected runnel.jobs.w.>; delete it",
+      message(function() conn:remote "w" end))
+    for name, case in pairs {
+      v = { '"max_deliver":3', "max_deliver is 3, expected %-1" },
+      u = { '"filter_subject":"runnel.jobs.u.a"', "it has a filter: runnel.jobs.u.a" },
+    } do
+      local stream = "runnel-jobs-" .. name
+      conn:remote(name):close()
+      local config = '{"stream_name":"%s","config":{"durable_name":"workers","ack_policy":"explicit",%s}}'
+      local create = ("$JS.API.CONSUMER.DURABLE.CREATE.%s.workers"):format(stream)
+      assert(conn:request(create, config:format(stream, case[1])))
+      assert.matches("serve: the consumer workers of the stream " .. stream:gsub("%-", "%%-") .. ": " .. case[2],
+        message(function() conn:serve(name, 1, print) end))
+    end
     -- Another stream has the subject.
     assert(conn:request("$JS.API.STREAM.CREATE.other", '{"name":"other","subjects":["runnel.jobs.y.>"]}', 5000))
     assert.matches("remote: the stream runnel%-jobs%-y: subjects overlap with an existing stream",

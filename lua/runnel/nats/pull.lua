@@ -30,15 +30,15 @@ local PATIENCE <const> = 3
 -- How long to wait after the server has refused a request for jobs, in ms.
 local AFTER_REFUSAL <const> = 500
 
----A request for jobs. Each has a subscription of its own, which tells whose a job is.
+---A request for jobs. Each has a subscription of its own, which shows to which request a job belongs.
 ---@class runnel.Request
 ---@field subject string what the subjects of its answers begin with
 ---@field inbox runnel.Channel<any> of the subscription
 ---@field asked integer jobs that may still come; math.huge while the server does not take requests
----@field times integer how often it was made
+---@field times integer how often it was sent
 ---@field heard_at number when the server last sent something for it
 
----What the worker tells its requests.
+---What the requests need of the worker.
 ---@class runnel.PullOptions
 ---@field base string the subject below which the answers come
 ---@field deliver fun(data: string, ack: string, age: integer) called with each job
@@ -77,7 +77,7 @@ function Pulls:ask(n, free)
   if room > 0 and (others == 0 or room * 2 >= n) then send(self, request, room) end
 end
 
----Counts on no request that was made before: the connection was lost.
+---Forgets the requests that were sent: they may have been lost with the connection.
 function Pulls:forget()
   for _, request in ipairs(self) do request.asked = 0 end
   self.opts.refill()

@@ -163,7 +163,7 @@ local function close(self, err)
   guard.close(self.out, err)
 end
 
--- Counts on no request that was made before.
+-- Forgets the requests that were sent: they are lost, or may be.
 local function forget_requests(self) self.asked, self.oldest = 0, self.nrequests + 1 end
 
 -- Finds out whether a consumer with a name still exists.

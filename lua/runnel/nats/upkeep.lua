@@ -59,7 +59,7 @@ local function look(self)
   self.ticking = false
 end
 
----Starts to do that.
+---Starts to look.
 function Remote:tick()
   self.ticking = true
   self.ticker = guard.go(function() self.ticking = false end, nil, look, self)
@@ -86,7 +86,7 @@ local function tidy(self)
   end
 end
 
----Does that, from the beginning if it is being done already.
+---Starts to tidy, from the beginning if it does so already.
 function Remote:start_tidying()
   if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
   self.tidying = guard.started(guard.go(guard.nothing, nil, tidy, self), "remote " .. self.name)
