@@ -458,10 +458,23 @@ describe("runnel.monitor", function()
     rn.go(function() local _, err = block:take() print("killed: " .. tostring(err)) end)
     jobs:put("secret") jobs:put { 1, 2, key = "hidden" }
     rn.go(function() rn.rename "putter" jobs:put(3.5) end)
-    rn.sleep(%d)
+    while not io.open(%q) do rn.sleep(20) end
     for _ = 1, #jobs do print("job", (jobs:take())) end
     for _ = 1, 3 do print("job", (jobs:poll())) end
   ]]
+
+  -- Starts it; returns it, and a function that lets it end and returns what it has printed.
+  local function controlled(control, show)
+    local path = os.tmpname()
+    os.remove(path)
+    local p = start(CONTROLLED:format(control, show, path))
+    return p, function()
+      assert(io.open(path, "w")):close()
+      local out = p:wait()
+      os.remove(path)
+      return out
+    end
+  end
 
   -- The ids of the go block and the channel with these names.
   local function ids(p, go, chan)
@@ -482,10 +495,9 @@ describe("runnel.monitor", function()
   end
 
   it("kills a go block and puts values where control = true", function()
-    local p = start(CONTROLLED:format("true", '"types"', 6000))
+    local p, finish = controlled("true", '"types"')
     local victim, jobs = ids(p, "victim", "jobs")
-    local stream = p:stream [[sed -u "/seven/q" <&3]]
-    os.execute "sleep 0.5" -- until it is open
+    local stream = p:open_stream "seven"
     local value = "id=" .. jobs .. "&type=number&text="
     post(p, { "/kill", "id=" .. victim }, { "/kill", "id=987654" }, { "/inject", value .. "77" },
       { "/inject", value .. "seven" })
@@ -494,19 +506,19 @@ describe("runnel.monitor", function()
       for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
     end
     assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
-    local out = p:wait()
+    local out = finish()
     assert.match("killed: killed from the monitor's page", out)
     assert.match("job\t77", out)
   end)
 
   it("refuses both without control = true, and forms that are wrong", function()
-    local p = start(CONTROLLED:format("false", '"types"', 3000))
+    local p, finish = controlled("false", '"types"')
     assert.equal(403, (p:post("/kill?", "id=1")))
     assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
     assert.equal(400, (p:post("/values?", "id=1&evil=1")))
     assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
     assert.equal(404, (p:post("/load?", "text=x")))
-    assert.not_match("killed: killed", p:wait())
+    assert.not_match("killed: killed", finish())
   end)
 
   it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
@@ -524,10 +536,9 @@ describe("runnel.monitor", function()
     ['function(v) return "a " .. type(v) end'] = { "a string", "a table", "a number" },
   } do
     it("shows of values what `show` allows: " .. show, function()
-      local p = start(CONTROLLED:format("false", show, 60000))
+      local p = controlled("false", show)
       local _, jobs = ids(p, "victim", "jobs")
-      local stream = p:stream [[sed -u '/"r":\[\[/q' <&3]]
-      os.execute "sleep 0.5" -- until it is open
+      local stream = p:open_stream [["r":\[\[]]
       post(p, { "/values", "id=" .. jobs })
       local got
       for _, message in ipairs(messages(stream())) do
@@ -566,8 +577,7 @@ describe("runnel.monitor", function()
     for _, row in pairs(rows[2]) do
       if texts[row[3]] == "waiter" then id_of.result = row[11] end
     end
-    local stream = p:stream [[sed -u "/there is no channel #987654/q" <&3]]
-    os.execute "sleep 0.5" -- until it is open
+    local stream = p:open_stream "there is no channel #987654"
     local names = { "long", "crowded", "big", "small", "unbuffered", "shared", "policy", "result" }
     local posted = {}
     for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
@@ -599,9 +609,10 @@ describe("runnel.monitor", function()
     local path = os.tmpname()
     os.remove(path)
     local p = start(("local m = listen(0) rn.sleep(1) repeat until io.open(%q) rn.sleep(60000)"):format(path))
-    local stream = p:stream [[sed -u "/\\[64,false/q" <&3]]
-    os.execute "sleep 0.5" -- until it is open
-    for _ = 1, 64 do assert.equal(202, (p:post("/values?", "id=987654"))) end
+    local stream = p:open_stream "\\[64,false"
+    local accepted = {}
+    for i = 1, 64 do accepted[i] = 202 end
+    assert.same(accepted, p:post_often(64, "/values?", "id=987654"))
     local status, answer = p:post("/values?", "id=987654")
     assert.equal(503, status)
     assert.match("the program computes, and takes no more commands", answer)

@@ -71,18 +71,45 @@ function Program:post(path, body, headers)
   return monitored.request(self.port, ("POST %s HTTP/1.1\n%s"):format(path, headers or ""), body)
 end
 
+---Makes n equal requests, one after another, in one process: much faster than with `post`. Returns their statuses.
+---@return integer[]
+function Program:post_often(n, path, body)
+  path = path:gsub("%?", "?token=" .. self.token)
+  local request = ("POST %s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\nConnection: close\\r\\n"
+    .. "Content-Type: application/x-www-form-urlencoded\\r\\nContent-Length: %d\\r\\n\\r\\n%s"):format(path,
+    self.port, #body, body)
+  local script = ([[for i in {1..%d}; do
+      exec 4<>/dev/tcp/127.0.0.1/%d; printf '%s' >&4; read -r line <&4; echo "$line"; exec 4>&-
+    done]]):format(n, self.port, request)
+  local statuses = {}
+  for status in bash(self.port, 60, script):gmatch "HTTP/1.1 (%d+)" do
+    statuses[#statuses + 1] = math.tointeger(tonumber(status))
+  end
+  return statuses
+end
+
 ---Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
----until the command has ended, but no longer than half a minute, and returns what it has printed.
+---until the command has ended, but no longer than a minute and a half, and returns what it has printed.
 function Program:stream(command)
   -- HTTP/1.0 has no chunks, whose marks would be in the text.
   local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
-  local pipe = io.popen("timeout 30 bash -c " .. quote(script))
+  local pipe = io.popen("timeout 90 bash -c " .. quote(script))
   return function()
     local text = pipe:read "a"
     pipe:close()
     return (text:gsub("^HTTP.-\r\n\r\n", ""))
   end
+end
+
+---Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The rest
+---is as for `stream`, up to a line with this pattern of sed.
+function Program:open_stream(pattern)
+  local path = os.tmpname()
+  local finish = self:stream(("tee %s <&3 | sed -u '/%s/q'"):format(path, pattern))
+  bash(self.port, 60, ("until grep -q '^data' %s; do sleep 0.05; done"):format(path))
+  os.remove(path)
+  return finish
 end
 
 ---The events up to a line with this pattern of sed.
