@@ -78,6 +78,23 @@ function Program:post(path, body, headers)
   return monitored.request(self.port, ("POST %s HTTP/1.1\n%s"):format(path, headers or ""), body)
 end
 
+---Makes n equal requests, one after another, in one process: much faster than with `post`. Returns their statuses.
+---@return integer[]
+function Program:post_often(n, path, body)
+  path = path:gsub("%?", "?token=" .. self.token)
+  local request = ("POST %s HTTP/1.1\\r\\nHost: 127.0.0.1:%d\\r\\nConnection: close\\r\\n"
+    .. "Content-Type: application/x-www-form-urlencoded\\r\\nContent-Length: %d\\r\\n\\r\\n%s"):format(path,
+    self.port, #body, body)
+  local script = ([[for i in {1..%d}; do
+      exec 4<>/dev/tcp/127.0.0.1/%d; printf '%s' >&4; read -r line <&4; echo "$line"; exec 4>&-
+    done]]):format(n, self.port, request)
+  local statuses = {}
+  for status in bash(self.port, 60, script):gmatch "HTTP/1.1 (%d+)" do
+    statuses[#statuses + 1] = math.tointeger(tonumber(status))
+  end
+  return statuses
+end
+
 ---Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
 ---until the command has ended, but no longer than 100 s, and returns what it has printed.
 function Program:stream(command)
