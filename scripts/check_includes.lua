@@ -8,6 +8,7 @@ local ORDER = { "base", "shared", "core", "port", "capi", "lua", "library", "nat
 -- Files that include each other count as one file: the kinds of channels, and the parts of a shared channel.
 local SAME = {
   ["core/announce"] = "core/chan", ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
+  ["core/shared_handle"] = "core/chan", ["core/shared_inbox"] = "core/chan", ["core/shared_pack"] = "core/chan",
   ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
 }
 

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/chan_shared.h"
+#include "core/shared_handle.h"
 #include "invariants.h"
 
 int luaopen_runnel_core(lua_State *L);
@@ -69,7 +69,7 @@ static int host_taken(lua_State *L) { return count(L, run_of(L)->taken); }
 /* (n, channels as light userdata) -> their handles; its upvalue is the scheduler */
 static int push_channels(lua_State *L) {
   int n = lua_gettop(L);
-  for (int i = 1; i <= n; i++) chan_shared_push(L, sched_self(L), (SharedChan *)lua_touserdata(L, i));
+  for (int i = 1; i <= n; i++) shared_handle_push(L, sched_self(L), (SharedChan *)lua_touserdata(L, i));
   return n;
 }
 

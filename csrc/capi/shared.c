@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "core/chan_shared.h"
+#include "core/shared_handle.h"
 #include "shared/blocking.h"
 
 /* A reference is the channel itself, with a hold. */
@@ -22,9 +22,9 @@ int runnel_shared_new(int kind, size_t size, runnel_shared **shared) {
 static int get_shared(lua_State *L, Sched *S, Call *call) {
   (void)S;
   const Chan *ch = chan_to(L, API_VALUES);
-  SharedChan *shared = ch && chan_is_shared(ch) ? chan_shared_get(ch) : NULL;
+  SharedChan *shared = ch && chan_is_shared(ch) ? shared_handle_get(ch) : NULL;
   if (!shared) return api_code(call, RUNNEL_BAD_ARGUMENT);
-  chan_shared_promote(L, ch);
+  shared_handle_promote(L, ch);
   *call->held = reference_to(shared_chan_hold(shared));
   return 0;
 }
@@ -37,7 +37,7 @@ int runnel_shared_get(lua_State *L, int index, runnel_shared **shared) {
 }
 
 static int push_shared(lua_State *L, Sched *S, Call *call) {
-  chan_shared_push(L, S, call->shared);
+  shared_handle_push(L, S, call->shared);
   return 1;
 }
 

@@ -12,6 +12,8 @@
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
 #include "core/error.h"
+#include "core/shared_handle.h"
+#include "core/shared_inbox.h"
 #include "core/trace.h"
 
 const char chan_tag = 'c';
@@ -64,9 +66,9 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   if (chan_is_shared(ch)) {
     lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
     lua_setiuservalue(L, top, CHAN_VALUES);
-    CONTAINER_OF(done, SharedDone, chan)->shared = chan_shared_get(ch);
+    CONTAINER_OF(done, SharedDone, chan)->shared = shared_handle_get(ch);
     done->flags |= CHAN_DONE_SHARED;
-    chan_shared_watch(L, ch, done);
+    shared_inbox_watch(L, ch, done);
   } else if (ch->flags & CHAN_CLOSED) {
     chan_close(L, done, top, 0);
   }

@@ -6,12 +6,12 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/chan.h"
-#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go_close.h"
 #include "core/keep.h"
 #include "core/lead.h"
 #include "core/root.h"
+#include "core/shared_inbox.h"
 #include "core/trace.h"
 #include "core/unhandled.h"
 
@@ -330,7 +330,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   bool is_parked = alt->state == ALT_PARKED && alt->count;
   if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
     /* Another thread has completed its operation: it gets that result first. */
-    chan_shared_drain(L, S); /* seldom covered: another thread completes it just then */
+    shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
     if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false; /* seldom covered: see above */
     alt->flags |= ALT_CANCEL;                                           /* seldom covered: see above */
     return true;                                                        /* seldom covered: see above */

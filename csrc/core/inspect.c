@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/name.h"
 #include "core/root.h"
+#include "core/shared_handle.h"
 #include "shared/status.h"
 
 /* Go blocks that a deadlock report lists, and channels that it names for one of them. */
@@ -134,7 +134,7 @@ static bool set_thread(lua_State *L, int at) {
   lua_setfield(L, -2, "state");
   if (since) set_waited(L, clock_now(&(Clock){0}) - since);
   const Owner *owner = status_owner(held->status);
-  if (owner) chan_shared_push_waits(L, owner);
+  if (owner) shared_handle_push_waits(L, owner);
   else lua_newtable(L);
   lua_setfield(L, -2, "waits");
   return true;

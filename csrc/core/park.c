@@ -14,6 +14,7 @@
 #include "core/lead.h"
 #include "core/root.h"
 #include "core/sched.h"
+#include "core/shared_inbox.h"
 
 #ifdef RUNNEL_DEBUG
 #include <assert.h>
@@ -87,7 +88,7 @@ int park_return(lua_State *L, int status, lua_KContext alt) {
 static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   int status = sched_call_loop(L, S);
   if (UNLIKELY(alt->shared) && alt->state != ALT_READY && status != LUA_OK && !shared_wait_withdraw(S, alt)) {
-    chan_shared_drain(L, S); /* seldom covered: another thread completes it just then */
+    shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
   }
   uint8_t flags = alt->flags;
   if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);

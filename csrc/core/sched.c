@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "base/wakeup.h"
 #include "core/alt.h"
-#include "core/chan_shared.h"
 #include "core/driver.h"
 #include "core/error.h"
 #include "core/family.h"
@@ -15,6 +14,7 @@
 #include "core/inspect.h"
 #include "core/keep.h"
 #include "core/root.h"
+#include "core/shared_inbox.h"
 #include "core/timer.h"
 #include "core/trace.h"
 #include "core/unhandled.h"
@@ -49,7 +49,7 @@ static void look(lua_State *L, Sched *S) {
   else if (w->stride < MAX_STRIDE) w->stride *= 2;
   w->left = w->stride;
   driver_check_hook(L);
-  chan_shared_look(L, S);
+  shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   watch_look(L, S);
@@ -101,7 +101,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   if (UNLIKELY(S->watch)) watch_wait_ends(S);
   if (UNLIKELY(S->trace)) trace_awake(S);
   shared_wait_awake(S);
-  chan_shared_look(L, S);
+  shared_inbox_look(L, S);
 }
 
 /* Waits for the next deadline, or in the driver; returns false if there is neither. */
@@ -114,7 +114,7 @@ static bool wait(lua_State *L, Sched *S) {
   shared_wait_looked(S, now);
   root_watch(L, S);
   driver_check_hook(L);
-  chan_shared_look(L, S);
+  shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
   watch_look(L, S);
@@ -166,7 +166,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
   w->looked = w->polled = now;
   root_watch(L, S);
-  chan_shared_look(L, S);
+  shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
   watch_look(L, S);
   driver_wait(L, S, 0);

@@ -81,6 +81,28 @@ void shared_wait_abandon(Sched *S, Alt *alt) {
   alt->shared = NULL;
 }
 
+void shared_wait_give_back(SharedChan *shared, SharedValue *value, SharedReturn **given) {
+  if (shared_chan_stats(shared).kind == BUFFER_PROMISE) {
+    shared_value_drop(value); /* seldom covered: there was no memory for unpacking it */
+    return;
+  }
+  SharedReturn *node = *given;
+  *given = NULL;
+  node->value = *value; /* NOLINT(clang-analyzer-core.NullDereference): it was set aside before the take */
+  value->kind = SHARED_NIL;
+  shared_give_back(shared, node);
+}
+
+void shared_wait_refuse(Sharing *sharing, SharedWait *wait) {
+  SharedResult *result = &wait->alt.result;
+  const SharedWaiter *op = &wait->ops[result->op];
+  if (op->kind == SHARED_TAKE && result->ok && result->value.kind != SHARED_NIL) {
+    /* seldom covered: it came as the take was withdrawn */
+    shared_wait_give_back(op->chan, &result->value, &wait->given);
+  }
+  shared_wait_free(sharing, wait);
+}
+
 bool shared_wait_is_decided(const SharedWait *wait) { return atomic_load(&wait->alt.state) != SHARED_ACTIVE; }
 
 bool shared_wait_is_elsewhere(const SharedWait *wait) {

@@ -21,7 +21,7 @@ typedef struct SharedWait {
   Link link;           /* in Sharing.waits, unless it is in no list */
   Alt *local;          /* the alt that waits; NULL for a watch, and once the alt has stopped waiting */
   bool is_quiet;       /* Operation.is_quiet */
-  Chan *watching;      /* the handle of a watch (chan_shared_watch), else NULL */
+  Chan *watching;      /* the handle of a watch (shared_inbox_watch), else NULL */
   const Chan *done;    /* of a watch: the done() channel of the handle, or NULL */
   SharedReturn *given; /* memory for giving back a value that cannot be delivered */
   SharedChan **order;  /* room for one channel an operation (shared_do) */
@@ -42,13 +42,6 @@ typedef struct SharedHold {
   Link link;        /* in Sharing.holds */
   SharedChan *chan; /* the channel; NULL once the handle has been finalized */
 } SharedHold;
-
-/* A handle: how a state uses a shared channel (chan_shared.h). */
-typedef struct SharedHandle {
-  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
-  SharedHold hold;   /* on the channel */
-  SharedWait *watch; /* tells when it is closed (chan_shared_watch), or NULL */
-} SharedHandle;
 
 typedef struct Member Member; /* family.h */
 typedef void GoOn(struct Sharing *sharing);
@@ -89,12 +82,18 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n);
 void shared_wait_free(Sharing *sharing, SharedWait *wait);
 
 /* Withdraws an alt, which has a SharedWait, from its shared channels and returns true. Returns false if another thread
-   has completed it; the result is then in the inbox (chan_shared_drain). */
+   has completed it; the result is then in the inbox (shared_inbox_drain). */
 bool shared_wait_withdraw(Sched *S, Alt *alt);
 
 /* Makes an alt, which has a SharedWait, stop waiting on its shared channels, whatever other threads have done. A value
    that has come for it goes back to its channel. */
 void shared_wait_abandon(Sched *S, Alt *alt);
+
+/* Gives a value that was taken back to its channel, with the memory in *given that was set aside for that. */
+void shared_wait_give_back(SharedChan *shared, SharedValue *value, SharedReturn **given);
+
+/* Ends a wait that another thread has completed, and whose result nobody here wants any more. */
+void shared_wait_refuse(Sharing *sharing, SharedWait *wait);
 
 /* Whether it has been completed or withdrawn. */
 bool shared_wait_is_decided(const SharedWait *wait);

@@ -5,6 +5,7 @@
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
 #include "core/park.h"
+#include "core/shared_handle.h"
 #include "core/timer.h"
 #include "core/trace.h"
 #include "lua/check.h"
@@ -360,7 +361,7 @@ static int core_shared_chan(lua_State *L) {
                          "rn.shared_chan(\"promise\")");
   }
   if (lua_type(L, 1) == LUA_TSTRING && strcmp(lua_tostring(L, 1), "promise") == 0) {
-    chan_shared_new(L, sched_self(L), BUFFER_PROMISE, 1);
+    shared_handle_new(L, sched_self(L), BUFFER_PROMISE, 1);
     return 1;
   }
   Buffer b = read_buffer(L, "shared_chan");
@@ -368,7 +369,7 @@ static int core_shared_chan(lua_State *L) {
     return luaL_error(L, "shared_chan: a buffer policy written in Lua belongs to one state; a fixed, dropping or "
                          "sliding buffer expected");
   }
-  chan_shared_new(L, sched_self(L), (BufferKind)b.kind, b.limit);
+  shared_handle_new(L, sched_self(L), (BufferKind)b.kind, b.limit);
   return 1;
 }
 

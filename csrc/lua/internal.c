@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "core/attr.h"
-#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/go.h"
 #include "core/name.h"
 #include "core/origin.h"
 #include "core/park.h"
 #include "core/root.h"
+#include "core/shared_handle.h"
+#include "core/shared_inbox.h"
 #include "core/unhandled.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -26,7 +27,7 @@ static int internal_on_close(lua_State *L) {
   attr_push(L, 1, ATTR_ON_CLOSE);
   lua_insert(L, 2);
   attr_set(L, 1, ATTR_ON_CLOSE);
-  if (chan_is_shared(ch)) chan_shared_watch(L, ch, NULL);
+  if (chan_is_shared(ch)) shared_inbox_watch(L, ch, NULL);
   else if (ch->flags & CHAN_CLOSED) chan_call_on_close(L, 1);
   return 1;
 }

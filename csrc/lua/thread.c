@@ -22,8 +22,9 @@
 #include "base/loaded.h"
 #include "base/random.h"
 #include "core/attr.h"
-#include "core/chan_shared.h"
 #include "core/family.h"
+#include "core/shared_handle.h"
+#include "core/shared_pack.h"
 #include "lua/module.h"
 #include "shared/status.h"
 
@@ -93,7 +94,7 @@ static void release(Thread *t) {
 static int push_job(lua_State *L) {
   Thread *t = (Thread *)lua_touserdata(L, 1);
   Sched *S = sched_self(L);
-  chan_shared_push_value(L, S, &t->job);
+  shared_pack_push(L, S, &t->job);
   S->sharing->member = t->member;
   status_begin(t->status, S->sharing->owner);
   return 1;
@@ -287,7 +288,7 @@ static int start(Thread *t) {
 static SharedChan *check_shared(lua_State *L, int i) {
   Chan *ch = chan_to(L, i);
   luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
-  return chan_shared_get(ch);
+  return shared_handle_get(ch);
 }
 
 /* __gc of the userdata with a thread's status. */
@@ -324,7 +325,7 @@ static int internal_start_thread(lua_State *L) {
   join_ended(threads);
   Status *status = push_status(L);
   SharedValue job;
-  if (!chan_shared_pack(L, sched_self(L), 1, &job)) { /* leaves a message */
+  if (!shared_pack_message(L, sched_self(L), 1, &job)) { /* leaves a message */
     lua_pushnil(L);
     lua_insert(L, -2);
     return 2;
