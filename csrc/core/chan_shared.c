@@ -61,7 +61,7 @@ int chan_shared_take(lua_State *L, Chan *ch) {
 }
 
 void chan_shared_close(lua_State *L, Chan *ch, int reason) {
-  Handle *h = shared_handle_of(ch);
+  SharedHandle *h = shared_handle_of(ch);
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (!h->hold.chan) return; /* by a finalizer, when the state is being closed */
@@ -80,12 +80,12 @@ SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan
 
 bool chan_shared_is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
-  const Handle *h = shared_handle_of(ch);
+  const SharedHandle *h = shared_handle_of(ch);
   return !h->hold.chan || shared_chan_stats(h->hold.chan).closed;
 }
 
 bool chan_shared_is_taken(const Chan *ch) {
-  const Handle *h = shared_handle_of(ch);
+  const SharedHandle *h = shared_handle_of(ch);
   return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
 }
 

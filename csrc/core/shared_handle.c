@@ -36,7 +36,7 @@ void shared_handle_push_part(lua_State *L, int part) {
 /* ---- handles ---- */
 
 /* Withdraws the watch of a handle. */
-static void end_watch(Sharing *sharing, Handle *h) {
+static void end_watch(Sharing *sharing, SharedHandle *h) {
   SharedWait *watch = h->watch;
   h->watch = NULL;
   if (!watch) return;
@@ -79,7 +79,7 @@ static void refuse_unwanted(Sharing *sharing) {
    closed, and other states must not give values to waiters that nobody will wake. */
 static int end_handle(lua_State *L) {
   Chan *ch = chan_to(L, 1); /* a program may call it, with anything */
-  Handle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
+  SharedHandle *h = ch && chan_is_shared(ch) ? shared_handle_of(ch) : NULL;
   if (!h || !h->hold.chan) return 0;
   Sched *S = ch->sched;
   shared_wait_busy(S->sharing);
@@ -108,7 +108,7 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
     return;
   }
   int top = lua_gettop(L);
-  Handle *h = (Handle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
+  SharedHandle *h = (SharedHandle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
   h->chan.flags = CHAN_FOREIGN;
   h->hold = (SharedHold){.chan = NULL};
@@ -304,7 +304,7 @@ void shared_handle_push_waits(lua_State *L, const Owner *owner) {
   int list = lua_gettop(L);
   shared_handle_push_part(L, SHARED_HANDLES);
   for (lua_pushnil(L); lua_next(L, list + 1); lua_pop(L, 1)) {
-    const Handle *h = shared_handle_of((const Chan *)lua_touserdata(L, -1));
+    const SharedHandle *h = shared_handle_of((const Chan *)lua_touserdata(L, -1));
     if (!h->hold.chan) continue;
     SharedCounts counts = shared_chan_waiting(h->hold.chan, owner);
     if (counts.takes) add_wait(L, list, "take", list + 3);

@@ -12,15 +12,9 @@
 #include "core/chan.h"
 #include "core/shared_wait.h"
 
-typedef struct Handle {
-  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
-  SharedHold hold;   /* on the channel */
-  SharedWait *watch; /* tells when it is closed (shared_inbox_watch), or NULL */
-} Handle;
-
 static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
 
-static inline Handle *shared_handle_of(const Chan *ch) { return CONTAINER_OF(ch, Handle, chan); }
+static inline SharedHandle *shared_handle_of(const Chan *ch) { return CONTAINER_OF(ch, SharedHandle, chan); }
 
 /* Pushes the handle of a new shared channel. May raise. */
 void shared_handle_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit);

@@ -90,7 +90,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
 
 /* A watch has seen that its channel was closed. */
 static void closed(lua_State *L, Sched *S, SharedWait *watch) {
-  Handle *h = shared_handle_of(watch->watching);
+  SharedHandle *h = shared_handle_of(watch->watching);
   SharedChan *shared = h->hold.chan;
   h->chan.flags |= CHAN_CLOSED;
   h->watch = NULL;
@@ -123,7 +123,7 @@ void shared_inbox_drain(lua_State *L, Sched *S) {
 }
 
 void shared_inbox_watch(lua_State *L, Chan *ch, const Chan *done) {
-  Handle *h = shared_handle_of(ch);
+  SharedHandle *h = shared_handle_of(ch);
   Sched *S = ch->sched;
   if (h->watch) {
     if (done) h->watch->done = done;

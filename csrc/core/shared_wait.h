@@ -43,6 +43,13 @@ typedef struct SharedHold {
   SharedChan *chan; /* the channel; NULL once the handle has been finalized */
 } SharedHold;
 
+/* A handle: how a state uses a shared channel (shared_handle.h). */
+typedef struct SharedHandle {
+  Chan chan;         /* what the rest of the core sees; its queues have the waiters of this state */
+  SharedHold hold;   /* on the channel */
+  SharedWait *watch; /* tells when it is closed (shared_inbox_watch), or NULL */
+} SharedHandle;
+
 typedef struct Member Member; /* family.h */
 typedef void GoOn(struct Sharing *sharing);
 

@@ -5,7 +5,7 @@
 #include "core/name.h"
 #include "core/origin.h"
 #include "core/root.h"
-#include "core/shared_handle.h"
+#include "core/shared_wait.h"
 #include "core/trace_store.h"
 #include "core/watch.h"
 
@@ -139,7 +139,7 @@ static void make_room(lua_State *L, Trace *t) {
 /* The id of the shared channel of a handle; 0 for any other channel, and if the handle has been finalized. */
 static uint64_t shared_id(const Chan *ch) {
   if (ch->buf.kind != BUFFER_SHARED) return 0;
-  const SharedChan *shared = shared_handle_of(ch)->hold.chan;
+  const SharedChan *shared = CONTAINER_OF(ch, const SharedHandle, chan)->hold.chan;
   return shared ? shared_chan_id(shared) : 0;
 }
 
