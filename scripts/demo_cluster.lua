@@ -68,9 +68,11 @@ rn.go(function()
   while not submitter:status() do
     rn.sleep(KILL_MS)
     local i = worker_kills % WORKERS + 1
-    workers[i]:signal "KILL"
-    start_worker(i)
-    worker_kills = worker_kills + 1
+    if workers[i]:output():find("ready", 1, true) then -- on a busy machine it may not have begun to work
+      workers[i]:signal "KILL"
+      start_worker(i)
+      worker_kills = worker_kills + 1
+    end
   end
 end)
 
@@ -97,7 +99,7 @@ rn.go(function()
     local server = servers[server_kills % size + 1]
     server:kill()
     rn.sleep(100)
-    server:start(true)
+    server:start()
     server_kills = server_kills + 1
   end
 end)

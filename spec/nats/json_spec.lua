@@ -32,6 +32,8 @@ describe("JSON", function()
       json.decode ' {"a" : [ 1 ,2.5,"\\u00e9\\ud834\\udd1e\\/"],\n"b":{"c":null}} ')
     assert.equal(-1200.0, json.decode "-1.2e+3")
     assert.equal("\u{FFFD}x", json.decode '"\\ud834x"') -- half of a pair
+    assert.equal("\u{FFFD}x", json.decode '"\\udd1ex"') -- the other half
+    assert.equal("\127\n", json.decode '"\127\\n"')
   end)
 
   it("says what is wrong with a text, and where", function()

@@ -480,6 +480,74 @@ describe("a worker", function()
     assert.same({ 1, 2, -3, -4, -5, -6 }, stage.drain(results))
   end))
 
+  it("that drains gives back a job that comes meanwhile", within(function()
+    local server = reliable()
+    local w = worker(server, 2, function(v)
+      rn.sleep(1000)
+      return v
+    end)
+    local job = submitter(server)
+    local first = rn.go(job, 1)
+    rn.sleep(100)
+    local draining = rn.go(w.drain, w)
+    rn.sleep(100)
+    local second = rn.go(job, 2) -- for which the worker had asked
+    rn.sleep(100)
+    worker(server, 1, function(v) return -v end)
+    assert.equal(-2, second:take())
+    assert.equal(1, first:take())
+    assert.is_true(draining:take())
+  end))
+
+  -- A job that has killed its worker, in the stream of a new server; its submitter, with so many `starts`.
+  local function suspect(starts)
+    local server = reliable()
+    local dead, connection
+    dead, connection = worker(server, 1, function()
+      connection:kill()
+      rn.go(dead.stop, dead)
+      rn.sleep(1e6)
+    end)
+    local job = submitter(server, { starts = starts })
+    local result = rn.go(job, "suspect")
+    rn.sleep(100)
+    return server, job, result
+  end
+
+  it("starts a job that must run alone when its other jobs have ended", within(function()
+    local server, job, result = suspect(2)
+    local running, beside = 0, nil
+    worker(server, 3, function(v)
+      if v == "suspect" then beside = running end
+      running = running + 1
+      rn.sleep(2000)
+      running = running - 1
+      return v
+    end)
+    local others = { rn.go(job, 1), rn.go(job, 2) }
+    assert.equal("suspect", result:take())
+    assert.equal(0, beside)
+    assert.same({ 1, 2 }, { others[1]:take(), others[2]:take() })
+  end))
+
+  it("that drains gives back a job about which it asks", within(function()
+    local server, _, result = suspect(5)
+    local receive, questions = server.receive, 0
+    function server:receive(subject, data, reply)
+      if not data:find "may%-start" then return receive(self, subject, data, reply) end
+      questions = questions + 1
+    end
+    local w = worker(server, 1, function(v) return v end)
+    rn.sleep(600)
+    assert.equal(1, questions)
+    assert.is_true(w:drain())
+    server.receive = receive
+    worker(server, 1, function(v) return "other " .. v end)
+    local before = sim.elapsed()
+    assert.equal("other suspect", result:take())
+    assert.is_true(sim.elapsed() - before < 100)
+  end))
+
   it("that drains for too long stops, and its jobs run elsewhere at once", within(function()
     local server = reliable()
     local w = worker(server, 2, function() rn.sleep(1e6) end)

@@ -441,6 +441,16 @@ describe("remote jobs", function()
     assert.equal(0, background.wait_until(30000, function() return jobs_left(conn, "square") == 0 and 0 end))
   end))
 
+  it("that wait for a worker are not taken for ones that the stream will not deliver", each_test(function(_, conn)
+    local job = conn:remote "x"
+    rn.go(job, 5)
+    background.wait_until(10000, function() return jobs_left(conn, "x") == 1 end)
+    local stream = job.stream
+    assert.is_false(stream:is_stuck(job:subject(job.jobs["1"]))) -- there is no consumer
+    assert.is_false(stream:is_stuck "runnel.jobs.x.nothing")
+    job:close()
+  end))
+
   it("wait for a network that stalls", each_test(function(server, conn) -- luacheck: no unused
     if not nats_server.has_proxy then return pending "luv is not installed" end
     start_workers(server, 2, "square", 4)
