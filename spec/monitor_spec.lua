@@ -202,7 +202,7 @@ describe("runnel.monitor", function()
       local chs = {}
       for i = 1, 100 do chs[i] = rn.chan() end
       for i = 1, 100000 do rn.go(function() rn.rename "waiter" chs[i % 100 + 1]:take() end) end
-      rn.go(function() for _ = 1, 300 do rn.sleep(10) done = done + 1 end end):take()
+      rn.go(function() while done < 300 or not told() do rn.sleep(10) done = done + 1 end end):take()
       print("turns: " .. done)
     ]]
     local list = messages(p:events_until '"gos":100001')
@@ -215,7 +215,7 @@ describe("runnel.monitor", function()
     end
     assert.is_true(n < 1000, n .. " rows")
     assert.is_true(folded >= 1000, folded .. " in a row")
-    assert.match("turns: 300", p:wait())
+    assert.match("turns: %d%d%d", p:finish())
   end)
 
   it("sends any name as a text in one line", function()
@@ -282,14 +282,16 @@ describe("runnel.monitor", function()
       local m = listen(0)
       local chs = {}
       for i = 1, 1500 do chs[i] = rn.chan(1) end
-      rn.sleep(5000)
+      while not told() do rn.sleep(20) end
       chs = nil
       collectgarbage()
       local stays = rn.chan(1):name "stays"
       rn.sleep(60000)
       stays:put(1)
     ]]
-    local list = messages(p:events_until [["chans":[0-9],.*"d":\[.*\]}$]])
+    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,.*\]}$]])
+    p:tell() -- the page has all of them
+    local list = messages(stream())
     local was_cut, gone = false, 0
     for _, message in ipairs(list) do
       was_cut = was_cut or message.cut and #message.d > 0
@@ -380,8 +382,10 @@ describe("runnel.monitor", function()
   end)
 
   it("says that the program has ended", function()
-    local p = start "local m = listen(0) rn.sleep(1000)"
-    assert.match("event: ended\ndata: {}\n\n$", p:stream "cat <&3"())
+    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
+    local stream = p:open_stream "never there"
+    p:tell()
+    assert.match("event: ended\ndata: {}\n\n$", stream())
   end)
 
   -- ---- while the program is busy, or does not care ----
@@ -391,24 +395,21 @@ describe("runnel.monitor", function()
       local m = listen(0)
       rn.go(function()
         rn.rename "hog"
-        local t = rn.now()
-        while rn.now() - t < 2500 do end
+        repeat until told()
       end)
       rn.sleep(1)
       print "computed"
     ]]
-    local before = rn.now()
     assert.equal(200, (p:get "/?"))
-    assert.is_true(rn.now() - before < 1000)
     local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
     assert.is_true(list[#list].busy >= 100)
     assert.equal("hog", list[#list].who)
     assert.is_true(list[#list].runs > 0)
-    assert.match("computed", p:wait())
+    assert.match("computed", p:finish())
   end)
 
   it("says that the main program computes", function()
-    local p = start "local m = listen(0) rn.sleep(1) local t = rn.now() while rn.now() - t < 2500 do end"
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told()"
     local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
     assert.same({ "the main program", 0 }, { list[#list].who, list[#list].runs })
   end)
@@ -422,8 +423,7 @@ describe("runnel.monitor", function()
         chs[i] = ch
         rn.go(function() for _ in ch do end end)
       end
-      local t = rn.now()
-      while rn.now() - t < 3000 do
+      while not told() do
         for _, ch in ipairs(chs) do ch:put(1) end
         rn.sleep(10)
       end
@@ -431,7 +431,7 @@ describe("runnel.monitor", function()
     ]]
     local closed = p:stream "sleep 5"
     assert.equal(4, #messages(p:events(4)))
-    assert.match("done", p:wait())
+    assert.match("done", p:finish())
     closed()
   end)
 
@@ -458,23 +458,10 @@ describe("runnel.monitor", function()
     rn.go(function() local _, err = block:take() print("killed: " .. tostring(err)) end)
     jobs:put("secret") jobs:put { 1, 2, key = "hidden" }
     rn.go(function() rn.rename "putter" jobs:put(3.5) end)
-    while not io.open(%q) do rn.sleep(20) end
+    while not told() do rn.sleep(20) end
     for _ = 1, #jobs do print("job", (jobs:take())) end
     for _ = 1, 3 do print("job", (jobs:poll())) end
   ]]
-
-  -- Starts it; returns it, and a function that lets it end and returns what it has printed.
-  local function controlled(control, show)
-    local path = os.tmpname()
-    os.remove(path)
-    local p = start(CONTROLLED:format(control, show, path))
-    return p, function()
-      assert(io.open(path, "w")):close()
-      local out = p:wait()
-      os.remove(path)
-      return out
-    end
-  end
 
   -- The ids of the go block and the channel with these names.
   local function ids(p, go, chan)
@@ -495,7 +482,7 @@ describe("runnel.monitor", function()
   end
 
   it("kills a go block and puts values where control = true", function()
-    local p, finish = controlled("true", '"types"')
+    local p = start(CONTROLLED:format("true", '"types"'))
     local victim, jobs = ids(p, "victim", "jobs")
     local stream = p:open_stream "seven"
     local value = "id=" .. jobs .. "&type=number&text="
@@ -506,19 +493,19 @@ describe("runnel.monitor", function()
       for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
     end
     assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
-    local out = finish()
+    local out = p:finish()
     assert.match("killed: killed from the monitor's page", out)
     assert.match("job\t77", out)
   end)
 
   it("refuses both without control = true, and forms that are wrong", function()
-    local p, finish = controlled("false", '"types"')
+    local p = start(CONTROLLED:format("false", '"types"'))
     assert.equal(403, (p:post("/kill?", "id=1")))
     assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
     assert.equal(400, (p:post("/values?", "id=1&evil=1")))
     assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
     assert.equal(404, (p:post("/load?", "text=x")))
-    assert.not_match("killed: killed", finish())
+    assert.not_match("killed: killed", p:finish())
   end)
 
   it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
@@ -536,7 +523,7 @@ describe("runnel.monitor", function()
     ['function(v) return "a " .. type(v) end'] = { "a string", "a table", "a number" },
   } do
     it("shows of values what `show` allows: " .. show, function()
-      local p = controlled("false", show)
+      local p = start(CONTROLLED:format("false", show))
       local _, jobs = ids(p, "victim", "jobs")
       local stream = p:open_stream [["r":\[\[]]
       post(p, { "/values", "id=" .. jobs })
@@ -606,9 +593,7 @@ describe("runnel.monitor", function()
   end)
 
   it("keeps a number of commands while the program computes, and refuses more", function()
-    local path = os.tmpname()
-    os.remove(path)
-    local p = start(("local m = listen(0) rn.sleep(1) repeat until io.open(%q) rn.sleep(60000)"):format(path))
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told() rn.sleep(60000)"
     local stream = p:open_stream "\\[64,false"
     local accepted = {}
     for i = 1, 64 do accepted[i] = 202 end
@@ -616,12 +601,11 @@ describe("runnel.monitor", function()
     local status, answer = p:post("/values?", "id=987654")
     assert.equal(503, status)
     assert.match("the program computes, and takes no more commands", answer)
-    assert(io.open(path, "w")):close()
+    p:tell()
     local numbers, expected = {}, {}
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do numbers[#numbers + 1] = result[1] end
     end
-    os.remove(path)
     for i = 1, 64 do expected[i] = i end
     assert.same(expected, numbers)
   end)

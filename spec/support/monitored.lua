@@ -37,7 +37,8 @@ end
 local Program = {}
 Program.__index = Program
 
----Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`.
+---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`. It can
+---wait for the spec: told() says whether the spec has called the program's `tell`.
 ---@param text string
 ---@return spec.Monitored
 function monitored.start(text)
@@ -50,15 +51,24 @@ function monitored.start(text)
       io.stdout:flush()
       return m
     end
+    local function told()
+      local sign <close> = io.open %q
+      return sign ~= nil
+    end
   ]]
+  local sign = os.tmpname()
+  os.remove(sign)
   local lua = os.getenv "LUA" or "lua5.4"
-  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude .. text)))
+  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude:format(sign) .. text)))
   local pid, url = out:read(), out:read()
   local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
   if not port then error("no URL: " .. tostring(url)) end
-  local self = { out = out, pid = pid, url = url, port = math.tointeger(tonumber(port)), token = token }
+  local self = { out = out, pid = pid, sign = sign, url = url, port = math.tointeger(tonumber(port)), token = token }
   return setmetatable(self, Program)
 end
+
+---From now on told() is true in the program.
+function Program:tell() assert(io.open(self.sign, "w")):close() end
 
 ---The status and text of a request; a `?` in the path gets the token.
 function Program:get(path, headers)
@@ -102,12 +112,14 @@ function Program:stream(command)
   end
 end
 
----Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The rest
----is as for `stream`, up to a line with this pattern of sed.
-function Program:open_stream(pattern)
+---Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The
+---rest is as for `stream`, up to a line with this pattern of sed.
+---@param pattern string
+---@param first? string a pattern of grep for the first event; by default any
+function Program:open_stream(pattern, first)
   local path = os.tmpname()
   local finish = self:stream(("tee %s <&3 | sed -u '/%s/q'"):format(path, pattern))
-  bash(self.port, 60, ("until grep -q '^data' %s; do sleep 0.05; done"):format(path))
+  bash(self.port, 60, ("until grep -q '%s' %s; do sleep 0.05; done"):format(first or "^data", path))
   os.remove(path)
   return finish
 end
@@ -119,6 +131,12 @@ function Program:events_until(pattern) return self:stream(("sed -u '/%s/q' <&3")
 ---So many messages.
 ---@return string text
 function Program:events(n) return self:stream(("grep -m %d '^data: {.' <&3"):format(n))() end
+
+---Tells the program to go on, and waits for its end; returns what it has printed.
+function Program:finish()
+  self:tell()
+  return self:wait()
+end
 
 ---Waits for the program's end; returns what it has printed.
 function Program:wait()
@@ -136,6 +154,7 @@ function Program:close()
       sleep 0.05
     done
     kill %d]]):format(self.pid, self.pid, self.pid))
+  os.remove(self.sign)
   self.out:close()
 end
 
