@@ -40,25 +40,18 @@ local function rows_of(list)
 end
 
 describe("runnel.monitor", function()
-  local program, flag
-  before_each(function() flag = os.tmpname() end) -- a file into which a spec writes when its program may go on
+  local program
   after_each(function()
     if program then program:close() end
     program = nil
-    os.remove(flag)
   end)
-
-  local function write_flag()
-    local file <close> = assert(io.open(flag, "w"))
-    file:write "x"
-  end
 
   local function start(text) program = monitored.start(text) return program end
 
   -- ---- who may ask ----
 
   it("serves the page with the token, and nothing without it", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     assert.equal(200, (p:get "/?"))
     assert.equal(200, (p:get "/monitor.js"))
     for what, status in pairs {
@@ -74,7 +67,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses requests that other sites make the browser send, by the headers Host and Origin", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     for headers, status in pairs {
       ["Host: evil.example"] = 403,
       ["Host: 127.0.0.1:1"] = 403,
@@ -94,7 +87,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses commands and streams of other sites, too, and a token that is nearly right", function()
-    local p = start "local m = listen(0, { control = true }) rn.sleep(600000)"
+    local p = start "local m = listen(0, { control = true }) rn.sleep(60000)"
     for _, headers in ipairs {
       ("Host: 127.0.0.1:%d\nOrigin: http://evil.example"):format(p.port),
       "Host: evil.example:" .. p.port,
@@ -112,7 +105,7 @@ describe("runnel.monitor", function()
   end)
 
   it("answers though other users of the machine hold connections without the token, and closes these", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     local script = ([[
       for i in {1..100}; do exec {fd}<>/dev/tcp/127.0.0.1/%d && fds="$fds $fd"; done
       for fd in $fds; do printf "GET / HTTP/1.1\\r\\n" >&$fd; done
@@ -125,7 +118,7 @@ describe("runnel.monitor", function()
   end)
 
   it("has no text of the program in the page itself", function()
-    local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(600000)]]
+    local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(60000)]]
     local _, page = p:get "/?"
     assert.is_nil(page:find("title</b>", 1, true))
     local list = messages(p:events(1))
@@ -133,7 +126,7 @@ describe("runnel.monitor", function()
   end)
 
   it("lets the page run no script but its own, and names the licences of the libraries in it", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     local _, page = p:get "/?"
     assert.match("Content%-Security%-Policy: default%-src 'none'; script%-src 'self'", page)
     assert.match("Referrer%-Policy: no%-referrer", page)
@@ -152,21 +145,17 @@ describe("runnel.monitor", function()
       rn.go(function() rn.rename "feeder" for i = 1, 1000 do jobs:put(i) end end)
       rn.go(function() rn.rename "idler" idle:take() end)
       rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(10) end end)
-      rn.sleep(600000)
+      rn.sleep(60000)
     ]]
-    local list, rows, texts, chans, gos, fill
-    for _ = 1, 10 do -- a picture may be of a moment when the feeder has not put the next job yet
-      list = messages(p:events(4))
-      rows, texts = rows_of(list)
-      chans, gos = {}, {}
-      for id, row in pairs(rows[0]) do chans[texts[row[3]]] = id end
-      for _, row in pairs(rows[2]) do gos[texts[row[3]]] = row end
-      fill = rows[1][chans.jobs]
-      if fill[6] == 1 and gos.feeder[5] == 1 then break end
-    end
+    local list = messages(p:events(4))
+    local rows, texts = rows_of(list)
+    local chans, gos = {}, {}
+    for id, row in pairs(rows[0]) do chans[texts[row[3]]] = id end
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = row end
     assert.is_truthy(chans.jobs)
     assert.is_truthy(chans.idle)
     assert.equal(3, rows[0][chans.jobs][5])
+    local fill = rows[1][chans.jobs]
     assert.is_true(fill[3] > 4 and fill[3] - fill[4] <= 3)
     assert.same({ 3, 1 }, { fill[5], fill[6] })
     assert.same({ 1, 2, chans.jobs }, table.move(gos.feeder, 5, 7, 1, {}))
@@ -191,7 +180,7 @@ describe("runnel.monitor", function()
           rn.sleep(20)
         end
       end)
-      rn.sleep(600000)
+      rn.sleep(60000)
     ]]
     local text = p:events(12)
     local list = messages(text)
@@ -207,22 +196,16 @@ describe("runnel.monitor", function()
   end)
 
   it("folds go blocks that do the same if there are very many, and the program goes on #slow", function()
-    local p = start(([[
+    local p = start [[
       local m = listen(0)
       local done = 0
       local chs = {}
       for i = 1, 100 do chs[i] = rn.chan() end
       for i = 1, 100000 do rn.go(function() rn.rename "waiter" chs[i % 100 + 1]:take() end) end
-      rn.go(function()
-        repeat
-          rn.sleep(10)
-          done = done + 1
-        until done >= 300 and written "FLAG"
-      end):take()
-      print "300 turns"
-    ]]):gsub("FLAG", flag))
+      rn.go(function() while done < 300 or not told() do rn.sleep(10) done = done + 1 end end):take()
+      print("turns: " .. done)
+    ]]
     local list = messages(p:events_until '"gos":100001')
-    write_flag()
     assert.equal(100001, list[#list].gos)
     local rows = rows_of(list)
     local n, folded = 0, 0
@@ -232,14 +215,14 @@ describe("runnel.monitor", function()
     end
     assert.is_true(n < 1000, n .. " rows")
     assert.is_true(folded >= 1000, folded .. " in a row")
-    assert.match("300 turns", p:wait())
+    assert.match("turns: %d%d%d", p:finish())
   end)
 
   it("sends any name as a text in one line", function()
     local p = start [[
       local m = listen(0)
       rn.go(function() rn.rename '</script><b>"x"\\\n\r\1' rn.chan():name "a\n\ndata: {}":take() end)
-      rn.sleep(600000)
+      rn.sleep(60000)
     ]]
     local text = p:events(2)
     assert.is_nil(text:find("\ndata: {}", 1, true))
@@ -260,7 +243,7 @@ describe("runnel.monitor", function()
       local closed, full = rn.chan(2):name "closed", rn.chan(1):name "full"
       closed:close() full:put(1)
       rn.go(function() rn.rename "putter" full:put(2) end)
-      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(600000), mapped:done() } end)
+      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(60000), mapped:done() } end)
       rn.go(function() rn.rename "taker" shared:take() shared:take() end)
       local trace = require("runnel.core").internal.trace
       trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
@@ -268,7 +251,7 @@ describe("runnel.monitor", function()
       collectgarbage()
       rn.run(function()
         rn.go(function() end):take()
-        rn.sleep(600000)
+        rn.sleep(60000)
       end)
     ]]
     local rows, texts = rows_of(messages(p:events(3)))
@@ -295,20 +278,20 @@ describe("runnel.monitor", function()
   end)
 
   it("takes away thousands of channels that are gone, in parts #slow", function()
-    local p = start(([[
+    local p = start [[
       local m = listen(0)
       local chs = {}
       for i = 1, 1500 do chs[i] = rn.chan(1) end
-      repeat rn.sleep(20) until written(%q)
+      while not told() do rn.sleep(20) end
       chs = nil
       collectgarbage()
       local stays = rn.chan(1):name "stays"
-      rn.sleep(600000)
+      rn.sleep(60000)
       stays:put(1)
-    ]]):format(flag))
-    -- The channels are gone when all of them have been sent, which is when a message has no further ones.
-    local command = [[sed -u -e '/"chans":[0-9],.*"d":\[.*\]}$/q' -e '/"chans":1500.*"u":\[\]/w %s' <&3]]
-    local list = messages(p:stream(command:format(flag))())
+    ]]
+    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,.*\]}$]])
+    p:tell() -- the page has all of them
+    local list = messages(stream())
     local was_cut, gone = false, 0
     for _, message in ipairs(list) do
       was_cut = was_cut or message.cut and #message.d > 0
@@ -329,7 +312,7 @@ describe("runnel.monitor", function()
       for i = 1, 5 do chs[i] = rn.chan() end -- 1024 takes may wait on each
       for i = 1, 300 do rn.go(function() rn.rename "same" chs[i % 5 + 1]:take() end) end
       for i = 1, 4100 do rn.go(function() rn.rename("block " .. i) chs[i % 5 + 1]:take() end) end
-      rn.sleep(600000)
+      rn.sleep(60000)
     ]]
     local found = false
     for _ = 1, 10 do -- the first picture may have been taken while they began
@@ -399,42 +382,40 @@ describe("runnel.monitor", function()
   end)
 
   it("says that the program has ended", function()
-    local p = start(("local m = listen(0) repeat rn.sleep(20) until written(%q)"):format(flag))
-    local stream = p:opened_stream "cat <&3"
-    write_flag()
+    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
+    local stream = p:open_stream "never there"
+    p:tell()
     assert.match("event: ended\ndata: {}\n\n$", stream())
   end)
 
   -- ---- while the program is busy, or does not care ----
 
   it("answers while a go block computes, and says for how long, and which one", function()
-    local p = start(([[
+    local p = start [[
       local m = listen(0)
       rn.go(function()
         rn.rename "hog"
-        repeat until written(%q)
+        repeat until told()
       end)
       rn.sleep(1)
       print "computed"
-    ]]):format(flag))
+    ]]
     assert.equal(200, (p:get "/?"))
     local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
     assert.is_true(list[#list].busy >= 100)
     assert.equal("hog", list[#list].who)
     assert.is_true(list[#list].runs > 0)
-    write_flag()
-    assert.match("computed", p:wait())
+    assert.match("computed", p:finish())
   end)
 
   it("says that the main program computes", function()
-    local p = start(("local m = listen(0) rn.sleep(1) repeat until written(%q)"):format(flag))
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told()"
     local list = messages(p:events_until '"busy":[1-9][0-9][0-9]')
-    write_flag()
     assert.same({ "the main program", 0 }, { list[#list].who, list[#list].runs })
   end)
 
   it("goes on when a browser never reads #slow", function()
-    local p = start(([[
+    local p = start [[
       local m = listen(0)
       local chs = {}
       for i = 1, 1000 do
@@ -442,17 +423,15 @@ describe("runnel.monitor", function()
         chs[i] = ch
         rn.go(function() for _ in ch do end end)
       end
-      local t = rn.now()
-      while rn.now() - t < 3000 or not written "FLAG" do
+      while not told() do
         for _, ch in ipairs(chs) do ch:put(1) end
         rn.sleep(10)
       end
       print "done"
-    ]]):gsub("FLAG", flag))
+    ]]
     local closed = p:stream "sleep 5"
     assert.equal(4, #messages(p:events(4)))
-    write_flag()
-    assert.match("done", p:wait())
+    assert.match("done", p:finish())
     closed()
   end)
 
@@ -479,7 +458,7 @@ describe("runnel.monitor", function()
     rn.go(function() local _, err = block:take() print("killed: " .. tostring(err)) end)
     jobs:put("secret") jobs:put { 1, 2, key = "hidden" }
     rn.go(function() rn.rename "putter" jobs:put(3.5) end)
-    repeat rn.sleep(20) until written(%q)
+    while not told() do rn.sleep(20) end
     for _ = 1, #jobs do print("job", (jobs:take())) end
     for _ = 1, 3 do print("job", (jobs:poll())) end
   ]]
@@ -503,9 +482,9 @@ describe("runnel.monitor", function()
   end
 
   it("kills a go block and puts values where control = true", function()
-    local p = start(CONTROLLED:format("true", '"types"', flag))
+    local p = start(CONTROLLED:format("true", '"types"'))
     local victim, jobs = ids(p, "victim", "jobs")
-    local stream = p:opened_stream [[sed -u "/seven/q" <&3]]
+    local stream = p:open_stream "seven"
     local value = "id=" .. jobs .. "&type=number&text="
     post(p, { "/kill", "id=" .. victim }, { "/kill", "id=987654" }, { "/inject", value .. "77" },
       { "/inject", value .. "seven" })
@@ -514,25 +493,23 @@ describe("runnel.monitor", function()
       for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
     end
     assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
-    write_flag()
-    local out = p:wait()
+    local out = p:finish()
     assert.match("killed: killed from the monitor's page", out)
     assert.match("job\t77", out)
   end)
 
   it("refuses both without control = true, and forms that are wrong", function()
-    local p = start(CONTROLLED:format("false", '"types"', flag))
+    local p = start(CONTROLLED:format("false", '"types"'))
     assert.equal(403, (p:post("/kill?", "id=1")))
     assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
     assert.equal(400, (p:post("/values?", "id=1&evil=1")))
     assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
     assert.equal(404, (p:post("/load?", "text=x")))
-    write_flag()
-    assert.not_match("killed: killed", p:wait())
+    assert.not_match("killed: killed", p:finish())
   end)
 
   it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     assert.equal(400, (p:post("/values?", "id=1%00")))
     local head = ("POST /values?token=%s HTTP/1.1\nContent-Length: "):format(p.token)
     assert.equal(400, (monitored.request(p.port, head .. "0")))
@@ -546,9 +523,9 @@ describe("runnel.monitor", function()
     ['function(v) return "a " .. type(v) end'] = { "a string", "a table", "a number" },
   } do
     it("shows of values what `show` allows: " .. show, function()
-      local p = start(CONTROLLED:format("false", show, flag))
+      local p = start(CONTROLLED:format("false", show))
       local _, jobs = ids(p, "victim", "jobs")
-      local stream = p:opened_stream [[sed -u '/"r":\[\[/q' <&3]]
+      local stream = p:open_stream [["r":\[\[]]
       post(p, { "/values", "id=" .. jobs })
       local got
       for _, message in ipairs(messages(stream())) do
@@ -578,7 +555,7 @@ describe("runnel.monitor", function()
       local policy = rn.chan(rn.priority_buffer(2)):name "policy"
       policy:put(1)
       local block = rn.go(function() rn.rename "waiter" rn.chan():take() end)
-      rn.go(function() rn.sleep(600000) end)
+      rn.go(function() rn.sleep(60000) end)
       block:take()
     ]]
     local rows, texts = rows_of(messages(p:events(2)))
@@ -587,7 +564,7 @@ describe("runnel.monitor", function()
     for _, row in pairs(rows[2]) do
       if texts[row[3]] == "waiter" then id_of.result = row[11] end
     end
-    local stream = p:opened_stream [[sed -u "/there is no channel #987654/q" <&3]]
+    local stream = p:open_stream "there is no channel #987654"
     local names = { "long", "crowded", "big", "small", "unbuffered", "shared", "policy", "result" }
     local posted = {}
     for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
@@ -616,15 +593,15 @@ describe("runnel.monitor", function()
   end)
 
   it("keeps a number of commands while the program computes, and refuses more", function()
-    local p = start(("local m = listen(0) rn.sleep(1) repeat until written(%q) rn.sleep(600000)"):format(flag))
-    local stream = p:opened_stream [[sed -u "/\\[64,false/q" <&3]]
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told() rn.sleep(60000)"
+    local stream = p:open_stream "\\[64,false"
     local accepted = {}
     for i = 1, 64 do accepted[i] = 202 end
     assert.same(accepted, p:post_often(64, "/values?", "id=987654"))
     local status, answer = p:post("/values?", "id=987654")
     assert.equal(503, status)
     assert.match("the program computes, and takes no more commands", answer)
-    write_flag()
+    p:tell()
     local numbers, expected = {}, {}
     for _, message in ipairs(messages(stream())) do
       for _, result in ipairs(message.r) do numbers[#numbers + 1] = result[1] end
@@ -634,7 +611,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses more pages than it can feed, until one is closed", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     local script = ([[
       for i in {1..16}; do
         exec {fd}<>/dev/tcp/127.0.0.1/%d
@@ -706,7 +683,7 @@ describe("runnel.monitor", function()
   end)
 
   it("says that the port is taken", function()
-    local p = start "local m = listen(0) rn.sleep(600000)"
+    local p = start "local m = listen(0) rn.sleep(60000)"
     local m, err = monitor.listen(p.port)
     assert.is_nil(m)
     assert.equal(("monitor: port %d of 127.0.0.1 is taken by another program"):format(p.port), err)

@@ -410,7 +410,7 @@ describe("rn.trace with threads", function()
     assert.same({ ["1>2"] = 20, ["2>1"] = 20 }, arrows(events))
     local found
     for _, event in ipairs(events) do
-      if event.pid == 2 and event.ph == "B" and event.name == "take on chan: jobs" then found = true end
+      if event.pid == 2 and event.ph == "i" and event.name == "close chan: results" then found = true end
       if event.name == "thread_name" then assert.not_matches("runnel/internal", event.args.name) end
     end
     assert.is_true(found)

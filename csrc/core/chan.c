@@ -410,6 +410,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN))) {
     if (chan_is_shared(ch)) {
       chan_shared_close(L, ch, reason);
+      if (UNLIKELY(ch->sched->trace)) trace_close(ch);
       return;
     }
     chan_custom_prepare(L);

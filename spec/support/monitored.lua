@@ -1,8 +1,6 @@
 ---A program with a monitor, in a process of its own, and requests to it. They go through bash, which can open TCP
 ---connections, so that no library is needed.
 
-local background = require "spec.support.background"
-
 local monitored = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -39,8 +37,8 @@ end
 local Program = {}
 Program.__index = Program
 
----Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`. By
----`written(path)` it sees whether the spec has written something into a file.
+---Runs a program, whose text may use `rn` and `monitor`, and must begin with a call of `listen(port, opts)`. It can
+---wait for the spec: told() says whether the spec has called the program's `tell`.
 ---@param text string
 ---@return spec.Monitored
 function monitored.start(text)
@@ -53,19 +51,24 @@ function monitored.start(text)
       io.stdout:flush()
       return m
     end
-    local function written(path)
-      local file <close> = assert(io.open(path))
-      return file:read(1) ~= nil
+    local function told()
+      local sign <close> = io.open %q
+      return sign ~= nil
     end
   ]]
+  local sign = os.tmpname()
+  os.remove(sign)
   local lua = os.getenv "LUA" or "lua5.4"
-  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude .. text)))
+  local out = io.popen(("echo $$; exec %s -e %s 2>&1"):format(lua, quote(prelude:format(sign) .. text)))
   local pid, url = out:read(), out:read()
   local port, token = (url or ""):match "^http://127%.0%.0%.1:(%d+)/%?token=(%x+)$"
   if not port then error("no URL: " .. tostring(url)) end
-  local self = { out = out, pid = pid, url = url, port = math.tointeger(tonumber(port)), token = token }
+  local self = { out = out, pid = pid, sign = sign, url = url, port = math.tointeger(tonumber(port)), token = token }
   return setmetatable(self, Program)
 end
+
+---From now on told() is true in the program.
+function Program:tell() assert(io.open(self.sign, "w")):close() end
 
 ---The status and text of a request; a `?` in the path gets the token.
 function Program:get(path, headers)
@@ -96,12 +99,12 @@ function Program:post_often(n, path, body)
 end
 
 ---Opens the stream of events, with this command for what comes, for example "cat <&3". Returns a function that waits
----until the command has ended, but no longer than 100 s, and returns what it has printed.
+---until the command has ended, but no longer than a minute and a half, and returns what it has printed.
 function Program:stream(command)
   -- HTTP/1.0 has no chunks, whose marks would be in the text.
   local head = ("GET /events?token=%s HTTP/1.0\\r\\nHost: 127.0.0.1:%d\\r\\n\\r\\n"):format(self.token, self.port)
   local script = ("exec 3<>/dev/tcp/127.0.0.1/%d; printf '%s' >&3; %s"):format(self.port, head, command)
-  local pipe = io.popen("timeout 100 bash -c " .. quote(script))
+  local pipe = io.popen("timeout 90 bash -c " .. quote(script))
   return function()
     local text = pipe:read "a"
     pipe:close()
@@ -109,17 +112,15 @@ function Program:stream(command)
   end
 end
 
----The same once the first event has come. The command gets what comes after it.
-function Program:opened_stream(command)
+---Opens the stream of events, and returns once the first has come: from then on it has the results of commands. The
+---rest is as for `stream`, up to a line with this pattern of sed.
+---@param pattern string
+---@param first? string a pattern of grep for the first event; by default any
+function Program:open_stream(pattern, first)
   local path = os.tmpname()
-  local finish = self:stream(([[while IFS= read -r line <&3; do printf '%%s\n' "$line"
-      case $line in data:*) break ;; esac; done; echo open >%s; %s]]):format(path, command))
-  local is_open = background.wait_until(60000, function()
-    local file <close> = assert(io.open(path))
-    return file:read(1)
-  end)
+  local finish = self:stream(("tee %s <&3 | sed -u '/%s/q'"):format(path, pattern))
+  bash(self.port, 60, ("until grep -q '%s' %s; do sleep 0.05; done"):format(first or "^data", path))
   os.remove(path)
-  assert(is_open, "no event has come")
   return finish
 end
 
@@ -130,6 +131,12 @@ function Program:events_until(pattern) return self:stream(("sed -u '/%s/q' <&3")
 ---So many messages.
 ---@return string text
 function Program:events(n) return self:stream(("grep -m %d '^data: {.' <&3"):format(n))() end
+
+---Tells the program to go on, and waits for its end; returns what it has printed.
+function Program:finish()
+  self:tell()
+  return self:wait()
+end
 
 ---Waits for the program's end; returns what it has printed.
 function Program:wait()
@@ -147,6 +154,7 @@ function Program:close()
       sleep 0.05
     done
     kill %d]]):format(self.pid, self.pid, self.pid))
+  os.remove(self.sign)
   self.out:close()
 end
 
