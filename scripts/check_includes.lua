@@ -9,6 +9,7 @@ local ORDER = { "base", "shared", "core", "port", "capi", "lua", "library", "nat
 local SAME = {
   ["core/announce"] = "core/chan", ["core/chan_custom"] = "core/chan", ["core/chan_shared"] = "core/chan",
   ["core/shared_handle"] = "core/chan", ["core/shared_inbox"] = "core/chan", ["core/shared_pack"] = "core/chan",
+  ["shared/after"] = "shared/chan", ["shared/alt"] = "shared/chan", ["shared/chan_state"] = "shared/chan",
   ["shared/owner"] = "shared/chan", ["shared/value"] = "shared/chan",
 }
 

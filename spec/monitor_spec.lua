@@ -51,7 +51,7 @@ describe("runnel.monitor", function()
   -- ---- who may ask ----
 
   it("serves the page with the token, and nothing without it", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     assert.equal(200, (p:get "/?"))
     assert.equal(200, (p:get "/monitor.js"))
     for what, status in pairs {
@@ -67,7 +67,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses requests that other sites make the browser send, by the headers Host and Origin", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     for headers, status in pairs {
       ["Host: evil.example"] = 403,
       ["Host: 127.0.0.1:1"] = 403,
@@ -87,7 +87,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses commands and streams of other sites, too, and a token that is nearly right", function()
-    local p = start "local m = listen(0, { control = true }) rn.sleep(60000)"
+    local p = start "local m = listen(0, { control = true }) rn.sleep(600000)"
     for _, headers in ipairs {
       ("Host: 127.0.0.1:%d\nOrigin: http://evil.example"):format(p.port),
       "Host: evil.example:" .. p.port,
@@ -105,7 +105,7 @@ describe("runnel.monitor", function()
   end)
 
   it("answers though other users of the machine hold connections without the token, and closes these", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     local script = ([[
       for i in {1..100}; do exec {fd}<>/dev/tcp/127.0.0.1/%d && fds="$fds $fd"; done
       for fd in $fds; do printf "GET / HTTP/1.1\\r\\n" >&$fd; done
@@ -118,7 +118,7 @@ describe("runnel.monitor", function()
   end)
 
   it("has no text of the program in the page itself", function()
-    local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(60000)]]
+    local p = start [[local m = listen(0, { program = "<b>title</b>" }) rn.sleep(600000)]]
     local _, page = p:get "/?"
     assert.is_nil(page:find("title</b>", 1, true))
     local list = messages(p:events(1))
@@ -126,7 +126,7 @@ describe("runnel.monitor", function()
   end)
 
   it("lets the page run no script but its own, and names the licences of the libraries in it", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     local _, page = p:get "/?"
     assert.match("Content%-Security%-Policy: default%-src 'none'; script%-src 'self'", page)
     assert.match("Referrer%-Policy: no%-referrer", page)
@@ -145,7 +145,7 @@ describe("runnel.monitor", function()
       rn.go(function() rn.rename "feeder" for i = 1, 1000 do jobs:put(i) end end)
       rn.go(function() rn.rename "idler" idle:take() end)
       rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(10) end end)
-      rn.sleep(60000)
+      rn.sleep(600000)
     ]]
     local list = messages(p:events(4))
     local rows, texts = rows_of(list)
@@ -180,7 +180,7 @@ describe("runnel.monitor", function()
           rn.sleep(20)
         end
       end)
-      rn.sleep(60000)
+      rn.sleep(600000)
     ]]
     local text = p:events(12)
     local list = messages(text)
@@ -222,7 +222,7 @@ describe("runnel.monitor", function()
     local p = start [[
       local m = listen(0)
       rn.go(function() rn.rename '</script><b>"x"\\\n\r\1' rn.chan():name "a\n\ndata: {}":take() end)
-      rn.sleep(60000)
+      rn.sleep(600000)
     ]]
     local text = p:events(2)
     assert.is_nil(text:find("\ndata: {}", 1, true))
@@ -243,7 +243,7 @@ describe("runnel.monitor", function()
       local closed, full = rn.chan(2):name "closed", rn.chan(1):name "full"
       closed:close() full:put(1)
       rn.go(function() rn.rename "putter" full:put(2) end)
-      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(60000), mapped:done() } end)
+      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(600000), mapped:done() } end)
       rn.go(function() rn.rename "taker" shared:take() shared:take() end)
       local trace = require("runnel.core").internal.trace
       trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
@@ -251,7 +251,7 @@ describe("runnel.monitor", function()
       collectgarbage()
       rn.run(function()
         rn.go(function() end):take()
-        rn.sleep(60000)
+        rn.sleep(600000)
       end)
     ]]
     local rows, texts = rows_of(messages(p:events(3)))
@@ -286,7 +286,7 @@ describe("runnel.monitor", function()
       chs = nil
       collectgarbage()
       local stays = rn.chan(1):name "stays"
-      rn.sleep(60000)
+      rn.sleep(600000)
       stays:put(1)
     ]]
     local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,.*\]}$]])
@@ -312,7 +312,7 @@ describe("runnel.monitor", function()
       for i = 1, 5 do chs[i] = rn.chan() end -- 1024 takes may wait on each
       for i = 1, 300 do rn.go(function() rn.rename "same" chs[i % 5 + 1]:take() end) end
       for i = 1, 4100 do rn.go(function() rn.rename("block " .. i) chs[i % 5 + 1]:take() end) end
-      rn.sleep(60000)
+      rn.sleep(600000)
     ]]
     local found = false
     for _ = 1, 10 do -- the first picture may have been taken while they began
@@ -341,7 +341,7 @@ describe("runnel.monitor", function()
       local other = rn.chan(1):name "other"
       rn.go(function() other:take() end)
       rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end end)
-      rn.sleep(60000)
+      rn.sleep(600000)
     ]]
     local list = messages(p:events_until '"gos":9990.*"chans":10001.*]}$')
     assert.equal(0, list[#list].more_chans)
@@ -374,7 +374,7 @@ describe("runnel.monitor", function()
         local name = tostring(i):gsub("%d", function(digit) return string.char(65 + digit) end)
         chs[i] = rn.chan(1):name(name)
       end
-      rn.sleep(60000)
+      rn.sleep(600000)
       chs[1]:put(1)
     ]]
     local list = messages(p:events_until '"chans":4100.*"more_chans":[1-9]')
@@ -509,7 +509,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     assert.equal(400, (p:post("/values?", "id=1%00")))
     local head = ("POST /values?token=%s HTTP/1.1\nContent-Length: "):format(p.token)
     assert.equal(400, (monitored.request(p.port, head .. "0")))
@@ -555,7 +555,7 @@ describe("runnel.monitor", function()
       local policy = rn.chan(rn.priority_buffer(2)):name "policy"
       policy:put(1)
       local block = rn.go(function() rn.rename "waiter" rn.chan():take() end)
-      rn.go(function() rn.sleep(60000) end)
+      rn.go(function() rn.sleep(600000) end)
       block:take()
     ]]
     local rows, texts = rows_of(messages(p:events(2)))
@@ -593,7 +593,7 @@ describe("runnel.monitor", function()
   end)
 
   it("keeps a number of commands while the program computes, and refuses more", function()
-    local p = start "local m = listen(0) rn.sleep(1) repeat until told() rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told() rn.sleep(600000)"
     local stream = p:open_stream "\\[64,false"
     local accepted = {}
     for i = 1, 64 do accepted[i] = 202 end
@@ -611,7 +611,7 @@ describe("runnel.monitor", function()
   end)
 
   it("refuses more pages than it can feed, until one is closed", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     local script = ([[
       for i in {1..16}; do
         exec {fd}<>/dev/tcp/127.0.0.1/%d
@@ -683,7 +683,7 @@ describe("runnel.monitor", function()
   end)
 
   it("says that the port is taken", function()
-    local p = start "local m = listen(0) rn.sleep(60000)"
+    local p = start "local m = listen(0) rn.sleep(600000)"
     local m, err = monitor.listen(p.port)
     assert.is_nil(m)
     assert.equal(("monitor: port %d of 127.0.0.1 is taken by another program"):format(p.port), err)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shared/chan.h"
+#include "shared/alt.h"
 #include "shared/spin.h"
 
 enum {

@@ -16,11 +16,6 @@
 /* User values of the Sharing, besides those in shared_handle.h. */
 enum { AT_META = SHARED_UNPACK + 1 /* the metatable of handles */ };
 
-_Noreturn void shared_handle_no_memory(lua_State *L) {
-  luaL_error(L, "not enough memory");
-  abort(); /* uncovered: luaL_error does not return */
-}
-
 SharedChan *shared_handle_chan(lua_State *L, const Chan *ch) {
   SharedChan *shared = shared_handle_of(ch)->hold.chan;
   if (UNLIKELY(!shared)) luaL_error(L, "the channel has been finalized");

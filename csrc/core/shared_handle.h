@@ -9,6 +9,9 @@
 #ifndef RUNNEL_SHARED_HANDLE_H
 #define RUNNEL_SHARED_HANDLE_H
 
+#include <lauxlib.h>
+#include <stdlib.h>
+
 #include "core/chan.h"
 #include "core/shared_wait.h"
 
@@ -55,6 +58,9 @@ enum {
 void shared_handle_push_part(lua_State *L, int part);
 
 /* Raises an error. */
-_Noreturn void shared_handle_no_memory(lua_State *L);
+_Noreturn static inline void shared_handle_no_memory(lua_State *L) {
+  luaL_error(L, "not enough memory");
+  abort(); /* uncovered: luaL_error does not return */
+}
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "core/pack.h"
 #include "core/state.h"
-#include "shared/chan.h"
+#include "shared/alt.h"
 #include "shared/spin.h"
 
 typedef struct SharedWait {

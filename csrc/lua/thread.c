@@ -26,20 +26,13 @@
 #include "core/shared_handle.h"
 #include "core/shared_pack.h"
 #include "lua/module.h"
+#include "lua/preload.h"
 #include "shared/status.h"
 
 int luaopen_runnel_core(lua_State *L);
 
 /* How long a state that is being closed waits for its threads. */
 enum { PATIENCE_S = 1 };
-
-/* A loader of package.preload that does without anything of its state. */
-typedef struct Preload {
-  struct Preload *next; /* the next one */
-  lua_CFunction loader; /* a C function */
-  void *data;           /* its one upvalue, a light userdata; or NULL if it has none */
-  char name[];          /* the module */
-} Preload;
 
 typedef struct Thread {
   atomic_uint holds;     /* the thread's, and that of the state that has started it */
@@ -73,11 +66,7 @@ static const char BOOT[] = "local job = ...\n"
 
 static void release(Thread *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;
-  while (t->preloads) {
-    Preload *first = t->preloads;
-    t->preloads = first->next;
-    free(first);
-  }
+  preload_free(t->preloads);
   shared_value_drop(&t->job);
   if (t->control) shared_chan_release(t->control);
   if (t->result) shared_chan_release(t->result);
@@ -105,11 +94,7 @@ static int run_job(lua_State *L) {
   Thread *t = (Thread *)lua_touserdata(L, 1);
   luaL_openlibs(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  for (Preload *p = t->preloads; p; p = p->next) {
-    if (p->data) lua_pushlightuserdata(L, p->data);
-    lua_pushcclosure(L, p->loader, p->data != NULL);
-    lua_setfield(L, -2, p->name);
-  }
+  preload_set(L, t->preloads);
   lua_pushcfunction(L, luaopen_runnel_core);
   lua_setfield(L, -2, "runnel.core");
   luaL_requiref(L, "runnel.core", luaopen_runnel_core, 0);
@@ -242,38 +227,6 @@ static Threads *get_threads(lua_State *L) {
   return threads;
 }
 
-/* Copies from package.preload what another state can use. False if memory runs out. */
-static bool copy_preloads(lua_State *L, Thread *t) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  bool ok = true;
-  for (lua_pushnil(L); ok && lua_next(L, -2); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING || !lua_iscfunction(L, -1)) continue;
-    const char *name = lua_tostring(L, -2);
-    /* The executable's loader of luv is for its one state. */
-    if (strcmp(name, "luv") == 0) continue;
-    void *data = NULL;
-    bool plain = lua_getupvalue(L, -1, 1) == NULL;
-    if (!plain) {
-      data = lua_islightuserdata(L, -1) ? lua_touserdata(L, -1) : NULL;
-      lua_pop(L, 1);
-      bool more = lua_getupvalue(L, -1, 2) != NULL;
-      if (more) lua_pop(L, 1);
-      if (!data || more) continue;
-    }
-    Preload *p = (Preload *)malloc(sizeof *p + strlen(name) + 1);
-    ok = p != NULL;
-    if (!p) break;
-    p->loader = lua_tocfunction(L, -1);
-    p->data = data;
-    memcpy(p->name, name, strlen(name) + 1);
-    p->next = t->preloads;
-    t->preloads = p;
-  }
-  if (!ok) lua_pop(L, 2);
-  lua_pop(L, 1);
-  return ok;
-}
-
 /* Starts the thread, in which all signals are blocked: they are for the threads that the program knows of. */
 static int start(Thread *t) {
   sigset_t all, old;
@@ -344,7 +297,7 @@ static int internal_start_thread(lua_State *L) {
   t->reports = shared_chan_hold(reports);
   t->status = status_hold(status);
   t->member = join_family(sched_self(L)->sharing, t);
-  if (!t->member || !copy_preloads(L, t)) {
+  if (!t->member || !preload_copy(L, &t->preloads)) {
     if (t->member) family_leave(t->member);
     release(t);
     return luaL_error(L, "not enough memory");

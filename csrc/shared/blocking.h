@@ -2,7 +2,7 @@
 #ifndef RUNNEL_SHARED_BLOCKING_H
 #define RUNNEL_SHARED_BLOCKING_H
 
-#include "shared/chan.h"
+#include "shared/alt.h"
 
 typedef enum BlockingEnd {
   BLOCKING_DONE,     /* the value was put */

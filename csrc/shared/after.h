@@ -1,0 +1,39 @@
+/* after.h: what a thread has to do once it has released the locks of channels. For chan.c and alt.c. */
+#ifndef RUNNEL_SHARED_AFTER_H
+#define RUNNEL_SHARED_AFTER_H
+
+#include <stdlib.h>
+
+#include "shared/alt.h"
+
+enum { WAKES = 8 };
+
+/* Owners to wake, and what to drop and free. */
+typedef struct After {
+  Owner *owners[WAKES];  /* each with a hold */
+  uint32_t nowners;      /* how many */
+  SharedValue dropped;   /* what a buffer gave up */
+  SharedReturn *emptied; /* to be freed */
+} After;
+
+/* Notes an owner, with a hold on it, to be woken after the locks are released. */
+static inline void after_note(After *after, Owner *owner) {
+  if (after->nowners < WAKES) {
+    after->owners[after->nowners++] = owner;
+  } else {
+    owner_wake(owner); /* rare, and correct under a lock, too */
+    owner_release(owner);
+  }
+}
+
+/* Wakes, drops and frees what was noted. */
+static inline void after_finish(After *after) {
+  for (uint32_t i = 0; i < after->nowners; i++) {
+    owner_wake(after->owners[i]);
+    owner_release(after->owners[i]);
+  }
+  shared_value_drop(&after->dropped);
+  free(after->emptied);
+}
+
+#endif
