@@ -443,7 +443,7 @@ describe("remote jobs", function()
 
   it("that wait for a worker are not taken for ones that the stream will not deliver", each_test(function(_, conn)
     local job = conn:remote "x"
-    rn.go(job, 5)
+    rn.go(pcall, job, 5)
     background.wait_until(10000, function() return jobs_left(conn, "x") == 1 end)
     local stream = job.stream
     assert.is_false(stream:is_stuck(job:subject(job.jobs["1"]))) -- there is no consumer
