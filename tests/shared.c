@@ -304,7 +304,7 @@ static void put_one(SharedChan *chan, bool is_quiet, bool leaves_asleep) {
 /* One or two owners that take from a channel are asleep, and quiet puts do not wake the last of them. Then it is woken
    in one of the ways that there are. */
 static void wake_after_quiet(int way, bool are_two) {
-  SharedChan *chan = shared_chan_new(1, BUFFER_FIXED, 4);
+  SharedChan *chan = shared_chan_new(BUFFER_FIXED, 4);
   int woken[2] = {0};
   Owner *owners[2];
   SharedAlt alts[2] = {{.tries = NULL}};

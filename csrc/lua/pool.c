@@ -8,7 +8,8 @@
    deadlock waits for it. */
 static int internal_listen(lua_State *L) {
   static const Operation listen = {.name = "take", .waiter = WAITER_FREE, .is_quiet = true};
-  Chan *ch = check_chan(L, 1, "take", "listen(ch)");
+  Chan *ch = chan_to(L, 1);
+  luaL_argcheck(L, ch, 1, "a channel expected");
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
 }

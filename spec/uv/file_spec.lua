@@ -213,7 +213,7 @@ describe("runnel.uv", function()
       local ch = rn.chan()
       local result = uv.write(uv_stage.path(), ch)
       ch:put "a"
-      rn.sleep(1)
+      repeat rn.sleep(1) until ch:stats().takes == 1 -- "a" is written
       result:close()
       rn.sleep(5)
       assert.is_false(ch:put "b")
