@@ -911,6 +911,16 @@ describe("rn.threads", function()
     assert.equal(1, pool(1))
   end)
 
+  it("leaves no go block behind when it was closed", function()
+    for _ = 1, 20 do
+      local pool = rn.threads(2, function(v) return v end)
+      assert.equal(1, pool(1))
+      pool:close()
+      rn.run()
+      assert.same({}, rn.ps())
+    end
+  end)
+
   it("closes when its jobs are done", function()
     local pool = rn.threads(2, function(v) return v end)
     assert.equal(1, pool(1))

@@ -40,6 +40,7 @@ return function(job)
 
   local recorder = job.trace and require "runnel.internal.recorder"
   if recorder then recorder.join(job.trace) end
+  local has_returned = false
   local main = rn.go(function()
     rn.rename(job.name)
     local traceback
@@ -51,7 +52,7 @@ return function(job)
     end)
     if ok and value ~= nil then ok, value = pcall(result.put, result, value) end
     if not ok then fail(value, traceback) end
-    result:close()
+    has_returned = true
   end):name(job.name)
   -- Not control:done(), which would count as something that may still happen: a deadlock must be noticed.
   local stopped = rn.chan()
@@ -65,4 +66,6 @@ return function(job)
   core.internal.report_unhandled()
   if recorder then recorder.leave() end
   reports:close()
+  -- Last: who sees that the thread has ended must not find it among what still waits.
+  if has_returned then result:close() end
 end
