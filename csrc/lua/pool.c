@@ -1,14 +1,14 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
 #include "core/chan_shared.h"
 #include "core/park.h"
-#include "lua/check.h"
 #include "lua/module.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
    deadlock waits for it. */
 static int internal_listen(lua_State *L) {
   static const Operation listen = {.name = "take", .waiter = WAITER_FREE, .is_quiet = true};
-  Chan *ch = check_chan(L, 1, "take", "listen(ch)");
+  Chan *ch = chan_to(L, 1);
+  luaL_argcheck(L, ch, 1, "a channel expected");
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
 }
