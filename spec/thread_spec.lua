@@ -348,6 +348,24 @@ describe("a deadlock among threads", function()
     assert.is_nil(two:take())
   end)
 
+  it("names channels that only the threads have", function()
+    local go_on = rn.shared_chan():name "known"
+    local outer = rn.thread(function(known)
+      local rn = require "runnel" -- luacheck: ignore
+      local named, unnamed = rn.shared_chan():name "inner", rn.shared_chan()
+      rn.thread(function(ch) ch:take() end, named)
+      rn.alts { { unnamed, 1 }, named, known }
+    end, go_on)
+    local _, err = pcall(outer.take, outer)
+    assert.matches("\n  #%d+ %(thread [^\n]*thread_spec.lua:%d+%): waiting: take on chan: known, [^\n]* at ", err)
+    assert.matches("waiting: [^\n]*put on an unnamed channel", err)
+    assert.matches("waiting: [^\n]*take on chan: inner", err)
+    assert.matches("waiting: [^\n]*take on chan: reports of thread [^\n]*thread_spec.lua:%d+", err)
+    go_on:close()
+    assert.is_nil((outer:take()))
+    rn.run()
+  end)
+
   it("names some of the many channels that a thread waits on", function()
     local chans = {}
     for i = 1, 6 do chans[i] = rn.shared_chan():name("part " .. i) end

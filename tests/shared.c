@@ -50,8 +50,8 @@ typedef struct Thread {
   Sleeper sleeper;
   SharedAlt alt;
   SharedChan *quiet; /* where it has left somebody asleep, or NULL */
-  uint64_t done;    /* alts that brought a result */
-  uint64_t gave_up; /* alts that were withdrawn */
+  uint64_t done;     /* alts that brought a result */
+  uint64_t gave_up;  /* alts that were withdrawn */
 } Thread;
 
 static uint32_t pick(Thread *t, uint32_t n) {

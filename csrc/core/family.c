@@ -68,6 +68,54 @@ void family_idle(Sharing *sharing) {
   set_idle(sharing->member, sharing);
 }
 
+/* ---- what a member waits for ---- */
+
+static Member *member_of(Link *link) { return CONTAINER_OF(link, Member, link); }
+
+/* Whether the state has a handle of the channel. */
+static bool has(const Sharing *sharing, const SharedChan *chan) {
+  Link *first = sharing->holds.first, *link = first;
+  if (!first) return false;
+  do {
+    if (CONTAINER_OF(link, SharedHold, link)->chan == chan) return true;
+    link = link->next;
+  } while (link != first);
+  return false;
+}
+
+/* See family_waits. */
+static uint32_t look_at_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
+  uint32_t n = 0;
+  Link *first = sharing->waits.first, *link = first;
+  if (!first) return 0;
+  do {
+    const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
+    for (uint32_t i = 0; wait->local && i < wait->n; i++) {
+      const SharedWaiter *op = &wait->ops[i];
+      if (has(own, op->chan) || n++ >= most) continue;
+      waits[n - 1].is_put = op->kind == SHARED_PUT;
+      shared_chan_get_name(op->chan, waits[n - 1].name);
+    }
+    link = link->next;
+  } while (link != first);
+  return n;
+}
+
+uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits, uint32_t most) {
+  if (!own->member) return 0;
+  Family *family = own->member->family;
+  uint32_t n = 0;
+  (void)pthread_mutex_lock(&family->lock);
+  Link *link = family->members.first;
+  do {
+    const Member *member = member_of(link);
+    if (member->is_idle && member->sharing->owner == owner) n = look_at_waits(own, member->sharing, waits, most);
+    link = link->next;
+  } while (link != family->members.first);
+  (void)pthread_mutex_unlock(&family->lock);
+  return n;
+}
+
 /* ---- the look ---- */
 
 /* The channels of members that may be stuck, in the order of their addresses: once for each member and hold. */
@@ -76,8 +124,6 @@ typedef struct Held {
   size_t n;
   size_t capacity;
 } Held;
-
-static Member *member_of(Link *link) { return CONTAINER_OF(link, Member, link); }
 
 static bool add(Held *held, SharedChan *chan) {
   if (!chan) return true;

@@ -44,6 +44,16 @@ void family_leave(Member *member);
 /* Notes that the member whose state has this Sharing is idle, until it calls shared_wait_busy. */
 void family_idle(Sharing *sharing);
 
+/* What a member waits for: a take from a shared channel, or a put on it. */
+typedef struct MemberWait {
+  bool is_put;                    /* a put */
+  char name[SHARED_NAME_MAX + 1]; /* of the channel; or an empty string */
+} MemberWait;
+
+/* What the member with this owner waits for on channels that the state `own` does not have: writes at most `most` of
+   these, and returns how many there are. 0 if that member is not idle. `own` is the state that asks. */
+uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits, uint32_t most);
+
 /* For the first member, which is idle: whether it is part of a deadlock. */
 bool family_is_stuck(Member *first);
 

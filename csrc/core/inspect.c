@@ -7,6 +7,7 @@
 
 #include "core/attr.h"
 #include "core/error.h"
+#include "core/family.h"
 #include "core/name.h"
 #include "core/root.h"
 #include "core/shared_handle.h"
@@ -65,27 +66,45 @@ static void name_channels(lua_State *L) {
   lua_replace(L, list);
 }
 
-/* Replaces the list `waits` of a thread (set_thread) on top of L by a text, as ": take on chan: a, put on chan: b". */
-static void describe_waits(lua_State *L) {
-  int list = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+/* The owner of the thread for which a go block, whose result channel is at index `at`, stands; or NULL. */
+static const Owner *owner_of(lua_State *L, int at) {
+  attr_push(L, at, ATTR_THREAD);
+  const StatusHold *held = (const StatusHold *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return held ? status_owner(held->status) : NULL;
+}
+
+/* Replaces the result channel on top of L, of a go block that stands for a thread, by a text that tells what the thread
+   waits for, as ": take on chan: a, put on chan: b". `waits`: the list that set_thread has made. */
+static void describe_waits(lua_State *L, int waits) {
+  int at = lua_gettop(L);
+  const Owner *owner = owner_of(L, at);
+  MemberWait hidden[NAMED];
+  lua_Integer known = (lua_Integer)lua_rawlen(L, waits);
+  lua_Integer n = known + (owner ? (lua_Integer)family_waits(sched_self(L)->sharing, owner, hidden, NAMED) : 0);
   lua_pushliteral(L, "");
   for (lua_Integer i = 1; i <= n && i <= NAMED; i++) {
     lua_pushstring(L, i == 1 ? ": " : ", ");
-    lua_rawgeti(L, list, i);
-    lua_getfield(L, -1, "operation");
-    lua_getfield(L, -2, "channel");
-    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
-    lua_pushfstring(L, "%s on %s", lua_tostring(L, -3), lua_tostring(L, -1));
-    lua_insert(L, -5);
-    lua_pop(L, 4);
+    if (i <= known) {
+      lua_rawgeti(L, waits, i);
+      lua_getfield(L, -1, "operation");
+      lua_getfield(L, -2, "channel");
+      attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+      lua_pushfstring(L, "%s on %s", lua_tostring(L, -3), lua_tostring(L, -1));
+      lua_insert(L, -5);
+      lua_pop(L, 4);
+    } else {
+      const MemberWait *wait = &hidden[i - known - 1];
+      lua_pushfstring(L, "%s on %s%s", wait->is_put ? "put" : "take", wait->name[0] ? "chan: " : "an unnamed channel",
+                      wait->name);
+    }
     lua_concat(L, 3);
   }
   if (n > NAMED) {
     lua_pushfstring(L, " and %I more", (LUAI_UACINT)(n - NAMED));
     lua_concat(L, 2);
   }
-  lua_replace(L, list);
+  lua_replace(L, at);
 }
 
 /* Protected: (alt, name of the operation) -> text */
@@ -192,8 +211,8 @@ static void push_line(lua_State *L, int entry) {
   lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
                   lua_tostring(L, top + 4));
   if (is_thread) {
-    lua_pushvalue(L, top + 3);
-    describe_waits(L);
+    lua_getfield(L, entry, "result");
+    describe_waits(L, top + 3);
   } else if (lua_getfield(L, entry, "channel") != LUA_TNIL) {
     attr_push_name(L, (Chan *)lua_touserdata(L, -1), lua_gettop(L));
     lua_pushfstring(L, " on %s", lua_tostring(L, -1));

@@ -81,6 +81,7 @@ function start.thread(job, where, caller, ...)
   job.trace = recorder and recorder.for_thread()
   local control, result, reports = core.shared_chan(), core.shared_chan(1), core.shared_chan(REPORTS)
   result:name(job.name)
+  reports:name(start.name("reports of " .. job.name))
   job.control, job.result, job.reports = control, result, reports
   local status, why = internal.start_thread(job, control, result, reports)
   if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
