@@ -86,9 +86,11 @@ run-coverage: programs
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
-# Branches that only an assertion or lack of memory takes do not count: check-oom makes each allocation fail.
-GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/ \
-  --exclude-branches-by-pattern '.*(assert\(|lua_checkstack\(|out_of_memory|not enough memory|NO_MEMORY).*'
+# Branches that only an assertion or lack of memory takes do not count: check-oom makes each allocation fail. Nor do
+# those of lines that say themselves why they are not, or seldom, reached. Specs kill programs: where one was writing its
+# counts, a few of them are wrong, even below 0, which gcovr would otherwise take for an error.
+GCOVR = gcovr --root . --object-directory $(BUILD) --filter csrc/ --gcov-ignore-parse-errors \
+  --exclude-branches-by-pattern '.*(assert\(|lua_checkstack\(|out_of_memory|not enough memory|no_memory|NO_MEMORY|alloc\(|covered: ).*'
 
 # ---- programs of their own ----
 

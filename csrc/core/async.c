@@ -45,8 +45,8 @@ static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
     SharedWait *wait = chan_shared_begin(L, S, 1);
     chan_shared_add(L, wait, 1, AT_CHAN, is_put, is_put ? &PUT : &TAKE);
     int n = chan_shared_do(L, S, wait, &go->alt, 0);
-    if (n) { /* another thread has come between */
-      lua_xmove(L, go->alt.co, n);
+    if (n) {
+      lua_xmove(L, go->alt.co, n); /* seldom covered: another thread has come between */
       alt_wake(S, &go->alt, n);
       return;
     }

@@ -392,7 +392,7 @@ describe("the prompt #slow", function()
       term:enter "a = rn.chan(3):name 'jobs' a:put(1) a:put(2) a:take() a:close()"
       term:enter "b = rn.promise_chan() rn.chan() rn.timeout(1e6)"
       term:enter ":chans"
-      local screen = term:expect "promise.*\n%[%d+%]>$"
+      local screen = term:expect "\nid +name.*promise.*\n%[%d+%]>$"
       assert.matches("\nid +name +fill +buffer +puts +takes +put +taken\n", screen)
       assert.matches("\n *1 +jobs +1/3 +fixed +0 +0 +2 +1 +closed\n *2 +", screen)
       local _, lines = screen:match("\nid +name(.*)$"):gsub("\n", "")
