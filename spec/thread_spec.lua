@@ -693,9 +693,9 @@ describe("rn.threads", function()
       local rn, answer = require "runnel", require "runnel.core".internal.answer -- luacheck: ignore
       jobs:put(1)
       rn.sleep(20) -- until the other state is asleep
-      local accepted, is_quiet = answer(answers, { 1 }, jobs, 0)
+      local accepted, is_quiet = answer(answers, { 1 }, jobs, 0, 1e12)
       go_on:take()
-      return { accepted, is_quiet, answer(answers, { 2 }, jobs, 1) }
+      return { accepted, is_quiet, answer(answers, { 2 }, jobs, 1, 1e12) }
     end, answers, jobs, go_on)
     local start = rn.now()
     local message = rn.alts { answers, rn.timeout(5000) }

@@ -20,13 +20,20 @@ static Chan *check_shared(lua_State *L, int i) {
   return ch;
 }
 
-/* answer(answers, message, jobs, least) -> true, is_quiet | false | nil: offers a message. If more than `least` values
-   are in the buffer of `jobs`, who takes the answers is not woken for it (see shared_chan_wake). */
+/* answer(answers, message, jobs, least, until) -> true, is_quiet | false | nil: offers a message. If more than `least`
+   values are in the buffer of `jobs`, and it is not later than `until`, who takes the answers is not woken for it (see
+   shared_chan_wake). The clock is asked after the put: the system may have let other threads run before. */
 static int internal_answer(lua_State *L) {
   Chan *answers = check_shared(L, 1), *jobs = check_shared(L, 3);
   lua_Integer least = luaL_checkinteger(L, 4);
+  lua_Number until = luaL_checknumber(L, 5);
   bool is_quiet = (lua_Integer)chan_shared_stats(L, jobs).count > least;
   PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_shared_put(L, answers, 2);
+  Sched *S = answers->sched;
+  if (is_quiet && (lua_Number)clock_now(&S->world.clock) / (lua_Number)CLOCK_MS > until) {
+    shared_wait_end_quiet(S->sharing);
+    is_quiet = false;
+  }
   if (result == PUT_WAIT) lua_pushnil(L);
   else lua_pushboolean(L, result == PUT_DONE);
   lua_pushboolean(L, is_quiet && result == PUT_DONE);

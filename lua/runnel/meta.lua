@@ -436,9 +436,10 @@ function core.internal.listen(ch) end
 ---@param message table
 ---@param jobs runnel.Channel<table>
 ---@param least integer
+---@param until_ms number after this time it is woken all the same
 ---@return boolean? accepted false: the channel is closed; nil: it has no room
 ---@return boolean is_quiet whether it was accepted and nobody was woken
-function core.internal.answer(answers, message, jobs, least) end
+function core.internal.answer(answers, message, jobs, least, until_ms) end
 
 ---A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
 ---@param n? integer

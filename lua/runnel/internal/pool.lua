@@ -117,8 +117,8 @@ local function fail_all(pool, why)
 end
 
 -- Wakes this state after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will
--- come that wakes nobody before there is one that does: only the answer to a short job may be such, and the job before
--- it, of the same worker, was short, too, and has had its answer in that time.
+-- come that wakes nobody before there is one that does: such an answer follows the last one of the same thread within
+-- much less than LOOK ms.
 local function watch(pool)
   local seen
   repeat

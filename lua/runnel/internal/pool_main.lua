@@ -51,6 +51,7 @@ return function(what, n, jobs, answers, cancels, ready, enough)
   local all = {} -- each worker -> true
   local busy = {} -- a worker by the number of the call whose job it does
   local last = 0 -- the last number taken
+  local last_answer = 0 -- when this thread has sent an answer; a look for it follows for some ms (runnel.internal.pool)
   local quiet_since -- when the first answer was sent since somebody was woken for one
   local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
   local work
@@ -68,8 +69,10 @@ return function(what, n, jobs, answers, cancels, ready, enough)
 
   local function offer(message, started)
     if not may_wait(started) then quiet_since = nil end
-    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and enough or math.maxinteger)
+    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and enough or math.maxinteger,
+      last_answer + SHORT)
     if not is_quiet then quiet_since = nil end
+    last_answer = now()
     return is_sent ~= nil or put(answers, message)
   end
 
