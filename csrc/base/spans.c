@@ -4,7 +4,7 @@
 #include "base/spans.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -21,27 +21,20 @@ static inline char *memory_of(const Spans *spans, const Span *span) {
   return spans->region + ((size_t)(span - span_at(spans, 0)) << SPAN_BITS);
 }
 
-Spans *spans_new(void) {
-  Spans *spans = (Spans *)calloc(1, sizeof(Spans));
-  if (!spans) return NULL;
+bool spans_open(Spans *spans) {
+  memset(spans, 0, sizeof *spans);
   /* The system reserves no memory for addresses without access, whatever its policy. */
   /* cppcheck-suppress invalidFunctionArg */
   char *region = (char *)mmap(NULL, REGION_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (region == (char *)MAP_FAILED) {
-    free(spans);
-    return NULL;
-  }
+  if (region == (char *)MAP_FAILED) return false;
   spans->region = region;
   spans->begun = TABLE_SPANS;
   spans->ready = TABLE_SPANS;
   for (size_t i = 0; i < BLOCK_SIZES; i++) spans->open[i] = &spans->full;
-  return spans;
+  return true;
 }
 
-void spans_free(Spans *spans) {
-  munmap(spans->region, REGION_SIZE);
-  free(spans);
-}
+void spans_release(Spans *spans) { munmap(spans->region, REGION_SIZE); }
 
 void spans_close(Spans *spans) {
   if (spans->closed) return; /* and other threads may look at it now */
@@ -136,7 +129,8 @@ static void add_fresh(const Spans *spans, Span *span) {
   ((Block *)(void *)block)->next = NULL;
 }
 
-void *spans_get_slowly(Spans *spans, size_t units) {
+void *spans_get(Spans *spans, size_t size) {
+  size_t units = spans_units(size);
   if (spans->closed) return NULL;
   for (;;) {
     Span *span = spans->open[units];
@@ -169,7 +163,7 @@ static void end(Spans *spans, Span *span) {
   if (spans->idle > IDLE_MIN && spans->idle / 2 > spans->busy) release(spans);
 }
 
-void spans_put_slowly(Spans *spans, Span *span) {
+void spans_put_last(Spans *spans, Span *span) {
   if (spans->closed) return;
   if (!span->link) { /* it was full */
     span->low = 0;

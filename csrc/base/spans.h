@@ -38,7 +38,7 @@ typedef struct Span {
   struct Span *next;  /* in its list: Spans.open[size] or Spans.empty */
   struct Span **link; /* what points to it in Spans.open[size]; NULL if it is in no such list */
   uint16_t used;      /* blocks in use */
-  uint16_t low;       /* once no more than this are in use, spans_put must move the span to another list */
+  uint16_t low;       /* once no more than this are in use, spans_put_last must be called */
   uint16_t fresh;     /* blocks at its end that have not been in use since it got its size */
   uint8_t size;       /* of a block, in units; 0: the span is empty */
   bool resident;      /* it is empty, and may have memory of the system */
@@ -56,18 +56,20 @@ typedef struct Spans {
   bool closed;             /* there are no more blocks to be had */
 } Spans;
 
-/* Reserves a region; NULL if the system has none. */
-Spans *spans_new(void);
+/* Reserves a region; false if the system has none. */
+bool spans_open(Spans *spans);
 
 /* Gives all memory back. */
-void spans_free(Spans *spans);
+void spans_release(Spans *spans);
 
 /* From now on spans_get finds nothing. Blocks may still be freed. */
 void spans_close(Spans *spans);
 
-/* The parts of the functions below that are seldom needed. */
-void *spans_get_slowly(Spans *spans, size_t units);
-void spans_put_slowly(Spans *spans, Span *span);
+/* A block of `size` bytes, 1 to BLOCK_MAX; NULL if there is no memory for it. */
+void *spans_get(Spans *spans, size_t size);
+
+/* What remains to be done when a span has `low` blocks in use. */
+void spans_put_last(Spans *spans, Span *span);
 
 /* Whether the block is in the region. */
 static inline bool spans_has(const Spans *spans, const void *block) {
@@ -79,12 +81,14 @@ static inline Span *spans_of(const Spans *spans, const void *block) {
   return (Span *)(void *)spans->region + (((uintptr_t)block - (uintptr_t)spans->region) >> SPAN_BITS);
 }
 
-/* A block of `size` bytes, 1 to BLOCK_MAX; NULL if there is no memory for it. */
-static inline void *spans_get(Spans *spans, size_t size) {
-  size_t units = (size + BLOCK_UNIT - 1) / BLOCK_UNIT;
-  Span *span = spans->open[units];
+/* The size of a block in units. */
+static inline size_t spans_units(size_t size) { return (size + BLOCK_UNIT - 1) / BLOCK_UNIT; }
+
+/* A block of `size` bytes, 1 to BLOCK_MAX, that is at hand; or NULL, and spans_get may find one. */
+static inline void *spans_get_fast(Spans *spans, size_t size) {
+  Span *span = spans->open[spans_units(size)];
   Block *block = span->free;
-  if (UNLIKELY(!block)) return spans_get_slowly(spans, units);
+  if (UNLIKELY(!block)) return NULL;
   span->free = block->next;
   span->used++;
   return block;
@@ -96,7 +100,7 @@ static inline void spans_put(Spans *spans, void *memory) {
   Block *block = (Block *)memory;
   block->next = span->free;
   span->free = block;
-  if (UNLIKELY(--span->used <= span->low)) spans_put_slowly(spans, span);
+  if (UNLIKELY(--span->used <= span->low)) spans_put_last(spans, span);
 }
 
 /* How many bytes a block of the region has. */

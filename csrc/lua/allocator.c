@@ -9,56 +9,60 @@
 #include "base/spans.h"
 
 typedef struct Allocator {
-  Spans *spans; /* the small blocks */
-  void *state;  /* the block that the main lua_State is in, which lua_close frees last */
+  Spans spans; /* the small blocks */
+  void *state; /* the block that the main lua_State is in, which lua_close frees last */
 } Allocator;
 
-/* A block that is too large for the spans, or for which these have no memory. `kind` as for lua_Alloc.
+/* Allocates what is not at hand, too large for the spans, or empty. `kind` as for lua_Alloc.
 
    A program may make more states with the allocator of this one and run them in other threads, as Lua Lanes does. A
    state begins with the only large block that is a thread. From then on all states get their memory from malloc, which
    is made for threads; the blocks in the spans are this state's alone. */
-static NOINLINE void *get_large(Allocator *allocator, size_t kind, size_t size) {
-  if (kind == LUA_TTHREAD && size > BLOCK_MAX) spans_close(allocator->spans);
+static NOINLINE void *get(Allocator *allocator, size_t kind, size_t size) {
+  if (size == 0) return NULL;
+  void *block = size <= BLOCK_MAX ? spans_get(&allocator->spans, size) : NULL;
+  if (block) return block;
+  if (kind == LUA_TTHREAD && size > BLOCK_MAX) spans_close(&allocator->spans);
   return malloc(size);
 }
 
-static inline void *get(Allocator *allocator, size_t kind, size_t size) {
-  if (LIKELY(size <= BLOCK_MAX)) {
-    void *block = spans_get(allocator->spans, size);
-    if (LIKELY(block)) return block;
-  }
-  return get_large(allocator, kind, size);
-}
-
-static NOINLINE void put_large(Allocator *allocator, void *block) {
-  if (block == allocator->state && !allocator->spans->closed) {
-    spans_free(allocator->spans);
+/* Frees a large block. */
+static void put_large(Allocator *allocator, void *block) {
+  if (block == allocator->state && !allocator->spans.closed) {
+    spans_release(&allocator->spans);
     free(allocator);
   }
   free(block);
 }
 
-/* A lua_Alloc. What a block's size is, the spans know: not all C libraries pass the right one. */
-static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
-  Allocator *allocator = (Allocator *)data;
-  if (!block) return size > 0 ? get(allocator, old_size, size) : NULL;
-  if (!spans_has(allocator->spans, block)) {
+/* Changes the size of a block, or frees a large one. */
+static NOINLINE void *resize(Allocator *allocator, void *block, size_t size) {
+  Spans *spans = &allocator->spans;
+  if (!spans_has(spans, block)) {
     if (size > 0) return realloc(block, size);
     put_large(allocator, block);
     return NULL;
   }
-  if (size == 0) {
-    spans_put(allocator->spans, block);
-    return NULL;
-  }
-  size_t had = spans_size(allocator->spans, block);
+  size_t had = spans_size(spans, block);
   if (size <= had && size + BLOCK_UNIT > had) return block;
   void *copy = get(allocator, 0, size);
   if (!copy) return size <= had ? block : NULL;
   memcpy(copy, block, size < had ? size : had);
-  spans_put(allocator->spans, block);
+  spans_put(spans, block);
   return copy;
+}
+
+/* A lua_Alloc. What a block's size is, the spans know: not all C libraries pass the right one. What is seldom needed is
+   in functions of its own, so that the rest needs no registers saved. */
+static void *reallocate(void *data, void *block, size_t old_size, size_t size) {
+  Allocator *allocator = (Allocator *)data;
+  if (!block) {
+    void *got = LIKELY(size - 1 < BLOCK_MAX) ? spans_get_fast(&allocator->spans, size) : NULL;
+    return LIKELY(got) ? got : get(allocator, old_size, size);
+  }
+  if (UNLIKELY(size > 0 || !spans_has(&allocator->spans, block))) return resize(allocator, block, size);
+  spans_put(&allocator->spans, block);
+  return NULL;
 }
 
 /* Whether the state has the allocator of luaL_newstate, a function that lauxlib.h does not name. */
@@ -76,8 +80,7 @@ void allocator_install(lua_State *L) {
   if (SANITIZES_ADDRESSES || getenv("RUNNEL_MALLOC") || !has_usual_allocator(L) || !stay_loaded()) return;
   Allocator *allocator = (Allocator *)malloc(sizeof(Allocator));
   if (!allocator) return;
-  allocator->spans = spans_new();
-  if (!allocator->spans) {
+  if (!spans_open(&allocator->spans)) {
     free(allocator);
     return;
   }
