@@ -40,7 +40,8 @@ int main(int argc, char **argv) {
   int status = EXIT_SUCCESS;
   int script = 1;
   while (status == EXIT_SUCCESS && script + 1 < argc && strcmp(argv[script], "-e") == 0) {
-    status = run(L, luaL_loadstring(L, argv[script + 1]), 0);
+    const char *code = argv[script + 1];
+    status = run(L, luaL_loadbuffer(L, code, strlen(code), "=(command line)"), 0);
     script += 2;
   }
   if (status == EXIT_SUCCESS && script < argc) {
