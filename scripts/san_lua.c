@@ -3,9 +3,26 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The state that Ctrl-C interrupts. */
+static lua_State *running;
+
+static void stop(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  luaL_error(L, "interrupted!");
+}
+
+/* As lua5.4 does: raises an error in the code that runs; a second Ctrl-C ends the process. */
+static void on_interrupt(int number) {
+  (void)signal(number, SIG_DFL);
+  const int any = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT;
+  lua_sethook(running, stop, any, 1); /* NOLINT(bugprone-signal-handler): Lua's own does it */
+}
 
 static int with_traceback(lua_State *L) {
   const char *message = luaL_tolstring(L, 1, NULL);
@@ -33,6 +50,8 @@ int main(int argc, char **argv) {
   lua_State *L = luaL_newstate();
   if (!L) return EXIT_FAILURE;
   luaL_openlibs(L);
+  running = L;
+  (void)signal(SIGINT, on_interrupt);
   /* A sanitizer's report ends the process without flushing. Line buffering is not enough: with it, the C library does
      not return errors of writing to the script. */
   (void)setvbuf(stdout, NULL, _IONBF, 0);
@@ -58,6 +77,7 @@ int main(int argc, char **argv) {
     status = run(L, loaded, n);
   }
 
+  (void)signal(SIGINT, SIG_DFL);
   lua_close(L);
   return status;
 }
