@@ -341,9 +341,10 @@ describe("runnel.monitor", function()
       local other = rn.chan(1):name "other"
       rn.go(function() other:take() end)
       rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end end)
-      rn.sleep(600000)
+      while not told() do rn.sleep(20) end
     ]]
     local list = messages(p:events_until '"gos":9990.*"chans":10001.*]}$')
+    p:finish()
     assert.equal(0, list[#list].more_chans)
     local rows, texts = rows_of(list)
     local found, edges = {}, {}

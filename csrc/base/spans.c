@@ -82,7 +82,7 @@ static bool make_ready(Spans *spans) {
   char *from = spans->region + (spans->ready << SPAN_BITS);
   if (mprotect(spans->region, table, PROT_READ | PROT_WRITE) != 0 ||
       mprotect(from, count << SPAN_BITS, PROT_READ | PROT_WRITE) != 0) {
-    return false;
+    return false; /* uncovered: only when memory runs out */
   }
   spans->ready = ready;
   return true;

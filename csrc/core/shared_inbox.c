@@ -63,8 +63,7 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   int n = shared_pack_push_result(L, op, &result, &wait->given);
   if (!n) shared_value_drop(&wait->alt.result.value);
   if (!is_wanted(S, wait)) {
-    shared_wait_refuse(sharing,
-                       wait); /* seldom covered: a finalizer has ended the go block while the value was unpacked */
+    shared_wait_refuse(sharing, wait); /* seldom covered: a finalizer has ended the go block in the unpacking */
     lua_settop(L, top);
     return;
   }

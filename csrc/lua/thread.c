@@ -285,8 +285,8 @@ static int internal_start_thread(lua_State *L) {
   }
   Thread *t = (Thread *)calloc(1, sizeof *t);
   if (!t) {
-    shared_value_drop(&job);
-    return luaL_error(L, "not enough memory");
+    shared_value_drop(&job);                   /* seldom covered: only when memory runs out */
+    return luaL_error(L, "not enough memory"); /* seldom covered: likewise */
   }
   atomic_init(&t->holds, 1);
   (void)pthread_mutex_init(&t->lock, NULL);
