@@ -1,6 +1,6 @@
 /* quiet.pml: quiet puts, as in csrc/shared/alt.c and csrc/core/shared_wait.c, for spin. Threads put on channels with
-   buffers, quietly or not, close them, wait, and end; or compute for ever. Owners take from the channels
-   and sleep; no timer wakes them. Every interleaving is tried.
+   buffers, quietly or not, close them, and wait; then they end, or compute for ever. Owners take from the channels and
+   sleep; no timer wakes them. Every interleaving is tried.
 
    Checked, once nothing can happen any more: a value was taken if its put was not quiet, or if after its put its thread
    has waited or ended, or a put on the channel was not quiet, or the channel was closed. No value was taken twice. An
