@@ -335,7 +335,62 @@ static void wake_after_quiet(int way, bool are_two) {
   for (int i = 0; i < n; i++) owner_release(owners[i]);
 }
 
+/* An owner that takes from two channels is asleep, and a quiet put on the first leaves it asleep. A put on the second
+   wakes it; or that is quiet as well, and the owner can be woken by way of either channel. */
+static void put_on_another(bool is_quiet) {
+  SharedChan *chans[2];
+  SharedAlt alts[2] = {{.tries = NULL}};
+  SharedWaiter takes[2] = {{.kind = SHARED_TAKE}, {.kind = SHARED_TAKE}};
+  SharedResult result;
+  int woken = 0;
+  Owner *owner = owner_new(count_wake, NULL, &woken);
+  for (int i = 0; i < 2; i++) {
+    chans[i] = shared_chan_new(BUFFER_NONE, 0);
+    alts[i].owner = owner;
+    takes[i].chan = chans[i];
+    if (shared_do(&takes[i], 1, NULL, &alts[i], &result) != SHARED_WAITS) fail("an empty channel gives a value");
+  }
+  if (!owner_sleep(owner)) fail("an owner with an empty inbox must not sleep");
+  put_one(chans[0], true, true);
+  put_one(chans[1], is_quiet, is_quiet);
+  if (is_quiet && woken) fail("a quiet put wakes an owner");
+  if (is_quiet) shared_chan_wake(chans[1]);
+  if (woken != 1) fail("an owner that a quiet put has left asleep is not woken by way of another channel");
+  for (int i = 0; i < 2; i++) {
+    shared_settle(&alts[i]);
+    shared_chan_release(chans[i]);
+  }
+  if (atomic_load(&owner->holds) != 1) fail("a hold on an owner is not released once");
+  owner_release(owner);
+}
+
+/* An owner has two takes on a channel. The second quiet put leaves it asleep as well. */
+static void leave_asleep_twice(void) {
+  SharedChan *chan = shared_chan_new(BUFFER_NONE, 0);
+  SharedAlt alts[2] = {{.tries = NULL}};
+  SharedWaiter takes[2] = {{.kind = SHARED_TAKE, .chan = chan}, {.kind = SHARED_TAKE, .chan = chan}};
+  SharedResult result;
+  int woken = 0;
+  Owner *owner = owner_new(count_wake, NULL, &woken);
+  for (int i = 0; i < 2; i++) {
+    alts[i].owner = owner;
+    if (shared_do(&takes[i], 1, NULL, &alts[i], &result) != SHARED_WAITS) fail("an empty channel gives a value");
+  }
+  if (!owner_sleep(owner)) fail("an owner with an empty inbox must not sleep");
+  put_one(chan, true, true);
+  put_one(chan, true, true);
+  if (woken) fail("a quiet put wakes an owner that was left asleep");
+  shared_chan_wake(chan);
+  if (woken != 1 || atomic_load(&owner->holds) != 1) fail("an owner is not woken and released once");
+  for (int i = 0; i < 2; i++) shared_settle(&alts[i]);
+  shared_chan_release(chan);
+  owner_release(owner);
+}
+
 static void check_quiet(void) {
+  put_on_another(false);
+  put_on_another(true);
+  leave_asleep_twice();
   for (int way = 0; way < 4; way++) {
     wake_after_quiet(way, false);
     wake_after_quiet(way, true);

@@ -73,7 +73,11 @@ static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
 static void deliver_quietly(SharedChan *chan, SharedWaiter *take, SharedValue value, After *after) {
   Owner *asleep = hand_over(take, true, value);
   if (!asleep) return;
-  note_left_asleep(chan, after); /* another one, or the same */
+  if (asleep == chan->left_asleep) {
+    owner_release(asleep); /* the channel has a hold already */
+    return;
+  }
+  note_left_asleep(chan, after);
   chan->left_asleep = asleep;
 }
 

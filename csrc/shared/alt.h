@@ -92,9 +92,9 @@ typedef enum SharedOutcome {
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result);
 
 /* Wakes the owner that quiet puts have left asleep, if there is one. The next put on the channel that is not quiet does
-   the same, also in another thread, and so does its close. The owner sees the values without that as soon as it wakes
-   for another reason. A quiet put is for who will soon put again: waking a thread for several values costs as much as
-   for one. */
+   the same, also in another thread, and so does its close, and whatever else completes an alt of that owner. The owner
+   sees the values without that as soon as it wakes for another reason. A quiet put is for who will soon put again:
+   waking a thread for several values costs as much as for one. */
 void shared_chan_wake(SharedChan *chan);
 
 /* Withdraws an active alt. False when another thread has completed it: then it is in the inbox, and its waiters have

@@ -30,7 +30,7 @@ bool owner_push(Owner *owner, Arrival *alt) {
   do {
     alt->next = first;
   } while (!atomic_compare_exchange_weak(&owner->inbox, &first, alt));
-  return first == NULL && atomic_load(&owner->asleep); /* else whoever pushed onto the empty inbox wakes it */
+  return atomic_load(&owner->asleep);
 }
 
 void owner_wake(Owner *owner) {

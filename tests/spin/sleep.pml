@@ -15,16 +15,16 @@ byte bell;       /* wakeups that the owner has not seen */
 byte received;
 
 active [PUSHERS] proctype pusher() {
-  bool was_empty, sleeping;
+  bool sleeping;
 #ifdef LOOK_FIRST
   sleeping = asleep;
 #endif
-  d_step { was_empty = (inbox == 0); inbox++ }
+  inbox++;
 #ifndef LOOK_FIRST
   sleeping = asleep;
 #endif
   if
-  :: was_empty && sleeping ->
+  :: sleeping ->
      d_step { sleeping = asleep; asleep = false } /* an exchange */
      if
      :: sleeping -> bell++

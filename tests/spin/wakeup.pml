@@ -41,11 +41,11 @@ inline signal() {
 
 active [PUSHERS] proctype pusher() {
   mtype before;
-  bool was_empty, sleeping;
-  d_step { was_empty = (inbox == 0); inbox++ }
+  bool sleeping;
+  inbox++;
   sleeping = asleep;
   if
-  :: was_empty && sleeping ->
+  :: sleeping ->
      d_step { sleeping = asleep; asleep = false }
      if
      :: sleeping -> signal()
