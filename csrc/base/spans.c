@@ -11,7 +11,8 @@ enum {
   SPANS_MAX = REGION_SIZE / SPAN_SIZE,
   TABLE_SPANS = SPANS_MAX * sizeof(Span) / SPAN_SIZE, /* that the table takes, at the region's start */
   READY_MIN = 64,                                     /* how many spans at least become accessible at once: 1 MB */
-  IDLE_MIN = 1024,                                    /* how many spans may be idle whatever the others do: 16 MB */
+  LOOK_MIN = 1024,                                    /* changes between two looks at what to give back */
+  SPARE = 64,                                         /* idle spans that are kept in any case: 1 MB */
   FRESH_BYTES = 4096 /* for so many bytes of a span are blocks put in the list of free ones at once: a page */
 };
 
@@ -59,16 +60,29 @@ static void unlink_open(Span *span) {
   span->link = NULL;
 }
 
-/* Gives the system back the memory of all empty spans. */
-static void release(Spans *spans) {
-  size_t from = TABLE_SPANS;
-  while (from < spans->begun) {
-    size_t to = from;
-    while (to < spans->begun && span_at(spans, to)->resident) span_at(spans, to++)->resident = false;
-    if (to > from) (void)madvise(memory_of(spans, span_at(spans, from)), (to - from) << SPAN_BITS, MADV_DONTNEED);
-    from = to + 1;
+/* Gives the system back the memory of so many of the idle spans, of those that have been idle for longest. */
+static void release(Spans *spans, size_t count) {
+  Span **link = &spans->idle;
+  for (size_t i = count; i < spans->nidle; i++) link = &(*link)->next;
+  Span *span = *link;
+  *link = NULL;
+  spans->nidle -= count;
+  while (span) {
+    Span *next = span->next;
+    (void)madvise(memory_of(spans, span), SPAN_SIZE, MADV_DONTNEED);
+    span->next = spans->cold;
+    spans->cold = span;
+    span = next;
   }
-  spans->idle = 0;
+}
+
+/* Looks now and then at how many spans were idle all the time, and gives back their memory. Between two looks as many
+   spans change as the program can fill and empty again twice. */
+static void look(Spans *spans) {
+  if (spans->changes < LOOK_MIN || spans->changes / 4 < spans->nidle + spans->nbusy) return;
+  if (spans->lowest > SPARE) release(spans, spans->lowest - SPARE);
+  spans->lowest = spans->nidle;
+  spans->changes = 0;
 }
 
 /* ---- spans ---- */
@@ -90,11 +104,16 @@ static bool make_ready(Spans *spans) {
 
 /* An empty span, or NULL if there is no memory for one. */
 static Span *take_empty(Spans *spans) {
-  Span *span = spans->empty;
+  spans->changes++;
+  Span *span = spans->idle;
   if (span) {
-    spans->empty = span->next;
-    if (span->resident) spans->idle--;
-    span->resident = false;
+    spans->idle = span->next;
+    if (--spans->nidle < spans->lowest) spans->lowest = spans->nidle;
+    return span;
+  }
+  span = spans->cold;
+  if (span) {
+    spans->cold = span->next;
     return span;
   }
   if (spans->begun == spans->ready && !make_ready(spans)) return NULL;
@@ -112,7 +131,7 @@ static bool begin(Spans *spans, size_t units) {
   span->low = 0;
   span->fresh = (uint16_t)blocks_of(units);
   span->size = (uint8_t)units;
-  spans->busy++;
+  spans->nbusy++;
   link_open(spans, span);
   return true;
 }
@@ -155,12 +174,12 @@ void *spans_get(Spans *spans, size_t size) {
 static void end(Spans *spans, Span *span) {
   unlink_open(span);
   span->size = 0;
-  span->resident = true;
-  span->next = spans->empty;
-  spans->empty = span;
-  spans->idle++;
-  spans->busy--;
-  if (spans->idle > IDLE_MIN && spans->idle / 2 > spans->busy) release(spans);
+  span->next = spans->idle;
+  spans->idle = span;
+  spans->nidle++;
+  spans->nbusy--;
+  spans->changes++;
+  look(spans);
 }
 
 void spans_put_last(Spans *spans, Span *span) {

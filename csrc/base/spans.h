@@ -4,8 +4,9 @@
 
    A region of addresses is reserved once. It is divided into spans of 16 KB, and the blocks of a span all have the same
    size, a multiple of 16 bytes. What a span needs is in a table at the start of the region; a block's address leads to
-   its entry. A span that has become empty serves any size next, and when most of the region is empty, the system gets
-   the memory back.
+   its entry. A span that has become empty serves any size next. The system gets the memory of spans back that stayed
+   empty while the program could have used them: not at once, since a collector empties many and the program fills them
+   again before its next cycle.
 
    Not for more than one thread at a time. */
 #ifndef RUNNEL_SPANS_H
@@ -35,24 +36,26 @@ typedef struct Block {
 
 typedef struct Span {
   Block *free;        /* free blocks that have been in use before */
-  struct Span *next;  /* in its list: Spans.open[size] or Spans.empty */
+  struct Span *next;  /* in its list: Spans.open[size], Spans.idle or Spans.cold */
   struct Span **link; /* what points to it in Spans.open[size]; NULL if it is in no such list */
   uint16_t used;      /* blocks in use */
   uint16_t low;       /* once no more than this are in use, spans_put_last must be called */
   uint16_t fresh;     /* blocks at its end that have not been in use since it got its size */
   uint8_t size;       /* of a block, in units; 0: the span is empty */
-  bool resident;      /* it is empty, and may have memory of the system */
 } Span;
 
 typedef struct Spans {
   Span *open[BLOCK_SIZES]; /* for each size, the spans that have free blocks; none: the one below, never NULL */
   Span full;               /* has no block: the end of each list in `open` */
-  Span *empty;             /* spans without blocks in use */
+  Span *idle;              /* spans without blocks in use, the last one that became so first */
+  Span *cold;              /* those of them whose memory the system has got back */
   char *region;            /* where the region begins */
   size_t begun;            /* spans that have been in use, the table's own included: the others have not been touched */
   size_t ready;            /* spans whose memory may be accessed */
-  size_t idle;             /* spans that are empty and resident */
-  size_t busy;             /* spans that have a size */
+  size_t nidle;            /* spans in `idle` */
+  size_t nbusy;            /* spans that have a size */
+  size_t lowest;           /* the least that nidle was since the last look at what to give back */
+  size_t changes;          /* how often a span has become idle or busy since then */
   bool closed;             /* there are no more blocks to be had */
 } Spans;
 
