@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Keeps the library, or program, that this function is linked into, and what it is linked with, loaded until the
-   process ends. Returns whether it is certain that they do. */
+   process ends. Returns false if the system does not promise that. */
 bool stay_loaded(void);
 
 #endif

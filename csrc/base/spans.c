@@ -10,10 +10,10 @@
 enum {
   SPANS_MAX = REGION_SIZE / SPAN_SIZE,
   TABLE_SPANS = SPANS_MAX * sizeof(Span) / SPAN_SIZE, /* that the table takes, at the region's start */
-  READY_MIN = 64,                                     /* how many spans at least become accessible at once: 1 MB */
+  READY_MIN = 64,                                     /* the fewest spans that become accessible at once: 1 MB */
   LOOK_MIN = 1024,                                    /* changes between two looks at what to give back */
   SPARE = 64,                                         /* idle spans that are kept in any case: 1 MB */
-  FRESH_BYTES = 4096 /* for so many bytes of a span are blocks put in the list of free ones at once: a page */
+  FRESH_BYTES = 4096                                  /* of fresh blocks that join the free ones at once: a page */
 };
 
 static inline Span *span_at(const Spans *spans, size_t number) { return (Span *)(void *)spans->region + number; }
@@ -22,7 +22,7 @@ static inline char *memory_of(const Spans *spans, const Span *span) {
   return spans->region + ((size_t)(span - span_at(spans, 0)) << SPAN_BITS);
 }
 
-bool spans_open(Spans *spans) {
+bool spans_init(Spans *spans) {
   memset(spans, 0, sizeof *spans);
   /* The system reserves no memory for addresses without access, whatever its policy. */
   /* cppcheck-suppress invalidFunctionArg */
@@ -35,11 +35,11 @@ bool spans_open(Spans *spans) {
   return true;
 }
 
-void spans_release(Spans *spans) { munmap(spans->region, REGION_SIZE); }
+void spans_destroy(Spans *spans) { munmap(spans->region, REGION_SIZE); }
 
-void spans_close(Spans *spans) {
-  if (spans->closed) return; /* and other threads may look at it now */
-  spans->closed = true;
+void spans_stop(Spans *spans) {
+  if (spans->stopped) return; /* and other threads may look at it now */
+  spans->stopped = true;
   for (size_t i = 0; i < BLOCK_SIZES; i++) spans->open[i] = &spans->full;
 }
 
@@ -61,7 +61,7 @@ static void unlink_open(Span *span) {
 }
 
 /* Gives the system back the memory of so many of the idle spans, of those that have been idle for longest. */
-static void release(Spans *spans, size_t count) {
+static void give_back(Spans *spans, size_t count) {
   Span **link = &spans->idle;
   for (size_t i = count; i < spans->nidle; i++) link = &(*link)->next;
   Span *span = *link;
@@ -80,7 +80,7 @@ static void release(Spans *spans, size_t count) {
    spans change as the program can fill and empty again twice. */
 static void look(Spans *spans) {
   if (spans->changes < LOOK_MIN || spans->changes / 4 < spans->nidle + spans->nbusy) return;
-  if (spans->lowest > SPARE) release(spans, spans->lowest - SPARE);
+  if (spans->lowest > SPARE) give_back(spans, spans->lowest - SPARE);
   spans->lowest = spans->nidle;
   spans->changes = 0;
 }
@@ -149,25 +149,22 @@ static void add_fresh(const Spans *spans, Span *span) {
 }
 
 void *spans_get(Spans *spans, size_t size) {
+  if (spans->stopped) return NULL;
   size_t units = spans_units(size);
-  if (spans->closed) return NULL;
-  for (;;) {
+  void *block;
+  while (!(block = spans_get_fast(spans, size))) {
     Span *span = spans->open[units];
     if (span == &spans->full) {
       if (!begin(spans, units)) return NULL;
-      span = spans->open[units];
+    } else if (span->fresh > 0) {
+      add_fresh(spans, span);
+    } else {
+      assert(span->used == blocks_of(units));
+      unlink_open(span);
+      span->low = (uint16_t)(span->used - 1);
     }
-    if (!span->free && span->fresh > 0) add_fresh(spans, span);
-    Block *block = span->free;
-    if (block) {
-      span->free = block->next;
-      span->used++;
-      return block;
-    }
-    assert(span->used == blocks_of(units));
-    unlink_open(span);
-    span->low = (uint16_t)(span->used - 1);
   }
+  return block;
 }
 
 /* Makes an empty span available for blocks of any size. */
@@ -183,7 +180,7 @@ static void end(Spans *spans, Span *span) {
 }
 
 void spans_put_last(Spans *spans, Span *span) {
-  if (spans->closed) return;
+  if (spans->stopped) return;
   if (!span->link) { /* it was full */
     span->low = 0;
     link_open(spans, span);

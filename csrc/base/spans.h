@@ -4,9 +4,9 @@
 
    A region of addresses is reserved once. It is divided into spans of 16 KB, and the blocks of a span all have the same
    size, a multiple of 16 bytes. What a span needs is in a table at the start of the region; a block's address leads to
-   its entry. A span that has become empty serves any size next. The system gets the memory of spans back that stayed
-   empty while the program could have used them: not at once, since a collector empties many and the program fills them
-   again before its next cycle.
+   its entry. A span that has become empty serves any size next. Empty spans give their memory back to the system, but not
+   at once: a collector empties many, which the program fills again before the next cycle. Only spans that the program
+   has not needed for several such cycles do.
 
    Not for more than one thread at a time. */
 #ifndef RUNNEL_SPANS_H
@@ -26,7 +26,7 @@ enum {
   BLOCK_SIZES = BLOCK_MAX / BLOCK_UNIT + 1 /* of these 0 is not used */
 };
 
-/* The addresses that are reserved. Memory is taken from the system for those that are used only. */
+/* The addresses that are reserved, in bytes. Only those that are used take memory. */
 #define REGION_SIZE ((size_t)1 << (sizeof(size_t) > 4 ? 34 : 28))
 
 /* A free block. */
@@ -35,12 +35,12 @@ typedef struct Block {
 } Block;
 
 typedef struct Span {
-  Block *free;        /* free blocks that have been in use before */
+  Block *free;        /* its free blocks, but for the fresh ones */
   struct Span *next;  /* in its list: Spans.open[size], Spans.idle or Spans.cold */
   struct Span **link; /* what points to it in Spans.open[size]; NULL if it is in no such list */
   uint16_t used;      /* blocks in use */
   uint16_t low;       /* once no more than this are in use, spans_put_last must be called */
-  uint16_t fresh;     /* blocks at its end that have not been in use since it got its size */
+  uint16_t fresh;     /* free blocks at its end that are not in the list yet */
   uint8_t size;       /* of a block, in units; 0: the span is empty */
 } Span;
 
@@ -56,17 +56,17 @@ typedef struct Spans {
   size_t nbusy;            /* spans that have a size */
   size_t lowest;           /* the least that nidle was since the last look at what to give back */
   size_t changes;          /* how often a span has become idle or busy since then */
-  bool closed;             /* there are no more blocks to be had */
+  bool stopped;            /* spans_get finds nothing any more */
 } Spans;
 
 /* Reserves a region; false if the system has none. */
-bool spans_open(Spans *spans);
+bool spans_init(Spans *spans);
 
 /* Gives all memory back. */
-void spans_release(Spans *spans);
+void spans_destroy(Spans *spans);
 
 /* From now on spans_get finds nothing. Blocks may still be freed. */
-void spans_close(Spans *spans);
+void spans_stop(Spans *spans);
 
 /* A block of `size` bytes, 1 to BLOCK_MAX; NULL if there is no memory for it. */
 void *spans_get(Spans *spans, size_t size);

@@ -22,14 +22,14 @@ static NOINLINE void *get(Allocator *allocator, size_t kind, size_t size) {
   if (size == 0) return NULL;
   void *block = size <= BLOCK_MAX ? spans_get(&allocator->spans, size) : NULL;
   if (block) return block;
-  if (kind == LUA_TTHREAD && size > BLOCK_MAX) spans_close(&allocator->spans);
+  if (kind == LUA_TTHREAD && size > BLOCK_MAX) spans_stop(&allocator->spans);
   return malloc(size);
 }
 
 /* Frees a large block. */
 static void put_large(Allocator *allocator, void *block) {
-  if (block == allocator->state && !allocator->spans.closed) {
-    spans_release(&allocator->spans);
+  if (block == allocator->state && !allocator->spans.stopped) {
+    spans_destroy(&allocator->spans);
     free(allocator);
   }
   free(block);
@@ -80,7 +80,7 @@ void allocator_install(lua_State *L) {
   if (SANITIZES_ADDRESSES || getenv("RUNNEL_MALLOC") || !has_usual_allocator(L) || !stay_loaded()) return;
   Allocator *allocator = (Allocator *)malloc(sizeof(Allocator));
   if (!allocator) return;
-  if (!spans_open(&allocator->spans)) {
+  if (!spans_init(&allocator->spans)) {
     free(allocator);
     return;
   }

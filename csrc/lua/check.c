@@ -4,9 +4,17 @@
 #include <lauxlib.h>
 #include <math.h>
 
+#include "core/shared_handle.h"
+
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {
   const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
   return luaL_error(L, "%s: a channel expected, got %s; call it as %s", what, type, usage);
+}
+
+Chan *check_shared(lua_State *L, int i) {
+  Chan *ch = chan_to(L, i);
+  luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
+  return ch;
 }
 
 int64_t check_ms(lua_State *L, int i, const char *what) {

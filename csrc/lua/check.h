@@ -15,6 +15,9 @@ static inline Chan *check_chan(lua_State *L, int i, const char *what, const char
   return ch;
 }
 
+/* The shared channel at index `i`, for functions of the library's own. */
+Chan *check_shared(lua_State *L, int i);
+
 /* The buffer description at index `i`, or NULL for anything else. */
 const Buffer *check_buffer(lua_State *L, int i);
 

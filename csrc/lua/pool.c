@@ -1,6 +1,7 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
 #include "core/chan_shared.h"
 #include "core/park.h"
+#include "lua/check.h"
 #include "lua/module.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
@@ -11,13 +12,6 @@ static int internal_listen(lua_State *L) {
   luaL_argcheck(L, ch, 1, "a channel expected");
   int n = chan_take(L, ch, 1);
   return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
-}
-
-/* The shared channel at index `i`. */
-static Chan *check_shared(lua_State *L, int i) {
-  Chan *ch = chan_to(L, i);
-  luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
-  return ch;
 }
 
 /* answer(answers, message, jobs, least, until) -> true, is_quiet | false | nil: offers a message. If more than `least`

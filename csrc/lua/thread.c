@@ -25,6 +25,7 @@
 #include "core/family.h"
 #include "core/shared_handle.h"
 #include "core/shared_pack.h"
+#include "lua/check.h"
 #include "lua/module.h"
 #include "lua/preload.h"
 #include "shared/status.h"
@@ -238,11 +239,7 @@ static int start(Thread *t) {
 }
 
 /* The shared channel at index i. */
-static SharedChan *check_shared(lua_State *L, int i) {
-  Chan *ch = chan_to(L, i);
-  luaL_argcheck(L, ch && chan_is_shared(ch), i, "a shared channel expected");
-  return shared_handle_get(ch);
-}
+static SharedChan *shared_at(lua_State *L, int i) { return shared_handle_get(check_shared(L, i)); }
 
 /* __gc of the userdata with a thread's status. */
 static int end_status(lua_State *L) {
@@ -272,7 +269,7 @@ static Member *join_family(Sharing *sharing, const Thread *t) {
 /* start_thread(job, control, result, reports) -> a userdata with the thread's status | nil, why not */
 static int internal_start_thread(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  SharedChan *control = check_shared(L, 2), *result = check_shared(L, 3), *reports = check_shared(L, 4);
+  SharedChan *control = shared_at(L, 2), *result = shared_at(L, 3), *reports = shared_at(L, 4);
   lua_settop(L, 4);
   Threads *threads = get_threads(L);
   join_ended(threads);

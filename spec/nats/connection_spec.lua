@@ -7,9 +7,8 @@ local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
 describe("a connection to NATS", function()
-  if not nats_server.installed then return pending(nats_server.MISSING) end
-  local is_built, nats = pcall(require, "runnel.nats")
-  if not is_built then return pending "runnel.nats is not built, because libnats was missing" end
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
 
   local server, conn
 

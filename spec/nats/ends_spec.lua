@@ -4,8 +4,8 @@ local nats_server = require "spec.support.nats_server"
 local process = require "spec.support.process"
 
 describe("a program with connections to NATS", function()
-  if not nats_server.installed then return pending(nats_server.MISSING) end
-  if not pcall(require, "runnel.nats") then return pending "runnel.nats is not built, because libnats was missing" end
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
 
   local LUA = os.getenv "LUA" or "lua5.4"
   local server, dir

@@ -4,9 +4,8 @@ local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 
 describe("the events of a connection to NATS", function()
-  if not nats_server.installed then return pending(nats_server.MISSING) end
-  local is_built, nats = pcall(require, "runnel.nats")
-  if not is_built then return pending "runnel.nats is not built, because libnats was missing" end
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
 
   -- Takes events up to one of that name.
   local function event_of(events, name)

@@ -5,9 +5,8 @@ local rn = require "runnel"
 local nats_server = require "spec.support.nats_server"
 
 describe("a connection to a server that fails", function()
-  if not nats_server.installed then return pending(nats_server.MISSING) end
-  local is_built, nats = pcall(require, "runnel.nats")
-  if not is_built then return pending "runnel.nats is not built, because libnats was missing" end
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
 
   local server
 

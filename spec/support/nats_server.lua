@@ -17,6 +17,16 @@ Server.__index, Cluster.__index, Proxy.__index = Server, Cluster, Proxy
 nats_server.installed = background.has_command "nats-server"
 nats_server.MISSING = "nats-server is not installed"
 
+---runnel.nats; or nil, and why specs with real servers are pending.
+---@return table?
+---@return string? missing
+function nats_server.library()
+  if not nats_server.installed then return nil, nats_server.MISSING end
+  local is_built, nats = pcall(require, "runnel.nats")
+  if is_built then return nats end
+  return nil, "runnel.nats is not built, because libnats was missing"
+end
+
 -- Ports below those that the system gives to clients.
 local function random_port() return math.random(15000, 32000) end
 
