@@ -6,6 +6,8 @@
 
 #include <lauxlib.h>
 
+#include "core/root_shrink.h"
+
 enum {
   FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last lap has kept, is trimmed only in
                           cycles of the collector: an entry that is dropped between two parks must be added again */
@@ -54,11 +56,18 @@ static bool is_needed(lua_State *L, const Sched *S) {
 /* Notes whether the list has grown to its limit. */
 static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
 
+static void begin_lap(Kept *k) {
+  k->next = k->size;
+  k->sparse = root_is_sparse(k->room, k->most);
+  k->most = k->size;
+}
+
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
+  if (k->size == 0) begin_lap(k);
   for (n = n < k->size ? n : k->size; n > 0; n--) {
-    if (k->next == 0) k->next = k->size;
+    if (k->next == 0) begin_lap(k);
     lua_rawgeti(L, -1, k->next);
     bool is_dropped = !is_needed(L, S);
     lua_pop(L, 1);
@@ -85,7 +94,9 @@ void keep_add(lua_State *L, Sched *S, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
-  S->kept.size++;
+  Kept *k = &S->kept;
+  if (++k->size > k->most) k->most = k->size;
+  if (k->size > k->room) k->room = k->size;
   check_size(S);
   lua_pop(L, 1);
 }

@@ -16,6 +16,7 @@
 
 #include "core/attr.h"
 #include "core/keep.h"
+#include "core/root_shrink.h"
 #include "core/shared_wait.h"
 
 enum {
@@ -62,6 +63,7 @@ static void take_slot(lua_State *L, Roots *a, Go *go, int at) {
     lua_pushvalue(L, at);
     lua_rawseti(L, -2, last); /* may raise, as before: nothing has changed */
     slot = ++a->size;
+    if (slot > a->room) a->room = slot;
   }
   go->slot = slot;
   a->strong++;
@@ -108,6 +110,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
     lua_pushnil(L);
     lua_rawseti(L, -3, go->slot);
     S->roots.strong++;
+    S->roots.weak--;
   } else {
     take_slot(L, &S->roots, go, at);
   }
@@ -231,6 +234,7 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   alt->flags |= ALT_WEAK;
   if (size_of_waits(alt)) alt->waiters->is_weak = true;
   S->roots.strong--;
+  S->roots.weak++;
 }
 
 /* Visits a slot: see above. May raise for lack of memory. */
@@ -247,6 +251,7 @@ static void visit(lua_State *L, Sched *S, uint32_t slot, int strong, int weak) {
   if (type == LUA_TBOOLEAN && !lua_toboolean(L, -1)) {
     is_free = lua_rawgeti(L, weak, slot) == LUA_TNIL;
     lua_pop(L, 1);
+    if (is_free) a->weak--;
   }
   lua_pop(L, 1);
   if (!is_free) return;
@@ -260,6 +265,19 @@ static void visit(lua_State *L, Sched *S, uint32_t slot, int strong, int weak) {
   lua_rawseti(L, strong, slot);
 }
 
+/* Begins a lap. */
+static void begin_lap(lua_State *L, Roots *a, int strong) {
+  while (a->nrecent) {
+    lua_pushinteger(L, a->lap);
+    lua_rawseti(L, strong, a->recent[--a->nrecent]);
+  }
+  a->next = a->size;
+  a->lap ^= 1;
+  a->free = 0;
+  a->sparse = root_is_sparse(a->room, a->most);
+  a->most = a->strong + a->weak;
+}
+
 /* Protected: (how many slots to visit, of each at most once). */
 static int sweep_protected(lua_State *L) {
   Sched *S = sched_self(L);
@@ -267,16 +285,9 @@ static int sweep_protected(lua_State *L) {
   lua_Integer n = lua_tointeger(L, 1);
   lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
+  if (a->size == 0) begin_lap(L, a, 2);
   for (n = n < a->size ? n : a->size; n > 0; n--) {
-    if (a->next == 0) {
-      a->next = a->size;
-      while (a->nrecent) {
-        lua_pushinteger(L, a->lap);
-        lua_rawseti(L, 2, a->recent[--a->nrecent]);
-      }
-      a->lap ^= 1;
-      a->free = 0;
-    }
+    if (a->next == 0) begin_lap(L, a, 2);
     visit(L, S, a->next--, 2, 3);
   }
   return 0;
@@ -287,6 +298,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n) {
   Roots *a = &S->roots;
   if (a->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   a->sweeping = true;
+  if (a->strong + a->weak > a->most) a->most = a->strong + a->weak;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
   a->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
@@ -327,17 +339,15 @@ void root_push_slot(lua_State *L, uint32_t slot) {
    sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler
    has run. root_watch makes one then, and also if the finalizer could not be called at all. */
 
-enum { SENTINEL = 0 };
-
 /* Protected: makes the sentinel, if there is none, and returns it. Its metatable is the second upvalue. */
 static int make_sentinel(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  if (lua_rawgeti(L, 1, SENTINEL) == LUA_TNIL) {
+  if (lua_rawgeti(L, 1, ROOT_SENTINEL) == LUA_TNIL) {
     lua_newuserdatauv(L, 0, 0);
     lua_pushvalue(L, lua_upvalueindex(2));
     lua_setmetatable(L, -2);
     lua_pushvalue(L, -1);
-    lua_rawseti(L, 1, SENTINEL);
+    lua_rawseti(L, 1, ROOT_SENTINEL);
   }
   return 1;
 }
@@ -361,8 +371,9 @@ static int on_cycle(lua_State *L) {
 
 void root_watch(lua_State *L, Sched *S) {
   S->roots.failed = false;
+  root_shrink(L, S);
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  bool is_there = lua_rawgeti(L, -1, SENTINEL) != LUA_TNIL;
+  bool is_there = lua_rawgeti(L, -1, ROOT_SENTINEL) != LUA_TNIL;
   lua_pop(L, 2);
   if (LIKELY(is_there)) return;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
@@ -391,5 +402,6 @@ void root_open(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushcclosure(L, make_sentinel, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
+  root_shrink_open(L);
   root_watch(L, S);
 }

@@ -22,6 +22,9 @@
 
 #include "core/state.h"
 
+/* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
+enum { ROOT_SENTINEL = 0 };
+
 /* Makes a new go block, whose userdata is at index `at`, a strong root. May raise. */
 void root_add(lua_State *L, Sched *S, Go *go, int at);
 
@@ -39,7 +42,8 @@ void root_promote(lua_State *L, Sched *S, Go *go);
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at);
 
 /* Makes the sentinel if it is missing, so that the next cycle of the collector sweeps: the last one may have had no
-   memory, or no room on the stack, to make it. To be called now and then. Does not raise. */
+   memory, or no room on the stack, to make it. Also makes tables smaller that have become too large. To be called now
+   and then by the loop. Does not raise. */
 void root_watch(lua_State *L, Sched *S);
 
 /* Pushes the userdata of the go block in a slot, strong or weak, or nil. */

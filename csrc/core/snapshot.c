@@ -288,6 +288,7 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   s->has_main = false;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
   s->next = 0;
+  s->moves = S->roots.moves;
 }
 
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
@@ -296,7 +297,7 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
   int64_t began = clock_now(&(Clock){0});
   uint8_t phase = s->phase;
   s->phase = COMPLETE; /* if this raises, it begins anew */
-  if (phase == COMPLETE) {
+  if (phase == COMPLETE || s->moves != S->roots.moves) { /* or go blocks have other slots now: some would be missing */
     begin(L, S, s);
     phase = CHANS;
   }

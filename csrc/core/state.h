@@ -207,8 +207,9 @@ static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
 enum {
   SCHED_STRONG = 1, /* table: slot -> what the slot of a go block holds (root.h) */
   SCHED_WEAK,       /* weak table: slot -> go block that only its channels keep alive */
-  SCHED_SWEEP,      /* C function: sweeps slots; the next one makes the sentinel (root.c) */
+  SCHED_SWEEP,      /* C function: sweeps slots; the next ones make the sentinel (root.c), */
   SCHED_SENTINEL,
+  SCHED_SHRINK,      /* and tables that have become too large smaller (root_shrink.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -286,9 +287,14 @@ typedef struct Roots {
   uint32_t size;                 /* slots in use or free */
   uint32_t free;                 /* first slot of the free list, each naming the next; 0: none */
   uint32_t strong;               /* strong roots: go blocks that the scheduler keeps alive */
+  uint32_t weak;                 /* weak roots, including those that were collected but still have a slot */
+  uint32_t room;                 /* slots that the tables have room for, at least */
+  uint32_t most;                 /* the most roots at any sweep of this lap */
+  uint32_t moves;                /* how often the go blocks have moved to other slots (root_shrink.h) */
   uint32_t limit;                /* sweep when so many strong roots are not in the run queue */
   uint32_t next;                 /* the slot to sweep next; 0: a new lap */
   uint8_t lap;                   /* parity of the number of laps */
+  bool sparse;                   /* during the whole last lap the tables had too much room (root_shrink.h) */
   bool sweeping;                 /* a sweep is running */
   bool failed;                   /* the last sweep ended early because memory ran out */
 } Roots;
@@ -296,8 +302,11 @@ typedef struct Roots {
 /* Bookkeeping of keep.c. */
 typedef struct Kept {
   uint32_t size;  /* entries */
+  uint32_t room;  /* entries that the table has room for, at least */
+  uint32_t most;  /* the most entries at any time of this lap */
   uint32_t next;  /* the entry to look at next; 0: a new lap */
   uint32_t limit; /* entries from which on the list is trimmed as it grows */
+  bool sparse;    /* during the whole last lap the table had too much room (root_shrink.h) */
 } Kept;
 
 /* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
