@@ -88,7 +88,7 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   error_call(L, 4, "a function that is called when a go block dies", at);
 }
 
-/* Ends a go block and pushes its userdata, which is no root any more. Puts the value at index `result` of L on the
+/* Ends a go block and pushes what root_remove pushes: its userdata, which is no root any more, is on top. Puts the value at index `result` of L on the
    result channel (0: none) and closes it, with the value at index `reason` as its error (0: none). Allocates nothing,
    and so does not raise. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
@@ -145,6 +145,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   bool is_awaited = go == S->awaited;
   S->current = NULL;
   end(L, S, go, 0, top + 1);
+  lua_remove(L, -2); /* the table of slots */
   give_up(L, top + 1, !is_awaited && !go_is_cancellation(L, lua_gettop(L), top + 1));
   lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_awaited) {
@@ -338,7 +339,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   if (is_parked) alt_commit(L, S, alt);
   if (is_parked && alt->flags & ALT_CALLBACK) {
     end(L, S, go, 0, reason);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
     return true;
   }
   alt->flags |= ALT_CANCEL;

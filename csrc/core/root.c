@@ -88,7 +88,6 @@ void root_remove(lua_State *L, Sched *S, Go *go) {
     a->free = go->slot;
   }
   lua_rawseti(L, -3, go->slot);
-  lua_replace(L, -2);
   a->strong--;
   go->slot = 0;
 }

@@ -23,7 +23,7 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
     alt->nresults = 0; /* in case somebody resumes its coroutine */
     alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
     root_remove(L, S, go);
-    lua_pop(L, 1);
+    lua_pop(L, 2);
   }
 }
 

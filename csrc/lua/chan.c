@@ -278,6 +278,11 @@ static int chan_meta_tostring(lua_State *L) {
 
 /* ---- making one ---- */
 
+/* A buffer that holds n values, or none for n = 0. */
+static inline Buffer fixed_buffer(lua_Integer n) {
+  return (Buffer){.kind = n ? BUFFER_FIXED : BUFFER_NONE, .limit = (uint32_t)n};
+}
+
 /* The buffer's kind and limit from the argument at index 1. Pushes it if it is a policy object, else nil. */
 static Buffer read_buffer(lua_State *L, const char *what) {
   Buffer b = {.kind = BUFFER_NONE};
@@ -292,9 +297,7 @@ static Buffer read_buffer(lua_State *L, const char *what) {
       luaL_error(L, "%s: a buffer size is an integer of 0 or more, got %s", what, lua_tostring(L, 1));
     }
     if (n > BUFFER_MAX) luaL_error(L, "%s: a buffer holds at most %d values", what, (int)BUFFER_MAX);
-    b.kind = n ? BUFFER_FIXED : BUFFER_NONE;
-    b.limit = (uint32_t)n;
-    return b;
+    return fixed_buffer(n);
   }
   default:
     break;
@@ -344,6 +347,13 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
+  if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* what most programs make, quickly */
+    lua_Integer n = lua_tointeger(L, 1);
+    if (LIKELY(n >= 0 && n <= BUFFER_MAX)) {
+      chan_new_buffered(L, sched_self(L), fixed_buffer(n), false);
+      return 1;
+    }
+  }
   lua_settop(L, 3);
   Buffer b = read_buffer(L, "chan");
   return new_chan(L, b, 4, 2, 3);
