@@ -20,8 +20,9 @@ static bool leave_world(World *w, Alt *alt) {
 }
 
 void alt_withdraw_rest(Alt *alt) {
+  Waiter *waiters = alt_waiters(alt);
   for (uint32_t i = 0; i < alt->count; i++) {
-    if (alt->waiters[i].link.next) alt_dequeue(&alt->waiters[i]);
+    if (waiters[i].link.next) alt_dequeue(&waiters[i]);
   }
   alt->count = 0;
 }

@@ -35,7 +35,6 @@ static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_pu
 /* Enqueues the only waiter of `alt`, which is parked from here on. */
 static inline void alt_enqueue_single(Chan *ch, Alt *alt, int at, bool is_put, uint8_t flags) {
   alt->state = ALT_PARKED;
-  alt->waiters = &alt->own.waiter;
   alt->count = 1;
   alt_enqueue(ch, &alt->own.waiter, alt, at, is_put, flags);
 }
@@ -53,7 +52,8 @@ static inline void alt_dequeue(Waiter *w) {
 
 /* Takes every waiter of an alt out of its queue. */
 static inline void alt_withdraw(Alt *alt) {
-  for (uint32_t i = 0; i < alt->count; i++) alt_dequeue(&alt->waiters[i]);
+  Waiter *waiters = alt_waiters(alt);
+  for (uint32_t i = 0; i < alt->count; i++) alt_dequeue(&waiters[i]);
   alt->count = 0;
 }
 

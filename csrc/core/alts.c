@@ -262,7 +262,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
   const bool has_room = what->waiter & WAITER_FREE || a->mixed;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
-  alt->waiters = waiters;
+  alt->own.alts.waiters = waiters;
   waiters->is_weak = false;
   for (int i = 0; i < n; i++) {
     if (UNLIKELY(!has_room && !chan_has_room(ops[i].ch, ops[i].is_put))) {

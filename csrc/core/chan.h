@@ -129,7 +129,8 @@ bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
 
 /* Whether chan_put, or chan_take, would complete at once, if the channel is not CHAN_FOREIGN. */
 static inline bool chan_can(const Chan *ch, bool is_put) {
-  if (is_put) return ch->takes.first || !buffer_full(&ch->buf) || ch->flags & CHAN_CLOSED;
+  /* A put on a result channel can: it raises an error. */
+  if (is_put) return ch->takes.first || !buffer_full(&ch->buf) || ch->flags & (CHAN_CLOSED | CHAN_RESULT);
   return buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED;
 }
 

@@ -29,8 +29,7 @@ enum { STACK_TO_GIVE_UP = 12 };
 static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
   int at = lua_gettop(L);
-  go->chan.buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
-  go->chan.flags = CHAN_RESULT | CHAN_GO | CHAN_SLOTS | keep_result(S);
+  go->chan.flags = CHAN_RESULT | CHAN_GO | keep_result(S);
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   go->origin = S->current ? S->current->origin : 0;
@@ -88,6 +87,16 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   error_call(L, 4, "a function that is called when a go block dies", at);
 }
 
+/* Gives the result channel of a go block that has ended the buffer for its result, where the alt was. */
+static void begin_result(Chan *ch) {
+  ch->buf.kind = BUFFER_FIXED;
+  ch->buf.base = CHAN_VALUES;
+  ch->buf.limit = ch->buf.size = 1;
+  ch->buf.head = ch->buf.count = 0;
+  ch->take_total = 0;
+  ch->flags = (ch->flags & ~(uint32_t)CHAN_RESULT) | CHAN_SLOTS;
+}
+
 /* Ends a go block and pushes what root_remove pushes: its userdata, which is no root any more, is on top. Puts the value at index `result` of L on the
    result channel (0: none) and closes it, with the value at index `reason` as its error (0: none). Allocates nothing,
    and so does not raise. */
@@ -96,7 +105,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   int at = lua_gettop(L);
   go->alt.state = ALT_DEAD;
   go->alt.co = NULL;
-  go->chan.flags &= ~(uint32_t)CHAN_RESULT;
+  begin_result(&go->chan);
   lua_pushnil(L);
   lua_setiuservalue(L, at, CHAN_VALUES); /* the coroutine */
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);

@@ -26,7 +26,7 @@ static void push_channel(lua_State *L, const Waiter *w) {
 static void push_channels(lua_State *L, const Alt *alt) {
   lua_createtable(L, (int)alt->count, 0);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt->waiters[i]);
+    push_channel(L, &alt_waiters(alt)[i]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
 }
@@ -34,13 +34,13 @@ static void push_channels(lua_State *L, const Alt *alt) {
 /* Sets fields of the table on top of L that tell what a parked alt waits for: `operation`, which is "take", "put" or
    "alts", and `channel`, or `channels` of an alts. */
 static void set_operation(lua_State *L, const Alt *alt) {
-  bool is_put = alt->waiters[0].is_put;
+  bool is_put = alt_waiters(alt)->is_put;
   if (alt->flags & ALT_SELECT) {
     lua_pushliteral(L, "alts");
     push_channels(L, alt);
     lua_setfield(L, -3, "channels");
   } else {
-    push_channel(L, &alt->waiters[0]); /* first, since an allocation may run a finalizer that ends the go block */
+    push_channel(L, alt_waiters(alt)); /* first, since an allocation may run a finalizer that ends the go block */
     lua_setfield(L, -2, "channel");
     lua_pushstring(L, is_put ? "put" : "take");
   }

@@ -91,14 +91,15 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
     shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
   }
   uint8_t flags = alt->flags;
-  if (status == LUA_OK && alt->state != ALT_READY) inspect_push_waiting(L, alt, op->name);
-  alt->flags = ALT_BARE;
   if (alt->state != ALT_READY) {
+    if (status == LUA_OK) inspect_push_waiting(L, alt, op->name);
     alt_stop_waiting(S, alt);
+    alt->flags = ALT_BARE;
     if (status != LUA_OK) return lua_error(L);
     return inspect_raise_deadlock(L, op->name);
   }
   alt->state = ALT_IDLE;
+  alt->flags = ALT_BARE;
   if (status != LUA_OK) {
     /* The operation has completed, and then something else failed: report the error and return the results. */
     lua_pushnil(L);
@@ -113,7 +114,7 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
 
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
-  for (uint32_t i = 0; i < alt->count; i++) chan_check(alt->waiters[i].chan);
+  for (uint32_t i = 0; i < alt->count; i++) chan_check(alt_waiters(alt)[i].chan);
   assert(!(alt->flags & ALT_CANCEL));
 #endif
   if (UNLIKELY(S->park_checks & PARK_KEPT)) keep_trim_grown(L, S, alt->count);

@@ -126,7 +126,7 @@ static void push_weak(lua_State *L, const Go *go) {
   lua_pop(L, 1);
   /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
   int top = lua_gettop(L);
-  push_channel(L, &go->alt.waiters[0]);
+  push_channel(L, alt_waiters(&go->alt));
   attr_push_table(L, top + 1);
   lua_pushnil(L);
   while (lua_next(L, top + 2)) {
@@ -141,7 +141,7 @@ void root_promote(lua_State *L, Sched *S, Go *go) {
   push_weak(L, go);
   root_make_strong(L, S, go, lua_gettop(L));
   for (uint32_t i = 0; i < go->alt.count; i++) {
-    push_channel(L, &go->alt.waiters[i]);
+    push_channel(L, &alt_waiters(&go->alt)[i]);
     attr_push_table(L, lua_gettop(L)); /* it has a table, which holds the go block */
     lua_pushvalue(L, -3);
     lua_pushnil(L);
@@ -161,7 +161,7 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
   if (UNLIKELY(alt->shared) && shared_wait_is_open(alt->shared)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
-    const Chan *ch = alt->waiters[i].chan;
+    const Chan *ch = alt_waiters(alt)[i].chan;
     if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;
     if (ch->flags & CHAN_TIMEOUT || shared_done_is_elsewhere(ch)) return false; /* the timer, or another state */
   }
@@ -171,7 +171,7 @@ static bool may_be_abandoned(const Go *go) {
 /* Makes the tables of attributes in which the channels of a parked go block will hold it. */
 static void make_tables(lua_State *L, const Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt->waiters[i]);
+    push_channel(L, &alt_waiters(alt)[i]);
     attr_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -181,7 +181,7 @@ static void make_tables(lua_State *L, const Alt *alt) {
 static bool have_tables(lua_State *L, const Alt *alt) {
   bool have = true;
   for (uint32_t i = 0; i < alt->count && have; i++) {
-    push_channel(L, &alt->waiters[i]);
+    push_channel(L, &alt_waiters(alt)[i]);
     have = attr_push_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -197,7 +197,7 @@ static void fill_waits(lua_State *L, const Alt *alt) {
   lua_xmove(alt->co, L, 1);
   lua_rawseti(L, -2, alt->count + 1);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt->waiters[i]);
+    push_channel(L, &alt_waiters(alt)[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -217,7 +217,7 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   }
   if (size_of_waits(alt)) fill_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt->waiters[i]);
+    push_channel(L, &alt_waiters(alt)[i]);
     attr_push_table(L, lua_gettop(L));
     lua_pushvalue(L, at);
     lua_pushboolean(L, 1);
@@ -231,7 +231,7 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   lua_pushboolean(L, 0);
   lua_rawseti(L, strong, go->slot);
   alt->flags |= ALT_WEAK;
-  if (size_of_waits(alt)) alt->waiters->is_weak = true;
+  if (size_of_waits(alt)) alt_waiters(alt)->is_weak = true;
   S->roots.strong--;
   S->roots.weak++;
 }

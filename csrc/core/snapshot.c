@@ -155,6 +155,9 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
     c.puts = stats.puts;
     c.takes = stats.takes;
     is_closed = stats.closed;
+  } else if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
+    c.kind = BUFFER_FIXED;
+    c.limit = 1;
   } else if (ch->buf.kind != BUFFER_NONE) {
     c.takes = ch->take_total;
     c.limit = ch->buf.limit;
@@ -182,11 +185,11 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 /* Fills in what an alt waits for, and adds its channels. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
-  g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt->waiters[0].is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
+  g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt_waiters(alt)->is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
   g->nchans = alt->count;
-  g->chan = alt->waiters[0].chan->id;
+  g->chan = alt_waiters(alt)->chan->id;
   for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it: hence the question each time */
-    const Waiter *w = &alt->waiters[i];
+    const Waiter *w = &alt_waiters(alt)[i];
     bool is_put = w->is_put;
     lua_pushvalue(alt->co, w->at);
     lua_xmove(alt->co, L, 1);
@@ -331,7 +334,7 @@ bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
 static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
   if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return false;
   for (uint32_t i = 0; i < alt->count; i++) {
-    const Waiter *w = &alt->waiters[i];
+    const Waiter *w = &alt_waiters(alt)[i];
     if (w->chan->id != id) continue;
     lua_pushvalue(alt->co, w->at);
     lua_xmove(alt->co, L, 1);

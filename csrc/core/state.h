@@ -74,8 +74,11 @@ struct Alt {
   union {
     Waiter waiter; /* of a single operation; when ready its link is in the run queue */
     Timer timer;   /* of a sleep */
+    struct {
+      Link link;       /* when ready: as that of the waiter */
+      Waiter *waiters; /* of an alts (ALT_SELECT): alt_waiters */
+    } alts;
   } own;
-  Waiter *waiters;           /* the waiters: &own.waiter, or those of an alts */
   int64_t since;             /* when it parked, as of the loop's last look at the clock */
   lua_State *co;             /* where values and results are; NULL once dead */
   struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
@@ -84,6 +87,11 @@ struct Alt {
   uint8_t state;             /* an AltState */
   uint8_t flags;             /* of AltFlag */
 };
+
+/* The waiters of an alt that is parked. */
+static inline Waiter *alt_waiters(const Alt *alt) {
+  return LIKELY(!(alt->flags & ALT_SELECT)) ? (Waiter *)&alt->own.waiter : alt->own.alts.waiters;
+}
 
 /* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
    the value of a put. */
@@ -184,10 +192,16 @@ static inline Chan *chan_to(lua_State *L, int i) {
   return ch;
 }
 
-/* A go block; its userdata is also its result channel, whose CHAN_VALUES holds the coroutine while it lives. */
+/* A go block; its userdata is also its result channel. While it lives, the channel has no buffer, and what it waits for
+   is where the buffer will be: it does not wait any more then. */
 typedef struct Go {
-  Chan chan;       /* the result channel; its id is the go block's too */
-  Alt alt;         /* what it waits for; alt.co is its coroutine */
+  union {
+    Chan chan; /* the result channel; its id is the go block's too */
+    struct {
+      char begin[CHAN_UNBUFFERED_SIZE]; /* of the channel */
+      Alt alt;                          /* what it waits for; alt.co is its coroutine */
+    };
+  };
   uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
   uint32_t slot;   /* its slot among the roots (root.h); 0 once it has ended */
 } Go;

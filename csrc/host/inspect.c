@@ -38,11 +38,11 @@ static int inspect_world(lua_State *L) {
   lua_setfield(L, -2, "shared");
   const Alt *alt = &S->outside;
   if (alt->state != ALT_PARKED || alt->count == 0) return 1;
-  lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt->waiters[0].is_put ? "put" : "take");
+  lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt_waiters(alt)->is_put ? "put" : "take");
   lua_setfield(L, -2, "main");
   lua_createtable(L, (int)alt->count, 0);
   for (uint32_t i = 0; i < alt->count; i++) {
-    lua_pushvalue(alt->co, alt->waiters[i].at);
+    lua_pushvalue(alt->co, alt_waiters(alt)[i].at);
     lua_xmove(alt->co, L, 1);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }

@@ -182,8 +182,9 @@ static SharedStats look(lua_State *L, Chan *ch) {
   if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
   lua_Integer count = chan_count(L, ch, 1);      /* may call a policy, which may use the channel */
   bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
-  return (SharedStats){.kind = (BufferKind)ch->buf.kind,
-                       .limit = has_buffer ? ch->buf.limit : 0,
+  bool will_have = ch->flags & CHAN_RESULT;      /* when the go block ends */
+  return (SharedStats){.kind = will_have ? BUFFER_FIXED : (BufferKind)ch->buf.kind,
+                       .limit = will_have ? 1 : has_buffer ? ch->buf.limit : 0,
                        .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
                        .ntakes = ch->ntakes,
                        .nputs = ch->nputs,
