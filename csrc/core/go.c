@@ -33,7 +33,7 @@ static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
   lua_State *co = lua_newthread(L);
   go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
   go->origin = S->current ? S->current->origin : 0;
-  lua_setiuservalue(L, at, CHAN_VALUES);
+  lua_setiuservalue(L, at, GO_COROUTINE);
   if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
     luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */
   }
@@ -54,7 +54,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   return go;
 }
 
-Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, CHAN_VALUES); }
+Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, GO_COROUTINE); }
 
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
   int give_up = lua_gettop(L) - nargs - 2;
@@ -67,7 +67,7 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
 }
 
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
-  Go *go = new_go(L, S, n, CHAN_VALUES);
+  Go *go = new_go(L, S, n, GO_COROUTINE);
   go->alt.flags |= ALT_CALLBACK;
   if (UNLIKELY(S->trace)) trace_spawn(L, S, go, lua_gettop(L));
   return go;
@@ -90,7 +90,7 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
 /* Gives the result channel of a go block that has ended the buffer for its result, where the alt was. */
 static void begin_result(Chan *ch) {
   ch->buf.kind = BUFFER_FIXED;
-  ch->buf.base = CHAN_VALUES;
+  ch->buf.base = GO_RESULT;
   ch->buf.limit = ch->buf.size = 1;
   ch->buf.head = ch->buf.count = 0;
   ch->take_total = 0;
@@ -107,7 +107,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   go->alt.co = NULL;
   begin_result(&go->chan);
   lua_pushnil(L);
-  lua_setiuservalue(L, at, CHAN_VALUES); /* the coroutine */
+  lua_setiuservalue(L, at, GO_COROUTINE);
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
   chan_close(L, &go->chan, at, reason);
   if (UNLIKELY(S->trace)) trace_end(S, go, reason && !go_is_cancellation(L, at, reason));
@@ -236,11 +236,8 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
 
 void go_bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
-  /* A coroutine that is being closed has an empty stack: the channels that it waits on cannot be found there. */
   if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
   alt_stop_waiting(S, &go->alt);
-  lua_pushnil(L);
-  lua_setiuservalue(L, at, GO_WAITS);
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   bool is_awaited = go == S->awaited;
   end(L, S, go, 0, at + 1);

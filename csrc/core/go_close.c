@@ -88,7 +88,7 @@ static int make_closer(lua_State *L) {
   go_close_guard(L, co);
   lua_getiuservalue(L, SCHED_SELF, SCHED_CLOSER);
   lua_xmove(L, co, 1);
-  lua_setiuservalue(L, -2, CHAN_VALUES);
+  lua_setiuservalue(L, -2, GO_COROUTINE);
   S->closer = co;
   return 0;
 }
@@ -154,7 +154,7 @@ int go_close_start(lua_State *L, Sched *S, Go *go) {
   lua_State *co = go->alt.co;
   int top = lua_gettop(L);
   root_push(L, go);
-  lua_getiuservalue(L, -1, CHAN_VALUES); /* the coroutine, kept alive until it is closed */
+  lua_getiuservalue(L, -1, GO_COROUTINE); /* kept alive until it is closed */
   S->closer = NULL;
   S->current = go;
   S->closing = co;

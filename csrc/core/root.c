@@ -99,6 +99,28 @@ static void push_channel(lua_State *L, const Waiter *w) {
   lua_xmove(co, L, 1);
 }
 
+/* Makes the channels let go of a weak root, whose userdata is at index `at`. They are not looked for on its stack, which
+   is empty if somebody closes the coroutine. */
+static void release(lua_State *L, const Go *go, int at) {
+  int type = lua_getiuservalue(L, at, GO_WAITS), waits = lua_gettop(L);
+  if (type != LUA_TTHREAD) { /* else it had not parked yet */
+    uint32_t n = type == LUA_TTABLE ? go->alt.count : 1;
+    for (uint32_t i = 1; i <= n; i++) {
+      if (type == LUA_TTABLE) lua_rawgeti(L, waits, i);
+      else lua_pushvalue(L, waits);
+      attr_push_table(L, waits + 1);
+      lua_pushvalue(L, at);
+      lua_pushnil(L);
+      lua_rawset(L, -3);
+      lua_settop(L, waits);
+    }
+    lua_pushthread(go->alt.co);
+    lua_xmove(go->alt.co, L, 1);
+    lua_setiuservalue(L, at, GO_COROUTINE);
+  }
+  lua_settop(L, waits - 1);
+}
+
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   lua_rawgeti(L, -1, go->slot);
@@ -114,6 +136,7 @@ void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
     take_slot(L, &S->roots, go, at);
   }
   lua_pop(L, 2);
+  release(L, go, at);
   go->alt.flags &= (uint8_t)~ALT_WEAK;
 }
 
@@ -140,16 +163,6 @@ static void push_weak(lua_State *L, const Go *go) {
 void root_promote(lua_State *L, Sched *S, Go *go) {
   push_weak(L, go);
   root_make_strong(L, S, go, lua_gettop(L));
-  for (uint32_t i = 0; i < go->alt.count; i++) {
-    push_channel(L, &alt_waiters(&go->alt)[i]);
-    attr_push_table(L, lua_gettop(L)); /* it has a table, which holds the go block */
-    lua_pushvalue(L, -3);
-    lua_pushnil(L);
-    lua_rawset(L, -3);
-    lua_pop(L, 2);
-  }
-  lua_pushnil(L);
-  lua_setiuservalue(L, -2, GO_WAITS);
   lua_pop(L, 1);
 }
 
@@ -202,7 +215,8 @@ static void fill_waits(lua_State *L, const Alt *alt) {
   }
 }
 
-/* Demotes the strong root on top of the stack. May raise half way: that some channels hold it already does no harm. */
+/* Demotes the strong root on top of the stack. Its channels hold it, and its coroutine. May raise half way: that some
+   channels hold it already does no harm. */
 static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   Alt *alt = &go->alt;
   int at = lua_gettop(L);
@@ -220,11 +234,11 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
     push_channel(L, &alt_waiters(alt)[i]);
     attr_push_table(L, lua_gettop(L));
     lua_pushvalue(L, at);
-    lua_pushboolean(L, 1);
+    lua_getiuservalue(L, at, GO_COROUTINE);
     lua_rawset(L, -3);
     lua_pop(L, size_of_waits(alt) ? 2 : 1);
   }
-  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel */
+  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel: instead of the coroutine */
   lua_settop(L, at);
   lua_pushvalue(L, at);
   lua_rawseti(L, weak, go->slot);

@@ -38,8 +38,7 @@ void root_remove(lua_State *L, Sched *S, Go *go);
 /* Makes a parked weak root strong again; its channels let go of it. Does not raise. */
 void root_promote(lua_State *L, Sched *S, Go *go);
 
-/* Makes a weak root, whose userdata is at index `at`, strong again. Its channels, which cannot be found any more, keep
-   it in their attributes. */
+/* The same for one whose userdata is at index `at`. */
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at);
 
 /* Makes the sentinel if it is missing, so that the next cycle of the collector sweeps: the last one may have had no

@@ -258,7 +258,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   int at = lua_gettop(L) - nargs;
   Go *go = go_spawn(L, S, nargs);
   lua_State *co = go->alt.co;
-  lua_getiuservalue(L, at, CHAN_VALUES); /* keeps the coroutine alive, on which the results will be */
+  lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
   bool ended = run(L, S, go);
   while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
   if (!ended) {

@@ -116,19 +116,20 @@ static inline bool alt_is_active(const Alt *alt) {
 /* ---- channels ---- */
 
 /* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
-   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, the
-   policy object of BUFFER_POLICY, or the coroutine of a go block. CHAN_STEP and CHAN_HANDLER, of channels with a
+   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, or the
+   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a
    transducer only, hold its step function and exception handler. A buffer of up to CHAN_INLINE values has its slots
    from CHAN_VALUES on, or behind CHAN_HANDLER: a message then needs no table. */
 enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
-/* User value of a go block's result channel, whose attributes are in SCHED_ATTRS: what it waits on while it is a weak
-   root (root.h). */
-enum { GO_WAITS = CHAN_ATTRS };
-
-/* User values of a go block that feeds a channel (go_spawn_feeding): the function to call if it dies, and that
-   function's first argument. */
-enum { GO_GIVE_UP = CHAN_VALUES + 1, GO_FED };
+/* User values of a go block. Its attributes as a channel are in SCHED_ATTRS. The first user value is one after the
+   other
+     its coroutine, while it lives;
+     what it waits on, instead, while it is a weak root (root.h);
+     its result, or its error if CHAN_REASON_HERE, when it has ended.
+   GO_GIVE_UP and GO_FED, of one that feeds a channel only (go_spawn_feeding), hold the function to call if it dies, and
+   that function's first argument. */
+enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };
 
 /* User value of a channel that announces what it has: the channel on which it does (announce.h). */
 enum { ANNOUNCE_ON = CHAN_VALUES + 1 };
@@ -144,7 +145,7 @@ typedef enum ChanFlag {
   CHAN_CLOSE_LATER = 16,      /* closed while busy: closes when that ends */
   CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
   CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
-  CHAN_RESULT = 128,          /* the result channel of a live go block: CHAN_VALUES holds its coroutine */
+  CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
   CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
   CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
   CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */

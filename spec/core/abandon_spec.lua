@@ -164,6 +164,27 @@ describe("abandoned go blocks", function()
       assert.same({}, stage.others())
     end))
 
+    for name, park in pairs {
+      ["in a take"] = function(ch) ch:take() end,
+      ["in alts"] = function(ch) rn.alts { ch, rn.chan(), { rn.chan(), 1 } } end,
+    } do
+      it("once somebody has closed their coroutine " .. name .. ", though the channel is kept", stage.sim(function()
+        local ch, weak, co = rn.chan(), setmetatable({}, { __mode = "k" }), nil
+        weak[rn.go(function()
+          co = coroutine.running()
+          weak[co] = true
+          park(ch)
+        end)] = true
+        rn.yield()
+        collect()
+        assert.is_true(coroutine.close(co))
+        co = nil
+        collect()
+        assert.is_nil(next(weak))
+        assert.is_nil(ch:offer(1))
+      end))
+    end
+
     it("but their variables are not closed, as with any coroutine", stage.sim(function()
       local closed
       local weak = watched(function()
