@@ -93,7 +93,7 @@ static const char *check_go(const Go *go) {
   MUST(!(alt->flags & ALT_CANCEL) || alt->state == ALT_READY, "a go block that was cancelled waits");
   MUST(go->chan.flags & CHAN_RESULT, "a live go block's result channel is like any other");
   for (uint32_t i = 0; i < alt->count; i++) {
-    const Waiter *w = &alt->waiters[i];
+    const Waiter *w = &alt_waiters(alt)[i];
     MUST(w->alt == alt, "a waiter is not that of its alt");
     /* A weak root whose coroutine somebody has closed is dropped from a queue, but not ended. */
     if (!w->link.next && alt->flags & ALT_WEAK && !alt_is_active(alt)) continue;
@@ -104,11 +104,24 @@ static const char *check_go(const Go *go) {
   return NULL;
 }
 
+/* The user value of a go block, which is on top of L: its coroutine, or what it waits on as a weak root. */
+static const char *check_waits(lua_State *L, const Go *go) {
+  int type = lua_getiuservalue(L, -1, GO_COROUTINE);
+  bool is_coroutine = type == LUA_TTHREAD && lua_tothread(L, -1) == go->alt.co;
+  lua_pop(L, 1);
+  if (!(go->alt.flags & ALT_WEAK) || go->alt.count == 0) {
+    MUST(is_coroutine, "a go block does not hold its coroutine");
+  } else {
+    MUST(type == (go->alt.flags & ALT_SELECT ? LUA_TTABLE : LUA_TUSERDATA), "a weak root does not hold what it waits on");
+  }
+  return NULL;
+}
+
 /* The slots of go blocks: each has a strong root, a weak root, one that was collected, is at hand or in the free
    list. */
 static const char *check_roots(lua_State *L, int at, const Sched *S) {
   const Roots *a = &S->roots;
-  uint32_t strong = 0, unused = 0, recent = 0;
+  uint32_t strong = 0, weak = 0, unused = 0, recent = 0;
   push_part(L, at, SCHED_STRONG);
   push_part(L, at, SCHED_WEAK);
   for (uint32_t slot = 1; slot <= a->size; slot++) {
@@ -121,17 +134,20 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
       MUST(go->slot == slot, "a strong root does not know its slot");
       MUST(!(go->alt.flags & ALT_WEAK), "a strong root is marked as weak");
       const char *broken = check_go(go);
+      if (!broken) broken = check_waits(L, go);
       if (broken) return broken;
     } else if (lua_toboolean(L, -1)) {
       recent++;
     } else {
       MUST(type == LUA_TBOOLEAN, "a slot holds an unexpected value");
+      weak++;
       if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
         const Go *go = (const Go *)lua_touserdata(L, -1);
         MUST(go->slot == slot, "a weak root does not know its slot");
         MUST(go->alt.flags & ALT_WEAK, "a weak root is not marked as weak");
         MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a weak root is not parked");
         const char *broken = check_go(go);
+        if (!broken) broken = check_waits(L, go);
         if (broken) return broken;
       }
       lua_pop(L, 1);
@@ -139,6 +155,8 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
     lua_pop(L, 1);
   }
   MUST(strong == a->strong, "the number of strong roots is not as counted");
+  MUST(weak == a->weak, "the number of weak roots is not as counted");
+  MUST(a->size <= a->room, "there are more slots than there is room for");
   MUST(recent == a->nrecent, "the number of free slots at hand is not as counted");
   for (uint32_t i = 0; i < a->nrecent; i++) {
     lua_rawgeti(L, at + 1, a->recent[i]);
