@@ -112,6 +112,15 @@ static int internal_has_ended(lua_State *L) {
   return 1;
 }
 
+/* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
+static int internal_coroutine_of(lua_State *L) {
+  const Go *go = chan_to_go(check_chan(L, 1, "coroutine_of", "coroutine_of(result)"));
+  if (!go || !go->alt.co || !lua_checkstack(go->alt.co, 1)) return 0;
+  lua_pushthread(go->alt.co);
+  lua_xmove(go->alt.co, L, 1);
+  return 1;
+}
+
 /* is_cancellation(result, err) -> whether err is what the go block was cancelled with */
 static int internal_is_cancellation(lua_State *L) {
   check_chan(L, 1, "is_cancellation", "is_cancellation(result, err)");
@@ -242,6 +251,7 @@ static int internal_require(lua_State *L) {
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
+      {"coroutine_of", internal_coroutine_of},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"grace", internal_grace},

@@ -301,6 +301,11 @@ function Channel:name(s) end
 ---@class runnel.internal
 core.internal = {}
 
+---The coroutine of a go block.
+---@param result runnel.Channel<any>
+---@return thread? co nil if the go block has ended
+function core.internal.coroutine_of(result) end
+
 ---Like alts, but returns the number of the operation instead of the channel.
 ---@param ops (runnel.Channel<any>|table)[]
 ---@param opts? runnel.Option
@@ -310,14 +315,14 @@ core.internal = {}
 function core.internal.alts_index(ops, opts) end
 
 ---Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
----of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. For
----runnel.mult.
+---of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. It does so
+---before it takes a value that is there, if it has just filled the channels. For runnel.mult.
 ---@param source runnel.Channel<any>
 ---@param chs runnel.Channel<any>[]
 ---@return any v the value; nil if `source` is closed
 ---@return any i the position of the channel that has not got it; or the error with which `source` was closed
 ---@return boolean? full whether that channel is known to be full
----@return boolean? waited whether other go blocks have run since it was taken
+---@return boolean? waited whether other go blocks have run since it was taken, or just before that and it is full
 function core.internal.copy(source, chs) end
 
 ---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one

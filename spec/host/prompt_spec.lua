@@ -366,6 +366,7 @@ describe("the prompt #slow", function()
       assert.matches("\nid +name +state +for +waits +where\n", screen)
       assert.matches("\n *%d+ +worker +parked +[%d.]+ m?s +take on jobs +%[%d+%]:1\n", screen)
       assert.matches("\n *%d+ +%[%d+%]:1 +sleeping +[%d.]+ m?s +%[%d+%]:1\n", screen)
+      term:enter "for _ = 1, 4 do collectgarbage() end" -- now only its channel keeps it alive
       term:enter(":bt " .. screen:match "\n *(%d+) +worker")
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"
         .. " +%[%d+%]:1: in function <%[%d+%]:1>\n%[%d+%]>$")

@@ -155,7 +155,7 @@ function steps.spawn(play, made)
     return with_variables(play, made.closes, 1, body)
   end)
   -- Before the go block has begun, only the debug library gives access to its coroutine.
-  block.co = debug.getuservalue(block.result, 2)
+  block.co = debug.getuservalue(block.result, 1)
 end
 
 -- In meddles, whose errors are caught: what finish() then raises.

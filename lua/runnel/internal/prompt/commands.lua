@@ -1,6 +1,7 @@
 ---The commands of a prompt. They begin with a colon, except help, exit and quit.
 
 local rn = require "runnel"
+local core = require "runnel.core"
 local graph = require "runnel.internal.graph"
 local doc = require "runnel.internal.prompt.doc"
 local pretty = require "runnel.internal.prompt.pretty"
@@ -202,18 +203,9 @@ function command.graph(ui, rest)
   if #g.edges == 0 then ui.print "no values have been counted yet: counting begins with the first :graph" end
 end
 
--- The coroutine of a go block, which its result channel holds.
-local function coroutine_of(result)
-  for n = 1, 16 do
-    local value, is_there = debug.getuservalue(result, n)
-    if type(value) == "thread" then return value end
-    if not is_there then return nil end
-  end
-end
-
 function command.bt(ui, rest)
   local entry = find_block(rest, "bt")
-  local co = coroutine_of(entry.result)
+  local co = core.internal.coroutine_of(entry.result)
   ui.print(("#%d (%s), %s"):format(entry.id, entry.name, entry.state))
   if co then ui.print(debug.traceback(co)) end
 end
