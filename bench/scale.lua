@@ -40,6 +40,8 @@ local THOUSAND_TO_MILLION = { 1000, 10000, 100000, 1000000 }
 local WORKLOADS = {
   { name = "park", floor = "park_floor", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 1600,
     figures = { { "ns", "a go block made and parked, ns" }, { "bytes", "a parked go block, bytes" } } },
+  { name = "after", floor = "after_floor", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 1600,
+    figures = { { "ns", "a go block's life, after n have ended, ns" } } },
   { name = "ring", floor = "ring_floor", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 2000,
     figures = { { "ns", "a hop in a ring of n, ns" } } },
   { name = "timers", floor = "timers_floor", sizes = THOUSAND_TO_MILLION, law = "O(log n)", bytes = 600,
@@ -309,7 +311,7 @@ local function points_of(sizes, values)
   return points
 end
 
-local COLOURS = { "#dc2626", "#0891b2", "#16a34a", "#d97706", "#7c3aed" }
+local COLOURS = { "#dc2626", "#db2777", "#0891b2", "#16a34a", "#d97706", "#7c3aed" }
 
 local function growth_panel()
   local lines = {}

@@ -75,6 +75,36 @@ function workloads.park_floor()
   return keep
 end
 
+local function start_and_end()
+  local count, f = 200000, function() end
+  time("ns", count, function()
+    for _ = 1, count do rn.go(f):take() end
+  end)
+end
+
+-- Go blocks that start and end one by one, after n of them have waited at once and ended.
+function workloads.after()
+  rn.run(function()
+    local chans = {}
+    local function f(ch) ch:take() end
+    for i = 1, n do
+      if i % 1000 == 1 then chans[#chans + 1] = rn.chan() end
+      rn.go(f, chans[#chans])
+    end
+    rn.yield()
+    for _, ch in ipairs(chans) do ch:close() end
+    chans = nil -- luacheck: ignore 311
+    for _ = 1, 12 do -- the scheduler's tables become smaller within a few cycles of the collector
+      in_use()
+      rn.sleep(1)
+    end
+    start_and_end()
+  end)
+end
+
+-- The same, after none.
+function workloads.after_floor() rn.run(start_and_end) end
+
 -- A token goes round a ring of n go blocks. The first round is not measured: in it the go blocks start.
 function workloads.ring()
   local rounds = math.max(1, 300000 // n)
