@@ -112,7 +112,8 @@ static const char *check_waits(lua_State *L, const Go *go) {
   if (!(go->alt.flags & ALT_WEAK) || go->alt.count == 0) {
     MUST(is_coroutine, "a go block does not hold its coroutine");
   } else {
-    MUST(type == (go->alt.flags & ALT_SELECT ? LUA_TTABLE : LUA_TUSERDATA), "a weak root does not hold what it waits on");
+    MUST(type == (go->alt.flags & ALT_SELECT ? LUA_TTABLE : LUA_TUSERDATA),
+         "a weak root does not hold what it waits on");
   }
   return NULL;
 }

@@ -92,8 +92,7 @@ function workloads.after()
       rn.go(f, chans[#chans])
     end
     rn.yield()
-    for _, ch in ipairs(chans) do ch:close() end
-    chans = nil -- luacheck: ignore 311
+    while #chans > 0 do table.remove(chans):close() end
     for _ = 1, 12 do -- the scheduler's tables become smaller within a few cycles of the collector
       in_use()
       rn.sleep(1)

@@ -299,7 +299,7 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
                               uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
   int64_t began = clock_now(&(Clock){0});
   uint8_t phase = s->phase;
-  s->phase = COMPLETE; /* if this raises, it begins anew */
+  s->phase = COMPLETE;                                   /* if this raises, it begins anew */
   if (phase == COMPLETE || s->moves != S->roots.moves) { /* or go blocks have other slots now: some would be missing */
     begin(L, S, s);
     phase = CHANS;

@@ -351,10 +351,11 @@ struct Sched {
   uint8_t park_checks;         /* of ParkCheck; nearly always 0 */
   bool running;                /* the loop is running, further down on the C stack */
   bool stop;                   /* what the loop waits for has come */
+  bool errors_pass;            /* errors that were printed do not change the exit status (rn.exit) */
   Kept kept;                   /* bookkeeping of SCHED_KEPT */
+  int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
-  int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
   const void *checked;    /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
@@ -370,7 +371,6 @@ struct Sched {
   int64_t grace;                      /* how long an error may wait to be taken, in ns */
   uint64_t printed;                   /* errors that were written to stderr, since there was no handler */
   LastOrigin last_origin;             /* of origin.c */
-  bool errors_pass;                   /* errors that were printed do not change the exit status (rn.exit) */
 };
 
 /* The scheduler of the C function that is running. */

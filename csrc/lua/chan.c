@@ -184,7 +184,9 @@ static SharedStats look(lua_State *L, Chan *ch) {
   bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
   bool will_have = ch->flags & CHAN_RESULT;      /* when the go block ends */
   return (SharedStats){.kind = will_have ? BUFFER_FIXED : (BufferKind)ch->buf.kind,
-                       .limit = will_have ? 1 : has_buffer ? ch->buf.limit : 0,
+                       .limit = will_have    ? 1
+                                : has_buffer ? ch->buf.limit
+                                             : 0,
                        .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
                        .ntakes = ch->ntakes,
                        .nputs = ch->nputs,

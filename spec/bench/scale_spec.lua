@@ -27,6 +27,6 @@ describe("bench/scale.lua", function()
     local output, errors, status = shell.run "lua bench/scale.lua alts other"
     assert.same({ "", 2 }, { output, status })
     assert.matches("^usage: lua5.4 bench/scale.lua %[%-%-quick%] %[NAME...%]\n", errors)
-    assert.matches("\nnames: park ring .* lateness start\n$", errors)
+    assert.matches("\nnames: park after .* lateness start\n$", errors)
   end)
 end)

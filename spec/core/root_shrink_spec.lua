@@ -44,10 +44,12 @@ describe("after a moment with many go blocks", function()
   it("their slots take no memory any more", function()
     rn.run(function()
       local before = kilobytes()
-      local channels = new_channels()
-      burst(channels)
-      for _, ch in ipairs(channels) do ch:close() end
-      channels = nil
+      local function begin_and_end()
+        local channels = new_channels()
+        burst(channels)
+        for _, ch in ipairs(channels) do ch:close() end
+      end
+      begin_and_end()
       -- Both tables of slots had at least 16 bytes for each.
       local more = kilobytes() - before
       assert.is_true(more < MANY * 16 / 1024 / 2, more .. " KB more")
@@ -57,15 +59,17 @@ describe("after a moment with many go blocks", function()
   it("the list of what they waited on takes no memory any more", function()
     rn.run(function()
       local before = kilobytes()
-      local channels = {}
-      for i = 1, MANY do
-        local ch = rn.chan()
-        channels[i] = ch
-        rn.go(function() ch:take() end)
+      local function begin_and_end()
+        local channels = {}
+        for i = 1, MANY do
+          local ch = rn.chan()
+          channels[i] = ch
+          rn.go(function() ch:take() end)
+        end
+        rn.yield()
+        for _, ch in ipairs(channels) do ch:close() end
       end
-      rn.yield()
-      for _, ch in ipairs(channels) do ch:close() end
-      channels = nil
+      begin_and_end()
       local more = kilobytes() - before
       assert.is_true(more < MANY * 16 / 1024 / 2, more .. " KB more")
     end)
