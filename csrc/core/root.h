@@ -22,9 +22,6 @@
 
 #include "core/state.h"
 
-/* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
-enum { ROOT_SENTINEL = 0 };
-
 /* Makes a new go block, whose userdata is at index `at`, a strong root. May raise. */
 void root_add(lua_State *L, Sched *S, Go *go, int at);
 

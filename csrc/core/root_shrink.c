@@ -1,8 +1,6 @@
 /* root_shrink.c: see root_shrink.h. */
 #include "core/root_shrink.h"
 
-#include "core/root.h"
-
 /* The room of a new table for so many entries. */
 static uint32_t room_for(uint32_t used) { return 2 * used + ROOT_SHRINK_LEAST / 4; }
 

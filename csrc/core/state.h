@@ -295,6 +295,9 @@ typedef struct World {
 /* Slots of go blocks that have ended, of which root.c keeps the numbers at hand. */
 enum { ROOTS_RECENT = 32 };
 
+/* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
+enum { ROOT_SENTINEL = 0 };
+
 /* Bookkeeping of root.c. */
 typedef struct Roots {
   uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
