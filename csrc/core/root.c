@@ -250,13 +250,22 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
   S->roots.weak++;
 }
 
+/* Whether a go block was parked in the same operation at an earlier visit. */
+static bool was_seen(const Go *go) {
+  if (go->alt.count == 0) return true; /* a pending callback */
+  Waiter *first = alt_waiters(&go->alt);
+  bool was = first->flags & WAITER_SEEN;
+  first->flags |= WAITER_SEEN;
+  return was;
+}
+
 /* Visits a slot: see above. May raise for lack of memory. */
 static void visit(lua_State *L, Sched *S, uint32_t slot, int strong, int weak) {
   Roots *a = &S->roots;
   int type = lua_rawgeti(L, strong, slot);
   if (type == LUA_TUSERDATA) {
     Go *go = (Go *)lua_touserdata(L, -1);
-    if (may_be_abandoned(go)) demote(L, S, go, strong, weak);
+    if (may_be_abandoned(go) && (was_seen(go) || !a->is_cycle)) demote(L, S, go, strong, weak);
     lua_pop(L, 1);
     return;
   }
@@ -306,11 +315,13 @@ static int sweep_protected(lua_State *L) {
   return 0;
 }
 
-/* Sweeps the next `n` slots. If memory runs out, the rest stays as it was. Does not raise. */
-static void sweep(lua_State *L, Sched *S, uint32_t n) {
+/* Sweeps the next `n` slots; `is_cycle`: once in a cycle of the collector. If memory runs out, the rest stays as it was.
+   Does not raise. */
+static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *a = &S->roots;
   if (a->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   a->sweeping = true;
+  a->is_cycle = is_cycle;
   if (a->strong + a->weak > a->most) a->most = a->strong + a->weak;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
@@ -323,7 +334,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n) {
 }
 
 void root_add(lua_State *L, Sched *S, Go *go, int at) {
-  if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, CHUNK);
+  if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, CHUNK, false);
   take_slot(L, &S->roots, go, at);
 }
 
@@ -377,7 +388,7 @@ static int on_cycle(lua_State *L) {
     return 0;
   }
   uint32_t share = a->size / CYCLE_SHARE;
-  sweep(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+  sweep(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST, true);
   keep_trim_cycle(L, S);
   return 0;
 }

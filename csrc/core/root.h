@@ -9,8 +9,10 @@
    demotes it; whoever wakes it promotes it again. Short parks, nearly all, pay nothing.
 
    A sweep visits a few slots at a time, so that none takes longer as there are more go blocks. There is one in every
-   cycle of the collector (a sentinel's finalizer), and one whenever a go block is started and many more are parked than
-   at the last sweep: without these, go blocks that are started and abandoned would pile up, since the collector sees
+   cycle of the collector (a sentinel's finalizer), which demotes what was parked in the same operation at its last
+   visit: with little memory in use there are many cycles, in which each go block of a pipeline would be demoted although
+   it is about to go on. And there is one whenever a go block is started and many more are parked than at the last sweep.
+   That demotes whatever is parked: go blocks that are started and abandoned would pile up, since the collector sees
    everything in the slots as alive. A weak root keeps its slot, so that promoting it cannot fail for lack of memory;
    later sweeps free the slots of those that have been collected.
 

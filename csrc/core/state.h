@@ -33,7 +33,8 @@ typedef struct Sched Sched;
 typedef enum WaiterFlag {
   WAITER_FREE = 1,     /* of the library's own: does not count against the limit of pending operations */
   WAITER_GIVES_UP = 2, /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
-  WAITER_KEPT = 4      /* its go block keeps the channel alive, also while somebody closes its coroutine */
+  WAITER_KEPT = 4,     /* its go block keeps the channel alive, also while somebody closes its coroutine */
+  WAITER_SEEN = 8      /* first waiter of a go block: a sweep has seen it since it parked (root.c) */
 } WaiterFlag;
 
 /* A put or take that has not completed, in one queue of one channel. */
@@ -314,6 +315,7 @@ typedef struct Roots {
   uint8_t lap;                   /* parity of the number of laps */
   bool sparse;                   /* during the whole last lap the tables had too much room (root_shrink.h) */
   bool sweeping;                 /* a sweep is running */
+  bool is_cycle;                 /* it, or the last one, is that of a cycle of the collector */
   bool failed;                   /* the last sweep ended early because memory ran out */
 } Roots;
 
