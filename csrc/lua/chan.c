@@ -53,6 +53,11 @@ static int chan_lua_take(lua_State *L) {
    taken. */
 static int chan_lua_next(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "ch:take()");
+  if (chan_only_fetches(ch)) {
+    chan_just_fetch(L, ch, 1);
+    chan_check(ch);
+    return 1;
+  }
   if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &LOOP);
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
