@@ -24,7 +24,7 @@ enum {
   CHUNK_EVERY = 64,     /* such a sweep each time that so many more go blocks are idle: see below */
   IDLE_AT_LEAST = 1024, /* with fewer idle go blocks only the collector's cycle sweeps */
   CYCLE_SHARE = 8,      /* a cycle of the collector visits one slot in so many */
-  CYCLE_LEAST = 16384   /* and at least so many: with fewer slots, what is abandoned is collected in the next cycle */
+  CYCLE_LEAST = 16384   /* and at least so many: with fewer slots, each cycle visits all */
 };
 
 /* CHUNK / CHUNK_EVERY slots are visited for each go block that becomes idle, so a lap takes size / 8 of these. What is
