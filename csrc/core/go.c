@@ -97,9 +97,9 @@ static void begin_result(Chan *ch) {
   ch->flags = (ch->flags & ~(uint32_t)CHAN_RESULT) | CHAN_SLOTS;
 }
 
-/* Ends a go block and pushes what root_remove pushes: its userdata, which is no root any more, is on top. Puts the value at index `result` of L on the
-   result channel (0: none) and closes it, with the value at index `reason` as its error (0: none). Allocates nothing,
-   and so does not raise. */
+/* Ends a go block and pushes what root_remove pushes: on top its userdata, which is no root any more. Puts the value at
+   index `result` of L on the result channel (0: none) and closes it, with the value at index `reason` as its error (0:
+   none). Allocates nothing, and so does not raise. */
 static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   root_remove(L, S, go);
   int at = lua_gettop(L);

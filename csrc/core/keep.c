@@ -56,6 +56,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
 /* Notes whether the list has grown to its limit. */
 static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
 
+/* Begins a lap. */
 static void begin_lap(Kept *k) {
   k->next = k->size;
   k->sparse = root_is_sparse(k->room, k->most);

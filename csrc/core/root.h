@@ -30,8 +30,8 @@ void root_add(lua_State *L, Sched *S, Go *go, int at);
 /* Pushes the userdata of a strong root. */
 void root_push(lua_State *L, const Go *go);
 
-/* Frees the slot of a strong root, which has ended. Pushes two values: the table of slots, which the caller has no use
-   for, but removing it here would take time, and the userdata. */
+/* Frees the slot of a strong root, which has ended. Pushes two values: the table of slots, which it has used and which
+   would take time to remove, and the userdata. */
 void root_remove(lua_State *L, Sched *S, Go *go);
 
 /* Makes a parked weak root strong again; its channels let go of it. Does not raise. */
