@@ -702,7 +702,7 @@ describe("scope", function()
   describe("and memory", function()
     it("stay apart: any number of short go blocks in turn #heavy", stage.sim(function()
       local function in_use()
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         return collectgarbage "count"
       end
       rn.scope(function(s)
@@ -718,7 +718,7 @@ describe("scope", function()
     it("stay apart: many scopes with a timeout #heavy", stage.sim(function()
       local function round(n)
         for _ = 1, n do rn.scope(function(s) s:go(rn.yield) end, { timeout = FOREVER }) end
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         return collectgarbage "count"
       end
       local before = round(2000)

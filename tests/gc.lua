@@ -12,7 +12,7 @@ math.randomseed(seed)
 print(("seed %d"):format(seed))
 
 local function collect()
-  for _ = 1, 3 do collectgarbage() end
+  for _ = 1, 4 do collectgarbage() end
 end
 
 -- ---- abandoned go blocks ----

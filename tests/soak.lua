@@ -273,7 +273,7 @@ end
 local function measure()
   rn.run()
   core.internal.report_unhandled() -- errors are kept until somebody takes them, for 5 s
-  for _ = 1, 3 do collectgarbage() end
+  for _ = 1, 4 do collectgarbage() end
   t.invariants()
   local left = #rn.ps()
   assert(left == 0, ("%d go blocks are left"):format(left))

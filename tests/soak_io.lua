@@ -184,7 +184,7 @@ local function measure()
   t.limit(60)
   rn.run()
   t.limit(0)
-  for _ = 1, 3 do collectgarbage() end
+  for _ = 1, 4 do collectgarbage() end
   t.invariants()
   local left = #rn.ps()
   assert(left == 0, ("%d go blocks are left"):format(left))

@@ -72,9 +72,9 @@ describe("cancel", function()
         local ch = rn.chan()
         local result = rn.go(park, ch)
         rn.yield()
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         assert.is_true(rn.cancel(result, "enough"))
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         assert.same({ nil, "enough" }, { result:take() })
         assert_idle(ch)
       end))
@@ -674,7 +674,7 @@ describe("cancel", function()
           park(rn.chan())
         end)
         rn.yield()
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         coroutine.close(co)
         assert.is_false(cancelled, name)
         assert.matches("by somebody else", select(2, result:take()))
@@ -696,7 +696,7 @@ describe("cancel", function()
       } do
         for collect = 0, 1 do
           start()
-          if collect == 1 then for _ = 1, 3 do collectgarbage() end end
+          if collect == 1 then for _ = 1, 4 do collectgarbage() end end
           local result = callbacks()[1]
           assert.is_true(rn.cancel(result, "dropped"))
           assert.is_false(rn.cancel(result))

@@ -323,9 +323,9 @@ describe("a channel", function()
       local ch, taken = rn.chan(), nil
       local result = rn.go(function() taken = rn.alts { ch, rn.chan() } end)
       settle()
-      for _ = 1, 3 do collectgarbage() end -- from then on only its channels keep the go block
+      for _ = 1, 4 do collectgarbage() end -- from then on only its channels keep the go block
       result:close "why"
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       assert.is_true(ch:put "value")
       settle()
       assert.equal("value", taken)
@@ -442,7 +442,7 @@ describe("a channel", function()
         woken = true
       end)
       settle()
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       ch:close()
       settle()
       assert.is_true(woken)
@@ -698,7 +698,7 @@ describe("a channel", function()
 
     it("survives collections and belongs to one channel only", within(function()
       local a, b = rn.chan():name "a", rn.go(rn.sleep, 5):name "b"
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       assert.equal("a", a:name())
       assert.equal("b", b:name())
       assert.is_nil(rn.chan():name())
@@ -883,7 +883,7 @@ describe("a channel", function()
     local function weak() return setmetatable({}, { __mode = "k" }) end
 
     local function collect()
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
     end
 
     it("what was taken is not kept", within(function()

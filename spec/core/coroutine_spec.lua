@@ -97,7 +97,7 @@ describe("a go block whose coroutine somebody else closes", function()
     rn.step(5000)
     for _ = 1, 12 do
       local co, result = parked(function()
-        local _ <close> = setmetatable({}, { __close = function() for _ = 1, 2 do collectgarbage() end end })
+        local _ <close> = setmetatable({}, { __close = function() for _ = 1, 3 do collectgarbage() end end })
         local ops = {}
         for i = 1, 100 do ops[i] = rn.chan() end
         rn.alts(ops)
@@ -323,12 +323,12 @@ describe("a go block whose coroutine somebody else closes", function()
     for _, park in ipairs(parks) do
       for _, is_handed_over in ipairs { false, true } do
         local function park_with_variables()
-          local _ <close> = setmetatable({}, { __close = function() for _ = 1, 3 do collectgarbage() end end })
+          local _ <close> = setmetatable({}, { __close = function() for _ = 1, 4 do collectgarbage() end end })
           park()
         end
         local co, result = parked(park_with_variables)
         local other = parked(park_with_variables)
-        if is_handed_over then for _ = 1, 2 do collectgarbage() end end
+        if is_handed_over then for _ = 1, 3 do collectgarbage() end end
         coroutine.close(other)
         coroutine.close(co)
         assert.matches("closed or resumed by somebody else", (select(2, result:poll())))

@@ -566,20 +566,20 @@ describe("go", function()
     it("closed by others after being handed over to its channels end the block", stage.sim(function()
       local ch = rn.chan()
       local _, err = meddled(function() return ch:take() end, function(co)
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         coroutine.close(co)
       end)
       assert.matches("by somebody else", err)
       assert.equal(0, ch:stats().takes)
       rn.go(function() ch:put "next" end)
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       assert.equal("next", ch:take())
     end))
 
     it("resumed by others after being handed over to its channels end the block", stage.sim(function()
       local ch = rn.chan()
       local _, err = meddled(function() return rn.alts { ch, rn.chan() } end, function(co)
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
         coroutine.resume(co)
       end)
       assert.matches("by somebody else", err)
@@ -850,7 +850,7 @@ describe("go", function()
       end)
       rn.yield()
       assert.equal("worker", stage.entry(result).name)
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       assert.equal("worker", stage.entry(result).name)
       rn.sleep(10)
       assert.equal("worker", stage.heard()[1].name)
@@ -928,7 +928,7 @@ describe("go", function()
         assert.equal("alts", stage.entry(alts).operation)
         assert.is_nil(stage.entry(alts).channel)
         -- Who keeps them alive makes no difference.
-        for _ = 1, 3 do collectgarbage() end
+        for _ = 1, 4 do collectgarbage() end
       end
     end))
 

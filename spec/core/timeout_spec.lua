@@ -97,7 +97,7 @@ describe("timeout", function()
         local ch = rn.timeout(ms)
         ch:take_async(function() log[#log + 1] = rn.now() end)
       end
-      for _ = 1, 3 do collectgarbage() end
+      for _ = 1, 4 do collectgarbage() end
       rn.sleep(50)
       assert.same({ 21, 22, 23, 24, 25, 31, 32 }, log)
     end))

@@ -716,7 +716,7 @@ describe("a channel with a transducer", function()
   it("keeps its transducer's values from the collector", within(function()
     local ch = rn.chan(3, xforms.times(20))
     for i = 1, 5 do ch:put_async { i } end
-    for _ = 1, 3 do collectgarbage() end
+    for _ = 1, 4 do collectgarbage() end
     for i = 1, 5 do
       for _ = 1, 20 do assert.same({ i }, (ch:take())) end
     end
@@ -730,7 +730,7 @@ describe("a channel with a transducer", function()
       ch:put(1)
       objects[ch] = true
     end
-    for _ = 1, 3 do collectgarbage() end
+    for _ = 1, 4 do collectgarbage() end
     assert.is_nil(next(objects))
   end))
 end)

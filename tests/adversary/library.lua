@@ -249,7 +249,7 @@ local function play_step(step)
   end
   rn.sleep(5000)
   -- A go block that feeds a dead one still waits until the collector finds that nothing else can take from it.
-  if #rn.ps() > 1 then for _ = 1, 3 do collectgarbage() end end
+  if #rn.ps() > 1 then for _ = 1, 4 do collectgarbage() end end
   for _, entry in ipairs(rn.ps()) do
     assert(entry.state == "running", ("%s: %s is left: %s %s"):format(step.op, entry.name, entry.state,
       tostring(entry.where)))

@@ -61,7 +61,7 @@ local function check()
   -- Without memory to call a finalizer, Lua drops it: also the one that demotes go blocks in each collection. The
   -- scheduler makes a new one when it runs.
   rn.run()
-  for _ = 1, 2 do collectgarbage() end
+  for _ = 1, 3 do collectgarbage() end
   if t.refused() == 0 then assert(collected == N // 2, "an abandoned go block has not been collected") end
   local live = 0
   for _, block in ipairs(rn.ps()) do
