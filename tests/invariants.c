@@ -157,7 +157,7 @@ static const char *check_roots(lua_State *L, int at, const Sched *S) {
   }
   MUST(strong == a->strong, "the number of strong roots is not as counted");
   MUST(weak == a->weak, "the number of weak roots is not as counted");
-  MUST(a->size <= a->room, "there are more slots than there is room for");
+  MUST(a->size <= a->use.room, "there are more slots than there is room for");
   MUST(recent == a->nrecent, "the number of free slots at hand is not as counted");
   for (uint32_t i = 0; i < a->nrecent; i++) {
     lua_rawgeti(L, at + 1, a->recent[i]);

@@ -356,8 +356,8 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
-  /* Without attributes, their user value is free: closing allocates nothing. So it is in a go block that has ended: it has
-     no result then. */
+  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that has
+     died is free, too: it has no result. */
   if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & (CHAN_HAS_ATTRS | CHAN_BARE))) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);

@@ -87,7 +87,7 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   error_call(L, 4, "a function that is called when a go block dies", at);
 }
 
-/* Gives the result channel of a go block that has ended the buffer for its result, where the alt was. */
+/* Sets up the buffer for the result of a go block that has ended, in memory that its alt has used. */
 static void begin_result(Chan *ch) {
   ch->buf.kind = BUFFER_FIXED;
   ch->buf.base = GO_RESULT;

@@ -59,8 +59,7 @@ static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size 
 /* Begins a lap. */
 static void begin_lap(Kept *k) {
   k->next = k->size;
-  k->sparse = root_is_sparse(k->room, k->most);
-  k->most = k->size;
+  root_note_lap(&k->use, k->size);
 }
 
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
@@ -95,9 +94,7 @@ void keep_add(lua_State *L, Sched *S, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
-  Kept *k = &S->kept;
-  if (++k->size > k->most) k->most = k->size;
-  if (k->size > k->room) k->room = k->size;
+  root_note_use(&S->kept.use, ++S->kept.size);
   check_size(S);
   lua_pop(L, 1);
 }

@@ -63,7 +63,7 @@ static void take_slot(lua_State *L, Roots *a, Go *go, int at) {
     lua_pushvalue(L, at);
     lua_rawseti(L, -2, last); /* may raise, as before: nothing has changed */
     slot = ++a->size;
-    if (slot > a->room) a->room = slot;
+    root_note_use(&a->use, slot);
   }
   go->slot = slot;
   a->strong++;
@@ -296,8 +296,7 @@ static void begin_lap(lua_State *L, Roots *a, int strong) {
   a->next = a->size;
   a->lap ^= 1;
   a->free = 0;
-  a->sparse = root_is_sparse(a->room, a->most);
-  a->most = a->strong + a->weak;
+  root_note_lap(&a->use, a->strong + a->weak);
 }
 
 /* Protected: (how many slots to visit, of each at most once). */
@@ -322,7 +321,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   if (a->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   a->sweeping = true;
   a->is_cycle = is_cycle;
-  if (a->strong + a->weak > a->most) a->most = a->strong + a->weak;
+  root_note_use(&a->use, a->strong + a->weak);
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
   a->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;

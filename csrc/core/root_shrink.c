@@ -38,7 +38,7 @@ static void shrink_slots(lua_State *L, Roots *a) {
   lua_pop(L, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_STRONG);
   a->size = count;
-  a->room = room;
+  a->use.room = room;
   a->nrecent = a->free = a->next = 0; /* no slot is free, and a new lap begins */
   a->moves++;
 }
@@ -55,16 +55,17 @@ static void shrink_list(lua_State *L, Kept *k) {
     lua_rawseti(L, old + 1, i);
   }
   lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
-  k->room = room;
+  k->use.room = room;
 }
 
 /* Protected. */
 static int shrink_protected(lua_State *L) {
   Sched *S = sched_self(L);
   Roots *a = &S->roots;
-  if (a->sparse && root_is_sparse(a->room, a->strong + a->weak)) shrink_slots(L, a);
+  Kept *k = &S->kept;
+  if (a->use.sparse && root_has_too_much_room(&a->use, a->strong + a->weak)) shrink_slots(L, a);
   lua_settop(L, 0);
-  if (S->kept.sparse && root_is_sparse(S->kept.room, S->kept.size)) shrink_list(L, &S->kept);
+  if (k->use.sparse && root_has_too_much_room(&k->use, k->size)) shrink_list(L, k);
   return 0;
 }
 
@@ -75,7 +76,7 @@ void root_shrink_now(lua_State *L, Sched *S) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_SHRINK);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   a->sweeping = false;
-  a->sparse = S->kept.sparse = false; /* if there was no memory, it is tried again after another lap */
+  a->use.sparse = S->kept.use.sparse = false; /* if there was no memory, it is tried again after another lap */
 }
 
 void root_shrink_open(lua_State *L) {

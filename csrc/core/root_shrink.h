@@ -14,9 +14,21 @@
 
 enum { ROOT_SHRINK_LEAST = 4096 }; /* smaller tables stay as they are */
 
-/* Whether a table with room for so many entries is too large for what is in it. */
-static inline bool root_is_sparse(uint32_t room, uint32_t used) {
-  return UNLIKELY(room >= ROOT_SHRINK_LEAST) && used < room / 4;
+/* Whether a table is too large for so many entries. */
+static inline bool root_has_too_much_room(const TableUse *use, uint32_t used) {
+  return UNLIKELY(use->room >= ROOT_SHRINK_LEAST) && used < use->room / 4;
+}
+
+/* Notes that so many entries of a table are in use. */
+static inline void root_note_use(TableUse *use, uint32_t used) {
+  if (used > use->most) use->most = used;
+  if (used > use->room) use->room = used;
+}
+
+/* Notes that a lap over a table begins, with so many entries in use. */
+static inline void root_note_lap(TableUse *use, uint32_t used) {
+  use->sparse = root_has_too_much_room(use, use->most);
+  use->most = used;
 }
 
 /* Makes the tables smaller that are too large. If there is no memory for that, they stay as they are. Does not raise. */
@@ -24,7 +36,7 @@ void root_shrink_now(lua_State *L, Sched *S);
 
 /* The same, inline as long as none is too large. */
 static inline void root_shrink(lua_State *L, Sched *S) {
-  if (UNLIKELY(S->roots.sparse || S->kept.sparse)) root_shrink_now(L, S);
+  if (UNLIKELY(S->roots.use.sparse || S->kept.use.sparse)) root_shrink_now(L, S);
 }
 
 /* Sets up what root_shrink_now needs; the scheduler's userdata is at SCHED_SELF. */

@@ -118,16 +118,15 @@ static inline bool alt_is_active(const Alt *alt) {
 
 /* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
    (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, or the
-   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a
-   transducer only, hold its step function and exception handler. A buffer of up to CHAN_INLINE values has its slots
-   from CHAN_VALUES on, or behind CHAN_HANDLER: a message then needs no table. */
+   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold its step
+   function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or behind
+   CHAN_HANDLER: a message then needs no table. */
 enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
-/* User values of a go block. Its attributes as a channel are in SCHED_ATTRS. The first user value is one after the
-   other
-     its coroutine, while it lives;
-     what it waits on, instead, while it is a weak root (root.h);
-     its result, or its error if CHAN_REASON_HERE, when it has ended.
+/* User values of a go block. Its attributes as a channel are in SCHED_ATTRS. The first user value holds
+     its coroutine, while it is a strong root (root.h);
+     what it waits on, while it is a weak root;
+     its result, or its error (CHAN_REASON_HERE), once it has ended.
    GO_GIVE_UP and GO_FED, of one that feeds a channel only (go_spawn_feeding), hold the function to call if it dies, and
    that function's first argument. */
 enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };
@@ -194,8 +193,8 @@ static inline Chan *chan_to(lua_State *L, int i) {
   return ch;
 }
 
-/* A go block; its userdata is also its result channel. While it lives, the channel has no buffer, and what it waits for
-   is where the buffer will be: it does not wait any more then. */
+/* A go block; its userdata is also its result channel. While it lives, the channel has no buffer, and `alt` takes the
+   memory of the buffer's fields. When it ends, it waits for nothing any more, and the channel gets its buffer (go.c). */
 typedef struct Go {
   union {
     Chan chan; /* the result channel; its id is the go block's too */
@@ -223,9 +222,9 @@ static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
 enum {
   SCHED_STRONG = 1, /* table: slot -> what the slot of a go block holds (root.h) */
   SCHED_WEAK,       /* weak table: slot -> go block that only its channels keep alive */
-  SCHED_SWEEP,      /* C function: sweeps slots; the next ones make the sentinel (root.c), */
+  SCHED_SWEEP,      /* C function: sweeps slots; the next one makes the sentinel (root.c) */
   SCHED_SENTINEL,
-  SCHED_SHRINK,      /* and tables that have become too large smaller (root_shrink.c) */
+  SCHED_SHRINK,      /* C function: replaces tables that have too much room (root_shrink.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -299,6 +298,13 @@ enum { ROOTS_RECENT = 32 };
 /* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
 enum { ROOT_SENTINEL = 0 };
 
+/* How much of a table that grows is in use, so that it can become smaller again (root_shrink.h). */
+typedef struct TableUse {
+  uint32_t room; /* entries that it has room for, at least */
+  uint32_t most; /* the most that were in use in this lap */
+  bool sparse;   /* during the whole last lap it had too much room */
+} TableUse;
+
 /* Bookkeeping of root.c. */
 typedef struct Roots {
   uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
@@ -307,13 +313,11 @@ typedef struct Roots {
   uint32_t free;                 /* first slot of the free list, each naming the next; 0: none */
   uint32_t strong;               /* strong roots: go blocks that the scheduler keeps alive */
   uint32_t weak;                 /* weak roots, including those that were collected but still have a slot */
-  uint32_t room;                 /* slots that the tables have room for, at least */
-  uint32_t most;                 /* the most roots at any sweep of this lap */
+  TableUse use;                  /* of the tables of slots */
   uint32_t moves;                /* how often the go blocks have moved to other slots (root_shrink.h) */
   uint32_t limit;                /* sweep when so many strong roots are not in the run queue */
   uint32_t next;                 /* the slot to sweep next; 0: a new lap */
   uint8_t lap;                   /* parity of the number of laps */
-  bool sparse;                   /* during the whole last lap the tables had too much room (root_shrink.h) */
   bool sweeping;                 /* a sweep is running */
   bool is_cycle;                 /* it, or the last one, is that of a cycle of the collector */
   bool failed;                   /* the last sweep ended early because memory ran out */
@@ -322,11 +326,9 @@ typedef struct Roots {
 /* Bookkeeping of keep.c. */
 typedef struct Kept {
   uint32_t size;  /* entries */
-  uint32_t room;  /* entries that the table has room for, at least */
-  uint32_t most;  /* the most entries at any time of this lap */
   uint32_t next;  /* the entry to look at next; 0: a new lap */
   uint32_t limit; /* entries from which on the list is trimmed as it grows */
-  bool sparse;    /* during the whole last lap the table had too much room (root_shrink.h) */
+  TableUse use;   /* of the table */
 } Kept;
 
 /* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */

@@ -355,7 +355,7 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
 
 /* chan(n or buffer, xf, ex_handler) -> ch */
 static int core_chan(lua_State *L) {
-  if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* what most programs make, quickly */
+  if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* the usual case */
     lua_Integer n = lua_tointeger(L, 1);
     if (LIKELY(n >= 0 && n <= BUFFER_MAX)) {
       chan_new_buffered(L, sched_self(L), fixed_buffer(n), false);

@@ -19,7 +19,7 @@ typedef enum Offered {
 /* Puts the value at index `value` on the channels of the list at index `list`, from the i-th on. Sets *i to the number
    of the one at which it stops, and *last to the one before it, if it put on that. */
 static Offered offer_each(lua_State *L, int list, int value, lua_Integer *i, const Chan **last) {
-  enum { LEFT = 4 }; /* channels that stay on the stack: taking each one from it would cost more */
+  enum { LEFT = 4 }; /* channels that may be left on the stack, since removing each of them takes time */
   const int top = lua_gettop(L);
   int at = top;
   Offered offered;
@@ -75,8 +75,8 @@ static int copy(lua_State *L, int n, Waited waited);
 static int has_yielded(lua_State *L, int status, lua_KContext alt);
 
 /* Puts the value on the channels from the i-th on. If one is full, its taker is usually about to run: lets the other go
-   blocks run, unless they have, and tries again. Returns 0 when all have it, and sets *last to the last
-   of them; else returns the number of results of copy. */
+   blocks run, unless they have, and tries again. Returns 0 when all have it, and sets *last to the last of them; else
+   returns the number of results of copy. */
 static int put_on_all(lua_State *L, lua_Integer i, Waited waited, const Chan **last) {
   lua_rawgeti(L, CHANNELS, CHANGED);
   bool has_changed = lua_toboolean(L, -1);
@@ -127,7 +127,7 @@ static int copy(lua_State *L, int n, Waited waited) {
     int results = put_on_all(L, 1, waited, &last);
     if (results) return results;
     lua_settop(L, CHANNELS);
-    /* The takers have to run before there is room for the next value. If it is there, that is now. */
+    /* If the next value is there, lets the takers run before it is taken: until then there is no room for it. */
     if (last && chan_is_full(last) && moving_is_plain(source) && chan_can(source, false)) {
       return moving_let_others_run(L, S, &YIELD, others_have_run);
     }

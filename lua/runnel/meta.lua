@@ -315,14 +315,15 @@ function core.internal.coroutine_of(result) end
 function core.internal.alts_index(ops, opts) end
 
 ---Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
----of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. It does so
----before it takes a value that is there, if it has just filled the channels. For runnel.mult.
+---of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. If it
+---has filled the channels and the next value is there, it lets other go blocks run before it takes that. For
+---runnel.mult.
 ---@param source runnel.Channel<any>
 ---@param chs runnel.Channel<any>[]
 ---@return any v the value; nil if `source` is closed
 ---@return any i the position of the channel that has not got it; or the error with which `source` was closed
 ---@return boolean? full whether that channel is known to be full
----@return boolean? waited whether other go blocks have run since it was taken, or just before that and it is full
+---@return boolean? waited whether other go blocks have run since it was taken; or just before, and the channel is full
 function core.internal.copy(source, chs) end
 
 ---Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one

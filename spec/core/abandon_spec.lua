@@ -4,7 +4,7 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 local function collect()
-  -- One cycle hands the parked blocks over, the next finds them, the third what they kept.
+  -- One cycle sees the parked blocks, the next hands them over, the third finds them, the fourth what they kept.
   for _ = 1, 4 do collectgarbage() end
 end
 
