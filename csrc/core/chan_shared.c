@@ -6,9 +6,9 @@
 
 #include "core/alt.h"
 #include "core/error.h"
+#include "core/observe.h"
 #include "core/shared_inbox.h"
 #include "core/shared_pack.h"
-#include "core/trace.h"
 
 /* ---- put, take, close ---- */
 
@@ -149,12 +149,12 @@ int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t f
   int port = alt_push_port(L, flags, at);
   if (port && n == 2) lua_insert(L, -2); /* the reason comes last */
   shared_inbox_look(L, S);               /* the other side may be of this state */
-  if (UNLIKELY(S->trace) && result.ok) {
+  if (UNLIKELY(S->observer != NULL) && result.ok) {
     shared_handle_push_part(L, SHARED_HANDLES);
     lua_rawgetp(L, -1, shared);
     Chan *ch = (Chan *)lua_touserdata(L, -1);
     sharing->number = result.value.number;
-    if (ch) trace_shared(L, ch, lua_gettop(L), NULL, is_put);
+    if (ch) OBSERVE(S, shared, L, ch, lua_gettop(L), NULL, is_put);
     lua_pop(L, 2);
   }
   return n + port;

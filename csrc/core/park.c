@@ -159,12 +159,12 @@ static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op) {
 
 /* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the
    lock once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two
-   steps, too, where the caller cannot wait, but may do what is possible now; and for a trace, which records only the
+   steps, too, where the caller cannot wait, but may do what is possible now; and for an observer, which records only the
    first. */
 int park_shared(lua_State *L, Chan *ch, int at, const Operation *op) {
   Sched *S = ch->sched;
   if (op->waiter & WAITER_FREE) S->world.moves++;
-  bool is_one = chan_shared_meets(ch) && !S->trace && !(op->is_put && ch->flags & CHAN_CLOSED);
+  bool is_one = chan_shared_meets(ch) && !S->observer && !(op->is_put && ch->flags & CHAN_CLOSED);
   if (!is_one || !park_is_possible(L, S)) return try_and_park(L, ch, at, op);
   return park_on_shared(L, park_begin(L, S, op), ch, at, op, NULL);
 }

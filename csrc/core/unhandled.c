@@ -8,8 +8,7 @@
 #include "core/attr.h"
 #include "core/chan_shared.h"
 #include "core/error.h"
-#include "core/trace.h"
-#include "core/trace_kept.h"
+#include "core/observe.h"
 
 /* How long an error waits to be taken. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
@@ -28,21 +27,11 @@ static bool is_taken(const Chan *ch) {
   return ch->flags & CHAN_ERROR_TAKEN || (chan_is_shared(ch) && chan_shared_is_taken(ch));
 }
 
-/* The trace copies its ring for the error whose record is on top of L, unless it has done so for one that may still be
-   reported. */
-static void copy_trace(lua_State *L) {
-  trace_kept_push_error(L);
-  bool may_come = lua_istable(L, -1);
-  if (may_come) {
-    lua_rawgeti(L, -1, CHANNEL);
-    const Chan *ch = (const Chan *)lua_touserdata(L, -1);
-    may_come = !ch || !is_taken(ch);
-    lua_pop(L, 1);
-  }
+bool unhandled_may_come(lua_State *L) {
+  lua_rawgeti(L, -1, CHANNEL);
+  const Chan *ch = (const Chan *)lua_touserdata(L, -1);
   lua_pop(L, 1);
-  if (may_come) return;
-  lua_pushvalue(L, -1);
-  trace_error(L);
+  return !ch || !is_taken(ch);
 }
 
 /* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
@@ -53,7 +42,7 @@ static int keep(lua_State *L) {
     lua_pushvalue(L, field);
     lua_rawseti(L, DEADLINE + 1, field);
   }
-  if (trace_kept_is_on(S->trace)) copy_trace(L);
+  OBSERVE(S, died, L, S);
   World *w = &S->world; /* read only now: finalizers may have changed it */
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
   lua_insert(L, -2);
@@ -78,15 +67,11 @@ static bool pop(lua_State *L, World *w, int list) {
   } else {
     w->unhandled_first = 1;
   }
-  lua_rawgeti(L, top + 1, CHANNEL);
-  const Chan *ch = (const Chan *)lua_touserdata(L, -1);
-  if (ch && is_taken(ch)) {
+  if (!unhandled_may_come(L)) {
     lua_settop(L, top);
     return false;
   }
-  lua_settop(L, top + 1);
-  Trace *t = sched_self(L)->trace;
-  if (trace_kept_is_on(t)) trace_kept_due(L, t, top + 1);
+  OBSERVE(sched_self(L), due, L, sched_self(L), top + 1);
   for (int field = ERROR; field <= NAME; field++) lua_rawgeti(L, top + 1, field);
   lua_remove(L, top + 1);
   return true;

@@ -30,6 +30,9 @@ void unhandled_report(lua_State *L, Sched *S, int64_t now);
    unhandled_report. */
 void unhandled_report_all(lua_State *L, Sched *S);
 
+/* Whether the error of the record on top of L may still be reported: nobody has taken it. */
+bool unhandled_may_come(lua_State *L);
+
 /* Pushes the list of errors of a simulation that is about to begin, for SCHED_UNHANDLED. May raise. */
 void unhandled_push_list(lua_State *L);
 
