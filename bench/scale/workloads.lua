@@ -213,7 +213,7 @@ end
 
 -- Go blocks that raise an error, which is taken, one by one, beside n that are parked.
 function workloads.raise()
-  local count, keep = 20000, {}
+  local count, keep = 2000, {}
   rn.run(function()
     for i = 1, n do
       if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
@@ -230,7 +230,7 @@ end
 
 -- Coroutines that raise an error, whose traceback is taken, beside n that wait.
 function workloads.raise_floor()
-  local count, keep = 20000, {}
+  local count, keep = 2000, {}
   for i = 1, n do
     keep[i] = create(yield)
     resume(keep[i])
