@@ -113,6 +113,18 @@ static int internal_has_ended(lua_State *L) {
   return 1;
 }
 
+/* withdraw_take(result, ch) -> whether the go block waited: if the go block of that result channel waits in a take on
+   ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
+   happens. rn.cancel, unlike this, strikes later if the go block does not wait, or has just got a value. */
+static int internal_withdraw_take(lua_State *L) {
+  Chan *result = check_chan(L, 1, "withdraw_take", "withdraw_take(result, ch)");
+  const Chan *ch = check_chan(L, 2, "withdraw_take", "withdraw_take(result, ch)");
+  Go *go = chan_to_go(result);
+  luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+  lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
+  return 1;
+}
+
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
 static int internal_coroutine_of(lua_State *L) {
   const Go *go = chan_to_go(check_chan(L, 1, "coroutine_of", "coroutine_of(result)"));
@@ -300,6 +312,7 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };
   lua_newtable(L);

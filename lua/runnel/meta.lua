@@ -386,6 +386,13 @@ function core.internal.unpack(bytes, from, to) end
 ---@return boolean
 function core.internal.has_ended(result) end
 
+---Withdraws the take in which a go block waits: it returns nil, although the channel is open. If the go block does not
+---wait in a take on that channel alone, nothing happens, now or later.
+---@param result runnel.Channel<any> the go block's result channel
+---@param ch runnel.Channel<any> the channel on which it takes
+---@return boolean withdrawn
+function core.internal.withdraw_take(result, ch) end
+
 ---Whether an error is the reason with which the go block was cancelled.
 ---@param result runnel.Channel<any>
 ---@param err any
