@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local shell = require "spec.support.shell"
@@ -789,6 +790,148 @@ describe("rn.threads", function()
       for _ = 1, 3 do assert.equal("after", pool { kind = "after" }) end
       assert.is_nil((call:take()))
     end
+  end)
+
+  -- Calls the pool, and fails instead of waiting for long.
+  local function answer_of(pool, v)
+    local value, port = rn.alts({ rn.go(pool, v), rn.timeout(20000) })
+    if value == nil then error("no answer: " .. tostring((select(2, port:take()))), 0) end
+    return value
+  end
+
+  it("answers a call that begins in the turn in which the last one was cancelled", function()
+    local pool <close> = rn.threads(2, function(v)
+      if v == "long" then require "runnel".sleep(1e6) end
+      return v
+    end)
+    for _ = 1, 5 do
+      rn.scope(function(s)
+        s:go(pool, "long")
+        rn.yield()
+        s:cancel()
+      end)
+      assert.equal("after a scope", pool "after a scope")
+      local call = rn.go(pool, "long")
+      rn.sleep(2)
+      rn.cancel(call)
+      local log = {}
+      for i = 1, 3 do rn.go(function() log[i] = pool(i) end) end
+      assert.equal(4, pool(4))
+      rn.run()
+      assert.same({ 1, 2, 3 }, log)
+      local results = rn.pmap(1, pool, { "long", "short" }, {
+        timeout = 1, ex_handler = function() return pool "late" end,
+      })
+      assert.equal("late", (results:take()))
+      results:close()
+      assert.equal("after pmap", pool "after pmap")
+    end
+    assert.same({}, stage.heard())
+  end)
+
+  it("gives the answers of short jobs of calls that begin in the turn in which the last one was answered", function()
+    local pool <close> = rn.threads(1, function(job, result)
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + 10000
+      if job.busy then
+        repeat until job.busy:poll() or rn.now() > stop
+      end
+      if not result then return job.v end
+      result:put(job.v)
+      result:close()
+    end)
+    local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answers
+    for _ = 1, 10 do
+      local busy, first, last = rn.shared_chan(1), rn.chan(30), rn.chan(1)
+      for i = 1, 3 do rn.go(pool, { v = i }) end
+      rn.go(function()
+        pool { v = 4 }
+        for i = 1, 30 do
+          local to = rn.chan(1)
+          pool({ v = i }, to)
+          rn.go(function() first:put(to:take()) end)
+        end
+        pool({ v = "busy", busy = busy }, last)
+      end)
+      local late = rn.timeout(5000)
+      for _ = 1, 30 do assert.is_number((rn.alts { first, late })) end
+      busy:put(true)
+      assert.equal("busy", last:take())
+    end
+    rn.cancel(sleeper)
+  end)
+
+  it("cannot be called in a simulation, and goes on outside", function()
+    local pool <close> = rn.threads(1, function(v, result) return result and result:close() or v end)
+    local where = "threads: a simulation, whose time is virtual, cannot call a pool of threads: "
+    sim.run(function()
+      raises("^" .. where, function() pool(1) end)
+      raises("^" .. where, function() pool(1, rn.chan(1)) end)
+      local _, err = rn.into({}, rn.pmap(1, pool, { 1 })):take()
+      assert.matches("^" .. where, err)
+    end)
+    assert.equal(2, pool(2))
+    rn.yield()
+    assert.equal(1, #stage.others()) -- the thread
+  end)
+
+  it("answers later calls however the earlier ones were cancelled", function()
+    local pool <close> = rn.threads(2, function(job)
+      local rn = require "runnel" -- luacheck: ignore
+      if job.kind == "sleep" then rn.sleep(job.ms) end
+      if job.kind == "compute" then
+        local stop = rn.now() + job.ms
+        repeat until rn.now() > stop
+      end
+      if job.kind == "raise" then error(job.v, 0) end
+      return job.v
+    end, { n = 3 })
+    local seed = os.time()
+    math.randomseed(seed)
+    local random, wrong = math.random, {}
+    local kinds = { "short", "short", "short", "sleep", "compute", "raise" }
+    local function job() return { kind = kinds[random(#kinds)], ms = random(0, 20) / 10, v = random(1000) } end
+    local function call()
+      local mine = job()
+      local ok, v = pcall(pool, mine)
+      if v == "by this spec" or rn.is_timeout(v) then error(v, 0) end
+      if ok ~= (mine.kind ~= "raise") or v ~= mine.v then wrong[#wrong + 1] = ("%s: %s"):format(mine.kind, v) end
+    end
+    local function wait() if random(2) == 1 then rn.yield() else rn.sleep(random(0, 20) / 10) end end
+    local ways = {
+      function()
+        pcall(rn.scope, function(s)
+          for _ = 1, random(8) do s:go(call) end
+          wait()
+          if random(2) == 1 then s:cancel "by this spec" end
+        end, { timeout = random(0, 30) / 10 })
+      end,
+      function()
+        local calls = {}
+        for i = 1, random(8) do calls[i] = rn.go(call) end
+        wait()
+        for i = 1, #calls do
+          if random(2) == 1 then rn.cancel(calls[i], "by this spec") end
+        end
+      end,
+      function()
+        local jobs = {}
+        for i = 1, random(8) do jobs[i] = job() end
+        local results = rn.pmap(random(4), pool, jobs, { timeout = random(0, 30) / 10, ex_handler = function() end })
+        for _ = 1, random(0, 4) do results:take() end
+        results:close()
+      end,
+    }
+    for round = 1, long.times(150, 5000) do
+      local own = {}
+      for i = 1, random(3) do own[i] = rn.go(ways[random(#ways)]) end
+      if random(2) == 1 then
+        for _, way in ipairs(own) do way:take() end
+      end
+      assert.equal(round, answer_of(pool, { kind = kinds[random(4)], ms = 1, v = round }), "seed " .. seed)
+    end
+    assert.same({}, wrong, "seed " .. seed)
+    for _, heard in ipairs(stage.heard()) do assert.is_number(heard.err) end
   end)
 
   it("replaces a go block that a job has ended", function()

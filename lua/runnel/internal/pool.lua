@@ -24,6 +24,7 @@ local start = require "runnel.internal.start"
 local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local raise, is_simulation = internal.raise, internal.is_simulation
 local put_while_open, sleep, yield = internal.moving.put_while_open, core.sleep, core.yield
 
 -- Size of the buffers for jobs and for answers.
@@ -35,6 +36,9 @@ local LOOK = 10
 
 -- Size of the buffer for cancelled calls.
 local CANCELS = 256
+
+-- A message to the receiver, so that it sees that no call waits any more: it belongs to no call.
+local NO_ANSWER = { 0 }
 
 -- How many Call objects are kept to be used again.
 local MOST_UNUSED = 256
@@ -129,7 +133,9 @@ local function watch(pool)
   pool.watcher = nil
 end
 
-local function watcher_died(pool) pool.watcher = nil end
+local function watcher_died(pool, _, block)
+  if pool.watcher == block then pool.watcher = nil end
+end
 
 -- To be called after each call and each answer: starts the watcher if it may be needed.
 local function look_after(pool)
@@ -145,12 +151,14 @@ local function receive(pool)
       fail_all(pool, pool.caller .. ": the thread of this call has ended: " .. internal.error_text(pool.ended))
     else
       local call = pool.calls[message[1]]
-      if call then complete(pool, call, message) end -- else it was cancelled
+      if call then complete(pool, call, message) end -- else it was cancelled, or there is none
       look_after(pool)
     end
   end
   pool.receiver = nil
-  if pool.watcher then core.cancel(pool.watcher) end
+  if not pool.watcher then return end
+  core.cancel(pool.watcher)
+  pool.watcher = nil -- now: a call may begin before that go block has ended
 end
 
 -- The receiver was killed, or memory ran out.
@@ -171,13 +179,17 @@ function Call.__close(call)
   for _, cancels in ipairs(pool.cancels) do
     if cancels:offer(call.number) == nil then core.go(put, cancels, call.number) end
   end
-  if pool.waiting == 0 and pool.receiver then core.cancel(pool.receiver) end
+  -- No answer may come any more. The receiver is not cancelled, since a call may begin before it has ended.
+  if pool.waiting == 0 and pool.receiver then pool.answers:offer(NO_ANSWER) end
 end
 
 -- ---- calls that begin ----
 
+local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a pool of threads: call the function itself"
+
 -- Puts a call's job.
 local function submit(pool, call, value, gets_channel)
+  if is_simulation() then raise(IN_A_SIMULATION:format(pool.caller)) end
   local number = pool.last + 1
   call.number, pool.last = number, number
   pool.calls[number], pool.waiting = call, pool.waiting + 1
@@ -189,12 +201,12 @@ local function submit(pool, call, value, gets_channel)
   if ok and accepted then return end
   if pool.calls[number] == call then forget(pool, call) end
   if ok and pool.ended ~= nil then
-    error(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended), 3)
+    raise(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended))
   elseif ok then
-    error(pool.caller .. ": the pool is closed", 3)
+    raise(pool.caller .. ": the pool is closed")
   end
   local path = type(accepted) == "string" and accepted:match "^put: value%[2%](.*)"
-  if path then error(("%s: value%s"):format(pool.caller, path), 3) end
+  if path then raise(("%s: value%s"):format(pool.caller, path)) end
   error(accepted, 0)
 end
 
