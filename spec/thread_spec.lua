@@ -1093,6 +1093,45 @@ describe("rn.threads", function()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
+  it("says on stderr, once, for which jobs it waits when it is closed", function()
+    local output = stage.script [[
+      local rn = require "runnel"
+      require "runnel.internal.pool".patience = 200
+      local go_on = rn.shared_chan():name "go_on"
+      do
+        local pool <close> = rn.threads(2, function(job)
+          local rn = require "runnel"
+          if job == "short" then return end
+          if job ~= "computes" then
+            repeat local ok = pcall(job.take, job) until ok -- goes on when it is cancelled
+            return
+          end
+          local stop = rn.now() + 1000
+          repeat until rn.now() > stop
+        end)
+        pool "short"
+        rn.go(pool, "computes")
+        local cancelled = rn.go(pool, go_on)
+        rn.go(function()
+          rn.sleep(50)
+          rn.cancel(cancelled)
+          rn.sleep(1000)
+          go_on:close()
+        end)
+        rn.yield()
+      end
+      print "ended"
+      local pool <close> = rn.threads(1, function(v) return v end)
+      pool(1)
+    ]]
+    local _, last = output:find("^runnel: threads [^\n]*:5: closing the pool has waited 0.2 s for jobs that have not "
+      .. "ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n")
+    assert.equal("ended\n", output:sub((last or 0) + 1))
+    assert.matches('thread %d of 2 %(computing for %d+%.%d s%): job 2, value "computes"\n', output)
+    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no more\n",
+      output)
+  end)
+
   it("raises for a function that threads cannot call, when it is made", function()
     local up = 1
     raises("^threads: the function uses 'up'", function() rn.threads(1, function() return up end) end)

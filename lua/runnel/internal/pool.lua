@@ -49,6 +49,7 @@ local MOST_UNUSED = 256
 ---@field number integer
 ---@field done? runnel.Channel<true> gets true when `answer` has come
 ---@field answer? table
+---@field value any its job's value
 ---@field to? runnel.Channel<any> of a job that gets a channel for its results: the one that the program has passed
 local Call = {}
 Call.__index = Call
@@ -60,6 +61,7 @@ Call.__index = Call
 ---@field answers runnel.Channel<table>
 ---@field package cancels runnel.Channel<integer>[] for each thread, the numbers of cancelled calls
 ---@field package results runnel.Channel<any>[] of the threads: each closes when its thread has ended
+---@field package blocks runnel.Channel<any>[] of the go blocks that stand for them
 ---@field package calls table<integer, runnel.PoolCall> those that wait
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
@@ -171,7 +173,7 @@ end
 function Call.__close(call)
   local pool = call.pool
   if pool.calls[call.number] ~= call then
-    call.answer = nil
+    call.answer, call.value = nil, nil
     if #pool.unused < MOST_UNUSED and not call.done:poll() then pool.unused[#pool.unused + 1] = call end
     return
   end
@@ -191,7 +193,7 @@ local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a 
 local function submit(pool, call, value, gets_channel)
   if is_simulation() then raise(IN_A_SIMULATION:format(pool.caller)) end
   local number = pool.last + 1
-  call.number, pool.last = number, number
+  call.number, call.value, pool.last = number, value, number
   pool.calls[number], pool.waiting = call, pool.waiting + 1
   if not pool.receiver then
     pool.receiver = guard.started(guard.go(receiver_died, pool, receive, pool), "threads")
@@ -216,9 +218,9 @@ end
 ---@param result? runnel.Channel<any>
 ---@return any
 function Pool:__call(value, result)
-  if result ~= nil then return submit(self, { pool = self, number = 0, to = result }, value, true) end
+  if result ~= nil then return submit(self, { pool = self, number = 0, value = nil, to = result }, value, true) end
   local call <close> = table.remove(self.unused)
-    or setmetatable({ pool = self, number = 0, done = chan(1), answer = nil, to = nil }, Call)
+    or setmetatable({ pool = self, number = 0, value = nil, done = chan(1), answer = nil, to = nil }, Call)
   submit(self, call, value)
   take(call.done)
   local answer = call.answer
@@ -226,11 +228,57 @@ function Pool:__call(value, result)
   return answer[2]
 end
 
+-- ---- the end ----
+
+local function describe(value)
+  if type(value) == "table" or type(value) == "userdata" then return "a " .. type(value) end
+  local text = type(value) == "string" and ("%q"):format(value):gsub("[%c\\]+", " ") or tostring(value)
+  return #text > 60 and text:sub(1, 57) .. "..." or text
+end
+
+-- The job with that number, and the value of its call if that still waits.
+local function describe_job(pool, number)
+  local call = pool.calls[number]
+  if not call then return ("job %d, whose call waits no more"):format(number) end
+  return ("job %d, value %s"):format(number, describe(call.value))
+end
+
+-- What the thread of an entry of rn.ps does.
+local function describe_state(entry)
+  local waits = {}
+  for i, wait in ipairs(entry.waits) do waits[i] = (", %s on %s"):format(wait.operation, wait.channel) end
+  return ("%s for %.1f s%s"):format(entry.state, (entry.waited or 0) / 1000, table.concat(waits))
+end
+
+local pools = { patience = 5000 } -- ms after which a pool that is being closed says for what it waits
+
+-- Says which jobs have not ended.
+local function tell(pool)
+  core.rename "close of a pool"
+  sleep(pools.patience)
+  local lines = {}
+  for _, entry in ipairs(core.ps()) do
+    for i, block in ipairs(pool.blocks) do
+      if entry.result == block then
+        lines[#lines + 1] = ("\n  thread %d of %d (%s): %s"):format(i, #pool.blocks, describe_state(entry),
+          describe_job(pool, internal.job_of(block)))
+      end
+    end
+  end
+  io.stderr:write(("runnel: %s: closing the pool has waited %g s for jobs that have not ended:%s\n"):format(
+    pool.results[1]:name(), pools.patience / 1000, table.concat(lines)))
+end
+
+local Teller = { __close = function(teller) core.cancel(teller.block) end }
+
 -- ---- the pool ----
 
----Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended.
+---Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended. If that
+---takes more than 5 s, a message on stderr says which jobs have not ended.
 function Pool:close()
   self.jobs:close()
+  local block = self.running > 0 and not is_simulation() and core.go(tell, self)
+  local _ <close> = block and setmetatable({ block = block }, Teller) or nil
   for _, result in ipairs(self.results) do result:take() end
 end
 
@@ -252,17 +300,15 @@ local function thread_ended(self, result, ready)
   if self.running == 0 then self.answers:close() end
 end
 
-local function add_thread(self, result, cancels, ready)
+local function add_thread(self, result, block, cancels, ready)
   local i = self.running + 1
-  self.running, self.results[i], self.cancels[i] = i, result, cancels
+  self.running, self.results[i], self.blocks[i], self.cancels[i] = i, result, block, cancels
   -- The thread must not keep the pool from being collected.
   local ref = setmetatable({ self }, { __mode = "v" })
   internal.on_close(result, function()
     if ref[1] then thread_ended(ref[1], result, ready) end
   end)
 end
-
-local pool = {}
 
 ---Makes a pool of k threads.
 ---@param k integer
@@ -272,9 +318,9 @@ local pool = {}
 ---@param n integer jobs that each thread does at a time
 ---@return runnel.Pool?
 ---@return string? why that is impossible
-function pool.make(k, what, where, caller, n)
+function pools.make(k, what, where, caller, n)
   local self = setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, calls = {},
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {}, calls = {},
     waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
     caller = caller,
   }, Pool)
@@ -287,10 +333,10 @@ function pool.make(k, what, where, caller, n)
   end
   for _ = 1, k do
     local cancels = core.shared_chan(CANCELS):name(start.name(("cancelled calls of %s %s"):format(caller, where)))
-    local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
+    local result, block = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
       what, n, self.jobs, self.answers, cancels, ready, self.enough)
-    if not result then return not_ready(why) end
-    add_thread(self, result, cancels, ready)
+    if not result then return not_ready(block) end
+    add_thread(self, result, block, cancels, ready)
   end
   for _ = 1, k do
     local is_ready, err = ready:take()
@@ -299,4 +345,4 @@ function pool.make(k, what, where, caller, n)
   return self
 end
 
-return pool
+return pools

@@ -8,7 +8,7 @@ local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
 
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
-local shared_chan, now, answer = core.shared_chan, core.now, internal.answer
+local shared_chan, now, answer, begin_job = core.shared_chan, core.now, internal.answer, internal.begin_job
 
 -- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT
 -- ms; the next one, if it is as long, ends within SHORT ms after the first such answer; and jobs for more than half of
@@ -161,8 +161,8 @@ return function(what, n, jobs, answers, cancels, ready, enough)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(self, number, now(), job[2])
-        else do_sync(self, number, now(), job[2]) end
+        if job[3] then do_async(self, number, begin_job(number), job[2])
+        else do_sync(self, number, begin_job(number), job[2]) end
         self.number = false
       end
       yield() -- the job may have been short, and have started others
