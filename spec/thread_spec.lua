@@ -1093,6 +1093,44 @@ describe("rn.threads", function()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
+  it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
+    local pool <close> = rn.threads(1, function(v)
+      local function fail(err) error(err, 0) end
+      if v ~= "nested" then return fail(v), "no tail call" end
+      local inner <close> = require "runnel".threads(1, function(err) error(err, 0) end)
+      return inner(v)
+    end)
+    local here = stage.here(-6)
+    local in_thread = ("\nin threads %s, stack traceback:\n\t[C]: in function 'error'\n\t%s: in "):format(here,
+      stage.here(-7))
+    local err = { code = 7 }
+    local _, taken = rn.go(pool, err):take()
+    assert.same(err, taken)
+    rn.go(pool, err)
+    rn.pmap(1, pool, { "of pmap" })
+    rn.pipeline_async(1, rn.chan(1), pool, rn.to_chan { "of a pipeline" })
+    rn.go(pool, "nested")
+    local reports = {}
+    while #reports < 4 do
+      rn.sleep(1)
+      for _, report in ipairs(stage.heard()) do
+        reports[type(report.err) == "table" and "table" or report.err] = report
+        reports[#reports + 1] = report
+      end
+    end
+    assert.same(err, reports.table.err)
+    for _, what in ipairs { "table", "of pmap", "of a pipeline" } do
+      local trace = "\n" .. reports[what].trace
+      assert.is_not_nil(trace:find(in_thread, 1, true), trace)
+    end
+    local trace = reports.nested.trace
+    assert.matches("\nin threads [^\n]*, stack traceback:\n.*\nin threads [^\n]*, stack traceback:\n", trace)
+    assert.is_false(pcall(pool, "caught"))
+    rn.go(error, "raised here", 0)
+    rn.yield()
+    assert.not_matches("in threads", stage.heard()[1].trace)
+  end)
+
   it("says on stderr, once, for which jobs it waits when it is closed", function()
     local output = stage.script [[
       local rn = require "runnel"
@@ -1128,8 +1166,8 @@ describe("rn.threads", function()
       .. "ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n")
     assert.equal("ended\n", output:sub((last or 0) + 1))
     assert.matches('thread %d of 2 %(computing for %d+%.%d s%): job 2, value "computes"\n', output)
-    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no more\n",
-      output)
+    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no "
+      .. "more\n", output)
   end)
 
   it("raises for a function that threads cannot call, when it is made", function()

@@ -1,6 +1,7 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
 #include "core/attr.h"
 #include "core/chan_shared.h"
+#include "core/error.h"
 #include "core/park.h"
 #include "lua/check.h"
 #include "lua/module.h"
@@ -36,6 +37,14 @@ static int internal_answer(lua_State *L) {
   return 2;
 }
 
+/* elsewhere(f): see error_set_elsewhere */
+static int internal_elsewhere(lua_State *L) {
+  check_callable(L, 1, "elsewhere");
+  lua_settop(L, 1);
+  error_set_elsewhere(L);
+  return 0;
+}
+
 /* begin_job(number) -> now: notes for job_of that this thread begins a job. */
 static int internal_begin_job(lua_State *L) {
   Sched *S = sched_self(L);
@@ -57,11 +66,8 @@ static int internal_job_of(lua_State *L) {
 
 void lua_pool_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"answer", internal_answer},
-      {"begin_job", internal_begin_job},
-      {"job_of", internal_job_of},
-      {"listen", internal_listen},
-      {NULL, NULL},
+      {"answer", internal_answer}, {"begin_job", internal_begin_job}, {"elsewhere", internal_elsewhere},
+      {"job_of", internal_job_of}, {"listen", internal_listen},       {NULL, NULL},
   };
   module_register(L, functions);
 }

@@ -8,7 +8,7 @@
 ---{ number, value, true } for a job that gets a channel for its results. A message back is one of
 ---
 ---    { number }, { number, value }      the result
----    { number, err, true }              the job has failed
+---    { number, err, true, traceback }   the job has failed; there may be no traceback
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
@@ -19,6 +19,7 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
+local far = require "runnel.internal.far"
 local guard = require "runnel.internal.guard"
 local start = require "runnel.internal.start"
 local internal = core.internal
@@ -101,6 +102,7 @@ local function answer_channel(to, message)
   if value == nil then
     to:close()
   elseif more == true then
+    far.keep(value, message[4])
     guard.close(to, value)
   elseif not more and is_plain(to) and to:offer(value) ~= nil then
     to:close()
@@ -187,7 +189,8 @@ end
 
 -- ---- calls that begin ----
 
-local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a pool of threads: call the function itself"
+local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a pool of threads: "
+  .. "pass the function itself"
 
 -- Puts a call's job.
 local function submit(pool, call, value, gets_channel)
@@ -224,7 +227,10 @@ function Pool:__call(value, result)
   submit(self, call, value)
   take(call.done)
   local answer = call.answer
-  if answer[3] then error(answer[2], 0) end
+  if answer[3] then
+    far.keep(answer[2], answer[4])
+    error(answer[2], 0)
+  end
   return answer[2]
 end
 
@@ -320,8 +326,8 @@ end
 ---@return string? why that is impossible
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {}, calls = {},
-    waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {},
+    calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
     caller = caller,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
