@@ -327,8 +327,8 @@ end
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {},
-    calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
-    caller = caller,
+    calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0,
+    caller = caller, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
