@@ -115,6 +115,7 @@ build = {
     ["runnel.driver.luasocket"] = "lua/runnel/driver/luasocket.lua",
     ["runnel.driver.luv"] = "lua/runnel/driver/luv.lua",
     ["runnel.internal.bytecode"] = "lua/runnel/internal/bytecode.lua",
+    ["runnel.internal.far"] = "lua/runnel/internal/far.lua",
     ["runnel.internal.graph"] = "lua/runnel/internal/graph.lua",
     ["runnel.internal.graph_forms"] = "lua/runnel/internal/graph_forms.lua",
     ["runnel.internal.recorder"] = "lua/runnel/internal/recorder.lua",

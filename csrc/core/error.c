@@ -106,8 +106,17 @@ void error_push_traceback(lua_State *L) {
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
 }
 
+void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
+
 /* Protected: (error, traceback or nil, name or channel or nil): calls the error handler, or writes to stderr. */
 static int report(lua_State *L) {
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE) != LUA_TNIL) {
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    lua_replace(L, 2);
+  }
+  lua_settop(L, 3);
   if (lua_type(L, 3) == LUA_TUSERDATA) {
     attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);

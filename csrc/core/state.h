@@ -254,6 +254,7 @@ enum {
   SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
   SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
+  SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */

@@ -170,6 +170,13 @@ static int internal_library(lua_State *L) {
 
 /* ---- errors ---- */
 
+/* raise(message): raises an error at the line of the program that has led here. */
+static int internal_raise(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  return error_raise(L);
+}
+
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
 static int internal_report(lua_State *L) {
   luaL_checkany(L, 1);
@@ -305,6 +312,7 @@ void lua_internal_open(lua_State *L) {
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
+      {"raise", internal_raise},
       {"report", internal_report},
       {"report_unhandled", internal_report_unhandled},
       {"require", internal_require},

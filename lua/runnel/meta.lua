@@ -504,6 +504,24 @@ function core.internal.error_text(err) end
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
 
+---Raises an error at the line of the program that has led here.
+---@param message string
+function core.internal.raise(message) end
+
+---Calls f(err, traceback) for each error that is reported: what it returns is the traceback of the report.
+---@param f fun(err: any, traceback: string?): string?
+function core.internal.elsewhere(f) end
+
+---In a thread of a pool: notes which job begins. Returns what rn.now returns.
+---@param number integer
+---@return number now
+function core.internal.begin_job(number) end
+
+---The job that the thread for which a go block stands has begun last, or 0.
+---@param block runnel.Channel<any>
+---@return integer number
+function core.internal.job_of(block) end
+
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer
 ---@param shuffle boolean

@@ -1,7 +1,7 @@
 ---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
 ---
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
----them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
+---them; these never run more than n. All of them return `to`, so that stages chain.
 ---
 ---The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. If af parks,
 ---a follower becomes the leader: another go block that has led before, or a new one. The deliverer, another go block,

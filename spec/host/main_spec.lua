@@ -220,6 +220,18 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
+  it("shows the traceback of a thread with an error that has come from a pool", function()
+    local result = script [[
+      local pool <close> = require "runnel".threads(1, function(v)
+        error(v)
+      end)
+      pool "oops"
+    ]]
+    assert.equal(1, result.status)
+    assert.matches("script.lua:2: oops\nstack traceback:\n.*\tscript.lua:4: in main chunk\n.*\n"
+      .. "in threads script.lua:1, stack traceback:\n\t%[C%]: in function 'error'\n\tscript.lua:2: in ", result.err)
+  end)
+
   describe("with an unhandled error", function()
     local text = [[
       local rn = require "runnel"
