@@ -2,7 +2,7 @@
 #include "core/announce.h"
 
 #include "core/chan.h"
-#include "core/trace.h"
+#include "core/observe.h"
 
 Chan *announce_new(lua_State *L, Sched *S, int list, uint32_t n) {
   chan_reserve_all(L, (Chan *)lua_touserdata(L, list), list, n);
@@ -11,7 +11,7 @@ Chan *announce_new(lua_State *L, Sched *S, int list, uint32_t n) {
   ch->flags = CHAN_SLOTS | CHAN_ANNOUNCES;
   lua_pushvalue(L, list);
   lua_setiuservalue(L, -2, ANNOUNCE_ON);
-  if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
+  observe_birth(L, S, lua_gettop(L));
   return ch;
 }
 
@@ -30,7 +30,7 @@ void announce(lua_State *L, Chan *ch, int at) {
       alt_complete(L, S, w->alt, 1);
     }
     chan_check(list);
-    if (UNLIKELY(S->trace)) trace_put(L, list, list_at, at, NULL);
+    OBSERVE(S, put, L, list, list_at, at, NULL);
   }
   lua_settop(L, list_at - 1);
 }

@@ -12,9 +12,9 @@
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
 #include "core/error.h"
+#include "core/observe.h"
 #include "core/shared_handle.h"
 #include "core/shared_inbox.h"
-#include "core/trace.h"
 
 const char chan_tag = 'c';
 
@@ -23,7 +23,7 @@ const char chan_tag = 'c';
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   if (b.kind == BUFFER_NONE) {
     Chan *plain = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
-    if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
+    observe_birth(L, S, lua_gettop(L));
     return plain;
   }
   int nuvalues = has_xform ? CHAN_HANDLER : CHAN_VALUES;
@@ -36,7 +36,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   ch->buf = b;
   if (b.kind >= BUFFER_POLICY) ch->flags = CHAN_FOREIGN;
   if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
-  if (UNLIKELY(S->listing)) trace_born(L, S, lua_gettop(L));
+  observe_birth(L, S, lua_gettop(L));
   return ch;
 }
 
@@ -250,7 +250,7 @@ static void serve_promise(lua_State *L, Chan *ch, int at) {
     chan_fetch(L, ch, at);
     const Alt *taker = w->alt;
     chan_complete_take(L, w);
-    if (UNLIKELY(ch->sched->trace)) trace_serve(ch, taker);
+    OBSERVE(ch->sched, serve, ch, taker);
   }
 }
 
@@ -265,7 +265,7 @@ static void admit(lua_State *L, Chan *ch, int at) {
     ch->put_total++;
     const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    if (UNLIKELY(ch->sched->trace)) trace_admit(ch, putter);
+    OBSERVE(ch->sched, admit, ch, putter);
   }
 }
 
@@ -281,7 +281,7 @@ again:
     }
     if (chan_is_shared(ch)) {
       PutResult result = chan_shared_put(L, ch, value);
-      if (UNLIKELY(result == PUT_DONE && ch->sched->trace)) trace_put(L, ch, at, value, NULL);
+      if (result == PUT_DONE) OBSERVE(ch->sched, put, L, ch, at, value, NULL);
       return result;
     }
     return chan_custom_put(L, ch, at, value);
@@ -293,7 +293,7 @@ again:
     lua_pushvalue(L, value);
     chan_complete_take(L, w);
     chan_check(ch);
-    if (UNLIKELY(ch->sched->trace)) trace_put(L, ch, at, value, taker);
+    OBSERVE(ch->sched, put, L, ch, at, value, taker);
     return PUT_DONE;
   }
   if (buffer_full(&ch->buf)) return PUT_WAIT;
@@ -306,7 +306,7 @@ again:
   ch->put_total++;
   if (w) serve_promise(L, ch, at);
   chan_check(ch);
-  if (UNLIKELY(ch->sched->trace)) trace_put(L, ch, at, value, NULL);
+  OBSERVE(ch->sched, put, L, ch, at, value, NULL);
   return PUT_DONE;
 }
 
@@ -314,16 +314,13 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->flags & (CHAN_XFORM | CHAN_BUSY | CHAN_FOREIGN);
   if (UNLIKELY(special) && (special != CHAN_XFORM || ch->nputs)) {
-    if (!chan_is_shared(ch)) return chan_custom_take(L, ch, at);
-    int n = chan_shared_take(L, ch);
-    if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_shared(L, ch, at, NULL, false);
-    return n;
+    return chan_is_shared(ch) ? chan_shared_take(L, ch, at, false) : chan_custom_take(L, ch, at);
   }
   if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
     else chan_fetch(L, ch, at);
     ch->take_total++;
-    if (UNLIKELY(ch->sched->trace)) trace_take(ch, NULL);
+    OBSERVE(ch->sched, take, ch, NULL);
     if (ch->puts.first) admit(L, ch, at);
     chan_check(ch);
     return 1;
@@ -335,7 +332,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     ch->put_total++; /* there is no buffer, so that counts the take, too */
     const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    if (UNLIKELY(ch->sched->trace)) trace_take(ch, putter);
+    OBSERVE(ch->sched, take, ch, putter);
     chan_check(ch);
     return 1;
   }
@@ -407,10 +404,11 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
+  if (reason && ch->sched->gives_up) ch->flags |= CHAN_ERROR_KNOWN;
   if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN))) {
     if (chan_is_shared(ch)) {
       chan_shared_close(L, ch, reason);
-      if (UNLIKELY(ch->sched->trace)) trace_close(ch);
+      OBSERVE(ch->sched, close, ch);
       return;
     }
     chan_custom_prepare(L);
@@ -424,7 +422,7 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   ch->flags |= CHAN_CLOSED;
-  if (UNLIKELY(ch->sched->trace)) trace_close(ch);
+  OBSERVE(ch->sched, close, ch);
   if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
   if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN)) && !ch->nputs) chan_custom_finish(L, ch, at);
   Waiter *w = chan_first_taker(ch);

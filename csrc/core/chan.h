@@ -93,10 +93,10 @@ static inline bool chan_is_full(const Chan *ch) {
   return !ch->takes.first && buffer_full(&ch->buf);
 }
 
-/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody traces. */
+/* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody observes. */
 static inline bool chan_only_stores(const Chan *ch) {
   return (ch->flags & (CHAN_SLOTS | CHAN_SPECIAL_PUT)) == CHAN_SLOTS && ch->buf.count < ch->buf.limit &&
-         !ch->takes.first && LIKELY(!ch->sched->trace);
+         !ch->takes.first && LIKELY(!ch->sched->observer);
 }
 
 /* Does such a put of the value on top of L, which is popped. */
@@ -106,10 +106,10 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
   ch->put_total++;
 }
 
-/* Whether a take would only fetch a value from there: there is one, no put waits, and nobody traces. */
+/* Whether a take would only fetch a value from there: there is one, no put waits, and nobody observes. */
 static inline bool chan_only_fetches(const Chan *ch) {
   return (ch->flags & (CHAN_SLOTS | CHAN_BUSY)) == CHAN_SLOTS && ch->buf.count && !ch->puts.first &&
-         LIKELY(!ch->sched->trace);
+         LIKELY(!ch->sched->observer);
 }
 
 /* Does such a take, and pushes the value. */

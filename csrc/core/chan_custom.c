@@ -6,8 +6,8 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/error.h"
+#include "core/observe.h"
 #include "core/root.h"
-#include "core/trace.h"
 
 /* The methods of a policy. */
 enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
@@ -228,7 +228,7 @@ static void serve(lua_State *L, Chan *ch, int at) {
     commit(L, alt);
     bool ok = fetch(L, ch, at, LEAVE);
     if (ok) ch->take_total++;
-    if (UNLIKELY(ok && ch->sched->trace && alt->state != ALT_DEAD)) trace_serve(ch, alt);
+    if (ok && alt->state != ALT_DEAD) OBSERVE(ch->sched, serve, ch, alt);
     deliver(L, at, alt, port, ok, NIL_INSTEAD);
     lua_pop(L, 1);
   }
@@ -270,7 +270,7 @@ static void reduced(lua_State *L, Chan *ch, int at) {
     ch->put_total++;
     const Alt *putter = w->alt;
     chan_complete_put(L, w, true);
-    if (UNLIKELY(ch->sched->trace)) trace_admit(ch, putter);
+    OBSERVE(ch->sched, admit, ch, putter);
   }
   chan_close(L, ch, at, 0);
 }
@@ -378,7 +378,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   else ok = store(L, ch, at, top + 2, LEAVE);
   if (ok) {
     ch->put_total++;
-    if (UNLIKELY(ch->sched->trace && alt->state != ALT_DEAD)) trace_admit(ch, alt);
+    if (alt->state != ALT_DEAD) OBSERVE(ch->sched, admit, ch, alt);
     lua_pushboolean(L, 1);
   }
   deliver(L, at, alt, port, ok, FALSE_INSTEAD);
@@ -410,7 +410,7 @@ PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   ch->put_total++;
   serve(L, ch, at);
   chan_check(ch);
-  if (UNLIKELY(ch->sched->trace)) trace_put(L, ch, at, value, NULL);
+  OBSERVE(ch->sched, put, L, ch, at, value, NULL);
   return PUT_DONE;
 }
 
@@ -430,7 +430,7 @@ int chan_custom_take(lua_State *L, Chan *ch, int at) {
   if (n > 0) {
     fetch(L, ch, at, RAISE);
     ch->take_total++;
-    if (UNLIKELY(ch->sched->trace)) trace_take(ch, NULL);
+    OBSERVE(ch->sched, take, ch, NULL);
     if (ch->nputs) admit_all(L, ch, at);
     chan_check(ch);
     return 1;

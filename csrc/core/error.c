@@ -7,8 +7,8 @@
 
 #include "core/attr.h"
 #include "core/name.h"
+#include "core/observe.h"
 #include "core/origin.h"
-#include "core/trace_kept.h"
 
 /* ---- the text of an error ---- */
 
@@ -129,7 +129,7 @@ static int report(lua_State *L) {
 
 void error_report(lua_State *L) {
   Sched *S = sched_self(L);
-  if (trace_kept_is_on(S->trace)) trace_kept_report(L, S);
+  OBSERVE(S, report, L, S);
   lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
   lua_insert(L, -4);
   const char *outer = sched_set_inside(S, "an error handler");

@@ -10,9 +10,9 @@
 #include "core/go_close.h"
 #include "core/keep.h"
 #include "core/lead.h"
+#include "core/observe.h"
 #include "core/root.h"
 #include "core/shared_inbox.h"
-#include "core/trace.h"
 #include "core/unhandled.h"
 
 enum {
@@ -50,7 +50,7 @@ static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
   Go *go = new_go(L, S, nargs + 1, nuvalues);
   go->alt.nresults = (uint16_t)nargs;
   alt_make_ready(S, &go->alt);
-  if (UNLIKELY(S->trace)) trace_spawn(L, S, go, lua_gettop(L));
+  OBSERVE(S, spawn, L, S, go, lua_gettop(L));
   return go;
 }
 
@@ -69,7 +69,7 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
   Go *go = new_go(L, S, n, GO_COROUTINE);
   go->alt.flags |= ALT_CALLBACK;
-  if (UNLIKELY(S->trace)) trace_spawn(L, S, go, lua_gettop(L));
+  OBSERVE(S, spawn, L, S, go, lua_gettop(L));
   return go;
 }
 
@@ -84,7 +84,11 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   lua_pushvalue(L, reason);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_reported);
+  Sched *S = ch->sched;
+  bool outer = S->gives_up;
+  S->gives_up = true;
   error_call(L, 4, "a function that is called when a go block dies", at);
+  S->gives_up = outer;
 }
 
 /* Sets up the buffer for the result of a go block that has ended, in memory that its alt has used. */
@@ -109,8 +113,9 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   lua_pushnil(L);
   lua_setiuservalue(L, at, GO_COROUTINE);
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
+  if (reason) go->chan.flags |= CHAN_ERROR_KNOWN;
   chan_close(L, &go->chan, at, reason);
-  if (UNLIKELY(S->trace)) trace_end(S, go, reason && !go_is_cancellation(L, at, reason));
+  OBSERVE(S, end, S, go, reason && !go_is_cancellation(L, at, reason));
   if (go == S->awaited) S->stop = true;
 }
 

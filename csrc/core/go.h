@@ -2,7 +2,7 @@
 #ifndef RUNNEL_GO_H
 #define RUNNEL_GO_H
 
-#include "core/trace.h"
+#include "core/observe.h"
 
 /* Makes a go block of the function and `nargs` arguments on top of L and puts it at the end of the run queue. Replaces
    them by its userdata, the result channel. */
@@ -55,9 +55,9 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n);
    that is resumed from NULL may nest few of them. */
 static inline lua_State *go_resumer(lua_State *L) { return BEFORE_LUA_5_4_4 ? L : NULL; }
 
-/* go_resume without records. Inline, since a yield is a longjmp, after which the processor mispredicts the return of each
+/* go_resume without an observer. Inline, since a yield is a longjmp, after which the processor mispredicts the return of each
    function up to here: each function less saves 5 to 10 ns. */
-static inline void go_resume_untraced(lua_State *L, Sched *S, Go *go) {
+static inline void go_resume_unobserved(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   int n;
   if (UNLIKELY(lua_status(alt->co) != LUA_YIELD || alt->flags & ALT_BARE) && !go_can_begin(go)) {
@@ -78,11 +78,11 @@ static inline void go_resume_untraced(lua_State *L, Sched *S, Go *go) {
    it ends. */
 static inline void go_resume(lua_State *L, Sched *S, Alt *alt) {
   Go *go = sched_go(alt);
-  if (LIKELY(!S->trace)) {
-    go_resume_untraced(L, S, go);
-  } else if (trace_run(L, S, go)) {
-    go_resume_untraced(L, S, go);
-    trace_left(L, S, &go->alt);
+  if (LIKELY(!S->observer)) {
+    go_resume_unobserved(L, S, go);
+  } else if (S->observer->run(L, S, go)) {
+    go_resume_unobserved(L, S, go);
+    OBSERVE(S, left, L, S, &go->alt);
   }
 }
 

@@ -13,10 +13,10 @@
 #include "core/go_close.h"
 #include "core/inspect.h"
 #include "core/keep.h"
+#include "core/observe.h"
 #include "core/root.h"
 #include "core/shared_inbox.h"
 #include "core/timer.h"
-#include "core/trace.h"
 #include "core/unhandled.h"
 #include "core/watch.h"
 
@@ -86,7 +86,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
     if (UNLIKELY(S->watch)) watch_wait_ends(S);
-    if (UNLIKELY(S->trace)) trace_awake(S);
+    OBSERVE(S, awake, S);
     return;
   }
   shared_wait_end_quiet(S->sharing);
@@ -99,7 +99,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     shared_wait_looked(S, clock_now(&S->world.clock));
   }
   if (UNLIKELY(S->watch)) watch_wait_ends(S);
-  if (UNLIKELY(S->trace)) trace_awake(S);
+  OBSERVE(S, awake, S);
   shared_wait_awake(S);
   shared_inbox_look(L, S);
 }
@@ -130,7 +130,7 @@ static bool wait(lua_State *L, Sched *S) {
   }
   int64_t until = unhandled_deadline(S);
   if (first && first->deadline < until) until = first->deadline;
-  if (UNLIKELY(S->trace)) trace_idle(S);
+  OBSERVE(S, idle, S);
   wait_in_driver(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
 }
@@ -200,7 +200,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   S->stop = false;
   /* Only now: it may run finalizers and the function of a tap, which must not wait and may complete what the main
      program waits for. */
-  if (UNLIKELY(S->trace)) trace_main_leaves(L, S);
+  OBSERVE(S, main_leaves, L, S);
   shared_wait_awake(S);
   if (UNLIKELY(S->sharing)) {
     S->sharing->is_stuck = false;
@@ -216,7 +216,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */
-  if (UNLIKELY(S->trace)) trace_main_runs(S);
+  OBSERVE(S, main_runs, S);
   return status;
 }
 

@@ -9,8 +9,8 @@
 #include "core/attr.h"
 #include "core/driver.h"
 #include "core/family.h"
+#include "core/observe.h"
 #include "core/root.h"
-#include "core/trace.h"
 #include "core/unpack.h"
 
 /* User values of the Sharing, besides those in shared_handle.h. */
@@ -125,7 +125,7 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
       lua_pushstring(L, name);
       attr_set(L, top + 1, ATTR_NAME);
     }
-    if (UNLIKELY(h->chan.sched->listing)) trace_born(L, h->chan.sched, top + 1);
+    observe_birth(L, h->chan.sched, top + 1);
     lua_pushvalue(L, top + 1);
     lua_replace(L, top - 1);
   }

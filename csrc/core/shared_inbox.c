@@ -6,9 +6,9 @@
 #include "core/alt.h"
 #include "core/attr.h"
 #include "core/error.h"
+#include "core/observe.h"
 #include "core/root.h"
 #include "core/shared_pack.h"
-#include "core/trace.h"
 
 /* Whether the alt of a wait can still get its result. If somebody has closed its coroutine, its go block ends when its
    turn comes. */
@@ -70,9 +70,9 @@ static void complete(lua_State *L, Sched *S, SharedWait *wait) {
   Alt *alt = wait->local;
   int at = op->at;
   commit(L, S, alt);
-  if (UNLIKELY(S->trace) && result.ok) {
+  if (UNLIKELY(S->observer != NULL) && result.ok) {
     sharing->number = result.value.number;
-    trace_shared(L, (Chan *)lua_touserdata(alt->co, at), 0, alt, op->kind == SHARED_PUT);
+    OBSERVE(S, shared, L, (Chan *)lua_touserdata(alt->co, at), 0, alt, op->kind == SHARED_PUT);
   }
   if (!n) {
     fail(L, S, alt);

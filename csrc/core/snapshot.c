@@ -9,7 +9,7 @@
 #include "core/chan_shared.h"
 #include "core/name.h"
 #include "core/root.h"
-#include "core/trace.h"
+#include "core/trace_list.h"
 
 /* Channels, slots for edges, or slots of the roots that one call of snapshot_fill visits: 1 to 2 ms. */
 enum { PART = 2048 };
@@ -248,9 +248,8 @@ static void add_main(lua_State *L, Sched *S, Snapshot *s) {
 /* Each adds what is at `i`, and returns false if there is nothing from there on. */
 
 static bool fill_chan(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
-  const Trace *t = S->listing;
-  if (!t || i >= t->nchans) return false;
-  TraceChan entry = t->chans[i];
+  if (i >= trace_nchans(S)) return false;
+  TraceChan entry = S->tracer->chans[i];
   const Chan *ch = trace_push_chan(L, S, i);
   if (!ch) return true;
   add_chan(L, S, s, ch, lua_gettop(L), &entry);
@@ -259,8 +258,8 @@ static bool fill_chan(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
 }
 
 static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
-  const Trace *t = S->trace;
-  if (!t || !t->edges || i > t->edges_mask) return false;
+  const Trace *t = S->tracer;
+  if (!trace_is_on(S) || !t->edges || i > t->edges_mask) return false;
   const TraceEdge e = t->edges[i];
   if (!e.key || trace_edge_is_result(&e)) return true;
   uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
@@ -344,9 +343,8 @@ static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
 }
 
 bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id) {
-  const Trace *t = S->listing;
-  for (uint32_t i = 0; t && i < t->nchans; i++) {
-    if (t->chans[i].id == id && trace_push_chan(L, S, i)) return true;
+  for (uint32_t i = 0; i < trace_nchans(S); i++) {
+    if (S->tracer->chans[i].id == id && trace_push_chan(L, S, i)) return true;
   }
   if (push_waited(L, &S->outside, id)) return true;
   for (uint32_t slot = 1; slot <= S->roots.size; slot++) {

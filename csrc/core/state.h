@@ -162,7 +162,8 @@ typedef enum ChanFlag {
   CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
-  CHAN_ANNOUNCES = 16777216   /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
 
 struct Chan {
@@ -348,20 +349,21 @@ typedef struct LastOrigin {
 } LastOrigin;
 
 struct Sched {
-  World world;                 /* time and the run queue */
-  struct Trace *trace;         /* what is recorded (trace.h), or NULL: nothing is */
-  struct Trace *listing;       /* the same if there is a list of channels, or NULL */
-  struct Trace *tracer;        /* the same, on or off; or NULL if it never was on */
-  Go *current;                 /* the go block that is running, or NULL */
-  Chan *turn;                  /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
-  Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
-  Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
-  uint8_t park_checks;         /* of ParkCheck; nearly always 0 */
-  bool running;                /* the loop is running, further down on the C stack */
-  bool stop;                   /* what the loop waits for has come */
-  bool errors_pass;            /* errors that were printed do not change the exit status (rn.exit) */
-  Kept kept;                   /* bookkeeping of SCHED_KEPT */
-  int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
+  World world;                     /* time and the run queue */
+  const struct Observer *observer; /* who is told of all that happens (observe.h), or NULL */
+  const struct Observer *births;   /* who is told of new channels, or NULL */
+  struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
+  Go *current;                     /* the go block that is running, or NULL */
+  Chan *turn;                      /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
+  Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
+  Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
+  uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
+  bool running;                    /* the loop is running, further down on the C stack */
+  bool stop;                       /* what the loop waits for has come */
+  bool errors_pass;                /* errors that were printed do not change the exit status (rn.exit) */
+  bool gives_up;                   /* a go block has died, and closes what it feeds with its error (go.c) */
+  Kept kept;                       /* bookkeeping of SCHED_KEPT */
+  int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */

@@ -6,7 +6,7 @@
 
 #include "core/alt.h"
 #include "core/chan.h"
-#include "core/trace.h"
+#include "core/observe.h"
 
 enum { FIRST_TIMERS = 16 }; /* entries of the first heap */
 
@@ -170,7 +170,7 @@ void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
       continue;
     }
     Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
-    if (UNLIKELY(S->trace)) trace_timer(S, alt);
+    OBSERVE(S, slept, S, alt);
     alt_wake(S, alt, 0);
   }
 }

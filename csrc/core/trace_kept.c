@@ -48,13 +48,15 @@ void trace_kept_copy(lua_State *L, Trace *t, int64_t now) {
 void trace_kept_push_error(lua_State *L) { trace_fetch(L, TRACE_KEPT_FOR); }
 
 void trace_kept_due(lua_State *L, Trace *t, int at) {
+  if (!t->hears_errors) return;
   trace_kept_push_error(L);
   t->is_kept_due = lua_rawequal(L, -1, at);
   lua_pop(L, 1);
 }
 
-void trace_kept_report(lua_State *L, Sched *S) {
-  Trace *t = S->tracer;
+void trace_kept_report(lua_State *L, Trace *t) {
+  if (!t->hears_errors) return;
+  Sched *S = sched_self(L);
   bool is_kept = t->is_kept_due;
   t->is_kept_due = false;
   if (!lua_checkstack(L, LUA_MINSTACK)) return;

@@ -13,9 +13,6 @@
    copy is freed. */
 void trace_kept_hear(lua_State *L, Trace *t);
 
-/* Whether the ring should be copied when a go block dies of an error. */
-static inline bool trace_kept_is_on(const Trace *t) { return UNLIKELY(t != NULL) && t->hears_errors; }
-
 /* Copies the ring for the error whose record (unhandled.c) is on top of L, which is popped. `now`: see trace_now. May
    raise. */
 void trace_kept_copy(lua_State *L, Trace *t, int64_t now);
@@ -26,8 +23,8 @@ void trace_kept_push_error(lua_State *L);
 /* The error whose record is at index `at` is about to be reported. */
 void trace_kept_due(lua_State *L, Trace *t, int at);
 
-/* An unhandled error is about to be reported: calls the function. Does not raise. */
-void trace_kept_report(lua_State *L, Sched *S);
+/* An unhandled error is about to be reported: calls the function, if there is one. Does not raise. */
+void trace_kept_report(lua_State *L, Trace *t);
 
 /* Frees the copy and forgets the function. */
 void trace_kept_close(lua_State *L, Trace *t);

@@ -185,8 +185,7 @@ void trace_named(lua_State *L, Chan *ch, int at) {
 }
 
 Chan *trace_push_chan(lua_State *L, Sched *S, uint32_t i) {
-  Trace *t = S->listing;
-  if (!t || i >= t->nchans) return NULL;
+  if (i >= trace_nchans(S)) return NULL;
   trace_fetch(L, TRACE_CHANS);
   lua_rawgeti(L, -1, (lua_Integer)i + 1);
   lua_replace(L, -2);

@@ -144,6 +144,12 @@ typedef struct Trace {
   int64_t kept_now;     /* when it was made */
 } Trace;
 
+/* Whether anything but the list of channels is recorded. */
+static inline bool trace_is_on(const Sched *S) { return S->observer != NULL; }
+
+/* Entries in the list of channels; 0 while there is none. */
+static inline uint32_t trace_nchans(const Sched *S) { return S->births ? S->tracer->nchans : 0; }
+
 /* Notes which go block runs; NULL: none. */
 static inline void trace_set_running(Trace *t, const Go *go) {
   uint64_t running = go ? (uint64_t)go->chan.buf.label << 32 | (uint32_t)go->chan.id : 0;

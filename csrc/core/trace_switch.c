@@ -2,6 +2,7 @@
 #include "core/trace_switch.h"
 
 #include "core/root.h"
+#include "core/trace.h"
 #include "core/trace_edges.h"
 #include "core/trace_help.h"
 #include "core/trace_kept.h"
@@ -9,18 +10,18 @@
 #include "core/trace_record.h"
 #include "core/trace_store.h"
 
-/* Sets what the places test. */
-static void set_places(Sched *S, Trace *t) {
+/* Begins or ends to observe the core. */
+static void set_observer(Sched *S, Trace *t) {
   bool is_on = t->holds[1] || t->holds[2] || t->is_tapped;
-  if (is_on && !S->trace) {
+  if (is_on && !S->observer) {
     t->now = 0; /* so that the clock may begin where it is */
     t->offset = 0;
     t->was_virtual = S->world.clock.is_virtual;
     if (S->current) trace_set_running(t, S->current);
     else trace_set_main_running(t, !S->running);
   }
-  S->trace = is_on ? t : NULL;
-  S->listing = t->holds[0] ? t : NULL;
+  S->observer = is_on ? &trace_observer : NULL;
+  S->births = t->holds[0] ? &trace_observer : NULL;
 }
 
 /* Makes the trace of the scheduler, off. May raise. */
@@ -72,7 +73,7 @@ static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 
 
 /* Records who waits, and who runs. */
 static void record_beginning(lua_State *L, Sched *S) {
-  trace_look_at_clock(S->trace, S);
+  trace_look_at_clock(S->tracer, S);
   for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
     root_push_slot(L, slot);
     const Go *go = (const Go *)lua_touserdata(L, -1);
@@ -80,7 +81,7 @@ static void record_beginning(lua_State *L, Sched *S) {
       trace_record_park(S, trace_actor_of(go), &go->alt);
     lua_pop(L, 1);
   }
-  trace_record(S->trace, TRACE_RUN, trace_current(S), 0, 0, 0);
+  trace_record(S->tracer, TRACE_RUN, trace_current(S), 0, 0, 0);
 }
 
 void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
@@ -94,20 +95,20 @@ void trace_hold(lua_State *L, Sched *S, unsigned parts, uint32_t records) {
   if (parts & TRACE_RING) open_ring(L, t, records);
   bool is_new_ring = t->ring != ring;
   for (int i = 0; i < NPARTS; i++) t->holds[i] += parts >> i & 1;
-  bool was_on = S->trace != NULL;
-  set_places(S, t);
-  if (is_new || (S->trace && !was_on)) {
+  bool was_on = trace_is_on(S);
+  set_observer(S, t);
+  if (is_new || (trace_is_on(S) && !was_on)) {
     lua_pushnil(L);
     trace_call_help(L, TRACE_SCAN);
   }
-  if (is_new_ring && S->trace) record_beginning(L, S); /* a finalizer may have released it */
+  if (is_new_ring && trace_is_on(S)) record_beginning(L, S); /* a finalizer may have released it */
 }
 
 void trace_release(lua_State *L, Sched *S, unsigned parts) {
   Trace *t = S->tracer;
   parts = with_list(parts);
   for (int i = 0; i < NPARTS; i++) t->holds[i] -= parts >> i & 1;
-  set_places(S, t);
+  set_observer(S, t);
   if (!t->holds[2] && t->ring) close_ring(L, t);
   if (!t->holds[1] && t->edges) trace_edges_close(L, t);
   if (!t->holds[0]) trace_list_close(L, t);
@@ -126,5 +127,5 @@ void trace_tap(lua_State *L, Sched *S, int at) {
   trace_store(L, TRACE_TAPPED);
   t->tapped = is_on ? (const Chan *)lua_touserdata(L, at) : NULL;
   t->is_tapped = is_on;
-  set_places(S, t);
+  set_observer(S, t);
 }

@@ -7,7 +7,7 @@
 #include "core/root.h"
 #include "core/sched.h"
 #include "core/timer.h"
-#include "core/trace.h"
+#include "core/trace_list.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
