@@ -119,6 +119,7 @@ build = {
     ["runnel.internal.graph"] = "lua/runnel/internal/graph.lua",
     ["runnel.internal.graph_forms"] = "lua/runnel/internal/graph_forms.lua",
     ["runnel.internal.recorder"] = "lua/runnel/internal/recorder.lua",
+    ["runnel.internal.deadlock"] = "lua/runnel/internal/deadlock.lua",
     ["runnel.internal.check"] = "lua/runnel/internal/check.lua",
     ["runnel.internal.ends"] = "lua/runnel/internal/ends.lua",
     ["runnel.internal.guard"] = "lua/runnel/internal/guard.lua",

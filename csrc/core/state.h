@@ -256,6 +256,7 @@ enum {
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
+  SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_TRACE,            /* userdata that is `tracer`, or nil */

@@ -177,6 +177,15 @@ static int internal_raise(lua_State *L) {
   return error_raise(L);
 }
 
+/* explain(f): from now on f(list, waits) is called for a deadlock error: with a list as that of ps, from which it may
+   remove entries, and what waits outside any go block (inspect.h). It returns a text for the error, or nil. */
+static int internal_explain(lua_State *L) {
+  check_callable(L, 1, "explain");
+  lua_settop(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  return 0;
+}
+
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
 static int internal_report(lua_State *L) {
   luaL_checkany(L, 1);
@@ -300,6 +309,7 @@ void lua_internal_open(lua_State *L) {
       {"coroutine_of", internal_coroutine_of},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
+      {"explain", internal_explain},
       {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},

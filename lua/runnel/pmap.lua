@@ -6,6 +6,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
@@ -79,6 +80,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   local workers, count = {}, 0
   local waiting, idle = 0, 0 -- how many workers take or are about to; how many are idle
   local calls = chan() -- idle workers wait here
+  deadlock.private[calls] = true
 
   local started = 0 -- jobs
   -- If results wait for their turn: how many jobs run; how many have ended; of how many the results were put, with all
@@ -437,10 +439,11 @@ local function checked(what, ordered, n, f, from, opts)
   check.callable(f, what .. ": f")
   local take, source = take_value, from
   if not core.is_chan(from) then
-    take, source = ends.iterator(from), nil
+    local got
+    take, got = ends.iterator(from)
+    source = nil
     if not take then
-      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what,
-        from == nil and "nothing" or "a " .. type(from)), 2)
+      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
     end
   end
   check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
