@@ -221,6 +221,12 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
+/* driver() -> the scheduler's driver, or nil */
+static int internal_driver(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  return 1;
+}
+
 /* is_simulation() -> whether the clock is virtual */
 static int internal_is_simulation(lua_State *L) {
   lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
@@ -252,6 +258,7 @@ void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"coroutine_of", internal_coroutine_of},
+      {"driver", internal_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"grace", internal_grace},

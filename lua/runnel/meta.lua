@@ -193,8 +193,9 @@ function core.ps() end
 ---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer
 ---@param ms? number wait for at most so long
+---@param other? integer another descriptor; either ends the wait
 ---@return boolean waited
-function core.wait_readable(fd, ms) end
+function core.wait_readable(fd, ms, other) end
 
 -- ---- reduced ----
 
@@ -499,6 +500,10 @@ function core.internal.simulate(seed, shuffle, f, ...) end
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean
 function core.internal.is_simulation() end
+
+---The scheduler's driver, or nil.
+---@return runnel.Driver?
+function core.internal.driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?

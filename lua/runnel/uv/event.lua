@@ -48,7 +48,7 @@ function event.signal(...)
     if not full then error("signal: " .. problem, 2) end
     wanted[i] = { name = name, full = full }
   end
-  loop.check_time "signal"
+  loop.check "signal"
   local ch = chan(SIGNALS)
   for _, signal in ipairs(wanted) do
     local handle = uv.new_signal()
@@ -111,7 +111,7 @@ end
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
 function event.watch(path)
   check.string(path, "a path", "watch")
-  loop.check_time "watch"
+  loop.check "watch"
   local ch, handle = chan(), uv.new_fs_event()
   close_with(ch, handle)
   local add = queue(ch, path)

@@ -97,7 +97,7 @@ local file = {}
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
   check_place(where, "read")
-  loop.check_time "read"
+  loop.check "read"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
   return out
@@ -108,7 +108,7 @@ end
 ---@return runnel.Channel<string> lines
 function file.lines(where)
   check_place(where, "lines")
-  loop.check_time "lines"
+  loop.check "lines"
   local out = lines.chan()
   guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
   return out
@@ -117,7 +117,7 @@ end
 ---Reads standard input, as a channel of strings. It is read(0); for lines use lines(0).
 ---@return runnel.Channel<string> chunks
 function file.stdin()
-  loop.check_time "stdin"
+  loop.check "stdin"
   return file.read(0)
 end
 
@@ -217,7 +217,7 @@ function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")
   check.options(opts, { append = true, lines = true }, "write")
-  loop.check_time "write"
+  loop.check "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
   local end_of_line = opts and opts.lines and "\n" or nil

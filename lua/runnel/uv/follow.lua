@@ -174,7 +174,7 @@ function follow.follow(path, opts)
   check.options(opts, { last = true }, "follow")
   local last = opts and opts.last
   if last ~= nil then check.integer(last, 0, "follow: last") end
-  loop.check_time "follow"
+  loop.check "follow"
   local out = lines.chan()
   core.go(follow_into, out, path, uv.fs_stat(path), last) -- lines written after this stat are new
   return out

@@ -330,7 +330,7 @@ end
 local function spawn(options)
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
-  loop.check_time "spawn"
+  loop.check "spawn"
   local file = options[1]
   local self = setmetatable({
     exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE_MS, detached = options.detached,
