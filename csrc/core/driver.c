@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/select.h>
+#include <unistd.h>
 
 #include "base/wakeup.h"
 #include "core/shared_wait.h"
@@ -72,7 +73,7 @@ void driver_check_hook(lua_State *L) {
 /* The longest waits: of one that a signal may fail to end, and of a driver that does not watch the wakeup. */
 enum { MAX_WAIT_NO_SIGNALS_MS = 100, MAX_WAIT_NO_WAKEUP_MS = 10 };
 
-enum { WATCHED = 3 }; /* descriptors that a sleep watches: two loops', and the wakeup */
+enum { WATCHED = 4 }; /* descriptors that a sleep watches: of two loops, of the wakeup, and of the host's input */
 
 /* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
 static void sleep_on(struct pollfd fds[WATCHED], int64_t ns, const sigset_t *blocked) {
@@ -103,7 +104,11 @@ static void sleep_on(struct pollfd fds[WATCHED], int64_t ns, const sigset_t *blo
    blocked between the check of the debug hook and the sleep: one that came in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
   struct pollfd fds[WATCHED] = {
-      {.fd = fd, .events = POLLIN}, {.fd = other, .events = POLLIN}, {.fd = driver_wakeup_fd(S), .events = POLLIN}};
+      {.fd = fd, .events = POLLIN},
+      {.fd = other, .events = POLLIN},
+      {.fd = driver_wakeup_fd(S), .events = POLLIN},
+      {.fd = S->input_is_watched ? STDIN_FILENO : -1, .events = POLLIN},
+  };
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
