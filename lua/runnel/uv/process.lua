@@ -237,21 +237,27 @@ function Guard:__gc()
   if self.process.timer then signal_to(self.process, "sigkill") end
 end
 
--- Sends SIGKILL after the grace. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
-local function begin_grace(self)
-  local grace = math.ceil(math.min(self.grace, FOREVER_MS))
-  self.guard = setmetatable({ process = self }, Guard)
+-- Sends SIGKILL after so many ms. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
+local function begin_grace(self, ms)
+  local grace = math.ceil(math.min(ms, FOREVER_MS))
+  self.guard = self.guard or setmetatable({ process = self }, Guard)
   self.deadline = core.now() + grace
-  self.timer = uv.new_timer()
+  self.timer = self.timer or uv.new_timer()
   self.timer:start(grace, 0, function()
     if not loop.over then signal_to(self, "sigkill") end
   end)
 end
 
+local function close_streams(self)
+  for _, end_ in pairs(self.streams) do end_:close() end
+end
+
+-- Closes the streams after the loop's next turn, which reads what the process has written before it ended.
 local function end_grace(self)
   self.timer:stop() -- because loop.close closes it only after the next timers have run
   loop.close(self.timer)
   self.timer = nil
+  loop.after_turn(function() close_streams(self) end)
 end
 
 -- A process that is being stopped has ended. If it is detached, other processes of its group may still run; they get
@@ -266,16 +272,36 @@ local function wait_for_group(self)
   end)
 end
 
----Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. If it is
----detached, the signals go to its whole process group. Does not wait; take from `exit` for that. If the process has
----already ended, no signal is sent, not even to processes that it left behind.
-function Process:close()
-  if self.closing then return end
+-- Asks the process to end, and kills it after so many ms.
+local function stop(self, ms)
+  if self.closing then
+    if self.handle and core.now() + ms < self.deadline then begin_grace(self, ms) end
+    return
+  end
   self.closing = true
-  for _, end_ in pairs(self.streams) do end_:close() end
-  if not self.handle then return end
+  if not self.handle then return close_streams(self) end
   self:kill "term"
-  begin_grace(self)
+  begin_grace(self, ms)
+  for name, end_ in pairs(self.streams) do
+    if name == "stdin" then end_:close() else end_:drain(name) end
+  end
+end
+
+---Stops the process: sends SIGTERM, closes its input, and sends SIGKILL if it has not ended within its grace. Its output
+---is read to the end, whether or not it is taken, so that the process can end in good order; of what is not taken, the
+---last 64 KB are kept. Then the channels close. If it is detached, the signals go to its whole process group. Does not
+---wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to processes that it
+---left behind.
+function Process:close() stop(self, self.grace) end
+
+---Stops the process as close does, and parks until it has ended.
+---@param ms? number after how many ms SIGKILL is sent, if it has not ended; default its grace
+---@return runnel.uv.Status? status nil if the process could not be started
+---@return string? err
+function Process:stop(ms)
+  if ms ~= nil then check.ms(ms, 0, "stop: ms") end
+  stop(self, ms or self.grace)
+  return self.exit:take()
 end
 
 Process.__close = Process.close
