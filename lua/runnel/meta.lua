@@ -336,13 +336,16 @@ function core.internal.copy(source, chs) end
 ---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
----Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
+---Puts the complete lines of a text, without their "\n" or "\r\n", until a put would wait or a line is too long. For
+---runnel.uv.
 ---@param ch runnel.Channel<string>
 ---@param text string
 ---@param from integer the position of the first line
+---@param max integer how many bytes a line may have
 ---@return integer next the position after the last line that was put
----@return boolean? state true if there is no further complete line, nil if a put would wait, false if `ch` is closed
-function core.internal.offer_lines(ch, text, from) end
+---@return boolean? state true if there is no further complete line, nil if the next put would wait or its line is too
+---long, false if `ch` is closed
+function core.internal.offer_lines(ch, text, from, max) end
 
 ---The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
 ---closed, like a `<close>` variable, however the go block ends.

@@ -77,6 +77,15 @@ describe("uv.spawn", function()
     assert.equal("", all(p.stdout))
   end)
 
+  it("closes lines that are too long with an error", function()
+    local p = shell("echo short; yes | tr -d '\\n'", { stdout = "lines", max = 100 })
+    assert.equal("short", p.stdout:take())
+    assert.same({ nil, "sh: a line is longer than 100 bytes; the option max allows longer ones" }, { p.stdout:take() })
+    p.exit:take()
+    assert.error_matches(function() uv.spawn { "true", max = 0 } end, "max: a number of bytes, at least 1, expected")
+    assert.error_matches(function() uv.spawn { "true", max = 7 } end, "neither stdout nor stderr is \"lines\"")
+  end)
+
   it("closes the channel that feeds it when it stops reading", function()
     local ch = rn.chan()
     local p = uv.spawn { "head", "-c", 1, stdin = ch }

@@ -62,9 +62,10 @@ function check.string(value, expected, what)
 end
 
 ---An integer of at least `least`.
-function check.integer(value, least, what)
+---@param level? integer of the line for the error, if it is another one
+function check.integer(value, least, what, level)
   if type(value) ~= "number" or not math.tointeger(value) or value < least then
-    error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), CALLER)
+    error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), level or CALLER)
   end
 end
 
@@ -94,11 +95,13 @@ end
 
 ---A table of options with known names, or nil.
 ---@param known table<string, boolean> the valid names
-function check.options(value, known, what)
+---@param level? integer of the line for the error, if it is another one
+function check.options(value, known, what, level)
+  level = level or CALLER
   if value == nil then return end
-  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
+  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), level) end
   for key in pairs(value) do
-    if not known[key] then error(("%s: unknown option %q"):format(what, tostring(key)), CALLER) end
+    if not known[key] then error(("%s: unknown option %q"):format(what, tostring(key)), level) end
   end
 end
 

@@ -67,19 +67,19 @@ local function each_chunk(d, emit)
   end
 end
 
-local function read_into(out, where, by_lines)
+local function read_into(out, where, by_lines, max)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
   local over, err = stream_over(d, true)
   if over then
-    if by_lines then return lines.split(over:read(), out) end
+    if by_lines then return lines.split(over:read(), out, max, d.name) end
     over:read(out)
     return out:done():take()
   elseif over == nil then
     return out:close(err)
   elseif by_lines then
-    local emit = lines.splitter(out)
+    local emit = lines.splitter(out, max, d.name)
     err = each_chunk(d, emit)
     emit(nil)
   else
@@ -103,14 +103,16 @@ function file.read(where)
   return out
 end
 
----Reads the same as a channel of lines, without their newlines.
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n".
 ---@param where string|integer
----@return runnel.Channel<string> lines
-function file.lines(where)
+---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB
+---@return runnel.Channel<string> lines closes with an error if a line is longer
+function file.lines(where, opts)
   check_place(where, "lines")
+  local max = lines.max(opts, "lines")
   loop.check "lines"
   local out = lines.chan()
-  guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
+  guard.started(guard.go(guard.close, out, read_into, out, where, true, max), "uv.lines")
   return out
 end
 

@@ -9,7 +9,9 @@ local stream = require "runnel.uv.stream"
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
+local OPTIONS = {
+  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
+}
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.
@@ -112,6 +114,13 @@ local function check_options(options, args)
   end
   if options.detached ~= nil and type(options.detached) ~= "boolean" then
     complain("detached: true or false expected, got %s", describe(options.detached))
+  end
+  local max = options.max
+  if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
+    complain("max: a number of bytes, at least 1, expected, got %s", describe(max))
+  end
+  if max ~= nil and options.stdout ~= "lines" and options.stderr ~= "lines" then
+    complain('max: it limits lines, and neither stdout nor stderr is "lines"')
   end
   local grace = options.grace
   if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
@@ -347,7 +356,7 @@ end
 ---@param options table the command and its arguments, and these fields.
 ---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
----descriptor; `stderr = "stdout"` sends it where stdout goes. `cwd`: its directory. `env`: changes to the environment,
+---descriptor; `max`: how many bytes a line may have, default 1 MB; `stderr = "stdout"` sends it where stdout goes. `cwd`: its directory. `env`: changes to the environment,
 ---false to remove a variable. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true
 ---for a session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal,
 ---which goes to the program's own group, does not reach the process. Otherwise they signal only the process.
@@ -379,7 +388,7 @@ local function spawn(options)
     local name = STANDARD[i]
     local end_ = self.streams[name]
     if end_ then
-      if options[name] == "lines" then end_.by_lines = true end
+      if options[name] == "lines" then end_.by_lines, end_.max = true, options.max end
       end_:hold(name)
     end
   end

@@ -35,6 +35,7 @@ local KEPT = 64 * 1024
 ---@field standard? boolean it is standard input, output or error, which other programs use as well
 ---@field one_way? boolean the handle closes when reading ends, or when writing ends
 ---@field by_lines? boolean it is to be read by lines
+---@field max? integer how many bytes such a line may have
 local Stream = {}
 Stream.__index = Stream
 Stream.__name = "runnel.uv.stream"
@@ -220,10 +221,12 @@ function Stream:read(ch)
   return self.input
 end
 
----Reads the same as a channel of lines, without their newlines. Use either this or read.
----@return runnel.Channel<string> lines
-function Stream:lines()
-  if not self.input_lines then self.input_lines = lines.of(self:read()) end
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n". Use either this or read.
+---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB. Later calls cannot change it
+---@return runnel.Channel<string> lines closes with an error if a line is longer
+function Stream:lines(opts)
+  local max = lines.max(opts, "lines") or self.max
+  if not self.input_lines then self.input_lines = lines.of(self:read(), max, self.name) end
   return self.input_lines
 end
 
