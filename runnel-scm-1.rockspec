@@ -70,6 +70,7 @@ build = {
         "csrc/core/trace_kept.c",
         "csrc/core/trace_list.c",
         "csrc/core/trace_switch.c",
+        "csrc/core/traceback.c",
         "csrc/core/unhandled.c",
         "csrc/core/unpack.c",
         "csrc/core/watch.c",

@@ -314,10 +314,7 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   /* A transducer changes only what is put: a take runs it only if puts wait. */
   uint32_t special = ch->flags & (CHAN_XFORM | CHAN_BUSY | CHAN_FOREIGN);
   if (UNLIKELY(special) && (special != CHAN_XFORM || ch->nputs)) {
-    if (!chan_is_shared(ch)) return chan_custom_take(L, ch, at);
-    int n = chan_shared_take(L, ch);
-    if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_shared(L, ch, at, NULL, false);
-    return n;
+    return chan_is_shared(ch) ? chan_shared_take(L, ch, at, false) : chan_custom_take(L, ch, at);
   }
   if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
@@ -407,6 +404,7 @@ static void give_up_puts(lua_State *L, Chan *ch) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
+  if (reason && ch->sched->gives_up) ch->flags |= CHAN_ERROR_KNOWN;
   if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN))) {
     if (chan_is_shared(ch)) {
       chan_shared_close(L, ch, reason);

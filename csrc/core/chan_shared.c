@@ -37,10 +37,10 @@ PutResult chan_shared_put(lua_State *L, Chan *ch, int value) { return put(L, ch,
 
 PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value) { return put(L, ch, value, true); }
 
-int chan_shared_take(lua_State *L, Chan *ch) {
+int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop) {
   Sharing *sharing = ch->sched->sharing;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE};
+  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE, .drops_reason = in_loop};
   if (!sharing->given && !(sharing->given = (SharedReturn *)malloc(sizeof *sharing->given))) {
     shared_handle_no_memory(L);
   }
@@ -57,6 +57,7 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   shared_inbox_look(L, ch->sched); /* a put that was completed may be of this state */
   sharing->number = result.value.number;
+  if (UNLIKELY(n == 1 && ch->sched->trace && !lua_isnil(L, -1))) trace_shared(L, ch, at, NULL, false);
   return n;
 }
 
@@ -109,7 +110,8 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
                       .is_free = op->waiter & WAITER_FREE,
-                      .gives_up = is_put && op->waiter & WAITER_GIVES_UP};
+                      .gives_up = is_put && op->waiter & WAITER_GIVES_UP,
+                      .drops_reason = op->flags & ALT_LOOP};
   wait->is_quiet = op->is_quiet;
   bool is_there = w->chan != NULL;
   if (is_there && (!is_put || shared_pack(L, ch->sched, at + 1, &w->value))) return;

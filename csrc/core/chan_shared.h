@@ -11,7 +11,9 @@ static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0
 /* ---- chan_put, chan_take, chan_close and others for handles ---- */
 
 PutResult chan_shared_put(lua_State *L, Chan *ch, int value);
-int chan_shared_take(lua_State *L, Chan *ch);
+
+/* `in_loop`: a for loop drops the error of the close, which then does not count as taken. */
+int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
 
 /* Like chan_shared_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
    that is not quiet, or until this scheduler waits. */

@@ -9,6 +9,7 @@
 #include "core/name.h"
 #include "core/origin.h"
 #include "core/trace_kept.h"
+#include "core/traceback.h"
 
 /* ---- the text of an error ---- */
 
@@ -162,7 +163,7 @@ static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
   if (is_cancelled) lua_pushnil(L);
-  else luaL_traceback(L, go->alt.co, NULL, 0);
+  else traceback_push(L, go->alt.co);
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
   lua_pushvalue(L, -1);
@@ -171,10 +172,6 @@ static int describe_death(lua_State *L) {
 }
 
 void error_describe_death(lua_State *L, int at, bool is_cancelled) {
-  /* Without the collector: a finalizer could call coroutine.close on the coroutine, and free the stack frames that
-     luaL_traceback is reading. */
-  bool collects = !is_cancelled && lua_gc(L, LUA_GCISRUNNING) == 1;
-  if (collects) lua_gc(L, LUA_GCSTOP);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_cancelled);
@@ -183,7 +180,6 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
     lua_pushnil(L);
     lua_pushnil(L);
   }
-  if (collects) lua_gc(L, LUA_GCRESTART);
 }
 
 void error_open(lua_State *L) {
