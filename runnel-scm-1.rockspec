@@ -150,6 +150,7 @@ build = {
     ["runnel.internal.uv.descriptor"] = "lua/runnel/internal/uv/descriptor.lua",
     ["runnel.internal.uv.lines"] = "lua/runnel/internal/uv/lines.lua",
     ["runnel.internal.uv.loop"] = "lua/runnel/internal/uv/loop.lua",
+    ["runnel.internal.uv.signals"] = "lua/runnel/internal/uv/signals.lua",
     ["runnel.meta"] = "lua/runnel/meta.lua",
     ["runnel.mix"] = "lua/runnel/mix.lua",
     ["runnel.monitor"] = "lua/runnel/monitor.lua",

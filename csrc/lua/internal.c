@@ -33,22 +33,30 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_lines(ch, text, from) -> next, state: puts the lines of the text on a channel, each without its newline, from
-   position `from` on, until a put would have to wait. A line without a newline is not put. `next` is the position after
-   the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
-   false if the channel is closed. In Lua this would take three calls for each line. */
+/* offer_lines(ch, text, from, max) -> next, state: puts the lines of the text on a channel, each without its "\n" or
+   "\r\n", from position `from` on, until a put would have to wait or a line has more than `max` bytes. A line without a
+   newline is not put. `next` is the position after the last line that was put. `state` is true if there is no further
+   newline, nil if the next put would have to wait or its line is too long, false if the channel is closed. In Lua this
+   would take three calls for each line. */
 static int internal_offer_lines(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
+  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from, max)");
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   lua_Integer from = luaL_checkinteger(L, 3);
   luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= length + 1, 3, "not a position in the text");
+  lua_Integer max = luaL_checkinteger(L, 4);
   lua_settop(L, 3);
   size_t at = (size_t)from - 1;
   PutResult result = PUT_DONE;
   const char *newline;
   while ((newline = memchr(text + at, '\n', length - at)) != NULL) {
-    lua_pushlstring(L, text + at, (size_t)(newline - (text + at)));
+    size_t size = (size_t)(newline - (text + at));
+    if (size > 0 && newline[-1] == '\r') size--;
+    if ((lua_Integer)size > max) {
+      result = PUT_WAIT;
+      break;
+    }
+    lua_pushlstring(L, text + at, size);
     result = chan_put(L, ch, 1, 4);
     lua_settop(L, 3);
     if (result != PUT_DONE) break;
@@ -276,6 +284,12 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
+/* driver() -> the scheduler's driver, or nil */
+static int internal_driver(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  return 1;
+}
+
 /* is_simulation() -> whether the clock is virtual */
 static int internal_is_simulation(lua_State *L) {
   lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
@@ -307,6 +321,7 @@ void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"coroutine_of", internal_coroutine_of},
+      {"driver", internal_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"explain", internal_explain},

@@ -193,8 +193,9 @@ function core.ps() end
 ---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer
 ---@param ms? number wait for at most so long
+---@param other? integer another descriptor; either ends the wait
 ---@return boolean waited
-function core.wait_readable(fd, ms) end
+function core.wait_readable(fd, ms, other) end
 
 -- ---- reduced ----
 
@@ -335,13 +336,16 @@ function core.internal.copy(source, chs) end
 ---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
----Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
+---Puts the complete lines of a text, without their "\n" or "\r\n", until a put would wait or a line is too long. For
+---runnel.uv.
 ---@param ch runnel.Channel<string>
 ---@param text string
 ---@param from integer the position of the first line
+---@param max integer how many bytes a line may have
 ---@return integer next the position after the last line that was put
----@return boolean? state true if there is no further complete line, nil if a put would wait, false if `ch` is closed
-function core.internal.offer_lines(ch, text, from) end
+---@return boolean? state true if there is no further complete line, nil if the next put would wait or its line is too
+---long, false if `ch` is closed
+function core.internal.offer_lines(ch, text, from, max) end
 
 ---The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
 ---closed, like a `<close>` variable, however the go block ends.
@@ -535,6 +539,10 @@ function core.internal.simulate(seed, shuffle, f, ...) end
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean
 function core.internal.is_simulation() end
+
+---The scheduler's driver, or nil.
+---@return runnel.Driver?
+function core.internal.driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?

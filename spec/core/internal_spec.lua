@@ -53,8 +53,8 @@ describe("functions for modules of our own", function()
       assert.error_matches(function() f(ch) end, "a value other than nil expected")
       assert.error_matches(function() f(1, 1) end, "channel expected")
     end
-    assert.error_matches(function() internal.offer_lines(ch, "a\n", 0) end, "not a position in the text")
-    assert.error_matches(function() internal.offer_lines(ch, "a\n", 4) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 0, 9) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 4, 9) end, "not a position in the text")
     assert.equal(0, #ch)
   end)
 

@@ -86,11 +86,12 @@ function check.string(value, expected, what)
 end
 
 ---An integer of at least `least`.
-function check.integer(value, least, what)
+---@param level? integer of the line for the error, if it is another one
+function check.integer(value, least, what, level)
   if type(value) ~= "number" or not math.tointeger(value) or value < least then
     local is_short = type(value) == "number" or type(value) == "string"
     local got = is_short and check.describe(value) or article(value, what)
-    error(("%s: an integer of at least %d expected, got %s"):format(what, least, got), CALLER)
+    error(("%s: an integer of at least %d expected, got %s"):format(what, least, got), level or CALLER)
   end
 end
 
@@ -120,11 +121,13 @@ end
 
 ---A table of options with known names, or nil.
 ---@param known table<string, boolean> the valid names
-function check.options(value, known, what)
+---@param level? integer of the line for the error, if it is another one
+function check.options(value, known, what, level)
+  level = level or CALLER
   if value == nil then return end
-  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. check.article(value), CALLER) end
+  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. check.article(value), level) end
   for key in pairs(value) do
-    if not known[key] then error(("%s: %s"):format(what, check.unknown(key, known)), CALLER) end
+    if not known[key] then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
   end
 end
 
