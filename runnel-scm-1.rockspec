@@ -57,6 +57,7 @@ build = {
         "csrc/core/root.c",
         "csrc/core/root_shrink.c",
         "csrc/core/sched.c",
+        "csrc/core/sched_wakeup.c",
         "csrc/core/shared_handle.c",
         "csrc/core/shared_inbox.c",
         "csrc/core/shared_pack.c",

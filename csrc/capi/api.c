@@ -8,6 +8,7 @@
 #include "core/driver.h"
 #include "core/go.h"
 #include "core/sched.h"
+#include "core/sched_wakeup.h"
 #include "core/unhandled.h"
 
 /* Its address is the registry key of `perform`. */
@@ -163,7 +164,7 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Wakeup *wakeup = driver_wakeup(L, S);
+  const Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
   *call->fd = wakeup_fd(wakeup);
   return 0;

@@ -29,7 +29,7 @@ void alt_withdraw_rest(Alt *alt) {
 
 void alt_stop_waiting(Sched *S, Alt *alt) {
   alt_withdraw_rest(alt); /* one of a weak root that was not active any more may have been dropped (alt_drop_first) */
-  if (UNLIKELY(alt->shared)) shared_wait_abandon(S, alt);
+  if (UNLIKELY(alt->shared)) S->others->abandon(S, alt);
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
     World *w = &S->world;
     while (w && !leave_world(w, alt)) w = w->outer;

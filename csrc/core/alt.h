@@ -9,8 +9,8 @@
 #ifndef RUNNEL_ALT_H
 #define RUNNEL_ALT_H
 
+#include "core/others.h"
 #include "core/root.h"
-#include "core/shared_wait.h"
 #include "core/state.h"
 
 /* ---- enqueue and withdraw ---- */
@@ -70,7 +70,7 @@ void alt_drop_first(Chan *ch, bool is_put);
 /* ---- commit and wake ---- */
 
 /* Commits an alt: nobody else can complete it any more. The caller must wake it next, and has withdrawn it from its
-   shared channels (shared_wait.h). */
+   shared channels (others.h). */
 static inline void alt_commit(lua_State *L, Sched *S, Alt *alt) {
   if (UNLIKELY(alt->flags & ALT_WEAK)) root_promote(L, S, sched_go(alt));
   alt_withdraw(alt);

@@ -26,11 +26,11 @@ static int choose(lua_State *L, Sched *S, Alts *a) {
   uint32_t ready = 0;
   for (int i = 0; i < n; i++) {
     Chan *ch = ops[i].ch;
-    if (UNLIKELY(ch->flags & CHAN_FOREIGN)) {
+    if (UNLIKELY(ch->flags & CHAN_SPECIAL)) {
       if (chan_is_shared(ch)) return MIXED;
       if (ops[i].passed) continue;
-      asked = true;
-      if (!chan_custom_can(L, ch, alts_at(i), ops[i].is_put)) continue;
+      asked |= ch->buf.kind == BUFFER_POLICY;
+      if (!ch->ops->can(L, ch, alts_at(i), ops[i].is_put)) continue;
     } else if (!chan_can(ch, ops[i].is_put)) {
       continue;
     }
@@ -80,7 +80,7 @@ static int first_local(lua_State *L, Alts *a, const int *order) {
       if (chan_can(op->ch, op->is_put)) return i;
     } else if (!op->passed) {
       a->asked = true;
-      if (chan_custom_can(L, op->ch, at, op->is_put)) return i;
+      if (op->ch->ops->can(L, op->ch, at, op->is_put)) return i;
     }
   }
   return a->n;
@@ -184,7 +184,7 @@ static bool some_can(const Alts *a) {
     const AltsOp *op = &a->ops[i];
     Chan *ch = op->ch;
     if (op->passed || chan_is_shared(ch)) continue;
-    if (ch->flags & CHAN_CLOSED || chan_has_waiter(op->is_put ? &ch->takes : &ch->puts)) return true;
+    if (ch->flags & CHAN_CLOSED || chan_has_waiter(ch, op->is_put ? &ch->takes : &ch->puts)) return true;
     if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : buffer_count(&ch->buf))) return true;
   }
   return false;

@@ -2,19 +2,15 @@
 
    A put asks: is the channel closed, does a take wait, is there room; else it waits. A take likewise. Whoever completes
    the other side's operation (complete_*) pushes the results onto the other side's stack, commits its alt and wakes it.
-   Channels whose values go through user code (a transducer, a buffer policy) take the paths of chan_custom.c. */
+   Channels that have functions of their own (chan_ops.h) leave it to these. */
 #include "core/chan.h"
 
 #include <lauxlib.h>
 
 #include "core/announce.h"
 #include "core/attr.h"
-#include "core/chan_custom.h"
-#include "core/chan_shared.h"
 #include "core/error.h"
 #include "core/observe.h"
-#include "core/shared_handle.h"
-#include "core/shared_inbox.h"
 
 const char chan_tag = 'c';
 
@@ -34,7 +30,6 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
-  if (b.kind >= BUFFER_POLICY) ch->flags = CHAN_FOREIGN;
   if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
   observe_birth(L, S, lua_gettop(L));
   return ch;
@@ -48,10 +43,10 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   attr_push(L, at, ATTR_DONE);
   if (lua_isuserdata(L, -1)) return;
   int top = lua_gettop(L);
-  bool is_shared = chan_is_shared(ch);
-  Chan *done = chan_new(L, ch->sched, is_shared ? sizeof(SharedDone) : CHAN_UNBUFFERED_SIZE,
-                        is_shared ? CHAN_VALUES : CHAN_ATTRS);
-  done->flags = CHAN_DONE;
+  const ChanOps *ops = chan_ops(ch);
+  bool is_watched = ops && ops->new_done;
+  Chan *done = is_watched ? ops->new_done(L, ch, at) : chan_new(L, ch->sched, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  done->flags |= CHAN_DONE;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
     lua_replace(L, top);
@@ -63,25 +58,18 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   lua_pushvalue(L, top + 1);
   lua_replace(L, top);
   lua_settop(L, top);
-  if (chan_is_shared(ch)) {
-    lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
-    lua_setiuservalue(L, top, CHAN_VALUES);
-    CONTAINER_OF(done, SharedDone, chan)->shared = shared_handle_get(ch);
-    done->flags |= CHAN_DONE_SHARED;
-    shared_inbox_watch(L, ch, done);
-  } else if (ch->flags & CHAN_CLOSED) {
-    chan_close(L, done, top, 0);
-  }
+  if (is_watched) ops->watch(L, ch, done);
+  else if (ch->flags & CHAN_CLOSED) chan_close(L, done, top, 0);
 }
 
 /* ---- the queues ---- */
 
-bool chan_has_waiter(const List *queue) {
+bool chan_has_waiter(const Chan *ch, const List *queue) {
   const Link *link = queue->first;
   if (!link) return false;
   do {
     const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt; /* seldom covered: a policy has enqueued it */
-    if (alt_is_active(alt) && !(alt->shared && shared_wait_is_decided(alt->shared)))
+    if (alt_is_active(alt) && !(alt->shared && ch->sched->others->is_decided(alt)))
       return true;                /* seldom covered: see above */
     link = link->next;            /* seldom covered: see above */
   } while (link != queue->first); /* seldom covered: see above */
@@ -279,12 +267,11 @@ again:
       announce(L, ch, at); /* its taker runs later */
       goto again;
     }
-    if (chan_is_shared(ch)) {
-      PutResult result = chan_shared_put(L, ch, value);
-      if (result == PUT_DONE) OBSERVE(ch->sched, put, L, ch, at, value, NULL);
-      return result;
+    if (ch->flags & CHAN_RESULT) {
+      luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
+                    "make a channel for more values");
     }
-    return chan_custom_put(L, ch, at, value);
+    return ch->ops->put(L, ch, at, value);
   }
   Waiter *w = chan_first_taker(ch);
   if (w && ch->buf.kind != BUFFER_PROMISE) {
@@ -311,14 +298,7 @@ again:
 }
 
 int chan_take(lua_State *L, Chan *ch, int at) {
-  /* A transducer changes only what is put: a take runs it only if puts wait. */
-  uint32_t special = ch->flags & (CHAN_XFORM | CHAN_BUSY | CHAN_FOREIGN);
-  if (UNLIKELY(special) && (special != CHAN_XFORM || ch->nputs)) {
-    if (!chan_is_shared(ch)) return chan_custom_take(L, ch, at);
-    int n = chan_shared_take(L, ch);
-    if (n == 1 && !lua_isnil(L, -1)) OBSERVE(ch->sched, shared, L, ch, at, NULL, false);
-    return n;
-  }
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL)) return ch->ops->take(L, ch, at);
   if (buffer_count(&ch->buf)) {
     if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
     else chan_fetch(L, ch, at);
@@ -340,18 +320,13 @@ int chan_take(lua_State *L, Chan *ch, int at) {
     return 1;
   }
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
-  if (UNLIKELY(chan_custom_unfinished(ch))) return chan_custom_take(L, ch, at);
   lua_pushnil(L);
   return 1 + attr_take_reason(L, ch, at);
 }
 
-bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put) {
-  return is_put ? !chan_custom_full(L, ch, at) : chan_custom_count(L, ch, at) > 0;
-}
-
 lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
-  if (chan_is_shared(ch)) return (lua_Integer)chan_shared_stats(L, ch).count;
-  return ch->buf.kind == BUFFER_POLICY ? chan_custom_count(L, ch, at) : (lua_Integer)buffer_count(&ch->buf);
+  const ChanOps *ops = chan_ops(ch);
+  return ops ? ops->count(L, ch, at) : (lua_Integer)buffer_count(&ch->buf);
 }
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
@@ -365,7 +340,7 @@ static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
     return;
   }
   attr_table(L, at);
-  if (!(ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) {
+  if (!chan_is_closed(ch)) {
     lua_pushvalue(L, reason);
     lua_rawseti(L, -2, ATTR_REASON);
     ch->flags |= CHAN_REASON;
@@ -405,32 +380,23 @@ static void give_up_puts(lua_State *L, Chan *ch) {
   }
 }
 
-void chan_close(lua_State *L, Chan *ch, int at, int reason) {
-  if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return;
-  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN))) {
-    if (chan_is_shared(ch)) {
-      chan_shared_close(L, ch, reason);
-      OBSERVE(ch->sched, close, ch);
-      return;
-    }
-    chan_custom_prepare(L);
-  }
-  if (reason) {
-    store_reason(L, ch, at, reason);
-    if (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) return; /* a finalizer has closed it meanwhile */
-  }
-  if (ch->flags & CHAN_BUSY) {
-    ch->flags |= CHAN_CLOSE_LATER;
-    return;
-  }
+bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
+  if (!reason) return true;
+  store_reason(L, ch, at, reason);
+  return !chan_is_closed(ch); /* else a finalizer has closed it meanwhile */
+}
+
+void chan_close_puts(lua_State *L, Chan *ch) {
   ch->flags |= CHAN_CLOSED;
   OBSERVE(ch->sched, close, ch);
   if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
-  if (UNLIKELY(ch->flags & (CHAN_XFORM | CHAN_FOREIGN)) && !ch->nputs) chan_custom_finish(L, ch, at);
+}
+
+void chan_close_end(lua_State *L, Chan *ch, int at) {
   Waiter *w = chan_first_taker(ch);
   if (w) {
     int top = lua_gettop(L);
-    reason = attr_push_reason(L, ch, at) ? top + 1 : 0;
+    int reason = attr_push_reason(L, ch, at) ? top + 1 : 0;
     for (; w; w = chan_first_taker(ch)) complete_closed(L, w, reason);
     lua_settop(L, top);
   }
@@ -439,6 +405,17 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
   close_done(L, at);
   chan_call_on_close(L, at);
+}
+
+void chan_close(lua_State *L, Chan *ch, int at, int reason) {
+  if (ch->flags & CHAN_CLOSED) return;
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL)) {
+    ch->ops->close(L, ch, at, reason);
+    return;
+  }
+  if (!chan_close_begin(L, ch, at, reason)) return;
+  chan_close_puts(L, ch);
+  chan_close_end(L, ch, at);
 }
 
 /* ---- the invariants ---- */

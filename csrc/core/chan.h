@@ -22,17 +22,12 @@
 
 #include "core/alt.h"
 #include "core/attr.h"
+#include "core/chan_ops.h"
 #include "core/state.h"
 
 /* Pending puts, and pending takes, that one channel accepts (core.async's limit). Those of the library do not count:
    each of its go blocks waits with one value at most, which came from a channel that has the limit. */
 #define CHAN_MAX_PENDING 1024
-
-/* What became of a put that was tried. */
-typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
-
-/* chan_take's answer when there is nothing to take. */
-#define TAKE_WAIT (-1)
 
 /* ---- making one ---- */
 
@@ -50,8 +45,11 @@ static inline Chan *chan_new(lua_State *L, Sched *S, size_t size, int nuvalues) 
 }
 
 /* Pushes a new channel with a buffer of b's kind and limit; `has_xform`: with user values for a transducer and its
-   handler. May raise. */
+   handler; chan_custom.h does the rest for these, and for a policy. May raise. */
 Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform);
+
+/* Whether it is a handle, by which this state uses a channel that it shares with others (shared_handle.h). */
+static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
 
 /* Pushes a channel that closes when this one does, whatever this one still holds: the same one at every call. */
 void chan_push_done(lua_State *L, Chan *ch, int at);
@@ -59,7 +57,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at);
 /* ---- put, take, close ---- */
 
 /* With any of these flags a put takes a special path. */
-#define CHAN_SPECIAL_PUT (CHAN_CLOSED | CHAN_XFORM | CHAN_BUSY | CHAN_RESULT | CHAN_FOREIGN | CHAN_ANNOUNCES)
+#define CHAN_SPECIAL_PUT (CHAN_CLOSED | CHAN_RESULT | CHAN_SPECIAL | CHAN_ANNOUNCES)
 
 /* Puts the value at index `value` of L if that can be done at once. */
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
@@ -70,6 +68,21 @@ int chan_take(lua_State *L, Chan *ch, int at);
 
 /* Closes. With `reason` not 0, the value at that index of L is why: takes of the drained channel give nil, reason. */
 void chan_close(lua_State *L, Chan *ch, int at, int reason);
+
+/* The three parts of chan_close, for a channel with functions of its own. Stores why it closes, unless `reason` is 0;
+   returns false if it has been closed meanwhile. May raise; then nothing has changed. */
+bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason);
+
+/* Closes it to puts. */
+void chan_close_puts(lua_State *L, Chan *ch);
+
+/* Completes the waiting takes, which find nothing more, and tells of the close who is to be told. */
+void chan_close_end(lua_State *L, Chan *ch, int at);
+
+/* Whether a channel, local or shared, is closed, or will be when the code that it runs returns. */
+static inline bool chan_is_closed(const Chan *ch) {
+  return ch->flags & CHAN_CLOSED || (UNLIKELY(ch->flags & CHAN_SPECIAL) && ch->ops->is_closed(ch));
+}
 
 /* Calls the function that is set to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
    raise. */
@@ -124,26 +137,17 @@ static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
   ch->take_total++;
 }
 
-/* Whether a policy has room, or values. May raise. */
-bool chan_policy_can(lua_State *L, Chan *ch, int at, bool is_put);
-
-/* Whether chan_put, or chan_take, would complete at once, if the channel is not CHAN_FOREIGN. */
+/* Whether chan_put, or chan_take, would complete at once, if the channel has no policy and is not shared. */
 static inline bool chan_can(const Chan *ch, bool is_put) {
   /* A put on a result channel can: it raises an error. */
   if (is_put) return ch->takes.first || !buffer_full(&ch->buf) || ch->flags & (CHAN_CLOSED | CHAN_RESULT);
   return buffer_count(&ch->buf) || ch->puts.first || ch->flags & CHAN_CLOSED;
 }
 
-/* The same for one with a policy, which may be called and raise. */
-static inline bool chan_custom_can(lua_State *L, Chan *ch, int at, bool is_put) {
-  if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
-  return chan_policy_can(L, ch, at, is_put);
-}
-
 /* ---- the queues ---- */
 
-/* Whether an active waiter is in a queue. */
-bool chan_has_waiter(const List *queue);
+/* Whether an active waiter is in a queue of the channel. */
+bool chan_has_waiter(const Chan *ch, const List *queue);
 
 /* The first active waiter of the queue of puts or takes, or NULL. The caller must complete it: it is withdrawn from its
    shared channels. */
@@ -153,7 +157,7 @@ static inline Waiter *chan_first_of(Chan *ch, const List *queue, bool is_put) {
     Waiter *w = CONTAINER_OF(queue->first, Waiter, link);
     if (UNLIKELY(!alt_is_active(w->alt))) {
       alt_drop_first(ch, is_put);
-    } else if (LIKELY(!w->alt->shared) || shared_wait_withdraw(ch->sched, w->alt)) {
+    } else if (LIKELY(!w->alt->shared) || ch->sched->others->withdraw(ch->sched, w->alt)) {
       return w;
     } else {
       alt_dequeue(w); /* another thread has completed it */

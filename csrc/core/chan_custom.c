@@ -97,8 +97,6 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
   return ok;
 }
 
-void chan_custom_prepare(lua_State *L) { luaL_checkstack(L, LUA_MINSTACK, NULL); }
-
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
   /* Twice what closing needs: a policy may close its channel while it runs, and then it is too late to raise. */
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
@@ -109,7 +107,7 @@ void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
 
 /* ---- the buffer of such a channel ---- */
 
-bool chan_custom_full(lua_State *L, Chan *ch, int at) {
+static bool is_full(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
   chan_custom_check_busy(L, ch, at);
   ask(L, ch, at, FULL, 0, RAISE);
@@ -130,7 +128,7 @@ static bool has_room(lua_State *L, Chan *ch, int at) {
   return !full;
 }
 
-lua_Integer chan_custom_count(lua_State *L, Chan *ch, int at) {
+static lua_Integer count(lua_State *L, Chan *ch, int at) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
   chan_custom_check_busy(L, ch, at);
   ask(L, ch, at, COUNT, 0, RAISE);
@@ -302,8 +300,10 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
   }
 }
 
-void chan_custom_finish(lua_State *L, Chan *ch, int at) {
-  if (ch->flags & CHAN_FINISHED || !(ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY)) return;
+/* For a closed channel on which no put waits: runs the transducer's completion, which may still add values, and calls
+   the policy's close. Once only. Does not raise. */
+static void finish(lua_State *L, Chan *ch, int at) {
+  if (ch->flags & CHAN_FINISHED) return;
   ch->flags |= CHAN_FINISHED;
   if (ch->flags & CHAN_XFORM) {
     lua_getiuservalue(L, at, CHAN_STEP);
@@ -342,25 +342,6 @@ static int add(lua_State *L) {
   return 1;
 }
 
-void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler) {
-  lua_pushvalue(L, xf);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushvalue(L, at);
-  lua_pushcclosure(L, add, 2);
-  lua_call(L, 1, 1);
-  if (luaL_getmetafield(L, -1, "__call") != LUA_TNIL) {
-    lua_pop(L, 1);
-  } else if (!lua_isfunction(L, -1)) {
-    luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
-  }
-  lua_setiuservalue(L, at, CHAN_STEP);
-  if (handler) {
-    lua_pushvalue(L, handler);
-    lua_setiuservalue(L, at, CHAN_HANDLER);
-  }
-  ch->flags |= CHAN_XFORM;
-}
-
 /* ---- put and take ---- */
 
 /* Adds the value of the first waiting put, `w`, to the buffer and completes it. An error in the transducer goes to
@@ -392,17 +373,13 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
     Waiter *w = chan_first_putter(ch);
     if (w) admit(L, ch, at, w);
   }
-  if (ch->flags & CHAN_CLOSED && !ch->nputs) chan_custom_finish(L, ch, at);
+  if (ch->flags & CHAN_CLOSED && !ch->nputs) finish(L, ch, at);
 }
 
-PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
-  if (ch->flags & CHAN_RESULT) {
-    luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
-                  "make a channel for more values");
-  }
+static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   chan_custom_check_busy(L, ch, at);
   /* If a take waits the value goes through, room or not: else the two would wait for each other. */
-  bool full = chan_custom_full(L, ch, at);
+  bool full = is_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
   if ((full || (ch->flags & CHAN_ADMITTING && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
   if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
@@ -414,18 +391,24 @@ PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value) {
   return PUT_DONE;
 }
 
-int chan_custom_take(lua_State *L, Chan *ch, int at) {
+/* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put, of an alts, was
+   withdrawn. The next take that finds nothing runs it. */
+static bool is_unfinished(const Chan *ch) {
+  return ch->flags & CHAN_CLOSED && !(ch->flags & CHAN_FINISHED) && !ch->nputs;
+}
+
+static int take(lua_State *L, Chan *ch, int at) {
   chan_custom_check_busy(L, ch, at);
   Waiter *w;
-  lua_Integer n = chan_custom_count(L, ch, at);
+  lua_Integer n = count(L, ch, at);
   /* Puts may wait although nothing is buffered: the policy was full when empty, or the transducer drops values. */
   while (n == 0 && (w = chan_first_putter(ch)) != NULL) {
     admit(L, ch, at, w);
-    n = chan_custom_count(L, ch, at);
+    n = count(L, ch, at);
   }
-  if (n == 0 && UNLIKELY(chan_custom_unfinished(ch))) {
-    chan_custom_finish(L, ch, at);
-    n = chan_custom_count(L, ch, at);
+  if (n == 0 && UNLIKELY(is_unfinished(ch))) {
+    finish(L, ch, at);
+    n = count(L, ch, at);
   }
   if (n > 0) {
     fetch(L, ch, at, RAISE);
@@ -438,4 +421,58 @@ int chan_custom_take(lua_State *L, Chan *ch, int at) {
   if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
   lua_pushnil(L);
   return 1 + attr_take_reason(L, ch, at);
+}
+
+/* A policy or transducer that closes its channel while it runs: that is put off until it returns. */
+static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
+  if (ch->flags & CHAN_CLOSE_LATER) return;
+  luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
+  if (!chan_close_begin(L, ch, at, reason)) return;
+  if (ch->flags & CHAN_BUSY) {
+    ch->flags |= CHAN_CLOSE_LATER;
+    return;
+  }
+  chan_close_puts(L, ch);
+  if (!ch->nputs) finish(L, ch, at);
+  chan_close_end(L, ch, at);
+}
+
+static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
+  if (ch->buf.kind != BUFFER_POLICY) return chan_can(ch, is_put);
+  if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
+  return is_put ? !is_full(L, ch, at) : count(L, ch, at) > 0;
+}
+
+static bool is_closed(const Chan *ch) { return ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER); }
+
+static const ChanOps custom_ops = {
+    .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
+
+/* ---- making one ---- */
+
+void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler) {
+  lua_pushvalue(L, xf);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushvalue(L, at);
+  lua_pushcclosure(L, add, 2);
+  lua_call(L, 1, 1);
+  if (luaL_getmetafield(L, -1, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+  } else if (!lua_isfunction(L, -1)) {
+    luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
+  }
+  lua_setiuservalue(L, at, CHAN_STEP);
+  if (handler) {
+    lua_pushvalue(L, handler);
+    lua_setiuservalue(L, at, CHAN_HANDLER);
+  }
+  ch->flags |= CHAN_XFORM | CHAN_SPECIAL;
+  ch->ops = &custom_ops;
+}
+
+void chan_custom_use_policy(lua_State *L, Chan *ch, int at, int policy) {
+  lua_pushvalue(L, policy);
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  ch->flags |= CHAN_SPECIAL;
+  ch->ops = &custom_ops;
 }

@@ -15,27 +15,10 @@
    the transducer raises, or if it does not return a function. */
 void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler);
 
-/* chan_put, chan_take, chan_count and buffer_full for such channels. */
-PutResult chan_custom_put(lua_State *L, Chan *ch, int at, int value);
-int chan_custom_take(lua_State *L, Chan *ch, int at);
-lua_Integer chan_custom_count(lua_State *L, Chan *ch, int at);
-bool chan_custom_full(lua_State *L, Chan *ch, int at);
+/* Gives a new channel of BUFFER_POLICY the policy at index `policy`. */
+void chan_custom_use_policy(lua_State *L, Chan *ch, int at, int policy);
 
 /* Raises if the channel is busy; also makes room on the stack for any operation on it. */
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at);
-
-/* Makes room on the stack for closing the channel, which must not stop half way. May raise. */
-void chan_custom_prepare(lua_State *L);
-
-/* For a closed channel on which no put waits: runs the transducer's completion, which may still add values, and calls
-   the policy's close. Once only; does nothing for other channels. Does not raise. */
-void chan_custom_finish(lua_State *L, Chan *ch, int at);
-
-/* Whether chan_custom_finish is still to run although the channel is closed and no put waits: the last waiting put, of
-   an alts, was withdrawn. The next take that finds nothing runs it. */
-static inline bool chan_custom_unfinished(const Chan *ch) {
-  return ch->flags & CHAN_CLOSED && !(ch->flags & CHAN_FINISHED) && !ch->nputs &&
-         (ch->flags & CHAN_XFORM || ch->buf.kind == BUFFER_POLICY);
-}
 
 #endif

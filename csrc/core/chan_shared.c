@@ -33,11 +33,15 @@ static PutResult put(lua_State *L, Chan *ch, int value, bool is_quiet) {
   return result.ok ? PUT_DONE : PUT_CLOSED;
 }
 
-PutResult chan_shared_put(lua_State *L, Chan *ch, int value) { return put(L, ch, value, false); }
+static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
+  PutResult result = put(L, ch, value, false);
+  if (result == PUT_DONE) OBSERVE(ch->sched, put, L, ch, at, value, NULL);
+  return result;
+}
 
 PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value) { return put(L, ch, value, true); }
 
-int chan_shared_take(lua_State *L, Chan *ch) {
+static int take(lua_State *L, Chan *ch, int at) {
   Sharing *sharing = ch->sched->sharing;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE};
@@ -57,10 +61,12 @@ int chan_shared_take(lua_State *L, Chan *ch) {
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   shared_inbox_look(L, ch->sched); /* a put that was completed may be of this state */
   sharing->number = result.value.number;
+  if (result.ok) OBSERVE(ch->sched, shared, L, ch, at, NULL, false);
   return n;
 }
 
-void chan_shared_close(lua_State *L, Chan *ch, int reason) {
+static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
+  (void)at;
   SharedHandle *h = shared_handle_of(ch);
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
@@ -74,17 +80,23 @@ void chan_shared_close(lua_State *L, Chan *ch, int reason) {
   shared_close(h->hold.chan, packed);
   ch->flags |= CHAN_CLOSED;
   shared_inbox_look(L, S);
+  OBSERVE(S, close, ch);
 }
 
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_handle_chan(L, ch)); }
 
-bool chan_shared_is_closed(const Chan *ch) {
+static lua_Integer count(lua_State *L, Chan *ch, int at) {
+  (void)at;
+  return (lua_Integer)chan_shared_stats(L, ch).count;
+}
+
+static bool is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
   const SharedHandle *h = shared_handle_of(ch);
   return !h->hold.chan || shared_chan_stats(h->hold.chan).closed;
 }
 
-bool chan_shared_is_taken(const Chan *ch) {
+static bool is_error_taken(const Chan *ch) {
   const SharedHandle *h = shared_handle_of(ch);
   return h->hold.chan && shared_chan_stats(h->hold.chan).reason_taken;
 }
@@ -92,6 +104,25 @@ bool chan_shared_is_taken(const Chan *ch) {
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name) {
   shared_chan_set_name(shared_handle_chan(L, ch), name);
 }
+
+/* Pushes the done() channel of a handle. */
+static Chan *new_done(lua_State *L, Chan *ch, int at) {
+  Chan *done = chan_new(L, ch->sched, sizeof(SharedDone), CHAN_VALUES);
+  done->flags = CHAN_DONE_SHARED;
+  CONTAINER_OF(done, SharedDone, chan)->shared = shared_handle_get(ch);
+  lua_pushvalue(L, at); /* another state may close it as long as somebody waits for that */
+  lua_setiuservalue(L, -2, CHAN_VALUES);
+  return done;
+}
+
+const ChanOps shared_handle_ops = {.put = put_now,
+                                   .take = take,
+                                   .close = close_chan,
+                                   .count = count,
+                                   .new_done = new_done,
+                                   .watch = shared_inbox_watch,
+                                   .is_closed = is_closed,
+                                   .is_error_taken = is_error_taken};
 
 /* ---- waiting ---- */
 

@@ -8,22 +8,14 @@
 /* Whether the shared channel of a handle has no buffer, so that every other operation waits. */
 static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0; }
 
-/* ---- chan_put, chan_take, chan_close and others for handles ---- */
-
-PutResult chan_shared_put(lua_State *L, Chan *ch, int value);
-int chan_shared_take(lua_State *L, Chan *ch);
-
-/* Like chan_shared_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
+/* Like chan_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
    that is not quiet, or until this scheduler waits. */
 PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
 
-void chan_shared_close(lua_State *L, Chan *ch, int reason);
+/* The state of the shared channel. */
 SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
-bool chan_shared_is_closed(const Chan *ch);
 
-/* Whether somebody, in any state, has taken the error with which it was closed (unhandled.h). */
-bool chan_shared_is_taken(const Chan *ch);
-
+/* Gives it a name in all states that get it from now on. */
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
 /* ---- waiting ---- */

@@ -4,55 +4,18 @@
 #endif
 #include "core/driver.h"
 
-#include <errno.h>
 #include <lauxlib.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/select.h>
 
 #include "base/wakeup.h"
+#include "core/sched_wakeup.h"
 #include "core/shared_wait.h"
 
 #if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
 #define HAVE_PPOLL
 #endif
-
-/* ---- the wakeup ---- */
-
-/* __gc of the userdata that holds the scheduler's wakeup, when the state is closed. Other threads may still hold the
-   wakeup. */
-static int end_wakeup(lua_State *L) {
-  Sched *S = sched_self(L);
-  if (S->wakeup) wakeup_release(S->wakeup);
-  S->wakeup = NULL;
-  return 0;
-}
-
-Wakeup *driver_wakeup(lua_State *L, Sched *S) {
-  if (S->wakeup) return S->wakeup;
-  int top = lua_gettop(L);
-  luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (lua_getiuservalue(L, SCHED_SELF, SCHED_WAKEUP) != LUA_TNIL) luaL_error(L, "the lua_State is being closed");
-  lua_newuserdatauv(L, 0, 0);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, end_wakeup, 1);
-  lua_setfield(L, -2, "__gc");
-  if (!S->wakeup) { /* else a finalizer has made it meanwhile */
-    Wakeup *wakeup = wakeup_new();
-    if (!wakeup && errno != ENOMEM) luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
-    if (wakeup) {
-      S->wakeup = wakeup;
-      lua_setmetatable(L, -2);
-      lua_setiuservalue(L, SCHED_SELF, SCHED_WAKEUP);
-    }
-  }
-  lua_settop(L, top);
-  return S->wakeup;
-}
-
-int driver_wakeup_fd(const Sched *S) { return S->wakeup ? wakeup_fd(S->wakeup) : -1; }
 
 bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
 
@@ -97,7 +60,7 @@ static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) 
 /* Sleeps until `fd`, unless it is negative, is readable, or the wakeup is signalled. Signals are blocked between the
    check of the debug hook and the sleep: one that came in between would not end the sleep. */
 static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
-  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = driver_wakeup_fd(S), .events = POLLIN}};
+  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = sched_wakeup_fd(S), .events = POLLIN}};
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -123,7 +86,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
 /* Waits in the driver on top of the stack, which is popped. */
 static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
   const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
-  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watch;
+  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watcher;
   if (may_have_news && !S->wakeup_is_watched && (ns < 0 || ns > longest)) ns = longest;
   lua_getfield(L, -1, "wait");
   lua_insert(L, -2);

@@ -27,13 +27,6 @@ static inline void driver_run_tasks(Sched *S) {
   if (UNLIKELY(S->tasks)) S->run_tasks(S);
 }
 
-/* The scheduler's wakeup, which is made if it does not exist. NULL if there is no memory; may raise, also if there is
-   no file descriptor left. */
-struct Wakeup *driver_wakeup(lua_State *L, Sched *S);
-
-/* The descriptor that is readable once the wakeup is signalled; or -1 as long as there is no wakeup. */
-int driver_wakeup_fd(const Sched *S);
-
 /* Whether another thread has news at which the scheduler has not yet looked. */
 bool driver_has_news(const Sched *S);
 

@@ -56,7 +56,7 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   Go *go = S->current;
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
   bool is_usual = go && go->alt.co == L && !S->park_checks && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) &&
-                  (ch->flags & (kept | CHAN_FOREIGN)) == kept &&
+                  (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
                   (op->waiter & WAITER_FREE || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
   if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
   Alt *alt = &go->alt;

@@ -16,8 +16,8 @@
 
 #include "core/attr.h"
 #include "core/keep.h"
+#include "core/others.h"
 #include "core/root_shrink.h"
-#include "core/shared_wait.h"
 
 enum {
   CHUNK = 512,          /* slots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
@@ -172,11 +172,12 @@ static bool may_be_abandoned(const Go *go) {
   if (alt->flags & ALT_WEAK) return false;
   if (alt->state == ALT_NEW) return true;
   if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
-  if (UNLIKELY(alt->shared) && shared_wait_is_open(alt->shared)) return false; /* another state may wake it */
+  const Others *others = go->chan.sched->others;
+  if (UNLIKELY(alt->shared) && others->is_open(alt)) return false; /* another state may wake it */
   for (uint32_t i = 0; i < alt->count; i++) {
     const Chan *ch = alt_waiters(alt)[i].chan;
     if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;
-    if (ch->flags & CHAN_TIMEOUT || shared_done_is_elsewhere(ch)) return false; /* the timer, or another state */
+    if (ch->flags & CHAN_TIMEOUT || others->may_close(ch)) return false; /* the timer, or another state */
   }
   return true;
 }

@@ -18,7 +18,6 @@
 #include "core/shared_inbox.h"
 #include "core/timer.h"
 #include "core/unhandled.h"
-#include "core/watch.h"
 
 enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
@@ -52,7 +51,7 @@ static void look(lua_State *L, Sched *S) {
   shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
-  watch_look(L, S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
@@ -82,10 +81,10 @@ static void wait_in_family(lua_State *L, Sched *S, Member *member) {
 /* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
 static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
   driver_run_tasks(S);
-  if (UNLIKELY(S->watch)) watch_wait_begins(S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_begins(S);
   if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
     driver_wait(L, S, ns);
-    if (UNLIKELY(S->watch)) watch_wait_ends(S);
+    if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
     OBSERVE(S, awake, S);
     return;
   }
@@ -98,7 +97,7 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     else driver_wait(L, S, ns);
     shared_wait_looked(S, clock_now(&S->world.clock));
   }
-  if (UNLIKELY(S->watch)) watch_wait_ends(S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
   OBSERVE(S, awake, S);
   shared_wait_awake(S);
   shared_inbox_look(L, S);
@@ -117,7 +116,7 @@ static bool wait(lua_State *L, Sched *S) {
   shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
   if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
-  watch_look(L, S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && (is_stuck || !driver_alive(L))) {
@@ -168,7 +167,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   root_watch(L, S);
   shared_inbox_look(L, S);
   timer_fire_due(L, S, now);
-  watch_look(L, S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(S));

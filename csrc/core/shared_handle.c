@@ -7,10 +7,10 @@
 #include "base/wakeup.h"
 #include "core/alt.h"
 #include "core/attr.h"
-#include "core/driver.h"
 #include "core/family.h"
 #include "core/observe.h"
 #include "core/root.h"
+#include "core/sched_wakeup.h"
 #include "core/unpack.h"
 
 /* User values of the Sharing, besides those in shared_handle.h. */
@@ -105,7 +105,8 @@ void shared_handle_push_held(lua_State *L, SharedChan *shared) {
   int top = lua_gettop(L);
   SharedHandle *h = (SharedHandle *)chan_new(L, sched_self(L), sizeof *h, CHAN_ATTRS);
   h->chan.buf.kind = BUFFER_SHARED;
-  h->chan.flags = CHAN_FOREIGN;
+  h->chan.flags = CHAN_SPECIAL;
+  h->chan.ops = &shared_handle_ops;
   h->hold = (SharedHold){.chan = NULL};
   h->watch = NULL;
   shared_handle_push_part(L, AT_META);
@@ -215,7 +216,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_SHARING) != LUA_TNIL) luaL_error(L, "the lua_State is being closed");
-  Wakeup *wakeup = driver_wakeup(L, S);
+  Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) shared_handle_no_memory(L);
   Sharing *sharing = (Sharing *)lua_newuserdatauv(L, sizeof *sharing, AT_META);
   *sharing = (Sharing){.packer = {.to_chan = chan_to_pack}};
@@ -244,6 +245,7 @@ void shared_handle_open(lua_State *L, Sched *S) {
     lua_setmetatable(L, at);
     lua_setiuservalue(L, SCHED_SELF, SCHED_SHARING);
     S->sharing = sharing;
+    S->others = &shared_wait_others;
     if (!S->running) (void)shared_wait_sleep(S);
   }
   lua_settop(L, top);

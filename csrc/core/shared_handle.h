@@ -15,9 +15,10 @@
 #include "core/chan.h"
 #include "core/shared_wait.h"
 
-static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
-
 static inline SharedHandle *shared_handle_of(const Chan *ch) { return CONTAINER_OF(ch, SharedHandle, chan); }
+
+/* What chan.h does for a handle: chan_shared.c. It unpacks values, which may make handles. */
+extern const ChanOps shared_handle_ops;
 
 /* Pushes the handle of a new shared channel. May raise. */
 void shared_handle_new(lua_State *L, Sched *S, BufferKind kind, uint32_t limit);

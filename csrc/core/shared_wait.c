@@ -112,10 +112,23 @@ bool shared_wait_is_elsewhere(const SharedWait *wait) {
   return false;
 }
 
-bool shared_done_is_elsewhere(const Chan *done) {
+static bool may_close(const Chan *done) {
   const SharedChan *shared = CONTAINER_OF(done, SharedDone, chan)->shared;
   return shared && shared_chan_holds(shared) > 1;
 }
+
+static bool is_decided(const Alt *alt) { return shared_wait_is_decided(alt->shared); }
+
+/* In this order: who has completed something may have let go of the channel after that. */
+static bool is_open(const Alt *alt) {
+  return shared_wait_is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared);
+}
+
+const Others shared_wait_others = {.withdraw = shared_wait_withdraw,
+                                   .abandon = shared_wait_abandon,
+                                   .is_decided = is_decided,
+                                   .is_open = is_open,
+                                   .may_close = may_close};
 
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {

@@ -11,6 +11,7 @@
 #ifndef RUNNEL_SHARED_WAIT_H
 #define RUNNEL_SHARED_WAIT_H
 
+#include "core/others.h"
 #include "core/pack.h"
 #include "core/state.h"
 #include "shared/alt.h"
@@ -102,19 +103,14 @@ void shared_wait_give_back(SharedChan *shared, SharedValue *value, SharedReturn 
 /* Ends a wait that another thread has completed, and whose result nobody here wants any more. */
 void shared_wait_refuse(Sharing *sharing, SharedWait *wait);
 
+/* What the rest of the core asks about such alts. */
+extern const Others shared_wait_others;
+
 /* Whether it has been completed or withdrawn. */
 bool shared_wait_is_decided(const SharedWait *wait);
 
 /* Whether another state has one of the channels, or a value that is under way has a reference to one. */
 bool shared_wait_is_elsewhere(const SharedWait *wait);
-
-/* Whether it has been completed by another thread, or may still be. */
-static inline bool shared_wait_is_open(const SharedWait *wait) {
-  return shared_wait_is_elsewhere(wait) || shared_wait_is_decided(wait); /* in this order: see shared_wait_is_alive */
-}
-
-/* Whether another state may close the shared channel of a SharedDone. */
-bool shared_done_is_elsewhere(const Chan *done);
 
 /* Whether another thread may complete something that waits here. */
 bool shared_wait_is_alive(const Sched *S);

@@ -6,7 +6,7 @@
 #include "core/unhandled.h"
 
 #include "core/attr.h"
-#include "core/chan_shared.h"
+#include "core/chan_ops.h"
 #include "core/error.h"
 #include "core/observe.h"
 
@@ -24,7 +24,8 @@ enum { ERROR = 1, TRACEBACK, NAME, CHANNEL, DEADLINE };
 
 /* Whether somebody has taken the error with which the channel was closed. */
 static bool is_taken(const Chan *ch) {
-  return ch->flags & CHAN_ERROR_TAKEN || (chan_is_shared(ch) && chan_shared_is_taken(ch));
+  const ChanOps *ops = chan_ops(ch);
+  return ch->flags & CHAN_ERROR_TAKEN || (ops && ops->is_error_taken && ops->is_error_taken(ch));
 }
 
 bool unhandled_may_come(lua_State *L) {
@@ -94,7 +95,7 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
     lua_getiuservalue(L, at, GO_FED);
     const Chan *fed = chan_to(L, -1);
-    if (fed && chan_is_shared(fed) && chan_shared_is_closed(fed)) return; /* with the error, or another one */
+    if (fed && fed->buf.kind == BUFFER_SHARED && fed->ops->is_closed(fed)) return; /* with the error, or another one */
     bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
     if (is_there) {
       is_there = lua_rawequal(L, -1, error);
@@ -173,7 +174,8 @@ void unhandled_pass_on(lua_State *L, const Sched *S, int err, int at) {
     lua_settop(L, top);
     return;
   }
-  if (ch && !(ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) lua_pushvalue(L, at);
+  const ChanOps *ops = ch ? chan_ops(ch) : NULL;
+  if (ch && !(ch->flags & CHAN_CLOSED) && !(ops && ops->is_closed(ch))) lua_pushvalue(L, at);
   else lua_pushnil(L);
   lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
   lua_settop(L, top);

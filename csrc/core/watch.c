@@ -7,14 +7,17 @@
 #include <string.h>
 
 #include "base/wakeup.h"
-#include "core/driver.h"
+#include "core/observe.h"
+#include "core/sched_wakeup.h"
 
 static void ask(Watch *watch) {
   atomic_store(&watch->asked, true);
   wakeup_signal(watch->wakeup);
 }
 
-void watch_call(lua_State *L, Sched *S) {
+/* Calls the watcher if another thread has asked for it. An error of it is dropped. */
+static void look(lua_State *L, Sched *S) {
+  if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
   const char *outer = sched_set_inside(S, "the monitor");
@@ -22,6 +25,15 @@ void watch_call(lua_State *L, Sched *S) {
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   sched_set_inside(S, outer);
 }
+
+static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
+
+static void wait_ends(Sched *S) {
+  int64_t since = atomic_exchange(&S->watch->waiting, 0);
+  if (since) atomic_fetch_add(&S->watch->waited, clock_now(&(Clock){0}) - since);
+}
+
+static const Watcher functions = {.look = look, .wait_begins = wait_begins, .wait_ends = wait_ends};
 
 /* ---- what runs ---- */
 
@@ -65,13 +77,16 @@ static int finalize(lua_State *L) {
   free(watch->names);
   pthread_mutex_destroy(&watch->mutex);
   Sched *S = sched_self(L);
-  if (S->watch == watch) S->watch = NULL;
+  if (S->watch == watch) {
+    S->watch = NULL;
+    S->watcher = NULL;
+  }
   return 0;
 }
 
 void watch_begin(lua_State *L, Sched *S, int f) {
   if (S->watch) luaL_error(L, "this Lua state is being watched already");
-  Wakeup *wakeup = driver_wakeup(L, S);
+  Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) {
     luaL_error(L, "not enough memory"); /* uncovered: only when memory runs out */
   }
@@ -88,17 +103,12 @@ void watch_begin(lua_State *L, Sched *S, int f) {
   lua_pushvalue(L, f);
   lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
   S->watch = watch;
+  S->watcher = &functions;
 }
 
 void watch_end(lua_State *L, Sched *S) {
   S->watch = NULL;
+  S->watcher = NULL;
   lua_pushnil(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
-}
-
-void watch_wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
-
-void watch_wait_ends(Sched *S) {
-  int64_t since = atomic_exchange(&S->watch->waiting, 0);
-  if (since) atomic_fetch_add(&S->watch->waited, clock_now(&(Clock){0}) - since);
 }

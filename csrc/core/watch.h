@@ -35,14 +35,6 @@ typedef struct Watch {
   uint32_t nnames;          /* how many */
 } Watch;
 
-/* Calls the watcher. An error of it is dropped. */
-void watch_call(lua_State *L, Sched *S);
-
-/* Calls the watcher if another thread has asked for it; to be called often. */
-static inline void watch_look(lua_State *L, Sched *S) {
-  if (UNLIKELY(S->watch) && atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) watch_call(L, S);
-}
-
 /* Begins a watch with the function at index `f`, and pushes its Watch. Raises if there is one already. */
 void watch_begin(lua_State *L, Sched *S, int f);
 
@@ -51,9 +43,5 @@ void watch_name(Watch *watch, uint16_t label, const char *name);
 
 /* Ends the watch, if there is one. */
 void watch_end(lua_State *L, Sched *S);
-
-/* The loop begins and ends a wait in the driver. */
-void watch_wait_begins(Sched *S);
-void watch_wait_ends(Sched *S);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "core/driver.h"
 #include "core/sched.h"
+#include "core/sched_wakeup.h"
 #include "core/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"
@@ -34,7 +35,7 @@ static Waited poll_input(int64_t ns) {
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
-    int port = S ? driver_wakeup_fd(S) : -1;
+    int port = S ? sched_wakeup_fd(S) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);

@@ -29,8 +29,7 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
 }
 
 static int next(lua_State *L, Chan *from, Chan *to) {
-  if (UNLIKELY(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) return 0;
-  if (UNLIKELY(chan_is_shared(to)) && chan_shared_is_closed(to)) return 0;
+  if (UNLIKELY(chan_is_closed(to))) return 0;
   int n = chan_take(L, from, 1);
   if (n == TAKE_WAIT) return wait_for_next(L, from, to);
   from->sched->world.moves++;

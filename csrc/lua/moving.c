@@ -47,7 +47,7 @@ static int moving_take(lua_State *L) {
 
 static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
   int n = TAKE_WAIT;
-  bool is_closed = (to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(to) && chan_shared_is_closed(to));
+  bool is_closed = chan_is_closed(to);
   if (LIKELY(!is_closed)) n = chan_take(L, ch, 1);
   ch->sched->world.moves++;
   if (n != TAKE_WAIT) return n;

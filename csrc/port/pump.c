@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/go.h"
 #include "core/park.h"
+#include "core/sched_wakeup.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
@@ -258,7 +259,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   int top = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Wakeup *wakeup = driver_wakeup(L, S);
+  Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return NULL;
   Ports *ports = get_ports(L, S);
   lua_settop(L, top);
