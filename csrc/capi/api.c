@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/wakeup.h"
-#include "core/driver.h"
-#include "core/go.h"
-#include "core/sched.h"
+#include "blocks/driver.h"
+#include "blocks/go.h"
+#include "blocks/sched.h"
 #include "core/sched_wakeup.h"
-#include "core/unhandled.h"
+#include "errors/unhandled.h"
 
 /* Its address is the registry key of `perform`. */
 static const char call_key = 0;

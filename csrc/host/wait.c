@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/driver.h"
-#include "core/sched.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
 #include "core/sched_wakeup.h"
-#include "core/unhandled.h"
+#include "errors/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 

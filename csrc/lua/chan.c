@@ -1,15 +1,15 @@
 /* lua/chan.c: channels in Lua: their constructors and methods. */
 #include <string.h>
 
-#include "core/async.h"
-#include "core/chan_custom.h"
-#include "core/chan_shared.h"
-#include "core/park.h"
-#include "core/shared_handle.h"
-#include "core/timer.h"
-#include "core/trace_list.h"
+#include "blocks/async.h"
+#include "blocks/park.h"
+#include "blocks/timer.h"
+#include "channels/chan_custom.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
+#include "sharing/shared_handle.h"
+#include "tracing/trace_list.h"
 
 /* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"

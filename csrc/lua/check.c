@@ -4,7 +4,7 @@
 #include <lauxlib.h>
 #include <math.h>
 
-#include "core/shared_handle.h"
+#include "sharing/shared_handle.h"
 
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {
   const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);

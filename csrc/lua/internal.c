@@ -2,18 +2,18 @@
    use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
+#include "blocks/go.h"
+#include "blocks/park.h"
 #include "core/attr.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/name.h"
-#include "core/origin.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/shared_handle.h"
-#include "core/shared_inbox.h"
-#include "core/unhandled.h"
+#include "errors/error.h"
+#include "errors/name.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
 
 /* ---- channels ---- */
 

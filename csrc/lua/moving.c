@@ -8,12 +8,12 @@
    delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
    so that a simulation is reproducible. */
 #include "lua/moving.h"
-#include "core/alt.h"
-#include "core/chan_shared.h"
-#include "core/go.h"
-#include "core/root.h"
+#include "blocks/go.h"
+#include "channels/alt.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
 
 static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
 static const Operation POLL = {.name = "poll", .waiter = WAITER_FREE};

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_LUA_MOVING_H
 #define RUNNEL_LUA_MOVING_H
 
-#include "core/park.h"
+#include "blocks/park.h"
 
 /* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };

@@ -1,8 +1,8 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
-#include "core/chan_shared.h"
-#include "core/park.h"
+#include "blocks/park.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
    deadlock waits for it. */

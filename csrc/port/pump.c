@@ -3,13 +3,13 @@
 
 #include <lauxlib.h>
 
-#include "core/alt.h"
-#include "core/chan.h"
-#include "core/driver.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/park.h"
+#include "blocks/driver.h"
+#include "blocks/go.h"
+#include "blocks/park.h"
+#include "channels/alt.h"
+#include "channels/chan.h"
 #include "core/sched_wakeup.h"
+#include "errors/error.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
