@@ -84,7 +84,11 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   lua_pushvalue(L, reason);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_reported);
+  Sched *S = ch->sched;
+  bool outer = S->gives_up;
+  S->gives_up = true;
   error_call(L, 4, "a function that is called when a go block dies", at);
+  S->gives_up = outer;
 }
 
 /* Sets up the buffer for the result of a go block that has ended, in memory that its alt has used. */
@@ -109,6 +113,7 @@ static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
   lua_pushnil(L);
   lua_setiuservalue(L, at, GO_COROUTINE);
   if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
+  if (reason) go->chan.flags |= CHAN_ERROR_KNOWN;
   chan_close(L, &go->chan, at, reason);
   OBSERVE(S, end, S, go, reason && !go_is_cancellation(L, at, reason));
   if (go == S->awaited) S->stop = true;

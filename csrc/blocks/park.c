@@ -146,27 +146,27 @@ static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operat
 }
 
 /* park_shared in two steps: tries, and then waits. */
-static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op) {
+static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   if (op->is_put) {
     PutResult result = chan_put(L, ch, at, at + 1);
-    if (result == PUT_WAIT) return park_on(L, ch, at, op, NULL);
+    if (result == PUT_WAIT) return park_on(L, ch, at, op, k);
     lua_pushboolean(L, result == PUT_DONE);
     return 1;
   }
-  int n = chan_take(L, ch, at);
-  return n == TAKE_WAIT ? park_on(L, ch, at, op, NULL) : n;
+  int n = chan_shared_take(L, ch, at, op->flags & ALT_LOOP);
+  return n == TAKE_WAIT ? park_on(L, ch, at, op, k) : n;
 }
 
 /* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the
    lock once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two
    steps, too, where the caller cannot wait, but may do what is possible now; and for an observer, which records only the
    first. */
-int park_shared(lua_State *L, Chan *ch, int at, const Operation *op) {
+int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   if (op->waiter & WAITER_FREE) S->world.moves++;
   bool is_one = chan_shared_meets(ch) && !S->observer && !(op->is_put && ch->flags & CHAN_CLOSED);
-  if (!is_one || !park_is_possible(L, S)) return try_and_park(L, ch, at, op);
-  return park_on_shared(L, park_begin(L, S, op), ch, at, op, NULL);
+  if (!is_one || !park_is_possible(L, S)) return try_and_park(L, ch, at, op, k);
+  return park_on_shared(L, park_begin(L, S, op), ch, at, op, k);
 }
 
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {

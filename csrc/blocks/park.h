@@ -42,9 +42,9 @@ static inline bool park_is_possible(lua_State *L, const Sched *S) {
   return go->alt.co == L && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L);
 }
 
-/* An operation on the handle of a shared channel at index `at`: does it now, or waits. Returns the number of results.
-   Must be the last thing that a C function does, as park_wait. */
-int park_shared(lua_State *L, Chan *ch, int at, const Operation *op);
+/* An operation on the handle of a shared channel at index `at`: does it now, or waits; `k` as of park_wait, if it waits.
+   Returns the number of results. Must be the last thing that a C function does, as park_wait. */
+int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
 
 /* The slow path of park_on. */
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);

@@ -409,6 +409,7 @@ void chan_close_end(lua_State *L, Chan *ch, int at) {
 
 void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & CHAN_CLOSED) return;
+  if (reason && ch->sched->gives_up) ch->flags |= CHAN_ERROR_KNOWN;
   if (UNLIKELY(ch->flags & CHAN_SPECIAL)) {
     ch->ops->close(L, ch, at, reason);
     return;

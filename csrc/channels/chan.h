@@ -79,11 +79,6 @@ void chan_close_puts(lua_State *L, Chan *ch);
 /* Completes the waiting takes, which find nothing more, and tells of the close who is to be told. */
 void chan_close_end(lua_State *L, Chan *ch, int at);
 
-/* Whether a channel, local or shared, is closed, or will be when the code that it runs returns. */
-static inline bool chan_is_closed(const Chan *ch) {
-  return ch->flags & CHAN_CLOSED || (UNLIKELY(ch->flags & CHAN_SPECIAL) && ch->ops->is_closed(ch));
-}
-
 /* Calls the function that is set to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
    raise. */
 void chan_call_on_close(lua_State *L, int at);

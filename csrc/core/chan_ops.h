@@ -35,4 +35,9 @@ typedef struct ChanOps {
 /* The functions of such a channel, or NULL. */
 static inline const ChanOps *chan_ops(const Chan *ch) { return UNLIKELY(ch->flags & CHAN_SPECIAL) ? ch->ops : NULL; }
 
+/* Whether a channel, local or shared, is closed, or will be when the code that it runs returns. */
+static inline bool chan_is_closed(const Chan *ch) {
+  return ch->flags & CHAN_CLOSED || (UNLIKELY(ch->flags & CHAN_SPECIAL) && ch->ops->is_closed(ch));
+}
+
 #endif

@@ -162,7 +162,8 @@ typedef enum ChanFlag {
   CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
-  CHAN_ANNOUNCES = 16777216   /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
 
 struct Chan {
@@ -360,6 +361,7 @@ struct Sched {
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
   bool errors_pass;                /* errors that were printed do not change the exit status (rn.exit) */
+  bool gives_up;                   /* a go block has died, and closes what it feeds with its error (go.c) */
   Kept kept;                       /* bookkeeping of SCHED_KEPT */
   int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */

@@ -5,6 +5,8 @@
    of its own, in which number OUTER_LIST is the list of the outer world. */
 #include "errors/unhandled.h"
 
+#include <lauxlib.h>
+
 #include "core/attr.h"
 #include "core/chan_ops.h"
 #include "core/observe.h"
@@ -107,26 +109,46 @@ static void push_where_to_take(lua_State *L, int at, int error) {
   lua_pushvalue(L, at);
 }
 
-void unhandled_add(lua_State *L, Sched *S, int at) {
+/* Keeps an error until somebody takes it. On top of L and popped: the error, its traceback or nil, where it happened,
+   and the channel from which it must be taken, or nil. There is room on the stack. Does not raise. */
+static void add(lua_State *L, Sched *S) {
   int64_t now = clock_now(&S->world.clock);
-  int error = lua_gettop(L) - 2;
-  if (lua_checkstack(L, STACK_TO_ADD)) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
-    for (int i = 0; i < 3; i++) lua_pushvalue(L, error + i);
-    push_where_to_take(L, at, error);
-    lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
-    if (lua_pcall(L, DEADLINE, 0, 0) == LUA_OK) {
-      lua_settop(L, error - 1);
-      if (S->world.unhandled > MOST) {
-        lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
-        if (pop(L, &S->world, error)) error_report(L);
-        lua_pop(L, 1);
-      }
-      return;
-    }
-    lua_pop(L, 1);
+  int error = lua_gettop(L) - 3;
+  Chan *ch = (Chan *)lua_touserdata(L, -1);
+  if (ch) ch->flags |= CHAN_ERROR_KNOWN;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
+  for (int i = 0; i < 4; i++) lua_pushvalue(L, error + i);
+  lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
+  if (lua_pcall(L, DEADLINE, 0, 0) != LUA_OK) {
+    lua_settop(L, error + 2);
+    error_report(L);
+    return;
   }
-  error_report(L);
+  lua_settop(L, error - 1);
+  if (S->world.unhandled <= MOST) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  if (pop(L, &S->world, error)) error_report(L);
+  lua_pop(L, 1);
+}
+
+void unhandled_add(lua_State *L, Sched *S, int at) {
+  if (!lua_checkstack(L, STACK_TO_ADD)) {
+    error_report(L);
+    return;
+  }
+  push_where_to_take(L, at, lua_gettop(L) - 2);
+  add(L, S);
+}
+
+void unhandled_drop(lua_State *L, int at) {
+  Chan *ch = (Chan *)lua_touserdata(L, at);
+  if (ch->flags & (CHAN_ERROR_TAKEN | CHAN_ERROR_KNOWN)) return;
+  luaL_checkstack(L, STACK_TO_ADD, NULL);
+  lua_pushvalue(L, -1);
+  luaL_traceback(L, L, NULL, 1);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, at);
+  add(L, ch->sched);
 }
 
 void unhandled_report(lua_State *L, Sched *S, int64_t now) {
@@ -150,34 +172,42 @@ void unhandled_push_list(lua_State *L) {
   lua_rawseti(L, -2, OUTER_LIST);
 }
 
-/* Pushes the newest record of the error at index `err` that somebody has taken, and returns true; or pushes something
-   else and returns false. */
-static bool find(lua_State *L, const World *w, int err) {
+/* Pushes the record of the error that must be taken from a channel, and returns true; or pushes something else and
+   returns false. */
+static bool find(lua_State *L, const World *w, const Chan *ch) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
   for (uint32_t i = w->unhandled_first + w->unhandled; i-- > w->unhandled_first;) {
     lua_rawgeti(L, -1, i);
     lua_rawgeti(L, -1, CHANNEL);
-    const Chan *ch = (const Chan *)lua_touserdata(L, -1);
-    lua_rawgeti(L, -2, ERROR);
-    bool is_it = ch && is_taken(ch) && lua_rawequal(L, -1, err);
-    lua_pop(L, 2);
+    bool is_it = lua_touserdata(L, -1) == ch;
+    lua_pop(L, 1);
     if (is_it) return true;
     lua_pop(L, 1);
   }
   return false;
 }
 
-void unhandled_pass_on(lua_State *L, const Sched *S, int err, int at) {
+void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {
   int top = lua_gettop(L);
-  const Chan *ch = chan_to(L, at);
-  if (S->world.unhandled == 0 || lua_isnil(L, err) || !find(L, &S->world, err)) {
-    lua_settop(L, top);
-    return;
+  Chan *target = chan_to(L, to), *source = chan_to(L, from);
+  if (lua_isnil(L, err) || !lua_checkstack(L, STACK_TO_ADD)) return;
+  if (target && chan_is_closed(target)) target = NULL;
+  if (target) target->flags |= CHAN_ERROR_KNOWN;
+  if (!source || source->flags & CHAN_RESULT) return; /* a go block that is dying: its error comes later */
+  if (!(source->flags & CHAN_ERROR_KNOWN)) {
+    /* Not that of a go block: the program has closed the channel, or taking from it has raised the error. */
+    if (source->flags & CHAN_CLOSED) source->flags |= CHAN_ERROR_KNOWN;
+    lua_pushvalue(L, err);
+    lua_pushnil(L);
+    lua_pushvalue(L, from);
+    if (target) lua_pushvalue(L, to);
+    else lua_pushnil(L);
+    add(L, S);
+  } else if (S->world.unhandled && find(L, &S->world, source)) {
+    if (target) lua_pushvalue(L, to);
+    else lua_pushnil(L);
+    lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
   }
-  const ChanOps *ops = ch ? chan_ops(ch) : NULL;
-  if (ch && !(ch->flags & CHAN_CLOSED) && !(ops && ops->is_closed(ch))) lua_pushvalue(L, at);
-  else lua_pushnil(L);
-  lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
   lua_settop(L, top);
 }
 

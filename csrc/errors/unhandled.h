@@ -9,8 +9,13 @@
    late, and simulations would not be reproducible.
 
    A for loop over a channel drops the error with which the channel was closed; that does not count as taking it
-   (ALT_LOOP). Functions of the library that take an error and close another channel with it pass it on: then it must be
-   taken from that channel. */
+   (ALT_LOOP). If nobody knows of that error yet, since the program has closed the channel, it is an unhandled error
+   from then on. Functions of the library that take an error and close another channel with it pass it on: then it must
+   be taken from that channel.
+
+   CHAN_ERROR_KNOWN keeps an error from being reported twice. A channel has it if the error with which it is closed, or
+   is about to be, has been in the list of unhandled errors, on behalf of this channel or another one, or is none that
+   must be reported: that of a go block that was cancelled. */
 #ifndef RUNNEL_UNHANDLED_H
 #define RUNNEL_UNHANDLED_H
 
@@ -49,10 +54,15 @@ static inline int64_t unhandled_left(const Sched *S) {
   return left > 0 ? left : 0;
 }
 
-/* The caller has taken the error at index `err` and is about to close the channel at index `at` with it, if that is an
-   open channel. The error then counts as unhandled until somebody takes it from there. Without a channel nobody can
-   take it, and it is reported. Does nothing unless it is the error of a go block. Does not raise. */
-void unhandled_pass_on(lua_State *L, const Sched *S, int err, int at);
+/* A for loop drops the error on top of L, with which the channel at index `at` was closed: from now on it is unhandled
+   until somebody takes it from there, unless it is or was already. May raise. */
+void unhandled_drop(lua_State *L, int at);
+
+/* The caller has taken the error at index `err` from the channel at index `from`, and is about to close the channel at
+   index `to` with it, if that is an open channel. The error then counts as unhandled until somebody takes it from
+   there. Without a channel nobody can take it, and it is reported. If `from` is no channel, the error is reported
+   elsewhere, whoever takes it from `to`. Does not raise. */
+void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from);
 
 /* Sets up the list of errors; the scheduler's userdata is at SCHED_SELF. */
 void unhandled_open(lua_State *L);

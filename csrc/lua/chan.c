@@ -5,6 +5,7 @@
 #include "blocks/park.h"
 #include "blocks/timer.h"
 #include "channels/chan_custom.h"
+#include "errors/unhandled.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "sharing/chan_shared.h"
@@ -43,10 +44,21 @@ static int chan_lua_take(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
+}
+
+/* The results of a for loop's take: if the channel was closed with an error, the loop ends, and drops it. */
+static inline int looped(lua_State *L, int n) {
+  if (UNLIKELY(n == 2)) unhandled_drop(L, 1);
+  return n;
+}
+
+static int loop_resumed(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  return looped(L, park_resumed(L, (Alt *)alt));
 }
 
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so that does not count as
@@ -58,12 +70,12 @@ static int chan_lua_next(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &LOOP);
+  if (UNLIKELY(chan_is_shared(ch))) return looped(L, park_shared(L, ch, 1, &LOOP, loop_resumed));
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
-  if (n != TAKE_WAIT) return n;
-  return park_on(L, ch, 1, &LOOP, NULL);
+  if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
+  return looped(L, n);
 }
 
 /* ch:put(v) -> true | false */
@@ -76,7 +88,7 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);

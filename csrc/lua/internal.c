@@ -173,11 +173,37 @@ static int internal_report(lua_State *L) {
   return 0;
 }
 
-/* pass_on(err, ch): the caller has taken err and is about to close ch with it (unhandled_pass_on). */
+/* pass_on(err, to, from): the caller has taken err from the channel `from` and is about to close `to` with it. `to` is
+   nil or false if there is no channel to close; `from` is nil if err is reported elsewhere (unhandled_pass_on). */
 static int internal_pass_on(lua_State *L) {
-  lua_settop(L, 2);
-  unhandled_pass_on(L, sched_self(L), 1, 2);
+  lua_settop(L, 3);
+  unhandled_pass_on(L, sched_self(L), 1, 2, 3);
   return 0;
+}
+
+/* fail(ch, err, traceback, where) -> whether ch was open: closes ch with err, which somebody must take from it: as the
+   error of a go block it is reported otherwise, once. For what the library feeds without a go block, such as a stream
+   that has failed. If ch is closed, the program wants nothing more from it, and nothing happens. `where` is the name in
+   the report; by default that of ch. */
+static int internal_fail(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
+  lua_settop(L, 4);
+  luaL_argcheck(L, !lua_isnil(L, 2), 2, "an error expected");
+  bool is_closed = chan_is_closed(ch);
+  lua_pushboolean(L, !is_closed);
+  lua_insert(L, 1);
+  if (is_closed) {
+    lua_settop(L, 1);
+    return 1;
+  }
+  chan_close(L, ch, 2, 3);
+  if (lua_isnil(L, 5)) {
+    lua_pushvalue(L, 2);
+    lua_replace(L, 5);
+  }
+  if (!(ch->flags & CHAN_ERROR_TAKEN)) unhandled_add(L, ch->sched, 2);
+  lua_settop(L, 1);
+  return 1;
 }
 
 /* unhandled(err, traceback, where, ch): the error with which another state has closed the shared channel ch: it is
@@ -254,6 +280,7 @@ void lua_internal_open(lua_State *L) {
       {"coroutine_of", internal_coroutine_of},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
+      {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},
       {"has_ended", internal_has_ended},

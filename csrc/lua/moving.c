@@ -24,7 +24,7 @@ static const Operation YIELD = {.name = "yield"};
 /* ---- take ---- */
 
 static inline int take(lua_State *L, Chan *ch) {
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
   if (n == TAKE_WAIT) return moving_park(L, ch, 1, &TAKE, NULL);
   ch->sched->world.moves++;
@@ -72,7 +72,7 @@ static int moving_poll(lua_State *L) {
 /* ---- put ---- */
 
 static inline int put(lua_State *L, Chan *ch, const Operation *op) {
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, op);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, op, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) return moving_park(L, ch, 1, op, NULL);
   ch->sched->world.moves++;

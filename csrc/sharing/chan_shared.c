@@ -41,10 +41,10 @@ static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
 
 PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value) { return put(L, ch, value, true); }
 
-static int take(lua_State *L, Chan *ch, int at) {
+int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop) {
   Sharing *sharing = ch->sched->sharing;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE};
+  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_TAKE, .drops_reason = in_loop};
   if (!sharing->given && !(sharing->given = (SharedReturn *)malloc(sizeof *sharing->given))) {
     shared_handle_no_memory(L);
   }
@@ -115,6 +115,8 @@ static Chan *new_done(lua_State *L, Chan *ch, int at) {
   return done;
 }
 
+static int take(lua_State *L, Chan *ch, int at) { return chan_shared_take(L, ch, at, false); }
+
 const ChanOps shared_handle_ops = {.put = put_now,
                                    .take = take,
                                    .close = close_chan,
@@ -140,7 +142,8 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
                       .is_free = op->waiter & WAITER_FREE,
-                      .gives_up = is_put && op->waiter & WAITER_GIVES_UP};
+                      .gives_up = is_put && op->waiter & WAITER_GIVES_UP,
+                      .drops_reason = op->flags & ALT_LOOP};
   wait->is_quiet = op->is_quiet;
   bool is_there = w->chan != NULL;
   if (is_there && (!is_put || shared_pack(L, ch->sched, at + 1, &w->value))) return;

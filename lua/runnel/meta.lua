@@ -398,10 +398,21 @@ function core.internal.is_cancellation(result, err) end
 function core.internal.excuse(result, err) end
 
 ---To be called between taking an error from one channel and closing another one with it: the error then counts as not
----taken until somebody takes it from that one. Does nothing unless it is the error of a go block.
+---taken until somebody takes it from that one.
 ---@param err any
----@param ch? runnel.Channel<any> the other channel; if nil, the error is reported
-function core.internal.pass_on(err, ch) end
+---@param to? runnel.Channel<any>|false the other channel; if nil or false, the error is reported
+---@param from? runnel.Channel<any> the channel from which it was taken; nil: the error is reported elsewhere
+function core.internal.pass_on(err, to, from) end
+
+---Closes a channel with an error that somebody must take from it: otherwise it is reported, as the error of a go block
+---is. For what the library feeds without a go block, such as a stream that has failed. Does nothing if the channel is
+---closed: the program wants nothing more from it.
+---@param ch runnel.Channel<any>
+---@param err any not nil
+---@param traceback? string for the report
+---@param where? string what failed, as the report names it; default the name of the channel
+---@return boolean was_open
+function core.internal.fail(ch, err, traceback, where) end
 
 ---Names a go block of the library after the function that the program called, and the line of that call.
 ---@param block runnel.Channel<any> its result channel

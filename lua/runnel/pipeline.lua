@@ -49,8 +49,9 @@ end
 -- so that nothing it does can end the caller.
 local function instead_of(err, ex_handler)
   if ex_handler then
-    local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
-    ends.close(nil, failure) -- the handler's go block has died: that is reported
+    local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
+    local value, failure = take(block)
+    ends.close(nil, failure, block) -- the handler's go block has died: that is reported
     return value
   end
   internal.report(err, nil, A_JOB)
@@ -140,8 +141,9 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   -- Starts no further jobs: `from` has closed, or a go block of the pipeline has died; `err` is the error, if any.
-  local function finish(err)
-    if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
+  -- `source`: `from`, unless the error is that of the go block, which is reported as such.
+  local function finish(err, source)
+    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
     if over then return end
     over, reason = true, err
     turn:close()
@@ -212,7 +214,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
         self.place = result
       end
       local value, _, err = next_value(from, to)
-      if value == nil or over then return finish(err) end
+      if value == nil or over then return finish(err, from) end
       self.place, self.result = false, result
       if is_wide or followers == 0 then
         start_alone(value, result)

@@ -109,7 +109,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
       go(guard.close, out, error, reason, 0)
     else
       if origin then origin:poll() end -- from now on it must be taken from `out`
-      ends.close(out, reason)
+      ends.close(out, reason, origin or source)
     end
   end
 
@@ -122,7 +122,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   -- Reports an error that nobody can take any more. If a worker died of it, that go block's error is reported anyway.
   local function lose(err, block)
     if block == false then internal.report(err, nil, A_JOB) end
-    if block == nil then ends.close(nil, err) end
+    if block == nil then ends.close(nil, err, source) end
   end
 
   -- Stops all work: a worker that is about to take, or has just taken, gets no value and calls nothing.

@@ -59,9 +59,10 @@ end
 ---Closes a channel with an error that was just taken from another one. The error then counts as not taken until
 ---somebody takes it from `to`. Without `to` it is reported.
 ---@param to runnel.Channel<any>|nil|false nil or false: there is no channel to close
----@param err any
-function ends.close(to, err)
-  if err ~= nil then pass_on(err, to or nil) end
+---@param err any nil: none
+---@param from? runnel.Channel<any> the channel from which it was taken; nil: the error is reported elsewhere
+function ends.close(to, err, from)
+  if err ~= nil then pass_on(err, to, from) end
   guard.close(to, err)
 end
 
