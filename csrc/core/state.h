@@ -159,7 +159,7 @@ typedef enum ChanFlag {
   CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
   CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
-  CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
+  CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
   CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
@@ -167,17 +167,18 @@ typedef enum ChanFlag {
 } ChanFlag;
 
 struct Chan {
-  const void *tag;     /* &chan_tag: a faster test for a channel than comparing metatables */
-  Sched *sched;        /* the scheduler that it belongs to */
-  List puts;           /* waiting puts, first come first served */
-  List takes;          /* waiting takes */
-  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
-  uint64_t put_total;  /* puts accepted so far */
-  uint32_t ntakes;     /* how many takes wait */
-  uint32_t nputs;      /* how many puts wait */
-  uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends before its limit */
-  uint64_t take_total; /* values taken so far; without a buffer that is put_total */
+  const void *tag;           /* &chan_tag: a faster test for a channel than comparing metatables */
+  Sched *sched;              /* the scheduler that it belongs to */
+  List puts;                 /* waiting puts, first come first served */
+  List takes;                /* waiting takes */
+  uint64_t id;               /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;        /* puts accepted so far */
+  uint32_t ntakes;           /* how many takes wait */
+  uint32_t nputs;            /* how many puts wait */
+  uint32_t flags;            /* of ChanFlag */
+  Buffer buf;                /* the buffer's state. Without a buffer the channel's memory ends before its limit */
+  uint64_t take_total;       /* values taken so far; without a buffer that is put_total */
+  const struct ChanOps *ops; /* with CHAN_SPECIAL: how it does what it does in a way of its own (chan_ops.h) */
 };
 
 /* The size of a channel without a buffer. */
@@ -378,6 +379,8 @@ struct Sched {
   struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
+  const struct Others *others;        /* what to ask about them (others.h), or NULL */
+  const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */

@@ -1,12 +1,12 @@
 /* lua/alts.c: the arguments of alts. All are read first, so that an error in them has no effect, and so that nothing
    depends on the tables afterwards.
 
-   The stack of a call: 1 ops, 2 opts, then what core/alts.h describes, then the default. */
+   The stack of a call: 1 ops, 2 opts, then what blocks/alts.h describes, then the default. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alts.h"
-#include "core/error.h"
+#include "blocks/alts.h"
+#include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
 

@@ -1,16 +1,16 @@
 /* lua/chan.c: channels in Lua: their constructors and methods. */
 #include <string.h>
 
-#include "core/async.h"
-#include "core/chan_custom.h"
-#include "core/chan_shared.h"
-#include "core/park.h"
-#include "core/shared_handle.h"
-#include "core/timer.h"
-#include "core/trace_list.h"
-#include "core/unhandled.h"
+#include "blocks/async.h"
+#include "blocks/park.h"
+#include "blocks/timer.h"
+#include "channels/chan_custom.h"
+#include "errors/unhandled.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
+#include "sharing/shared_handle.h"
+#include "tracing/trace_list.h"
 
 /* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"
@@ -171,8 +171,7 @@ static int chan_lua_close(lua_State *L) {
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
   Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
-  bool closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0;
-  lua_pushboolean(L, closed || (chan_is_shared(ch) && chan_shared_is_closed(ch)));
+  lua_pushboolean(L, chan_is_closed(ch));
   return 1;
 }
 
@@ -356,10 +355,7 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   }
   Chan *ch = chan_new_buffered(L, S, b, has_xf);
   int at = lua_gettop(L);
-  if (b.kind == BUFFER_POLICY) {
-    lua_pushvalue(L, policy);
-    lua_setiuservalue(L, at, CHAN_VALUES);
-  }
+  if (b.kind == BUFFER_POLICY) chan_custom_use_policy(L, ch, at, policy);
   if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
   lua_settop(L, at);
   return 1;

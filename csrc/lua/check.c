@@ -4,7 +4,7 @@
 #include <lauxlib.h>
 #include <math.h>
 
-#include "core/shared_handle.h"
+#include "sharing/shared_handle.h"
 
 const char *check_got(lua_State *L, int i) {
   if (lua_isnone(L, i)) return "nothing";

@@ -1,15 +1,15 @@
 /* lua/go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
    on_error. */
-#include "core/go.h"
+#include "blocks/go.h"
+#include "blocks/inspect.h"
+#include "blocks/park.h"
+#include "blocks/sched.h"
+#include "blocks/timer.h"
 #include "core/attr.h"
-#include "core/inspect.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/sched.h"
-#include "core/timer.h"
-#include "core/trace_list.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/trace_list.h"
 
 /* Checks the argument of go that is not a function. */
 static void check_go_function(lua_State *L) {

@@ -2,19 +2,18 @@
    use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
+#include "blocks/go.h"
+#include "blocks/park.h"
 #include "core/attr.h"
-#include "core/chan_shared.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/name.h"
-#include "core/origin.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/shared_handle.h"
-#include "core/shared_inbox.h"
-#include "core/unhandled.h"
+#include "errors/error.h"
+#include "errors/name.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
 
 /* ---- channels ---- */
 
@@ -226,7 +225,7 @@ static int internal_fail(lua_State *L) {
   Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
   lua_settop(L, 4);
   luaL_argcheck(L, !lua_isnil(L, 2), 2, "an error expected");
-  bool is_closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(ch) && chan_shared_is_closed(ch));
+  bool is_closed = chan_is_closed(ch);
   lua_pushboolean(L, !is_closed);
   lua_insert(L, 1);
   if (is_closed) {

@@ -1,8 +1,8 @@
 /* lua/unordered.c: core.internal.unordered: how an unordered pipeline (lua/runnel/pipeline.lua) counts its jobs, and
    delivers their results in the order in which they come. The jobs' result channels announce what they have on a list
-   (core/announce.h), a channel from which the pipeline's deliverer takes them. */
-#include "core/announce.h"
-#include "core/park.h"
+   (channels/announce.h), a channel from which the pipeline's deliverer takes them. */
+#include "blocks/park.h"
+#include "channels/announce.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"

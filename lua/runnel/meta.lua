@@ -611,7 +611,7 @@ function core.internal.trace.edges() end
 ---@return integer? now in ns
 function core.internal.trace.ring(kept) end
 
----A record (TraceRecord in csrc/core/trace_state.h); nothing if it is not there any more.
+---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it is not there any more.
 ---@param n integer
 ---@param kept? boolean of the copy for an error
 ---@return integer? kind
@@ -665,10 +665,10 @@ function core.internal.trace.label(n) end
 
 ---Lets another thread ask the scheduler's loop to call a function.
 ---@param f? fun() it must not wait; nil ends the watch
----@return userdata? watch for the C module that has the other thread (csrc/core/watch.h)
+---@return userdata? watch for the C module that has the other thread (csrc/tracing/watch.h)
 function core.internal.watch(f) end
 
----Fills the next part of a snapshot of the go blocks and channels (csrc/core/snapshot.h).
+---Fills the next part of a snapshot of the go blocks and channels (csrc/tracing/snapshot.h).
 ---@param snapshot lightuserdata
 ---@return boolean complete whether that was the last part
 function core.internal.snapshot(snapshot) end
