@@ -456,6 +456,15 @@ describe("the error with which the program has closed a channel", function()
     assert.same({ "bad" }, reported(function() rn.mult(closed_with "bad") end))
   end)
 
+  it("is taken where a mult without a tap, or a pub without a subscriber, passes it on to a later one", function()
+    assert.same({}, reported(function()
+      local m, p = rn.mult(closed_with "bad"), rn.pub(closed_with "worse", type)
+      rn.sleep(1000)
+      assert.same({ nil, "bad" }, { m:tap(rn.chan()):take() })
+      assert.same({ nil, "worse" }, { p:sub("string", rn.chan()):take() })
+    end))
+  end)
+
   it("is not reported again where it is passed on later than it was reported", function()
     assert.same({ "bad" }, reported(function()
       local ch = closed_with "bad"
