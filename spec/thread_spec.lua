@@ -1102,7 +1102,7 @@ describe("the end of a program", function()
       end)
   end
 
-  it("reports the errors of a thread that has ended just before, those of its function, too, unless they were taken",
+  it("reports the errors of a thread that has ended just before, unless they were taken",
     function()
       local output, status = stage.script(FAILS .. [[
         assert(rn.thread(fails, 1):take() == 1)

@@ -370,12 +370,8 @@ static int internal_cores(lua_State *L) {
 
 void lua_thread_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"cores", internal_cores},
-      {"start_thread", internal_start_thread},
-      {"seed", internal_seed},
-      {"stands_for", internal_stands_for},
-      {"stop_threads", internal_stop_threads},
-      {NULL, NULL},
+      {"cores", internal_cores},           {"start_thread", internal_start_thread}, {"seed", internal_seed},
+      {"stands_for", internal_stands_for}, {"stop_threads", internal_stop_threads}, {NULL, NULL},
   };
   module_register(L, functions);
 }

@@ -326,7 +326,7 @@ describe("the error with which the program has closed a channel", function()
     end))
   end
 
-  it("is reported once if a for loop drops it, with the channel's name and the loop's line", function()
+  it("is reported once if a for loop drops it, with its name and line", function()
     local heard = {}
     local previous = rn.on_error(function(...) heard[#heard + 1] = { ... } end)
     sim.run(function()
@@ -355,7 +355,7 @@ describe("the error with which the program has closed a channel", function()
     end))
   end)
 
-  it("is not reported if it is taken after the loop, by another go block meanwhile, or before", function()
+  it("is not reported if it is taken after the loop, meanwhile, or before", function()
     assert.same({}, reported(function()
       local ch = closed_with "bad"
       loop(ch)
@@ -370,7 +370,7 @@ describe("the error with which the program has closed a channel", function()
     end))
   end)
 
-  it("is not reported if nobody reads the channel, and if the loop ended before", function()
+  it("is not reported if nobody reads the channel any more", function()
     assert.same({}, reported(function()
       closed_with "bad"
       local ch = rn.chan(2)
