@@ -1022,7 +1022,7 @@ describe("a program with threads", function()
       local results = rn.pmap(4, pool, { 0, 1, 0, 2, 0, 50 })
       for _ = 1, 5 do is_over() results:take() end
       local a, b = rn.shared_chan(), rn.shared_chan()
-      local function pass(from, to) for _ = 1, 3 do to:put(from:take()) end end
+      local function pass(from, to) for v in from do to:put(v) end end
       local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
       is_over()
       a:put(1)

@@ -112,8 +112,8 @@ local function list_channels(self)
   return chs
 end
 
--- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`. `from`
--- is the channel that has the error, or nil if the error has been reported.
+-- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`.
+-- `from` is the channel that has the error, or nil if the error has been reported.
 local function finish(self, reason, from)
   self.ended, self.reason = true, reason
   local tap, is_passed = self.first, false

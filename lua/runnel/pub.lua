@@ -73,8 +73,8 @@ local function publish(self)
   end
 end
 
--- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`. `from`
--- is the channel that has the error, or nil if the error has been reported.
+-- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`.
+-- `from` is the channel that has the error, or nil if the error has been reported.
 local function finish(self, reason, from)
   self.ended, self.reason = true, reason
   local topics = all_topics(self)
