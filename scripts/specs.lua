@@ -1,6 +1,7 @@
 -- specs.lua PATH... [-- OPTIONS...]: runs spec files with busted, each in a process of its own, SPEC_JOBS at a time (by
 -- default four for each processor, since the files that take long mostly wait). A path is a file, or a folder, which
--- stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each process under, for example valgrind.
+-- stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each process under, for
+-- example valgrind.
 --
 -- Prints a line for each file, in order, with busted's messages about specs that failed, and at the end the sum. It is
 -- an error if a process ends before its last spec has ended, or fails although all its specs have passed.

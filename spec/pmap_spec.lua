@@ -649,15 +649,18 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       check("f: a function expected, got nothing", 1)
       check("from: a channel, a list or an iterator function expected, got nothing", 1, f)
       check("from: a channel, a list or an iterator function expected, got a string", 1, f, "abc")
+      check("from: a channel, a list or an iterator function expected, got a table with keys but no values 1, 2, ...",
+        1, f, { a = 1 })
+      assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"', 1, f, {}, { windows = 7 })
+      check('unknown option "windows"; known: buffer, ex_handler, timeout' .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
       check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a finite number of milliseconds of 0 or more expected, got -1", 1, f, {}, { timeout = -1 })
       check("timeout: a finite number of milliseconds of 0 or more expected, got 1", 1, f, {}, { timeout = "1" })
       if is_ordered then
         check("window: an integer of at least 3 expected, got 2", 3, f, {}, { window = 2 })
       else
-        check('unknown option "window"', 3, f, {}, { window = 3 })
+        check('unknown option "window"; known: buffer, ex_handler, timeout', 3, f, {}, { window = 3 })
       end
       local ok, err = pcall(pmap, 1, f, {}, { buffer = -1 })
       assert.is_false(ok)

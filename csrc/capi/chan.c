@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "core/chan.h"
+#include "channels/chan.h"
 #include "port/pump.h"
 
 /* A handle, called a hold in this folder: a userdata whose user value is the channel. The registry has it by its

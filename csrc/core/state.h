@@ -159,24 +159,26 @@ typedef enum ChanFlag {
   CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
   CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
-  CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
+  CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
-  CHAN_ANNOUNCES = 16777216   /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
+  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
 
 struct Chan {
-  const void *tag;     /* &chan_tag: a faster test for a channel than comparing metatables */
-  Sched *sched;        /* the scheduler that it belongs to */
-  List puts;           /* waiting puts, first come first served */
-  List takes;          /* waiting takes */
-  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
-  uint64_t put_total;  /* puts accepted so far */
-  uint32_t ntakes;     /* how many takes wait */
-  uint32_t nputs;      /* how many puts wait */
-  uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends before its limit */
-  uint64_t take_total; /* values taken so far; without a buffer that is put_total */
+  const void *tag;           /* &chan_tag: a faster test for a channel than comparing metatables */
+  Sched *sched;              /* the scheduler that it belongs to */
+  List puts;                 /* waiting puts, first come first served */
+  List takes;                /* waiting takes */
+  uint64_t id;               /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;        /* puts accepted so far */
+  uint32_t ntakes;           /* how many takes wait */
+  uint32_t nputs;            /* how many puts wait */
+  uint32_t flags;            /* of ChanFlag */
+  Buffer buf;                /* the buffer's state. Without a buffer the channel's memory ends before its limit */
+  uint64_t take_total;       /* values taken so far; without a buffer that is put_total */
+  const struct ChanOps *ops; /* with CHAN_SPECIAL: how it does what it does in a way of its own (chan_ops.h) */
 };
 
 /* The size of a channel without a buffer. */
@@ -255,6 +257,7 @@ enum {
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
   SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
+  SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_TRACE,            /* userdata that is `tracer`, or nil */
@@ -348,20 +351,21 @@ typedef struct LastOrigin {
 } LastOrigin;
 
 struct Sched {
-  World world;                 /* time and the run queue */
-  struct Trace *trace;         /* what is recorded (trace.h), or NULL: nothing is */
-  struct Trace *listing;       /* the same if there is a list of channels, or NULL */
-  struct Trace *tracer;        /* the same, on or off; or NULL if it never was on */
-  Go *current;                 /* the go block that is running, or NULL */
-  Chan *turn;                  /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
-  Go *awaited;                 /* the go block whose end the loop waits for, or NULL */
-  Alt outside;                 /* the operation that waits outside any go block; its results go to the mailbox */
-  uint8_t park_checks;         /* of ParkCheck; nearly always 0 */
-  bool running;                /* the loop is running, further down on the C stack */
-  bool stop;                   /* what the loop waits for has come */
-  bool errors_pass;            /* errors that were printed do not change the exit status (rn.exit) */
-  Kept kept;                   /* bookkeeping of SCHED_KEPT */
-  int nested;                  /* callbacks that are being called within one another (take_async, put_async) */
+  World world;                     /* time and the run queue */
+  const struct Observer *observer; /* who is told of all that happens (observe.h), or NULL */
+  const struct Observer *births;   /* who is told of new channels, or NULL */
+  struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
+  Go *current;                     /* the go block that is running, or NULL */
+  Chan *turn;                      /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
+  Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
+  Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
+  uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
+  bool running;                    /* the loop is running, further down on the C stack */
+  bool stop;                       /* what the loop waits for has come */
+  bool errors_pass;                /* errors that were printed do not change the exit status (rn.exit) */
+  bool gives_up;                   /* a go block has died, and closes what it feeds with its error (go.c) */
+  Kept kept;                       /* bookkeeping of SCHED_KEPT */
+  int nested;                      /* callbacks that are being called within one another (take_async, put_async) */
   lua_State *closing;          /* coroutine of a dead go block whose variables are being moved (go_close.h), or NULL */
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
@@ -370,10 +374,13 @@ struct Sched {
   Roots roots;            /* bookkeeping of SCHED_STRONG */
   struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
   struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
   struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
+  const struct Others *others;        /* what to ask about them (others.h), or NULL */
+  const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */

@@ -5,12 +5,12 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "core/trace_switch.h"
-#include "core/unhandled.h"
+#include "errors/unhandled.h"
 #include "host/beside.h"
 #include "host/inspect.h"
 #include "host/terminal.h"
 #include "library/modules.h"
+#include "tracing/trace_switch.h"
 
 int luaopen_runnel_core(lua_State *L);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "core/driver.h"
+#include "blocks/driver.h"
 #include "host/core.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };

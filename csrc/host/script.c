@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error.h"
+#include "errors/error.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 

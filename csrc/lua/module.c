@@ -4,10 +4,10 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "blocks/sched.h"
 #include "capi/api.h"
-#include "core/origin.h"
-#include "core/sched.h"
-#include "core/unhandled.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
 #include "lua/allocator.h"
 
 /* Registry key of the module: if it is required again under another name, the scheduler is the same. */

@@ -1,11 +1,11 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
+#include "blocks/park.h"
 #include "core/attr.h"
-#include "core/chan_shared.h"
-#include "core/error.h"
-#include "core/park.h"
+#include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "shared/status.h"
+#include "sharing/chan_shared.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
    deadlock waits for it. */
@@ -25,7 +25,7 @@ static int internal_answer(lua_State *L) {
   lua_Integer least = luaL_checkinteger(L, 4);
   lua_Number until = luaL_checknumber(L, 5);
   bool is_quiet = (lua_Integer)chan_shared_stats(L, jobs).count > least;
-  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_shared_put(L, answers, 2);
+  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_put(L, answers, 1, 2);
   Sched *S = answers->sched;
   if (is_quiet && (lua_Number)clock_now(&S->world.clock) / (lua_Number)CLOCK_MS > until) {
     shared_wait_end_quiet(S->sharing);

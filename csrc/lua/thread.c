@@ -22,13 +22,13 @@
 #include "base/loaded.h"
 #include "base/random.h"
 #include "core/attr.h"
-#include "core/family.h"
-#include "core/shared_handle.h"
-#include "core/shared_pack.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/preload.h"
 #include "shared/status.h"
+#include "sharing/family.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_pack.h"
 
 int luaopen_runnel_core(lua_State *L);
 

@@ -6,6 +6,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
@@ -79,6 +80,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   local workers, count = {}, 0
   local waiting, idle = 0, 0 -- how many workers take or are about to; how many are idle
   local calls = chan() -- idle workers wait here
+  deadlock.private[calls] = true
 
   local started = 0 -- jobs
   -- If results wait for their turn: how many jobs run; how many have ended; of how many the results were put, with all
@@ -113,7 +115,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
       go(guard.close, out, error, reason, 0)
     else
       if origin then origin:poll() end -- from now on it must be taken from `out`
-      ends.close(out, reason)
+      ends.close(out, reason, origin or source)
     end
   end
 
@@ -126,7 +128,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   -- Reports an error that nobody can take any more. If a worker died of it, that go block's error is reported anyway.
   local function lose(err, block)
     if block == false then internal.report(err, nil, A_JOB) end
-    if block == nil then ends.close(nil, err) end
+    if block == nil then ends.close(nil, err, source) end
   end
 
   -- Stops all work: a worker that is about to take, or has just taken, gets no value and calls nothing.
@@ -437,10 +439,11 @@ local function checked(what, ordered, n, f, from, opts)
   check.callable(f, what .. ": f")
   local take, source = take_value, from
   if not core.is_chan(from) then
-    take, source = ends.iterator(from), nil
+    local got
+    take, got = ends.iterator(from)
+    source = nil
     if not take then
-      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what,
-        from == nil and "nothing" or "a " .. type(from)), 2)
+      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
     end
   end
   check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)

@@ -72,18 +72,19 @@ local function publish(self)
   end
 end
 
--- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`.
-local function finish(self, reason)
+-- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`. `from`
+-- is the channel that has the error, or nil if the error has been reported.
+local function finish(self, reason, from)
   self.ended, self.reason = true, reason
   local topics = all_topics(self)
-  ends.close(topics[1] and topics[1].ch, reason) -- once taken from the first topic, it counts as taken
-  for i = 2, #topics do guard.close(topics[i].ch, reason) end
+  ends.close(topics[1] and topics[1].ch, reason, from) -- once taken from the first topic, it counts as taken
+  for i = 2, #topics do ends.close(topics[i].ch, reason) end
 end
 
 -- The go block of a pub.
 local function run(self)
-  local _, reason = guard.call("the source of a pub", publish, self)
-  finish(self, reason)
+  local ok, reason = guard.call("the source of a pub", publish, self)
+  finish(self, reason, ok and self.source or nil)
 end
 
 -- ---- the public functions ----
@@ -124,7 +125,7 @@ function pub.sub(p, topic, ch, close)
   check.close(close, "sub")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
-    if close ~= false then ch:close(p.reason) end
+    if close ~= false then ends.close(ch, p.reason) end
   elseif not ch:closed() then
     local found = p.topics[topic]
     if not found then

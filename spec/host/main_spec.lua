@@ -679,6 +679,41 @@ describe("runnel, the executable", function()
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
     end)
 
+    it_with_luv("ends when only go blocks are left that wait for signals, and does not call them parked for ever", function()
+      local result = script([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        rn.go(function()
+          for name in uv.signal("int", "term") do print(name) end
+        end)
+        rn.go(function()
+          rn.sleep(5)
+          rn.go(function() uv.signal "hup":take() end)
+          print "worked"
+        end)
+      ]], "", "--deadlock=error")
+      assert.same({ out = "worked\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("gets signals in go blocks while others work, and waits for one if the script does", function()
+      local result = script [[
+        local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+        local function usr1() luv.kill(luv.os_getpid(), "sigusr1") end
+        local once = luv.new_timer()
+        once:unref() -- does not count as an event either
+        once:start(50, 0, usr1)
+        print(uv.signal("usr1"):take())
+        rn.go(function()
+          for name in uv.signal "usr1" do print("a go block", name) end
+        end)
+        rn.go(function()
+          rn.sleep(5)
+          usr1()
+          rn.sleep(5)
+        end)
+      ]]
+      assert.same({ out = "usr1\na go block\tusr1\n", err = "", status = 0 }, result)
+    end)
+
     it_with_luv("makes it so in a go block, too", function()
       local result = script [[
         local rn = require "runnel"

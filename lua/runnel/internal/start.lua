@@ -37,8 +37,7 @@ end
 
 -- The name of the module that is the driver, or nil.
 local function driver_module()
-  local driver = core.driver(nil)
-  core.driver(driver)
+  local driver = internal.driver()
   if driver == nil then return nil end
   for name, module in pairs(package.loaded) do
     if rawequal(module, driver) then return name end
