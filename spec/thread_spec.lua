@@ -794,9 +794,7 @@ describe("rn.threads", function()
 
   -- Calls the pool, and fails instead of waiting for long.
   local function answer_of(pool, v)
-    local value, port = rn.alts({ rn.go(pool, v), rn.timeout(20000) })
-    if value == nil then error("no answer: " .. tostring((select(2, port:take()))), 0) end
-    return value
+    return rn.scope(function() return pool(v) end, { timeout = 20000 })
   end
 
   it("answers a call that begins in the turn in which the last one was cancelled", function()
@@ -853,8 +851,9 @@ describe("rn.threads", function()
         end
         pool({ v = "busy", busy = busy }, last)
       end)
-      local late = rn.timeout(5000)
-      for _ = 1, 30 do assert.is_number((rn.alts { first, late })) end
+      rn.scope(function()
+        for _ = 1, 30 do assert.is_number((first:take())) end
+      end, { timeout = 5000 })
       busy:put(true)
       assert.equal("busy", last:take())
     end

@@ -4,6 +4,7 @@
 
 #include "blocks/go.h"
 #include "blocks/park.h"
+#include "channels/alt.h"
 #include "core/attr.h"
 #include "errors/error.h"
 #include "errors/name.h"
@@ -110,6 +111,23 @@ static int internal_join(lua_State *L) {
   if (ch->flags & CHAN_CLOSED) return 0;
   static const Operation join = {.name = "a scope", .waiter = WAITER_FREE};
   return park_on(L, ch, 1, &join, NULL);
+}
+
+/* wake(block): ends the sleep of the go block, or of the caller outside any go block if it is nil. Does nothing if it
+   does not sleep. It gets a result, so that a cancel that comes now does not make the sleep raise. */
+static int internal_wake(lua_State *L) {
+  Sched *S = sched_self(L);
+  Alt *alt = &S->outside;
+  if (!lua_isnoneornil(L, 1)) {
+    Go *go = chan_to_go(check_chan(L, 1, "wake", "wake(block)"));
+    luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+    alt = &go->alt;
+  }
+  if (alt->state != ALT_SLEEPING || !alt_is_active(alt)) return 0;
+  alt_stop_waiting(S, alt);
+  lua_pushboolean(alt->co, 1);
+  alt_wake(S, alt, 1);
+  return 0;
 }
 
 /* has_ended(result) -> whether the go block has ended */
@@ -359,6 +377,7 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"wake", internal_wake},
       {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };

@@ -370,6 +370,10 @@ function core.internal.on_close(ch, f) end
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
+---Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it does not sleep.
+---@param block? runnel.Channel<any>
+function core.internal.wake(block) end
+
 ---Packs a value as MessagePack.
 ---@param value any
 ---@param name string what the message calls the value
