@@ -1268,6 +1268,41 @@ describe("a program with threads", function()
     assert.not_matches("still running", errors)
   end)
 
+  it("waits for a thread as long if the time of day is set meanwhile", function()
+    if os.getenv "LD_PRELOAD" or not shell.run("uname"):find "Linux" then return pending "needs LD_PRELOAD" end
+    local dir <close> = process.directory()
+    -- To the program it is as if the time of day had been an hour earlier when the waiting began.
+    dir:write("set_back.c", [[
+      #define _GNU_SOURCE
+      #include <dlfcn.h>
+      #include <time.h>
+      int clock_gettime(clockid_t id, struct timespec *time) {
+        int (*real)(clockid_t, struct timespec *);
+        *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+        int result = real(id, time);
+        if (id == CLOCK_REALTIME) time->tv_sec -= 3600;
+        return result;
+      }
+    ]])
+    dir:write("job.lua", [[
+      local rn = require "runnel"
+      local started = rn.shared_chan(1)
+      rn.thread(function(ch)
+        ch:put(true) -- does not wait
+        local rn = require "runnel"
+        local began = rn.now()
+        while rn.now() < began + 200 do end
+      end, started)
+      started:take()
+      rn.exit(0)
+    ]])
+    local path = dir.path
+    local _, errors, status = shell.run(("cc -shared -fPIC -o %s/set_back.so %s/set_back.c -ldl || exit; "
+      .. "LD_PRELOAD=%s/set_back.so lua %s/job.lua"):format(path, path, path, path))
+    assert.equal("", errors)
+    assert.equal(0, status)
+  end)
+
   it("ends without a thread that computes for ever, and says so", function()
     local status, errors = run [[
       local started = rn.shared_chan(1)

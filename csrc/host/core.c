@@ -175,13 +175,18 @@ static int end_trace(lua_State *L) {
   return 0;
 }
 
+void core_end_trace(lua_State *L) {
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  lua_pushcfunction(L, end_trace);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 /* Replaces os.exit, which may exit without closing the state: ends threads, reports unhandled errors, ends the trace,
    and exits.
    Upvalue: Lua's os.exit. */
 static int exit_after_reports(lua_State *L) {
   core_finish(L);
-  lua_pushcfunction(L, end_trace);
-  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+  core_end_trace(L);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);

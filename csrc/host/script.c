@@ -148,6 +148,7 @@ bool script_watch(lua_State *L, const Options *o) {
     if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
     else lua_pushnil(L);
     if (!succeeded(L, o, lua_pcall(L, 2, 0, 0))) return false;
+    interrupt_end_trace(L);
   }
   if (!o->monitored) return true;
   lua_pushcfunction(L, start_monitor);

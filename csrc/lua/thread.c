@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/cond.h"
 #include "base/loaded.h"
 #include "base/random.h"
 #include "core/attr.h"
@@ -33,8 +33,8 @@
 
 int luaopen_runnel_core(lua_State *L);
 
-/* How long a state that is being closed waits for its threads. */
-enum { PATIENCE_S = 1 };
+/* How long a state that is being closed waits for its threads, in ns. */
+static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
 typedef struct Thread {
   atomic_uint holds;     /* the thread's, and that of the state that has started it */
@@ -191,8 +191,7 @@ static void report_left(const Thread *t) {
 static void ask_to_end(Threads *threads) {
   for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
   if (threads->until.tv_sec) return;
-  clock_gettime(CLOCK_REALTIME, &threads->until);
-  threads->until.tv_sec += PATIENCE_S;
+  threads->until = cond_after(PATIENCE);
 }
 
 /* stop_threads(): the program ends: asks its threads to end, and waits for them a little. What they have put on shared
@@ -305,7 +304,7 @@ static int internal_start_thread(lua_State *L) {
   }
   atomic_init(&t->holds, 1);
   (void)pthread_mutex_init(&t->lock, NULL);
-  (void)pthread_cond_init(&t->ending, NULL);
+  cond_init(&t->ending);
   t->job = job;
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
