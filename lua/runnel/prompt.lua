@@ -160,7 +160,7 @@ function prompt.serve(conn, env)
     end
     write(read and ">> " or own:name() .. "> ", true)
   end
-  lines:take() -- takes the error of a client that was killed: that is none of this program
+  lines:poll() -- takes the error of a client that was killed: that is none of this program
   own.locals:close(ui.print)
   finish()
   conn:close()
