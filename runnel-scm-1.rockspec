@@ -46,6 +46,7 @@ build = {
         "csrc/channels/alt.c",
         "csrc/channels/announce.c",
         "csrc/channels/chan.c",
+        "csrc/channels/chan_check.c",
         "csrc/channels/chan_custom.c",
         "csrc/sharing/chan_shared.c",
         "csrc/sharing/family.c",

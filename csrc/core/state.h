@@ -139,10 +139,6 @@ enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
   CHAN_CLOSED = 1,            /* accepts no more puts */
-  CHAN_XFORM = 2,             /* values go through a transducer */
-  CHAN_FINISHED = 4,          /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,              /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,      /* closed while busy: closes when that ends */
   CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
   CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
   CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
@@ -150,7 +146,6 @@ typedef enum ChanFlag {
   CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
   CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
   CHAN_GO = 2048,             /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,      /* a waiting put is being admitted, and others may wait although there is room */
   CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
   CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
   CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
@@ -161,7 +156,7 @@ typedef enum ChanFlag {
   CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
   CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
+  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, the slots are user values, and it is not CHAN_SPECIAL */
   CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
   CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
