@@ -94,6 +94,7 @@ build = {
         "csrc/lua/module.c",
         "csrc/lua/job.c",
         "csrc/lua/moving.c",
+        "csrc/lua/open.c",
         "csrc/lua/packing.c",
         "csrc/lua/pool.c",
         "csrc/lua/preload.c",
