@@ -13,6 +13,7 @@
 
 local core = require "runnel.core"
 core.internal.library()
+require "runnel.internal.deadlock"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 

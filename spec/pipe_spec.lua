@@ -294,7 +294,7 @@ describe("merge", function()
 
   it("refuses what is no list of channels", function()
     assert.error_matches(function() rn.merge(rn.chan()) end,
-      "merge: channels: a list of channels expected, got a userdata")
+      "merge: channels: a list of channels expected, got a channel")
     assert.error_matches(function() rn.merge { rn.chan(), 42 } end,
       "merge: channels: element 2 is not a channel but a number")
     assert.error_matches(function() rn.merge() end, "merge: channels: a list of channels expected, got nothing")

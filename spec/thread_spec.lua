@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local shell = require "spec.support.shell"
@@ -791,6 +792,148 @@ describe("rn.threads", function()
     end
   end)
 
+  -- Calls the pool, and fails instead of waiting for long.
+  local function answer_of(pool, v)
+    local value, port = rn.alts({ rn.go(pool, v), rn.timeout(20000) })
+    if value == nil then error("no answer: " .. tostring((select(2, port:take()))), 0) end
+    return value
+  end
+
+  it("answers a call that begins in the turn in which the last one was cancelled", function()
+    local pool <close> = rn.threads(2, function(v)
+      if v == "long" then require "runnel".sleep(1e6) end
+      return v
+    end)
+    for _ = 1, 5 do
+      rn.scope(function(s)
+        s:go(pool, "long")
+        rn.yield()
+        s:cancel()
+      end)
+      assert.equal("after a scope", pool "after a scope")
+      local call = rn.go(pool, "long")
+      rn.sleep(2)
+      rn.cancel(call)
+      local log = {}
+      for i = 1, 3 do rn.go(function() log[i] = pool(i) end) end
+      assert.equal(4, pool(4))
+      rn.run()
+      assert.same({ 1, 2, 3 }, log)
+      local results = rn.pmap(1, pool, { "long", "short" }, {
+        timeout = 1, ex_handler = function() return pool "late" end,
+      })
+      assert.equal("late", (results:take()))
+      results:close()
+      assert.equal("after pmap", pool "after pmap")
+    end
+    assert.same({}, stage.heard())
+  end)
+
+  it("gives the answers of short jobs of calls that begin in the turn in which the last one was answered", function()
+    local pool <close> = rn.threads(1, function(job, result)
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + 10000
+      if job.busy then
+        repeat until job.busy:poll() or rn.now() > stop
+      end
+      if not result then return job.v end
+      result:put(job.v)
+      result:close()
+    end)
+    local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answers
+    for _ = 1, 10 do
+      local busy, first, last = rn.shared_chan(1), rn.chan(30), rn.chan(1)
+      for i = 1, 3 do rn.go(pool, { v = i }) end
+      rn.go(function()
+        pool { v = 4 }
+        for i = 1, 30 do
+          local to = rn.chan(1)
+          pool({ v = i }, to)
+          rn.go(function() first:put(to:take()) end)
+        end
+        pool({ v = "busy", busy = busy }, last)
+      end)
+      local late = rn.timeout(5000)
+      for _ = 1, 30 do assert.is_number((rn.alts { first, late })) end
+      busy:put(true)
+      assert.equal("busy", last:take())
+    end
+    rn.cancel(sleeper)
+  end)
+
+  it("cannot be called in a simulation, and goes on outside", function()
+    local pool <close> = rn.threads(1, function(v, result) return result and result:close() or v end)
+    local where = "threads: a simulation, whose time is virtual, cannot call a pool of threads: "
+    sim.run(function()
+      raises("^" .. where, function() pool(1) end)
+      raises("^" .. where, function() pool(1, rn.chan(1)) end)
+      local _, err = rn.into({}, rn.pmap(1, pool, { 1 })):take()
+      assert.matches("^" .. where, err)
+    end)
+    assert.equal(2, pool(2))
+    rn.yield()
+    assert.equal(1, #stage.others()) -- the thread
+  end)
+
+  it("answers later calls however the earlier ones were cancelled", function()
+    local pool <close> = rn.threads(2, function(job)
+      local rn = require "runnel" -- luacheck: ignore
+      if job.kind == "sleep" then rn.sleep(job.ms) end
+      if job.kind == "compute" then
+        local stop = rn.now() + job.ms
+        repeat until rn.now() > stop
+      end
+      if job.kind == "raise" then error(job.v, 0) end
+      return job.v
+    end, { n = 3 })
+    local seed = os.time()
+    math.randomseed(seed)
+    local random, wrong = math.random, {}
+    local kinds = { "short", "short", "short", "sleep", "compute", "raise" }
+    local function job() return { kind = kinds[random(#kinds)], ms = random(0, 20) / 10, v = random(1000) } end
+    local function call()
+      local mine = job()
+      local ok, v = pcall(pool, mine)
+      if v == "by this spec" or rn.is_timeout(v) then error(v, 0) end
+      if ok ~= (mine.kind ~= "raise") or v ~= mine.v then wrong[#wrong + 1] = ("%s: %s"):format(mine.kind, v) end
+    end
+    local function wait() if random(2) == 1 then rn.yield() else rn.sleep(random(0, 20) / 10) end end
+    local ways = {
+      function()
+        pcall(rn.scope, function(s)
+          for _ = 1, random(8) do s:go(call) end
+          wait()
+          if random(2) == 1 then s:cancel "by this spec" end
+        end, { timeout = random(0, 30) / 10 })
+      end,
+      function()
+        local calls = {}
+        for i = 1, random(8) do calls[i] = rn.go(call) end
+        wait()
+        for i = 1, #calls do
+          if random(2) == 1 then rn.cancel(calls[i], "by this spec") end
+        end
+      end,
+      function()
+        local jobs = {}
+        for i = 1, random(8) do jobs[i] = job() end
+        local results = rn.pmap(random(4), pool, jobs, { timeout = random(0, 30) / 10, ex_handler = function() end })
+        for _ = 1, random(0, 4) do results:take() end
+        results:close()
+      end,
+    }
+    for round = 1, long.times(150, 5000) do
+      local own = {}
+      for i = 1, random(3) do own[i] = rn.go(ways[random(#ways)]) end
+      if random(2) == 1 then
+        for _, way in ipairs(own) do way:take() end
+      end
+      assert.equal(round, answer_of(pool, { kind = kinds[random(4)], ms = 1, v = round }), "seed " .. seed)
+    end
+    assert.same({}, wrong, "seed " .. seed)
+    for _, heard in ipairs(stage.heard()) do assert.is_number(heard.err) end
+  end)
+
   it("replaces a go block that a job has ended", function()
     local pool <close> = rn.threads(1, function(v)
       if v == 1 then coroutine.yield() end
@@ -948,6 +1091,83 @@ describe("rn.threads", function()
     pool:close()
     pool:close()
     raises("^threads: the pool is closed", function() pool(2) end)
+  end)
+
+  it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
+    local pool <close> = rn.threads(1, function(v)
+      local function fail(err) error(err, 0) end
+      if v ~= "nested" then return fail(v), "no tail call" end
+      local inner <close> = require "runnel".threads(1, function(err) error(err, 0) end)
+      return inner(v)
+    end)
+    local here = stage.here(-6)
+    local in_thread = ("\nin threads %s, stack traceback:\n\t[C]: in function 'error'\n\t%s: in "):format(here,
+      stage.here(-7))
+    local err = { code = 7 }
+    local _, taken = rn.go(pool, err):take()
+    assert.same(err, taken)
+    rn.go(pool, err)
+    rn.pmap(1, pool, { "of pmap" })
+    rn.pipeline_async(1, rn.chan(1), pool, rn.to_chan { "of a pipeline" })
+    rn.go(pool, "nested")
+    local reports = {}
+    while #reports < 4 do
+      rn.sleep(1)
+      for _, report in ipairs(stage.heard()) do
+        reports[type(report.err) == "table" and "table" or report.err] = report
+        reports[#reports + 1] = report
+      end
+    end
+    assert.same(err, reports.table.err)
+    for _, what in ipairs { "table", "of pmap", "of a pipeline" } do
+      local trace = "\n" .. reports[what].trace
+      assert.is_not_nil(trace:find(in_thread, 1, true), trace)
+    end
+    local trace = reports.nested.trace
+    assert.matches("\nin threads [^\n]*, stack traceback:\n.*\nin threads [^\n]*, stack traceback:\n", trace)
+    assert.is_false(pcall(pool, "caught"))
+    rn.go(error, "raised here", 0)
+    rn.yield()
+    assert.not_matches("in threads", stage.heard()[1].trace)
+  end)
+
+  it("says on stderr, once, for which jobs it waits when it is closed", function()
+    local output = stage.script [[
+      local rn = require "runnel"
+      require "runnel.internal.pool".patience = 200
+      local go_on = rn.shared_chan():name "go_on"
+      do
+        local pool <close> = rn.threads(2, function(job)
+          local rn = require "runnel"
+          if job == "short" then return end
+          if job ~= "computes" then
+            repeat local ok = pcall(job.take, job) until ok -- goes on when it is cancelled
+            return
+          end
+          local stop = rn.now() + 1000
+          repeat until rn.now() > stop
+        end)
+        pool "short"
+        rn.go(pool, "computes")
+        local cancelled = rn.go(pool, go_on)
+        rn.go(function()
+          rn.sleep(50)
+          rn.cancel(cancelled)
+          rn.sleep(1000)
+          go_on:close()
+        end)
+        rn.yield()
+      end
+      print "ended"
+      local pool <close> = rn.threads(1, function(v) return v end)
+      pool(1)
+    ]]
+    local _, last = output:find("^runnel: threads [^\n]*:5: closing the pool has waited 0.2 s for jobs that have not "
+      .. "ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n")
+    assert.equal("ended\n", output:sub((last or 0) + 1))
+    assert.matches('thread %d of 2 %(computing for %d+%.%d s%): job 2, value "computes"\n', output)
+    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no "
+      .. "more\n", output)
   end)
 
   it("raises for a function that threads cannot call, when it is made", function()

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/select.h>
+#include <unistd.h>
 
 #include "base/wakeup.h"
 #include "core/sched_wakeup.h"
@@ -35,32 +36,42 @@ void driver_check_hook(lua_State *L) {
 /* The longest waits: of one that a signal may fail to end, and of a driver that does not watch the wakeup. */
 enum { MAX_WAIT_NO_SIGNALS_MS = 100, MAX_WAIT_NO_WAKEUP_MS = 10 };
 
+enum { WATCHED = 4 }; /* descriptors that a sleep watches: of two loops, of the wakeup, and of the host's input */
+
 /* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
-static void sleep_on(struct pollfd fds[2], int64_t ns, const sigset_t *blocked) {
+static void sleep_on(struct pollfd fds[WATCHED], int64_t ns, const sigset_t *blocked) {
   struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 #ifdef HAVE_PPOLL
-  (void)ppoll(fds, 2, ns < 0 ? NULL : &ts, blocked);
+  (void)ppoll(fds, WATCHED, ns < 0 ? NULL : &ts, blocked);
 #else
-  int highest = fds[0].fd > fds[1].fd ? fds[0].fd : fds[1].fd;
+  int highest = -1;
+  for (int i = 0; i < WATCHED; i++) {
+    if (fds[i].fd > highest) highest = fds[i].fd;
+  }
   if (highest >= FD_SETSIZE) { /* too large for pselect */
     const int64_t longest = MAX_WAIT_NO_SIGNALS_MS * CLOCK_MS;
     if (ns < 0 || ns > longest) ns = longest;
-    (void)poll(fds, 2, (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
+    (void)poll(fds, WATCHED, (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
     return;
   }
   fd_set readable;
   FD_ZERO(&readable);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < WATCHED; i++) {
     if (fds[i].fd >= 0) FD_SET(fds[i].fd, &readable);
   }
   (void)pselect(highest + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, blocked);
 #endif
 }
 
-/* Sleeps until `fd`, unless it is negative, is readable, or the wakeup is signalled. Signals are blocked between the
-   check of the debug hook and the sleep: one that came in between would not end the sleep. */
-static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
-  struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = sched_wakeup_fd(S), .events = POLLIN}};
+/* Sleeps until a descriptor, `fd` or `other`, that is not negative is readable, or the wakeup is signalled. Signals are
+   blocked between the check of the debug hook and the sleep: one that came in between would not end the sleep. */
+static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
+  struct pollfd fds[WATCHED] = {
+      {.fd = fd, .events = POLLIN},
+      {.fd = other, .events = POLLIN},
+      {.fd = sched_wakeup_fd(S), .events = POLLIN},
+      {.fd = S->input_is_watched ? STDIN_FILENO : -1, .events = POLLIN},
+  };
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -68,7 +79,7 @@ static void sleep_ns(lua_State *L, const Sched *S, int fd, int64_t ns) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
+bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns) {
   World *w = &S->world;
   S->wakeup_is_watched = true;
   if (S->stop || w->ready.first) return false;
@@ -78,7 +89,7 @@ bool driver_wait_readable(lua_State *L, Sched *S, int fd, int64_t ns) {
     if (left <= 0) return false;
     if (ns < 0 || left < ns) ns = left;
   }
-  if (ns != 0) sleep_ns(L, S, fd, ns);
+  if (ns != 0) sleep_ns(L, S, fd, other, ns);
   driver_check_hook(L);
   return true;
 }
@@ -102,7 +113,7 @@ void driver_wait(lua_State *L, Sched *S, int64_t ns) {
   }
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
     lua_pop(L, 1);
-    if (ns != 0) sleep_ns(L, S, -1, ns);
+    if (ns != 0) sleep_ns(L, S, -1, -1, ns);
   } else {
     wait_in(L, S, ns);
   }

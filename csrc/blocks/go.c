@@ -173,11 +173,23 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, top);
 }
 
+/* A go block, whose userdata is on top of L, dies of the error at that index before a cancellation has reached it: who
+   has cancelled it wants to hear no more of it. The error counts as the cancellation. */
+static void give_error_up(lua_State *L, const Go *go, int err) {
+  bool is_pending = go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING);
+  if (LIKELY(!is_pending)) return;
+  attr_push_table(L, lua_gettop(L)); /* it has one: that of the cancellation */
+  lua_pushvalue(L, err);
+  lua_rawseti(L, -2, ATTR_CANCEL); /* an existing field: allocates nothing */
+  lua_pop(L, 1);
+}
+
 /* A go block dies of the error on top of L, which is popped. Its own stack may have no room for another value. Returns
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
   root_push(L, go);
+  give_error_up(L, go, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
   lua_remove(L, err + 1); /* error, traceback, name */
   go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
@@ -329,6 +341,7 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
     lua_pop(L, 1);
     return true;
   }
+  if (!go->slot) go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;
   attr_table(L, at);
@@ -357,6 +370,16 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   if (alt->state == ALT_SLEEPING) alt_stop_waiting(S, alt);
   else if (!is_parked) return true;
   alt_wake(S, alt, 0);
+  return true;
+}
+
+bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch) {
+  Alt *alt = &go->alt;
+  bool waits = go->slot && alt->state == ALT_PARKED && alt->count == 1 && !(alt->flags & (ALT_SELECT | ALT_CALLBACK));
+  if (!waits || alt->own.waiter.chan != ch || alt->own.waiter.is_put || !alt_is_active(alt)) return false;
+  if (alt->shared && !shared_wait_withdraw(S, alt)) return false; /* another thread has completed it */
+  lua_pushnil(alt->co);
+  alt_complete(L, S, alt, 1);
   return true;
 }
 

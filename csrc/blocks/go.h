@@ -29,8 +29,13 @@ int go_kill(lua_State *L, Go *go);
 /* Cancels the go block whose userdata is at index `at`, with the error at index `reason`. If it waits, its operation is
    withdrawn, and it resumes by raising the error. If it does not wait, or its operation has completed, its next wait
    raises the error, so that no value is lost. A pending callback is dropped. Returns false if there is nothing left to
-   cancel. May raise, and then nothing has happened. */
+   cancel. May raise, and then nothing has happened. An error of which the go block dies before it gets this one, or has
+   died already, is not reported any more. */
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
+
+/* If the go block waits in a take on the channel, and on nothing else, withdraws that take, which returns nil, and
+   returns true. Otherwise nothing happens, now or later. */
+bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch);
 
 /* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
    error is not reported. */

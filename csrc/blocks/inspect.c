@@ -47,6 +47,13 @@ static void set_operation(lua_State *L, const Alt *alt) {
   lua_setfield(L, -2, "operation");
 }
 
+/* Sets the field `loops` of the table on top of L, if it is a for loop that waits. */
+static void set_loops(lua_State *L, const Alt *alt) {
+  if (!(alt->flags & ALT_LOOP)) return;
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, "loops");
+}
+
 /* Replaces the list of channels on top of L by their names, as " on chan: a, chan: b and 3 more". */
 static void name_channels(lua_State *L) {
   int list = lua_gettop(L);
@@ -107,16 +114,20 @@ static void describe_waits(lua_State *L, int waits) {
   lua_replace(L, at);
 }
 
-/* Protected: (alt, name of the operation) -> text */
+/* Protected: (alt, name of the operation) -> a table as ps has for a go block, text */
 static int describe_waiting(lua_State *L) {
   const Alt *alt = (const Alt *)lua_touserdata(L, 1);
   const char *what = (const char *)lua_touserdata(L, 2);
+  bool is_named = alt->flags & ALT_SELECT || strcmp(what, "take") == 0 || strcmp(what, "put") == 0;
+  lua_createtable(L, 0, 3);
+  if (is_named) set_operation(L, alt);
+  set_loops(L, alt);
   lua_pushstring(L, what);
-  if (!(alt->flags & ALT_SELECT) && strcmp(what, "take") != 0 && strcmp(what, "put") != 0) return 1;
+  if (!is_named) return 2;
   push_channels(L, alt);
   name_channels(L);
   lua_concat(L, 2);
-  return 1;
+  return 2;
 }
 
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
@@ -125,9 +136,10 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
     lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
     lua_pushlightuserdata(L, alt);
     lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
-    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    if (lua_pcall(L, 2, 2, 0) == LUA_OK) return;
   }
   lua_settop(L, top); /* uncovered: only when memory runs out */
+  lua_pushnil(L);
   lua_pushnil(L);
 }
 
@@ -183,7 +195,21 @@ static void push_entry(lua_State *L, Go *go, int at) {
   }
 }
 
-void inspect_push_list(lua_State *L) {
+/* Adds to the entry of ps on top of L what only the report of a deadlock asks for: `loops`; and of a go block of the
+   library `fed`, what it was started with, and `is_hidden`: its name says where it waits, since that is not in a
+   function of the program's. */
+static void add_details(lua_State *L, const Go *go, int at) {
+  set_loops(L, &go->alt);
+  if (!(go->chan.flags & CHAN_FEEDS)) return;
+  lua_getiuservalue(L, at, GO_FED);
+  lua_setfield(L, -2, "fed");
+  lua_pushboolean(L, !name_push_where(L, go));
+  lua_setfield(L, -3, "is_hidden");
+  lua_pop(L, 1);
+}
+
+/* Pushes a list of all go blocks; `in_detail`: with what add_details adds. */
+static void push_list(lua_State *L, bool in_detail) {
   Sched *S = sched_self(L);
   lua_newtable(L);
   lua_Integer n = 0;
@@ -192,11 +218,14 @@ void inspect_push_list(lua_State *L) {
     Go *go = (Go *)lua_touserdata(L, -1);
     if (go) {
       push_entry(L, go, lua_gettop(L));
+      if (in_detail) add_details(L, go, lua_gettop(L) - 1);
       lua_rawseti(L, -3, ++n);
     }
     lua_pop(L, 1);
   }
 }
+
+void inspect_push_list(lua_State *L) { push_list(L, false); }
 
 /* Pushes the line of a deadlock report for the entry of ps at index `entry`. */
 static void push_line(lua_State *L, int entry) {
@@ -229,13 +258,28 @@ static void push_line(lua_State *L, int entry) {
   lua_settop(L, top + 1);
 }
 
+/* Pushes what SCHED_EXPLAIN says about a deadlock, or an empty text. It may remove go blocks from the list. */
+static void push_explanation(lua_State *L, int waiting, int list) {
+  int top = lua_gettop(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  lua_pushvalue(L, list);
+  lua_pushvalue(L, waiting);
+  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1)) return;
+  lua_settop(L, top); /* seldom covered: without the Lua part, or when memory runs out */
+  lua_pushliteral(L, "");
+}
+
 int inspect_raise_deadlock(lua_State *L, const char *what) {
+  int waits = lua_gettop(L) - 1;
   const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
   const Sched *S = sched_self(L);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
   luaL_Buffer b;
-  inspect_push_list(L);
+  push_list(L, true);
   int list = lua_gettop(L);
+  bool has_blocks = lua_rawlen(L, list) > 0;
+  push_explanation(L, waits, list);
+  int explanation = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
   lua_pushfstring(L,
@@ -243,7 +287,10 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
                   "expects no event%s",
                   waiting, is_stuck ? "; the threads that could complete it wait for ever, too" : "");
   luaL_addvalue(&b);
-  luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
+  if (!has_blocks) luaL_addstring(&b, "; there are no go blocks");
+  lua_pushvalue(L, explanation);
+  luaL_addvalue(&b);
+  if (n > 0) luaL_addstring(&b, "\nparked go blocks:");
   for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
     lua_rawgeti(L, list, i);
     push_line(L, lua_gettop(L));

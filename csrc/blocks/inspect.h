@@ -7,12 +7,13 @@
 /* Pushes a list of all go blocks: what ps returns. */
 void inspect_push_list(lua_State *L);
 
-/* Pushes a text such as "take on chan: jobs" for an operation that waits outside any go block, or nil if memory runs
-   out; `what` is the name of the operation. Does not raise, since the operation must still be withdrawn. */
+/* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
+   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop; and a text such as "take
+   on chan: jobs". Two nils if memory runs out. Does not raise, since the operation must still be withdrawn. */
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
 
-/* Raises a deadlock error: the operation that the text on top of L describes (or `what`, if that is nil) would wait
-   for ever. Lists the go blocks that are parked. */
+/* Raises a deadlock error: the operation that the two values on top of L describe (or `what`, if they are nil) would wait
+   for ever. Says what SCHED_EXPLAIN makes of it, and lists the go blocks that are parked. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
 /* Sets up SCHED_DESCRIBE_WAITING. */

@@ -235,7 +235,8 @@ static bool run(lua_State *L, Sched *S, Go *awaited) {
 
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
-  lua_pushnil(L); /* no text for what waits */
+  lua_pushnil(L); /* no description of what waits */
+  lua_pushnil(L);
   return inspect_raise_deadlock(L, "sim.run");
 }
 
@@ -261,6 +262,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   bool ended = run(L, S, go);
   while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
   if (!ended) {
+    lua_pushnil(L);
     lua_pushnil(L);
     return inspect_raise_deadlock(L, what);
   }

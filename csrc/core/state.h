@@ -54,7 +54,9 @@ enum {
   SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
   SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
+  SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
+  SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_TRACE,            /* userdata that is `tracer`, or nil */
@@ -171,6 +173,7 @@ struct Sched {
   Roots roots;            /* bookkeeping of SCHED_STRONG */
   struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
   struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
   struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */

@@ -9,6 +9,7 @@
 #include "core/observe.h"
 #include "errors/name.h"
 #include "errors/origin.h"
+#include "errors/traceback.h"
 
 /* ---- the text of an error ---- */
 
@@ -105,8 +106,17 @@ void error_push_traceback(lua_State *L) {
   lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
 }
 
+void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
+
 /* Protected: (error, traceback or nil, name or channel or nil): calls the error handler, or writes to stderr. */
 static int report(lua_State *L) {
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE) != LUA_TNIL) {
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    lua_replace(L, 2);
+  }
+  lua_settop(L, 3);
   if (lua_type(L, 3) == LUA_TUSERDATA) {
     attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
     lua_replace(L, 3);
@@ -162,7 +172,7 @@ static int describe_death(lua_State *L) {
   Go *go = (Go *)lua_touserdata(L, 1);
   bool is_cancelled = lua_toboolean(L, 2);
   if (is_cancelled) lua_pushnil(L);
-  else luaL_traceback(L, go->alt.co, NULL, 0);
+  else traceback_push(L, go->alt.co);
   name_push_go(L, go, 1);
   /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
   lua_pushvalue(L, -1);
@@ -171,10 +181,6 @@ static int describe_death(lua_State *L) {
 }
 
 void error_describe_death(lua_State *L, int at, bool is_cancelled) {
-  /* Without the collector: a finalizer could call coroutine.close on the coroutine, and free the stack frames that
-     luaL_traceback is reading. */
-  bool collects = !is_cancelled && lua_gc(L, LUA_GCISRUNNING) == 1;
-  if (collects) lua_gc(L, LUA_GCSTOP);
   lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_cancelled);
@@ -183,7 +189,6 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
     lua_pushnil(L);
     lua_pushnil(L);
   }
-  if (collects) lua_gc(L, LUA_GCRESTART);
 }
 
 void error_open(lua_State *L) {

@@ -18,6 +18,10 @@ int error_raise(lua_State *L);
    memory runs out, no traceback is kept, and that of an earlier error must not be taken for that of a later one. */
 void error_push_traceback(lua_State *L);
 
+/* The function on top of L, which is popped, is called as f(err, traceback) for each error that is reported, and returns
+   the traceback of the report: errors that have come from another thread have one of there, too. */
+void error_set_elsewhere(lua_State *L);
+
 /* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or
    nil, and where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
 void error_report(lua_State *L);

@@ -107,7 +107,7 @@ void name_push_go(lua_State *L, Go *go, int at) { push_name(L, go, at, true); }
 
 void name_push_label(lua_State *L, Go *go, int at) { push_name(L, go, at, false); }
 
-void name_push_where(lua_State *L, const Go *go) {
+bool name_push_where(lua_State *L, const Go *go) {
   lua_State *co = go->alt.co;
   lua_Debug ar;
   int innermost = -1;
@@ -116,7 +116,7 @@ void name_push_where(lua_State *L, const Go *go) {
     if (ar.currentline <= 0) continue;
     if (!origin_is_library(L, &ar)) {
       lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-      return;
+      return true;
     }
     if (innermost < 0) innermost = level;
   }
@@ -131,4 +131,5 @@ void name_push_where(lua_State *L, const Go *go) {
     lua_getinfo(co, "Sl", &ar);
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
   }
+  return false;
 }

@@ -13,7 +13,8 @@ void name_push_go(lua_State *L, Go *go, int at);
 void name_push_label(lua_State *L, Go *go, int at);
 
 /* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
-   library has started: the line of the call that did it. */
-void name_push_where(lua_State *L, const Go *go);
+   library has started: the line of the call that did it, unless it waits in a function of the program's. Returns whether
+   there is such a function. */
+bool name_push_where(lua_State *L, const Go *go);
 
 #endif

@@ -32,22 +32,30 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_lines(ch, text, from) -> next, state: puts the lines of the text on a channel, each without its newline, from
-   position `from` on, until a put would have to wait. A line without a newline is not put. `next` is the position after
-   the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
-   false if the channel is closed. In Lua this would take three calls for each line. */
+/* offer_lines(ch, text, from, max) -> next, state: puts the lines of the text on a channel, each without its "\n" or
+   "\r\n", from position `from` on, until a put would have to wait or a line has more than `max` bytes. A line without a
+   newline is not put. `next` is the position after the last line that was put. `state` is true if there is no further
+   newline, nil if the next put would have to wait or its line is too long, false if the channel is closed. In Lua this
+   would take three calls for each line. */
 static int internal_offer_lines(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
+  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from, max)");
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   lua_Integer from = luaL_checkinteger(L, 3);
   luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= length + 1, 3, "not a position in the text");
+  lua_Integer max = luaL_checkinteger(L, 4);
   lua_settop(L, 3);
   size_t at = (size_t)from - 1;
   PutResult result = PUT_DONE;
   const char *newline;
   while ((newline = memchr(text + at, '\n', length - at)) != NULL) {
-    lua_pushlstring(L, text + at, (size_t)(newline - (text + at)));
+    size_t size = (size_t)(newline - (text + at));
+    if (size > 0 && newline[-1] == '\r') size--;
+    if ((lua_Integer)size > max) {
+      result = PUT_WAIT;
+      break;
+    }
+    lua_pushlstring(L, text + at, size);
     result = chan_put(L, ch, 1, 4);
     lua_settop(L, 3);
     if (result != PUT_DONE) break;
@@ -112,6 +120,18 @@ static int internal_has_ended(lua_State *L) {
   return 1;
 }
 
+/* withdraw_take(result, ch) -> whether the go block waited: if the go block of that result channel waits in a take on
+   ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
+   happens. rn.cancel, unlike this, strikes later if the go block does not wait, or has just got a value. */
+static int internal_withdraw_take(lua_State *L) {
+  Chan *result = check_chan(L, 1, "withdraw_take", "withdraw_take(result, ch)");
+  const Chan *ch = check_chan(L, 2, "withdraw_take", "withdraw_take(result, ch)");
+  Go *go = chan_to_go(result);
+  luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+  lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
+  return 1;
+}
+
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
 static int internal_coroutine_of(lua_State *L) {
   const Go *go = chan_to_go(check_chan(L, 1, "coroutine_of", "coroutine_of(result)"));
@@ -156,6 +176,22 @@ static int internal_library(lua_State *L) {
 }
 
 /* ---- errors ---- */
+
+/* raise(message): raises an error at the line of the program that has led here. */
+static int internal_raise(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  return error_raise(L);
+}
+
+/* explain(f): from now on f(list, waits) is called for a deadlock error: with a list as that of ps, from which it may
+   remove entries, and what waits outside any go block (inspect.h). It returns a text for the error, or nil. */
+static int internal_explain(lua_State *L) {
+  check_callable(L, 1, "explain");
+  lua_settop(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  return 0;
+}
 
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
 static int internal_report(lua_State *L) {
@@ -247,6 +283,12 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
+/* driver() -> the scheduler's driver, or nil */
+static int internal_driver(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  return 1;
+}
+
 /* is_simulation() -> whether the clock is virtual */
 static int internal_is_simulation(lua_State *L) {
   lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
@@ -278,8 +320,10 @@ void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
       {"coroutine_of", internal_coroutine_of},
+      {"driver", internal_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
+      {"explain", internal_explain},
       {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},
@@ -292,6 +336,7 @@ void lua_internal_open(lua_State *L) {
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
+      {"raise", internal_raise},
       {"report", internal_report},
       {"report_unhandled", internal_report_unhandled},
       {"require", internal_require},
@@ -299,6 +344,7 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };
   lua_newtable(L);

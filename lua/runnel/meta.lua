@@ -193,8 +193,9 @@ function core.ps() end
 ---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer
 ---@param ms? number wait for at most so long
+---@param other? integer another descriptor; either ends the wait
 ---@return boolean waited
-function core.wait_readable(fd, ms) end
+function core.wait_readable(fd, ms, other) end
 
 -- ---- reduced ----
 
@@ -335,13 +336,16 @@ function core.internal.copy(source, chs) end
 ---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
----Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
+---Puts the complete lines of a text, without their "\n" or "\r\n", until a put would wait or a line is too long. For
+---runnel.uv.
 ---@param ch runnel.Channel<string>
 ---@param text string
 ---@param from integer the position of the first line
+---@param max integer how many bytes a line may have
 ---@return integer next the position after the last line that was put
----@return boolean? state true if there is no further complete line, nil if a put would wait, false if `ch` is closed
-function core.internal.offer_lines(ch, text, from) end
+---@return boolean? state true if there is no further complete line, nil if the next put would wait or its line is too
+---long, false if `ch` is closed
+function core.internal.offer_lines(ch, text, from, max) end
 
 ---The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
 ---closed, like a `<close>` variable, however the go block ends.
@@ -385,6 +389,13 @@ function core.internal.unpack(bytes, from, to) end
 ---@param result runnel.Channel<any>
 ---@return boolean
 function core.internal.has_ended(result) end
+
+---Withdraws the take in which a go block waits: it returns nil, although the channel is open. If the go block does not
+---wait in a take on that channel alone, nothing happens, now or later.
+---@param result runnel.Channel<any> the go block's result channel
+---@param ch runnel.Channel<any> the channel on which it takes
+---@return boolean withdrawn
+function core.internal.withdraw_take(result, ch) end
 
 ---Whether an error is the reason with which the go block was cancelled.
 ---@param result runnel.Channel<any>
@@ -497,6 +508,24 @@ function core.internal.error_text(err) end
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
 
+---Raises an error at the line of the program that has led here.
+---@param message string
+function core.internal.raise(message) end
+
+---Calls f(err, traceback) for each error that is reported: what it returns is the traceback of the report.
+---@param f fun(err: any, traceback: string?): string?
+function core.internal.elsewhere(f) end
+
+---In a thread of a pool: notes which job begins. Returns what rn.now returns.
+---@param number integer
+---@return number now
+function core.internal.begin_job(number) end
+
+---The job that the thread for which a go block stands has begun last, or 0.
+---@param block runnel.Channel<any>
+---@return integer number
+function core.internal.job_of(block) end
+
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer
 ---@param shuffle boolean
@@ -510,6 +539,10 @@ function core.internal.simulate(seed, shuffle, f, ...) end
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean
 function core.internal.is_simulation() end
+
+---The scheduler's driver, or nil.
+---@return runnel.Driver?
+function core.internal.driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?

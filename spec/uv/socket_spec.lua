@@ -169,6 +169,44 @@ describe("runnel.uv", function()
       b:close()
     end)
 
+    it("give lines without \\r\\n, and close with an error if a line is too long", function()
+      local a, b = pair()
+      local lines = b:lines { max = 1000 }
+      a:write "GET / HTTP/1.1\r\nHost: x\r"
+      a:write "\n\r\n"
+      assert.same({ "GET / HTTP/1.1", "Host: x", "" }, { lines:take(), lines:take(), lines:take() })
+      rn.go(function()
+        while a:write(("x"):rep(10000)) do end
+      end)
+      local value, err = lines:take()
+      assert.is_nil(value)
+      assert.matches(": a line is longer than 1000 bytes; the option max allows longer ones$", err)
+      b:close()
+      a:close()
+    end)
+
+    it("keep little of a line that never ends", function()
+      local a, b = pair()
+      local lines = b:lines()
+      rn.go(function()
+        while a:write(("x"):rep(1000000)) do end
+      end)
+      assert.matches("longer than 1048576 bytes", select(2, lines:take()))
+      collectgarbage()
+      collectgarbage()
+      assert.is_true(collectgarbage "count" < 64 * 1024)
+      b:close()
+      a:close()
+    end)
+
+    it("reject unknown options of lines at the caller's line", function()
+      local a, b = pair()
+      local _, err = pcall(function() a:lines { limit = 1 } end)
+      assert.equal(stage.here(-1) .. ': lines: unknown option "limit"', err)
+      a:close()
+      b:close()
+    end)
+
     it("can be shut down for writing only", function()
       local a, b = pair()
       a:write "question"

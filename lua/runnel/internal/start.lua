@@ -37,8 +37,7 @@ end
 
 -- The name of the module that is the driver, or nil.
 local function driver_module()
-  local driver = core.driver(nil)
-  core.driver(driver)
+  local driver = internal.driver()
   if driver == nil then return nil end
   for name, module in pairs(package.loaded) do
     if rawequal(module, driver) then return name end
@@ -71,7 +70,7 @@ function start.name(name) return name:sub(1, LONGEST_NAME) end
 ---@param caller string the function that the program has called
 ---@param ... any arguments for the thread's function
 ---@return runnel.Channel<any>? result
----@return string? why it cannot be started
+---@return any block that of the go block that stands for the thread; or why it cannot be started
 function start.thread(job, where, caller, ...)
   job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
@@ -88,7 +87,7 @@ function start.thread(job, where, caller, ...)
   if job.trace then job.trace.started:offer(true) end
   local block = core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result, control)
   internal.stands_for(internal.started(block, caller), status, job.name)
-  return result
+  return result, block
 end
 
 return start

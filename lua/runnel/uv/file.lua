@@ -67,19 +67,19 @@ local function each_chunk(d, emit)
   end
 end
 
-local function read_into(out, where, by_lines)
+local function read_into(out, where, by_lines, max)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
   local over, err = stream_over(d, true)
   if over then
-    if by_lines then return lines.split(over:read(), out) end
+    if by_lines then return lines.split(over:read(), out, max, d.name) end
     over:read(out)
     return out:done():take()
   elseif over == nil then
     return out:close(err)
   elseif by_lines then
-    local emit = lines.splitter(out)
+    local emit = lines.splitter(out, max, d.name)
     err = each_chunk(d, emit)
     emit(nil)
   else
@@ -97,27 +97,29 @@ local file = {}
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
   check_place(where, "read")
-  loop.check_time "read"
+  loop.check "read"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
   return out
 end
 
----Reads the same as a channel of lines, without their newlines.
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n".
 ---@param where string|integer
----@return runnel.Channel<string> lines
-function file.lines(where)
+---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB
+---@return runnel.Channel<string> lines closes with an error if a line is longer
+function file.lines(where, opts)
   check_place(where, "lines")
-  loop.check_time "lines"
+  local max = lines.max(opts, "lines")
+  loop.check "lines"
   local out = lines.chan()
-  guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
+  guard.started(guard.go(guard.close, out, read_into, out, where, true, max), "uv.lines")
   return out
 end
 
 ---Reads standard input, as a channel of strings. It is read(0); for lines use lines(0).
 ---@return runnel.Channel<string> chunks
 function file.stdin()
-  loop.check_time "stdin"
+  loop.check "stdin"
   return file.read(0)
 end
 
@@ -217,7 +219,7 @@ function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")
   check.options(opts, { append = true, lines = true }, "write")
-  loop.check_time "write"
+  loop.check "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
   local end_of_line = opts and opts.lines and "\n" or nil

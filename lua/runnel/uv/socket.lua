@@ -163,7 +163,7 @@ function socket.connect(host, port, opts)
   if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
-  loop.check_time "connect"
+  loop.check "connect"
   local late = ms and core.timeout(ms) or chan()
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
@@ -275,7 +275,7 @@ function socket.listen(host, port, opts)
   check.options(opts, { mode = true }, "listen")
   local mode = opts and opts.mode
   if mode ~= nil then check.integer(mode, 0, "listen: mode") end
-  loop.check_time "listen"
+  loop.check "listen"
   loop.settle() -- a listener that has just been closed may still have the address
   local ch, where, err
   if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
@@ -301,7 +301,7 @@ end
 ---@return runnel.Channel<string> addresses closes after the last, or with an error
 function socket.resolve(host)
   check.string(host, "the name of a host", "resolve")
-  loop.check_time "resolve"
+  loop.check "resolve"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
   return out
