@@ -16,17 +16,17 @@ const char chan_tag = 'c';
 
 /* ---- making one ---- */
 
-Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform) {
+Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
   if (b.kind == BUFFER_NONE) {
     Chan *plain = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
     observe_birth(L, S, lua_gettop(L));
     return plain;
   }
-  int nuvalues = has_xform ? CHAN_HANDLER : CHAN_VALUES;
-  if (b.kind != BUFFER_POLICY && b.limit <= CHAN_INLINE) {
+  int nuvalues = CHAN_VALUES;
+  if (b.limit <= CHAN_INLINE) {
     b.size = b.limit;
-    b.base = (uint8_t)(has_xform && b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
-    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
+    b.base = CHAN_VALUES;
+    nuvalues = CHAN_VALUES + (int)b.limit - 1;
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
@@ -418,54 +418,3 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
   chan_close_puts(L, ch);
   chan_close_end(L, ch, at);
 }
-
-/* ---- the invariants ---- */
-
-#ifdef RUNNEL_DEBUG
-#include <assert.h>
-
-/* Walks a queue: its length, and that every waiter in it is active. */
-static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
-  uint32_t n = 0;
-  const Link *link = queue->first;
-  if (!link) return 0;
-  do {
-    const Waiter *w = CONTAINER_OF(link, const Waiter, link);
-    assert(w->chan == ch && w->is_put == is_put);
-    assert(w->alt->state == ALT_PARKED && w->alt->count > 0);
-    assert(link->next->prev == link);
-    n++;
-    link = link->next;
-  } while (link != queue->first);
-  return n;
-}
-
-/* Whether the two queues hold only the two sides of one alts. */
-static bool same_alt(const Chan *ch) {
-  const Alt *alt = CONTAINER_OF(ch->puts.first, const Waiter, link)->alt;
-  const List *queues[2] = {&ch->puts, &ch->takes};
-  for (int i = 0; i < 2; i++) {
-    const Link *link = queues[i]->first;
-    do {
-      if (CONTAINER_OF(link, const Waiter, link)->alt != alt) return false;
-      link = link->next;
-    } while (link != queues[i]->first);
-  }
-  return true;
-}
-
-void chan_check(const Chan *ch) {
-  uint32_t nputs = check_queue(ch, &ch->puts, true), ntakes = check_queue(ch, &ch->takes, false);
-  assert(nputs == ch->nputs && ntakes == ch->ntakes);
-  if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
-  assert(!(nputs && ntakes) || same_alt(ch));
-  assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  assert(((ch->flags & CHAN_SLOTS) != 0) == (ch->buf.kind == BUFFER_FIXED && ch->buf.base));
-  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
-  assert(!(ntakes && buffer_count(&ch->buf)));
-  assert(!(nputs && !buffer_full(&ch->buf)) || ch->flags & CHAN_ADMITTING);
-  if (ch->buf.kind == BUFFER_NONE) return;
-  assert(ch->buf.count <= ch->buf.size);
-  assert(ch->buf.count <= ch->buf.limit || (ch->flags & CHAN_XFORM));
-}
-#endif

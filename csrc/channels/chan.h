@@ -44,9 +44,8 @@ static inline Chan *chan_new(lua_State *L, Sched *S, size_t size, int nuvalues) 
   return ch;
 }
 
-/* Pushes a new channel with a buffer of b's kind and limit; `has_xform`: with user values for a transducer and its
-   handler; chan_custom.h does the rest for these, and for a policy. May raise. */
-Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b, bool has_xform);
+/* Pushes a new channel with a buffer of b's kind and limit, which is not BUFFER_POLICY. May raise. */
+Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b);
 
 /* Whether it is a handle, by which this state uses a channel that it shares with others (shared_handle.h). */
 static inline bool chan_is_shared(const Chan *ch) { return ch->buf.kind == BUFFER_SHARED; }
@@ -116,8 +115,7 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
 
 /* Whether a take would only fetch a value from there: there is one, no put waits, and nobody observes. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  return (ch->flags & (CHAN_SLOTS | CHAN_BUSY)) == CHAN_SLOTS && ch->buf.count && !ch->puts.first &&
-         LIKELY(!ch->sched->observer);
+  return ch->flags & CHAN_SLOTS && ch->buf.count && !ch->puts.first && LIKELY(!ch->sched->observer);
 }
 
 /* Does such a take, and pushes the value. */
@@ -203,7 +201,7 @@ void chan_fetch(lua_State *L, Chan *ch, int at);
 
 /* ---- the invariants ---- */
 
-/* Asserts them in a debug build. */
+/* Asserts them in a debug build (chan_check.c). */
 #ifdef RUNNEL_DEBUG
 void chan_check(const Chan *ch);
 #else

@@ -18,6 +18,8 @@ enum Instead { NIL_INSTEAD, FALSE_INSTEAD };
 /* What to do with an error in a policy: raise it, or leave it on the stack. */
 enum OnError { RAISE, LEAVE };
 
+static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan, chan); }
+
 /* ---- calling ---- */
 
 /* Calls the function at index `base` + 1 with the arguments above it. The message handler, at `base`, is replaced by
@@ -25,13 +27,13 @@ enum OnError { RAISE, LEAVE };
 static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
   Sched *S = ch->sched;
   const char *outer = sched_set_inside(S, what);
-  ch->flags |= CHAN_BUSY;
+  custom(ch)->is_busy = true;
   int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
-  ch->flags &= ~(uint32_t)CHAN_BUSY;
+  custom(ch)->is_busy = false;
   sched_set_inside(S, outer);
   lua_replace(L, base);
-  if (UNLIKELY(ch->flags & CHAN_CLOSE_LATER)) {
-    ch->flags &= ~(uint32_t)CHAN_CLOSE_LATER;
+  if (UNLIKELY(custom(ch)->closes_later)) {
+    custom(ch)->closes_later = false;
     chan_close(L, ch, at, 0);
   }
   return status == LUA_OK;
@@ -100,7 +102,7 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
   /* Twice what closing needs: a policy may close its channel while it runs, and then it is too late to raise. */
   luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
-  if (!(ch->flags & CHAN_BUSY)) return;
+  if (!chan_custom(ch) || !chan_custom(ch)->is_busy) return;
   attr_push_name(L, ch, at);
   luaL_error(L, "%s: a transducer or buffer policy must not use the channel that it runs for", lua_tostring(L, -1));
 }
@@ -303,9 +305,9 @@ static void step(lua_State *L, Chan *ch, int at, int value) {
 /* For a closed channel on which no put waits: runs the transducer's completion, which may still add values, and calls
    the policy's close. Once only. Does not raise. */
 static void finish(lua_State *L, Chan *ch, int at) {
-  if (ch->flags & CHAN_FINISHED) return;
-  ch->flags |= CHAN_FINISHED;
-  if (ch->flags & CHAN_XFORM) {
+  if (custom(ch)->is_finished) return;
+  custom(ch)->is_finished = true;
+  if (custom(ch)->has_xform) {
     lua_getiuservalue(L, at, CHAN_STEP);
     lua_pushvalue(L, at);
     if (call(L, ch, at, 1, "a transducer")) lua_pop(L, 1);
@@ -326,7 +328,7 @@ static int add(lua_State *L) {
   if (n == 0) lua_pushvalue(L, lua_upvalueindex(2));
   if (n <= 1) return 1;
   if (lua_isnil(L, 2)) return luaL_error(L, "a transducer produced nil, which a channel cannot hold");
-  if (!(ch->flags & CHAN_BUSY)) {
+  if (!custom(ch)->is_busy) {
     return luaL_error(L, "the reducing function of a channel works only within a put on it");
   }
   if (ch->buf.kind == BUFFER_POLICY) {
@@ -349,13 +351,13 @@ static int add(lua_State *L) {
 static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   Alt *alt = w->alt;
   int port = w->at, top = lua_gettop(L);
-  uint32_t outer = ch->flags & CHAN_ADMITTING;
-  ch->flags |= CHAN_ADMITTING;
+  bool outer = custom(ch)->is_admitting;
+  custom(ch)->is_admitting = true;
   commit(L, alt);
   lua_pushvalue(alt->co, port + 1);
   lua_xmove(alt->co, L, 1);
   bool ok = true;
-  if (ch->flags & CHAN_XFORM) step(L, ch, at, top + 2);
+  if (custom(ch)->has_xform) step(L, ch, at, top + 2);
   else ok = store(L, ch, at, top + 2, LEAVE);
   if (ok) {
     ch->put_total++;
@@ -364,7 +366,7 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
   }
   deliver(L, at, alt, port, ok, FALSE_INSTEAD);
   lua_settop(L, top);
-  ch->flags = (ch->flags & ~(uint32_t)CHAN_ADMITTING) | outer;
+  custom(ch)->is_admitting = outer;
 }
 
 /* Admits waiting puts while there is room. */
@@ -381,8 +383,8 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   /* If a take waits the value goes through, room or not: else the two would wait for each other. */
   bool full = is_full(L, ch, at);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
-  if ((full || (ch->flags & CHAN_ADMITTING && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
-  if (ch->flags & CHAN_XFORM) step(L, ch, at, value);
+  if ((full || (custom(ch)->is_admitting && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
+  if (custom(ch)->has_xform) step(L, ch, at, value);
   else store(L, ch, at, value, RAISE);
   ch->put_total++;
   serve(L, ch, at);
@@ -394,7 +396,7 @@ static PutResult put(lua_State *L, Chan *ch, int at, int value) {
 /* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put, of an alts, was
    withdrawn. The next take that finds nothing runs it. */
 static bool is_unfinished(const Chan *ch) {
-  return ch->flags & CHAN_CLOSED && !(ch->flags & CHAN_FINISHED) && !ch->nputs;
+  return ch->flags & CHAN_CLOSED && !chan_custom(ch)->is_finished && !ch->nputs;
 }
 
 static int take(lua_State *L, Chan *ch, int at) {
@@ -425,11 +427,11 @@ static int take(lua_State *L, Chan *ch, int at) {
 
 /* A policy or transducer that closes its channel while it runs: that is put off until it returns. */
 static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
-  if (ch->flags & CHAN_CLOSE_LATER) return;
+  if (custom(ch)->closes_later) return;
   luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
   if (!chan_close_begin(L, ch, at, reason)) return;
-  if (ch->flags & CHAN_BUSY) {
-    ch->flags |= CHAN_CLOSE_LATER;
+  if (custom(ch)->is_busy) {
+    custom(ch)->closes_later = true;
     return;
   }
   chan_close_puts(L, ch);
@@ -443,14 +445,15 @@ static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
   return is_put ? !is_full(L, ch, at) : count(L, ch, at) > 0;
 }
 
-static bool is_closed(const Chan *ch) { return ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER); }
+static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
 
 static const ChanOps custom_ops = {
     .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
 
 /* ---- making one ---- */
 
-void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler) {
+/* Gives a channel the transducer at index `xf`. */
+static void transduce(lua_State *L, CustomChan *c, int at, int xf) {
   lua_pushvalue(L, xf);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushvalue(L, at);
@@ -462,17 +465,30 @@ void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler) 
     luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
   }
   lua_setiuservalue(L, at, CHAN_STEP);
+  c->has_xform = true;
+}
+
+void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int handler) {
+  int nuvalues = CHAN_HANDLER;
+  if (!policy && b.limit <= CHAN_INLINE) {
+    b.size = b.limit;
+    b.base = (uint8_t)(b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
+    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
+  }
+  Chan *ch = chan_new(L, S, sizeof(CustomChan), nuvalues);
+  int at = lua_gettop(L);
+  *custom(ch) = (CustomChan){.chan = *ch};
+  ch->buf = b;
+  ch->ops = &custom_ops;
+  ch->flags = CHAN_SPECIAL;
+  observe_birth(L, S, at);
+  if (policy) {
+    lua_pushvalue(L, policy);
+    lua_setiuservalue(L, at, CHAN_VALUES);
+  }
   if (handler) {
     lua_pushvalue(L, handler);
     lua_setiuservalue(L, at, CHAN_HANDLER);
   }
-  ch->flags |= CHAN_XFORM | CHAN_SPECIAL;
-  ch->ops = &custom_ops;
-}
-
-void chan_custom_use_policy(lua_State *L, Chan *ch, int at, int policy) {
-  lua_pushvalue(L, policy);
-  lua_setiuservalue(L, at, CHAN_VALUES);
-  ch->flags |= CHAN_SPECIAL;
-  ch->ops = &custom_ops;
+  if (xf) transduce(L, custom(ch), at, xf);
 }

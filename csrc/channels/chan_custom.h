@@ -11,12 +11,31 @@
 
 #include "channels/chan.h"
 
-/* Gives a new channel the transducer at index `xf` and the exception handler at index `handler` (0: none). Raises what
-   the transducer raises, or if it does not return a function. */
-void chan_custom_transduce(lua_State *L, Chan *ch, int at, int xf, int handler);
+typedef struct CustomChan {
+  Chan chan;         /* with CHAN_SPECIAL */
+  bool has_xform;    /* values go through a transducer */
+  bool is_busy;      /* its transducer, handler or policy is running */
+  bool closes_later; /* closed while busy: closes when that ends */
+  bool is_finished;  /* the transducer's completion, and the policy's close, have run */
+  bool is_admitting; /* a waiting put is being admitted, and others may wait although there is room */
+} CustomChan;
 
-/* Gives a new channel of BUFFER_POLICY the policy at index `policy`. */
-void chan_custom_use_policy(lua_State *L, Chan *ch, int at, int policy);
+/* The channel as such a one, or NULL. */
+static inline const CustomChan *chan_custom(const Chan *ch) {
+  bool is_custom = ch->flags & CHAN_SPECIAL && !chan_is_shared(ch);
+  return is_custom ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
+}
+
+/* Whether its values go through a transducer. */
+static inline bool chan_custom_transduces(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->has_xform; }
+
+/* Whether puts may wait although there is room. */
+static inline bool chan_custom_is_admitting(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->is_admitting; }
+
+/* Pushes a new channel with a buffer of b's kind and limit, and with what is not 0 of these: the policy at index
+   `policy`, for BUFFER_POLICY; the transducer at index `xf`; the exception handler at index `handler`. Raises what the
+   transducer raises, or if it does not return a function. */
+void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int handler);
 
 /* Raises if the channel is busy; also makes room on the stack for any operation on it. */
 void chan_custom_check_busy(lua_State *L, const Chan *ch, int at);

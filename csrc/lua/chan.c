@@ -353,11 +353,12 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  Chan *ch = chan_new_buffered(L, S, b, has_xf);
-  int at = lua_gettop(L);
-  if (b.kind == BUFFER_POLICY) chan_custom_use_policy(L, ch, at, policy);
-  if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
-  lua_settop(L, at);
+  int top = lua_gettop(L);
+  bool has_policy = b.kind == BUFFER_POLICY;
+  if (has_policy || has_xf)
+    chan_custom_new(L, S, b, has_policy ? policy : 0, has_xf ? xf : 0, has_handler ? handler : 0);
+  else chan_new_buffered(L, S, b);
+  lua_settop(L, top + 1);
   return 1;
 }
 
@@ -366,7 +367,7 @@ static int core_chan(lua_State *L) {
   if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* the usual case */
     lua_Integer n = lua_tointeger(L, 1);
     if (LIKELY(n >= 0 && n <= BUFFER_MAX)) {
-      chan_new_buffered(L, sched_self(L), fixed_buffer(n), false);
+      chan_new_buffered(L, sched_self(L), fixed_buffer(n));
       return 1;
     }
   }

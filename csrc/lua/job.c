@@ -85,7 +85,7 @@ static int job_start(lua_State *L) {
 
 /* result() -> a new channel for the results of a job, as chan(1) */
 static int job_result(lua_State *L) {
-  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1}, false);
+  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1});
   return 1;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "channels/chan_custom.h"
 #include "core/attr.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
@@ -163,9 +164,10 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
     c.limit = ch->buf.limit;
     c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
   }
-  c.flags = (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                      (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
-                      (ch->flags & CHAN_XFORM ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
+  c.flags =
+      (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+                (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
+                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
   *to = c;
   s->chans.n++;

@@ -18,7 +18,7 @@
 static void record_move(const Sched *S, const Chan *ch, TraceActor who, bool is_put, int how) {
   uint64_t seq = 0;
   uint8_t kind = ch->buf.kind;
-  if (LIKELY(kind <= BUFFER_FIXED && !(ch->flags & CHAN_XFORM))) {
+  if (LIKELY(kind <= BUFFER_FIXED && !(ch->flags & CHAN_SPECIAL))) {
     how |= TRACE_FIFO;
     seq = is_put || kind == BUFFER_NONE ? ch->put_total : ch->take_total;
   } else if (kind < BUFFER_POLICY) {
