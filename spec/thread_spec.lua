@@ -1242,7 +1242,7 @@ describe("a program with threads", function()
       local results = rn.pmap(4, pool, { 0, 1, 0, 2, 0, 50 })
       for _ = 1, 5 do is_over() results:take() end
       local a, b = rn.shared_chan(), rn.shared_chan()
-      local function pass(from, to) for _ = 1, 3 do to:put(from:take()) end end
+      local function pass(from, to) for v in from do to:put(v) end end
       local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
       is_over()
       a:put(1)
@@ -1281,5 +1281,76 @@ describe("a program with threads", function()
     ]]
     assert.equal(0, status)
     assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
+  end)
+end)
+
+describe("the end of a program", function()
+  local function check(expected_status, output, status, ...)
+    assert.equal(expected_status, status, output)
+    local messages = {}
+    for message in output:gmatch "runnel: error in [^\n]*: (%l+ %d+)\n" do messages[#messages + 1] = message end
+    table.sort(messages)
+    assert.same({ ... }, messages)
+  end
+
+  -- In the thread: a go block raises, and nobody takes its error.
+  local FAILS = [[
+    local function fails(n)
+      local rn = require "runnel"
+      rn.go(function() error("lost " .. n, 0) end)
+      rn.yield()
+      return n
+    end
+    local rn = require "runnel"
+  ]]
+
+  local ends = {
+    { "rn.exit()", 1 },
+    { "rn.run(rn.exit)", 1 },
+    { "require 'runnel.sim'.run(rn.exit)", 1 },
+    { "os.exit(true, true)", 0 },
+    { "", 0 },
+  }
+  for _, case in ipairs(ends) do
+    it(("by %s reports the errors in threads of an open pool, once"):format(case[1] ~= "" and case[1] or "itself"),
+      function()
+        local output, status = stage.script(FAILS .. [[
+          local pool = rn.threads(2, fails)
+          for i = 1, 3 do assert(pool(i) == i) end
+        ]] .. case[1])
+        check(case[2], output, status, "lost 1", "lost 2", "lost 3")
+      end)
+  end
+
+  it("reports the errors of a thread that has ended just before, unless they were taken",
+    function()
+      local output, status = stage.script(FAILS .. [[
+        assert(rn.thread(fails, 1):take() == 1)
+        local function raises(message) error(message, 0) end
+        local _, err = rn.thread(raises, "taken 2"):take()
+        assert(err == "taken 2")
+        local result = rn.thread(raises, "lost 3")
+        while not result:closed() do os.execute "sleep 0.01" end
+        rn.exit()
+      ]])
+      check(1, output, status, "lost 1", "lost 3")
+    end)
+
+  it("reports the errors in threads that threads have started", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      rn.thread(function()
+        local rn = require "runnel"
+        local pool = rn.threads(1, function(n)
+          local rn = require "runnel"
+          rn.go(function() error("lost " .. n, 0) end)
+          rn.yield()
+          return n
+        end)
+        assert(pool(1) == 1)
+      end):take()
+      rn.exit()
+    ]]
+    check(1, output, status, "lost 1")
   end)
 end)

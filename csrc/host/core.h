@@ -30,4 +30,7 @@ void core_let_errors_pass(void);
 /* Reports unhandled errors of go blocks; within a simulation, those of the outer world as well. */
 void core_report_unhandled(lua_State *L);
 
+/* The program ends: ends its threads, and reports the unhandled errors, also theirs. */
+void core_finish(lua_State *L);
+
 #endif

@@ -230,7 +230,7 @@ static int drain(lua_State *L) {
 
 /* Whether no unhandled error was written to stderr, or the options allow that. */
 static bool all_handled(lua_State *L, const Options *o) {
-  core_report_unhandled(L);
+  core_finish(L);
   return o->errors_pass || core_sched()->printed == 0;
 }
 

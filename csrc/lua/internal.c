@@ -132,6 +132,20 @@ static int internal_withdraw_take(lua_State *L) {
   return 1;
 }
 
+/* arrived(result) -> the results of the operation in which the go block of that result channel has waited, if they have
+   come and it has not run since; or nothing */
+static int internal_arrived(lua_State *L) {
+  const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
+  if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;
+  lua_State *co = go->alt.co;
+  int n = go->alt.nresults;
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(co, n)) return 0;
+  for (int i = 0; i < n; i++) lua_pushvalue(co, -n);
+  lua_xmove(co, L, n);
+  return n;
+}
+
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
 static int internal_coroutine_of(lua_State *L) {
   const Go *go = chan_to_go(check_chan(L, 1, "coroutine_of", "coroutine_of(result)"));
@@ -319,6 +333,7 @@ static int internal_require(lua_State *L) {
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
+      {"arrived", internal_arrived},
       {"coroutine_of", internal_coroutine_of},
       {"driver", internal_driver},
       {"error_text", internal_error_text},

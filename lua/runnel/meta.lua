@@ -441,6 +441,14 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
 
+---The program ends: asks its threads to end, and waits for them a little. For runnel.internal.start.
+function core.internal.stop_threads() end
+
+---The results of the operation in which a go block has waited, if they have come and it has not run since; or nothing.
+---@param result runnel.Channel<any> the go block's result channel
+---@return any ...
+function core.internal.arrived(result) end
+
 ---Makes a go block show as a thread in rn.ps. For runnel.thread.
 ---@param block runnel.Channel<any> its result channel
 ---@param status userdata from start_thread

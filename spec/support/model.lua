@@ -353,7 +353,10 @@ end
 -- Cancels a go block. If it waits, its operation is withdrawn, and it resumes with the error. If it runs, has not
 -- begun, or has results to resume with, it gets the error at its next wait.
 function Machine:cancel(block, reason)
-  if block.dead then return false end
+  if block.dead then
+    self.channels[block.name].heard = true -- its error is given up
+    return false
+  end
   if not block.cancel then
     block.cancel, block.cancelled_with = reason, reason
     local is_parked = block.alt and not block.alt.committed
@@ -542,8 +545,9 @@ function Machine:run_callback(callback, results, who)
   if op.raises then self:report(who, op.raises) end
 end
 
--- The block ends by raising.
+-- The block ends by raising. If a cancellation has not reached it yet, the error counts as that.
 function Machine:fail(block, err)
+  if block.cancel then block.cancelled_with = err end
   if block.scope then member_ended(self, block, nil, err) end
   block.dead = true
   local result = self.channels[block.name]
