@@ -28,6 +28,7 @@
 #include "shared/status.h"
 #include "sharing/family.h"
 #include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
 #include "sharing/shared_pack.h"
 
 int luaopen_runnel_core(lua_State *L);
