@@ -357,6 +357,16 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
+      it("is named after its line where nobody takes an error that no job has raised", stage.sim(function()
+        pmap(1, function() rn.sleep(100) end, { 1 }, { timeout = 10 })
+        local line = stage.here(-1)
+        rn.sleep(10000)
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.is_true(rn.is_timeout(heard[1].err))
+        assert.is_truthy(heard[1].name:find("at " .. line, 1, true), heard[1].name)
+      end))
+
       it("ends with a traceback of the function alone, for a message handler inside it", stage.sim(function()
         local trace
         drain(pmap(1, function()

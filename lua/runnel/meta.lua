@@ -40,7 +40,8 @@ local core = {}
 function core.chan(buffer, xf, ex_handler) end
 
 ---Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
----methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put.
+---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put;
+---tables may be nested 100 deep.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
 function core.shared_chan(buffer) end
