@@ -398,6 +398,11 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
+---From now on f is called for a deadlock error (runnel.internal.deadlock): with a list as that of rn.ps, from which it
+---may remove entries, and what waits outside any go block. It returns a text for the error.
+---@param f fun(list: table[], waits: table?): string?
+function core.internal.explain(f) end
+
 ---To be called between taking an error from one channel and closing another one with it: the error then counts as not
 ---taken until somebody takes it from that one.
 ---@param err any
