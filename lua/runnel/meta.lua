@@ -560,7 +560,7 @@ function core.internal.is_simulation() end
 
 ---The scheduler's driver, or nil.
 ---@return runnel.Driver?
-function core.internal.driver() end
+function core.internal.current_driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?
