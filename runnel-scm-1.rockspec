@@ -55,7 +55,7 @@ build = {
         "csrc/core/pack.c",
         "csrc/core/park.c",
         "csrc/core/root.c",
-        "csrc/core/root_shrink.c",
+        "csrc/core/root_table.c",
         "csrc/core/sched.c",
         "csrc/core/shared_handle.c",
         "csrc/core/shared_inbox.c",
