@@ -12,7 +12,7 @@
 #include "sharing/chan_shared.h"
 #include "tracing/trace_list.h"
 
-/* Channels, slots for edges, or slots of the roots that one call of snapshot_fill visits: 1 to 2 ms. */
+/* Channels, slots for edges, or go blocks that one call of snapshot_fill visits: 1 to 2 ms. */
 enum { PART = 2048 };
 
 enum { COMPLETE, CHANS, EDGES, GOS };
@@ -273,12 +273,20 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
 }
 
 static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
-  if (i >= S->roots.size) return false;
-  root_push_slot(L, i + 1);
-  Go *go = (Go *)lua_touserdata(L, -1);
-  if (go) add_go(L, S, s, go, lua_gettop(L));
-  lua_pop(L, 1);
-  return true;
+  if (i == 0) {
+    s->ngos = root_push_list(L);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  }
+  int top = lua_gettop(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  bool is_over = i >= s->ngos || !lua_istable(L, -1); /* no table: somebody else fills a snapshot, which is over */
+  Go *go = is_over ? NULL : root_push_listed(L, top + 1, i + 1);
+  if (go) add_go(L, S, s, go, top + 2);
+  lua_settop(L, top);
+  if (!is_over) return true;
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  return false;
 }
 
 static void begin(lua_State *L, Sched *S, Snapshot *s) {
@@ -292,7 +300,6 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   s->has_main = false;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
   s->next = 0;
-  s->moves = S->roots.moves;
 }
 
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
@@ -300,8 +307,8 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
                               uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
   int64_t began = clock_now(&(Clock){0});
   uint8_t phase = s->phase;
-  s->phase = COMPLETE;                                   /* if this raises, it begins anew */
-  if (phase == COMPLETE || s->moves != S->roots.moves) { /* or go blocks have other slots now: some would be missing */
+  s->phase = COMPLETE; /* if this raises, it begins anew */
+  if (phase == COMPLETE) {
     begin(L, S, s);
     phase = CHANS;
   }
@@ -322,9 +329,8 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
 /* ---- what a page asks about ---- */
 
 bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
     if (go && go->chan.id == id) return true;
     lua_pop(L, 1);
   }
@@ -349,9 +355,8 @@ bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id) {
     if (S->tracer->chans[i].id == id && trace_push_chan(L, S, i)) return true;
   }
   if (push_waited(L, &S->outside, id)) return true;
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    const Go *go = (const Go *)lua_touserdata(L, -1);
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
     if (go && push_waited(L, &go->alt, id)) return true;
     lua_pop(L, 1);
   }
