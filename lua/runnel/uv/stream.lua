@@ -337,7 +337,7 @@ function stream.new(handle, name, one_way)
   return setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false,
     dropped = 0,
-    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for what is set later
+    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for them
   }, Stream)
 end
 
