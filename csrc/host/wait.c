@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/driver.h"
-#include "core/sched.h"
-#include "core/unhandled.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
+#include "core/sched_wakeup.h"
+#include "errors/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 
@@ -34,7 +35,7 @@ static Waited poll_input(int64_t ns) {
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
-    int port = S ? driver_wakeup_fd(S) : -1;
+    int port = S ? sched_wakeup_fd(S) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);

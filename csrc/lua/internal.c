@@ -2,19 +2,19 @@
    use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
+#include "blocks/go.h"
+#include "blocks/park.h"
+#include "channels/alt.h"
 #include "core/attr.h"
-#include "core/chan_shared.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/name.h"
-#include "core/origin.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/shared_handle.h"
-#include "core/shared_inbox.h"
-#include "core/unhandled.h"
+#include "errors/error.h"
+#include "errors/name.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
 
 /* ---- channels ---- */
 
@@ -113,6 +113,23 @@ static int internal_join(lua_State *L) {
   return park_on(L, ch, 1, &join, NULL);
 }
 
+/* wake(block): ends the sleep of the go block, or of the caller outside any go block if it is nil. Does nothing if it
+   does not sleep. It gets a result, so that a cancel that comes now does not make the sleep raise. */
+static int internal_wake(lua_State *L) {
+  Sched *S = sched_self(L);
+  Alt *alt = &S->outside;
+  if (!lua_isnoneornil(L, 1)) {
+    Go *go = chan_to_go(check_chan(L, 1, "wake", "wake(block)"));
+    luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+    alt = &go->alt;
+  }
+  if (alt->state != ALT_SLEEPING || !alt_is_active(alt)) return 0;
+  alt_stop_waiting(S, alt);
+  lua_pushboolean(alt->co, 1);
+  alt_wake(S, alt, 1);
+  return 0;
+}
+
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
   Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
@@ -131,6 +148,20 @@ static int internal_withdraw_take(lua_State *L) {
   luaL_argcheck(L, go, 1, "the result channel of a go block expected");
   lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
   return 1;
+}
+
+/* arrived(result) -> the results of the operation in which the go block of that result channel has waited, if they have
+   come and it has not run since; or nothing */
+static int internal_arrived(lua_State *L) {
+  const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
+  if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;
+  lua_State *co = go->alt.co;
+  int n = go->alt.nresults;
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(co, n)) return 0;
+  for (int i = 0; i < n; i++) lua_pushvalue(co, -n);
+  lua_xmove(co, L, n);
+  return n;
 }
 
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
@@ -178,6 +209,22 @@ static int internal_library(lua_State *L) {
 
 /* ---- errors ---- */
 
+/* raise(message): raises an error at the line of the program that has led here. */
+static int internal_raise(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  return error_raise(L);
+}
+
+/* explain(f): from now on f(list, waits) is called for a deadlock error: with a list as that of ps, from which it may
+   remove entries, and what waits outside any go block (inspect.h). It returns a text for the error, or nil. */
+static int internal_explain(lua_State *L) {
+  check_callable(L, 1, "explain");
+  lua_settop(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  return 0;
+}
+
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
 static int internal_report(lua_State *L) {
   luaL_checkany(L, 1);
@@ -210,7 +257,7 @@ static int internal_fail(lua_State *L) {
   Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
   lua_settop(L, 4);
   luaL_argcheck(L, !lua_isnil(L, 2), 2, "an error expected");
-  bool is_closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(ch) && chan_shared_is_closed(ch));
+  bool is_closed = chan_is_closed(ch);
   lua_pushboolean(L, !is_closed);
   lua_insert(L, 1);
   if (is_closed) {
@@ -304,10 +351,12 @@ static int internal_require(lua_State *L) {
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
+      {"arrived", internal_arrived},
       {"coroutine_of", internal_coroutine_of},
       {"current_driver", internal_current_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
+      {"explain", internal_explain},
       {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},
@@ -320,6 +369,7 @@ void lua_internal_open(lua_State *L) {
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
+      {"raise", internal_raise},
       {"report", internal_report},
       {"report_unhandled", internal_report_unhandled},
       {"require", internal_require},
@@ -327,6 +377,7 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"wake", internal_wake},
       {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };

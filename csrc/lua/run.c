@@ -2,9 +2,9 @@
 #include <limits.h>
 #include <math.h>
 
-#include "core/driver.h"
-#include "core/sched.h"
-#include "core/sim.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
+#include "blocks/sim.h"
 #include "lua/check.h"
 #include "lua/module.h"
 

@@ -370,6 +370,10 @@ function core.internal.on_close(ch, f) end
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
+---Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it does not sleep.
+---@param block? runnel.Channel<any>
+function core.internal.wake(block) end
+
 ---Packs a value as MessagePack.
 ---@param value any
 ---@param name string what the message calls the value
@@ -441,6 +445,14 @@ function core.internal.started(block, what) end
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
 
+---The program ends: asks its threads to end, and waits for them a little. For runnel.internal.start.
+function core.internal.stop_threads() end
+
+---The results of the operation in which a go block has waited, if they have come and it has not run since; or nothing.
+---@param result runnel.Channel<any> the go block's result channel
+---@return any ...
+function core.internal.arrived(result) end
+
 ---Makes a go block show as a thread in rn.ps. For runnel.thread.
 ---@param block runnel.Channel<any> its result channel
 ---@param status userdata from start_thread
@@ -507,6 +519,24 @@ function core.internal.error_text(err) end
 ---@param traceback? string
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
+
+---Raises an error at the line of the program that has led here.
+---@param message string
+function core.internal.raise(message) end
+
+---Calls f(err, traceback) for each error that is reported: what it returns is the traceback of the report.
+---@param f fun(err: any, traceback: string?): string?
+function core.internal.elsewhere(f) end
+
+---In a thread of a pool: notes which job begins. Returns what rn.now returns.
+---@param number integer
+---@return number now
+function core.internal.begin_job(number) end
+
+---The job that the thread for which a go block stands has begun last, or 0.
+---@param block runnel.Channel<any>
+---@return integer number
+function core.internal.job_of(block) end
 
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer
@@ -593,7 +623,7 @@ function core.internal.trace.edges() end
 ---@return integer? now in ns
 function core.internal.trace.ring(kept) end
 
----A record (TraceRecord in csrc/core/trace_state.h); nothing if it is not there any more.
+---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it is not there any more.
 ---@param n integer
 ---@param kept? boolean of the copy for an error
 ---@return integer? kind
@@ -647,10 +677,10 @@ function core.internal.trace.label(n) end
 
 ---Lets another thread ask the scheduler's loop to call a function.
 ---@param f? fun() it must not wait; nil ends the watch
----@return userdata? watch for the C module that has the other thread (csrc/core/watch.h)
+---@return userdata? watch for the C module that has the other thread (csrc/tracing/watch.h)
 function core.internal.watch(f) end
 
----Fills the next part of a snapshot of the go blocks and channels (csrc/core/snapshot.h).
+---Fills the next part of a snapshot of the go blocks and channels (csrc/tracing/snapshot.h).
 ---@param snapshot lightuserdata
 ---@return boolean complete whether that was the last part
 function core.internal.snapshot(snapshot) end

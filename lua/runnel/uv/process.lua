@@ -101,7 +101,7 @@ local function check_options(options, args)
   local n = #args + 1
   for key in next, options do
     if not (OPTIONS[key] or args[key] or key == n) then
-      complain("unknown option %s", describe(key))
+      complain("%s", check.unknown(key, OPTIONS))
     end
   end
   check_stdin(options.stdin)
