@@ -105,8 +105,12 @@ int module_simulate(lua_State *L) {
 
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"run", core_run}, {"step", core_step}, {"driver", core_driver}, {"wait_readable", core_wait_readable},
-      {"wakeup_fd", core_wakeup_fd}, {NULL, NULL},
+      {"run", core_run},
+      {"step", core_step},
+      {"driver", core_driver},
+      {"wait_readable", core_wait_readable},
+      {"wakeup_fd", core_wakeup_fd},
+      {NULL, NULL},
   };
   module_register(L, functions);
 }
