@@ -794,9 +794,7 @@ describe("rn.threads", function()
 
   -- Calls the pool, and fails instead of waiting for long.
   local function answer_of(pool, v)
-    local value, port = rn.alts({ rn.go(pool, v), rn.timeout(20000) })
-    if value == nil then error("no answer: " .. tostring((select(2, port:take()))), 0) end
-    return value
+    return rn.scope(function() return pool(v) end, { timeout = 20000 })
   end
 
   it("answers a call that begins in the turn in which the last one was cancelled", function()
@@ -853,8 +851,9 @@ describe("rn.threads", function()
         end
         pool({ v = "busy", busy = busy }, last)
       end)
-      local late = rn.timeout(5000)
-      for _ = 1, 30 do assert.is_number((rn.alts { first, late })) end
+      rn.scope(function()
+        for _ = 1, 30 do assert.is_number((first:take())) end
+      end, { timeout = 5000 })
       busy:put(true)
       assert.equal("busy", last:take())
     end
@@ -1242,7 +1241,7 @@ describe("a program with threads", function()
       local results = rn.pmap(4, pool, { 0, 1, 0, 2, 0, 50 })
       for _ = 1, 5 do is_over() results:take() end
       local a, b = rn.shared_chan(), rn.shared_chan()
-      local function pass(from, to) for _ = 1, 3 do to:put(from:take()) end end
+      local function pass(from, to) for v in from do to:put(v) end end
       local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
       is_over()
       a:put(1)
@@ -1269,6 +1268,41 @@ describe("a program with threads", function()
     assert.not_matches("still running", errors)
   end)
 
+  it("waits for a thread as long if the time of day is set meanwhile", function()
+    if os.getenv "LD_PRELOAD" or not shell.run("uname"):find "Linux" then return pending "needs LD_PRELOAD" end
+    local dir <close> = process.directory()
+    -- To the program it is as if the time of day had been an hour earlier when the waiting began.
+    dir:write("set_back.c", [[
+      #define _GNU_SOURCE
+      #include <dlfcn.h>
+      #include <time.h>
+      int clock_gettime(clockid_t id, struct timespec *time) {
+        int (*real)(clockid_t, struct timespec *);
+        *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+        int result = real(id, time);
+        if (id == CLOCK_REALTIME) time->tv_sec -= 3600;
+        return result;
+      }
+    ]])
+    dir:write("job.lua", [[
+      local rn = require "runnel"
+      local started = rn.shared_chan(1)
+      rn.thread(function(ch)
+        ch:put(true) -- does not wait
+        local rn = require "runnel"
+        local began = rn.now()
+        while rn.now() < began + 200 do end
+      end, started)
+      started:take()
+      rn.exit(0)
+    ]])
+    local path = dir.path
+    local _, errors, status = shell.run(("cc -shared -fPIC -o %s/set_back.so %s/set_back.c -ldl || exit; "
+      .. "LD_PRELOAD=%s/set_back.so lua %s/job.lua"):format(path, path, path, path))
+    assert.equal("", errors)
+    assert.equal(0, status)
+  end)
+
   it("ends without a thread that computes for ever, and says so", function()
     local status, errors = run [[
       local started = rn.shared_chan(1)
@@ -1281,5 +1315,76 @@ describe("a program with threads", function()
     ]]
     assert.equal(0, status)
     assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
+  end)
+end)
+
+describe("the end of a program", function()
+  local function check(expected_status, output, status, ...)
+    assert.equal(expected_status, status, output)
+    local messages = {}
+    for message in output:gmatch "runnel: error in [^\n]*: (%l+ %d+)\n" do messages[#messages + 1] = message end
+    table.sort(messages)
+    assert.same({ ... }, messages)
+  end
+
+  -- In the thread: a go block raises, and nobody takes its error.
+  local FAILS = [[
+    local function fails(n)
+      local rn = require "runnel"
+      rn.go(function() error("lost " .. n, 0) end)
+      rn.yield()
+      return n
+    end
+    local rn = require "runnel"
+  ]]
+
+  local ends = {
+    { "rn.exit()", 1 },
+    { "rn.run(rn.exit)", 1 },
+    { "require 'runnel.sim'.run(rn.exit)", 1 },
+    { "os.exit(true, true)", 0 },
+    { "", 0 },
+  }
+  for _, case in ipairs(ends) do
+    it(("by %s reports the errors in threads of an open pool, once"):format(case[1] ~= "" and case[1] or "itself"),
+      function()
+        local output, status = stage.script(FAILS .. [[
+          local pool = rn.threads(2, fails)
+          for i = 1, 3 do assert(pool(i) == i) end
+        ]] .. case[1])
+        check(case[2], output, status, "lost 1", "lost 2", "lost 3")
+      end)
+  end
+
+  it("reports the errors of a thread that has ended just before, unless they were taken",
+    function()
+      local output, status = stage.script(FAILS .. [[
+        assert(rn.thread(fails, 1):take() == 1)
+        local function raises(message) error(message, 0) end
+        local _, err = rn.thread(raises, "taken 2"):take()
+        assert(err == "taken 2")
+        local result = rn.thread(raises, "lost 3")
+        while not result:closed() do os.execute "sleep 0.01" end
+        rn.exit()
+      ]])
+      check(1, output, status, "lost 1", "lost 3")
+    end)
+
+  it("reports the errors in threads that threads have started", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      rn.thread(function()
+        local rn = require "runnel"
+        local pool = rn.threads(1, function(n)
+          local rn = require "runnel"
+          rn.go(function() error("lost " .. n, 0) end)
+          rn.yield()
+          return n
+        end)
+        assert(pool(1) == 1)
+      end):take()
+      rn.exit()
+    ]]
+    check(1, output, status, "lost 1")
   end)
 end)

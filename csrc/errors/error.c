@@ -108,8 +108,10 @@ void error_push_traceback(lua_State *L) {
 
 void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
 
-/* Protected: (error, traceback or nil, name or channel or nil): calls the error handler, or writes to stderr. */
+/* Protected: (error, traceback or nil, name or channel or nil, whether it is written in any case): calls the error
+   handler, or writes to stderr. */
 static int report(lua_State *L) {
+  bool is_written = lua_toboolean(L, 4);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE) != LUA_TNIL) {
     lua_pushvalue(L, 1);
     lua_pushvalue(L, 2);
@@ -124,11 +126,12 @@ static int report(lua_State *L) {
     lua_pushliteral(L, "the scheduler");
     lua_replace(L, 3);
   }
-  if (lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR) != LUA_TNIL) {
+  if (!is_written && lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR) != LUA_TNIL) {
     lua_insert(L, 1);
     lua_call(L, 3, 0);
     return 0;
   }
+  lua_settop(L, 3);
   sched_self(L)->printed++;
   error_push_text(L, 1);
   const char *where = luaL_tolstring(L, 3, NULL), *message = lua_tostring(L, -2);
@@ -137,18 +140,29 @@ static int report(lua_State *L) {
   return 0;
 }
 
+/* Calls `report` with the three values from index `error` on. If that raises, leaves the error on top of L and returns
+   false. */
+static bool tell(lua_State *L, int error, bool is_written) {
+  lua_settop(L, error + 2);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
+  for (int i = 0; i < 3; i++) lua_pushvalue(L, error + i);
+  lua_pushboolean(L, is_written);
+  return lua_pcall(L, 4, 0, 0) == LUA_OK;
+}
+
 void error_report(lua_State *L) {
   Sched *S = sched_self(L);
   OBSERVE(S, report, L, S);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
-  lua_insert(L, -4);
+  int error = lua_gettop(L) - 2;
   const char *outer = sched_set_inside(S, "an error handler");
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
+  if (!tell(L, error, false)) {
     const char *message = lua_tostring(L, -1);
+    S->printed++;
     fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
-    lua_pop(L, 1);
+    tell(L, error, true);
   }
   sched_set_inside(S, outer);
+  lua_settop(L, error - 1);
 }
 
 void error_call(lua_State *L, int nargs, const char *inside, int at) {

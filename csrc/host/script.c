@@ -148,6 +148,7 @@ bool script_watch(lua_State *L, const Options *o) {
     if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
     else lua_pushnil(L);
     if (!succeeded(L, o, lua_pcall(L, 2, 0, 0))) return false;
+    interrupt_end_trace(L);
   }
   if (!o->monitored) return true;
   lua_pushcfunction(L, start_monitor);
@@ -230,7 +231,7 @@ static int drain(lua_State *L) {
 
 /* Whether no unhandled error was written to stderr, or the options allow that. */
 static bool all_handled(lua_State *L, const Options *o) {
-  core_report_unhandled(L);
+  core_finish(L);
   return o->errors_pass || core_sched()->printed == 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "blocks/go.h"
 #include "blocks/park.h"
+#include "channels/alt.h"
 #include "core/attr.h"
 #include "errors/error.h"
 #include "errors/name.h"
@@ -112,6 +113,23 @@ static int internal_join(lua_State *L) {
   return park_on(L, ch, 1, &join, NULL);
 }
 
+/* wake(block): ends the sleep of the go block, or of the caller outside any go block if it is nil. Does nothing if it
+   does not sleep. It gets a result, so that a cancel that comes now does not make the sleep raise. */
+static int internal_wake(lua_State *L) {
+  Sched *S = sched_self(L);
+  Alt *alt = &S->outside;
+  if (!lua_isnoneornil(L, 1)) {
+    Go *go = chan_to_go(check_chan(L, 1, "wake", "wake(block)"));
+    luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+    alt = &go->alt;
+  }
+  if (alt->state != ALT_SLEEPING || !alt_is_active(alt)) return 0;
+  alt_stop_waiting(S, alt);
+  lua_pushboolean(alt->co, 1);
+  alt_wake(S, alt, 1);
+  return 0;
+}
+
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
   Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
@@ -130,6 +148,20 @@ static int internal_withdraw_take(lua_State *L) {
   luaL_argcheck(L, go, 1, "the result channel of a go block expected");
   lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
   return 1;
+}
+
+/* arrived(result) -> the results of the operation in which the go block of that result channel has waited, if they have
+   come and it has not run since; or nothing */
+static int internal_arrived(lua_State *L) {
+  const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
+  if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;
+  lua_State *co = go->alt.co;
+  int n = go->alt.nresults;
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(co, n)) return 0;
+  for (int i = 0; i < n; i++) lua_pushvalue(co, -n);
+  lua_xmove(co, L, n);
+  return n;
 }
 
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
@@ -283,8 +315,8 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
-/* driver() -> the scheduler's driver, or nil */
-static int internal_driver(lua_State *L) {
+/* current_driver() -> the scheduler's driver, or nil */
+static int internal_current_driver(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   return 1;
 }
@@ -319,8 +351,9 @@ static int internal_require(lua_State *L) {
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
+      {"arrived", internal_arrived},
       {"coroutine_of", internal_coroutine_of},
-      {"driver", internal_driver},
+      {"current_driver", internal_current_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"explain", internal_explain},
@@ -344,6 +377,7 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"wake", internal_wake},
       {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };

@@ -112,7 +112,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     over = true
     if watcher then cancel(watcher) end
     if origin == false then
-      go(guard.close, out, error, reason, 0)
+      go(guard.close, out, function() error(reason, 0) end)
     else
       if origin then origin:poll() end -- from now on it must be taken from `out`
       ends.close(out, reason, origin or source)

@@ -15,14 +15,17 @@ describe("errors", function()
     assert.equal("runnel: error in here: the message\nrunnel: error in the scheduler: another\n", output)
   end)
 
-  it("of the error handler may be anything", function()
-    local output = stage.script [[
+  it("of the error handler may be anything; what it was called with is written, and the program fails", function()
+    local output, status = stage.script [[
       local rn = require "runnel"
       rn.on_error(function() error({}) end)
       rn.go(error, "first")
       rn.run()
+      rn.exit()
     ]]
-    assert.equal("runnel: error in the error handler: not a string\n", output)
+    assert.equal(1, status)
+    assert.matches("^runnel: error in the error handler: not a string\nrunnel: error in [^\n]*: first\nstack", output)
+    assert.equal(1, select(2, output:gsub("first", "")))
   end)
 end)
 

@@ -547,6 +547,57 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
+  describe("with --trace", function()
+    -- The script's process gets the signal once it has said that it is ready.
+    local function ended_by(signal, text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        timeout -s KILL 60 %s --trace=out.json script.lua >ready &
+        read line <ready
+        kill -%s $(pgrep -P $!)
+        wait $!
+        status=$?
+        rm -f ready
+        cat out.json
+        exit $status]]):format(runnel, signal))
+    end
+
+    local sleeps = [[
+      local rn = require "runnel"
+      local ch = rn.chan():name "letters"
+      rn.go(function() ch:put "a" end)
+      rn.go(function()
+        ch:take()
+        print "ready" io.stdout:flush()
+        %s
+      end)
+      while true do pcall(rn.sleep, 3600000) end
+    ]]
+
+    it("writes the file before SIGTERM, SIGHUP or Ctrl-C ends the script, which cannot catch the first two", function()
+      for signal, status in pairs { TERM = 128 + 15, HUP = 128 + 1 } do
+        for _, what in ipairs { "", "while true do end" } do
+          local result = ended_by(signal, sleeps:format(what))
+          assert.equal(status, result.status)
+          assert.matches("letters.*%]", result.out)
+        end
+      end
+      local result = ended_by("INT", 'print "ready" io.stdout:flush() require("runnel").sleep(3600000)')
+      assert.equal(128 + 2, result.status)
+      assert.matches("main.*%]", result.out)
+    end)
+
+    it("ends at SIGTERM although it computes in a coroutine of its own, without the file", function()
+      local result = ended_by("TERM", [[
+        print "ready" io.stdout:flush()
+        coroutine.wrap(function() while true do end end)()
+      ]])
+      assert.equal(128 + 15, result.status)
+      assert.equal("", result.out)
+    end)
+  end)
+
   describe("after SIGQUIT", function()
     -- The script's process gets SIGQUIT once it has said that it is ready, and, unless it computes, waits. After the
     -- report, a script that computes finds the file `done`; one that waits gets SIGINT.

@@ -9,6 +9,7 @@ local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
+local fail = core.internal.fail
 local uv = loop.uv
 local O = uv.constants
 
@@ -178,15 +179,16 @@ local function write_from(result, ch, where, flags, newline)
   local opened, problem = descriptor.open(where, flags)
   if not opened then
     stream.refuse(ch, problem)
-    return result:close(problem)
+    return fail(result, problem, nil, "uv.write")
   end
   local d <close> = opened
   local written = 0
   local function count(n) written = written + n end
-  local next_value = ends.source(ch, result)
+  local next_value, source_error = ends.source(ch, result), nil
   local function take()
-    local value, _, failure = next_value(ch, result)
-    return value, failure
+    local value
+    value, _, source_error = next_value(ch, result)
+    return value, source_error
   end
   local function next_text() return gather(take, ch, newline) end
   local over, err = stream_over(d, false)
@@ -198,7 +200,9 @@ local function write_from(result, ch, where, flags, newline)
   end
   if err == nil then result:offer(written) end
   stream.refuse(ch, err)
-  result:close(err)
+  if err == nil then result:close()
+  elseif err == source_error then ends.close(result, err, ch)
+  else fail(result, err, nil, "uv.write") end
 end
 
 -- The go block that writes has died.
@@ -214,7 +218,7 @@ end
 ---@param opts? { append?: boolean, lines?: boolean } `append`: append to the file instead of replacing it. `lines`: add
 ---a newline to each value
 ---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
----with an error. Closing it ends the writing.
+---with an error, which is reported unless somebody takes it. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")

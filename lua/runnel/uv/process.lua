@@ -6,6 +6,7 @@ local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
+local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
@@ -348,7 +349,11 @@ local function fail(self, options, err)
   end
   for _, end_ in pairs(self.streams) do end_:close() end
   loop.after_turn(function()
-    for _, ch in ipairs(channels) do stream.refuse(ch, err) end
+    internal.fail(self.exit, err, nil, "uv.spawn") -- one report for all of them
+    for i = 2, #channels do
+      internal.pass_on(err, channels[i], nil)
+      stream.refuse(channels[i], err)
+    end
   end)
 end
 
@@ -361,7 +366,8 @@ end
 ---for a session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal,
 ---which goes to the program's own group, does not reach the process. Otherwise they signal only the process.
 ---@return runnel.uv.Process
----If it cannot be started, `exit` and the other channels close with the error.
+---If it cannot be started, `exit` and the other channels close with the error, which is reported unless it is taken from
+---`exit`.
 local function spawn(options)
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end

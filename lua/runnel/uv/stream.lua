@@ -11,6 +11,7 @@ local loop = require "runnel.internal.uv.loop"
 local internal = core.internal
 
 local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
+local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
@@ -26,6 +27,7 @@ local KEPT = 64 * 1024
 ---@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
 ---@field ended? string why nothing more can be written
 ---@field source_error? any the error with which `output` closed, or the error of an invalid value on it
+---@field tells_source_error? boolean who has made the stream tells the program of `source_error`
 ---@field reading boolean luv reads
 ---@field slot? table through which luv's callback refers to the stream (`reader`)
 ---@field held? runnel.uv.Held what has been read and has no taker yet
@@ -42,17 +44,18 @@ Stream.__name = "runnel.uv.stream"
 
 -- ---- the end ----
 
--- Closes a channel from which nobody will take any more, and empties it, so that waiting puts do not wait forever.
-local function refuse(ch, reason)
-  ch:close(reason)
-  while ch:poll() ~= nil do end
+-- Closes a channel from which nobody will take a value any more, and empties it, so that waiting puts do not wait
+-- forever. `failed`: the reason is an error, which is reported unless somebody takes it; this is the name for the report.
+local function refuse(ch, reason, failed)
+  if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
+  while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
 end
 
--- Ends writing: nothing more can be written.
-local function end_writing(self, reason)
+-- Ends writing: nothing more can be written. `failed` as for refuse.
+local function end_writing(self, reason, failed)
   self.ended = self.ended or reason
   if self.stopped then self.stopped:close() end
-  if self.output then refuse(self.output, reason) end
+  if self.output then refuse(self.output, reason, failed) end
 end
 
 local function release(self)
@@ -232,9 +235,10 @@ end
 
 -- ---- writing ----
 
+-- A process may end before it has read its whole input, which its status tells: that is no error to report.
 local function failed(self, err)
   local message = loop.message(err, self.name)
-  end_writing(self, message)
+  end_writing(self, message, not self.one_way and "a writer" or nil)
   return false, message
 end
 
@@ -291,11 +295,13 @@ local function write_all(self, ch)
     if i == 1 then return refuse(ch, self.ended) end
     if value == nil then
       self.source_error = err
-      if err ~= nil then return self:close(err) end
-      return self:shutdown()
+      if err == nil then return self:shutdown() end
+      if not self.tells_source_error then pass_on(err, self.input, ch) end
+      return self:close(err)
     end
     if type(value) ~= "string" and type(value) ~= "number" then
       self.source_error = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
+      if not self.tells_source_error then fail(ch, self.source_error, nil, "a writer") end
       return self:close(self.source_error)
     end
     self:write(value)
