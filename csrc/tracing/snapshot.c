@@ -9,7 +9,6 @@
 #include "core/attr.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
-#include "sharing/chan_shared.h"
 #include "tracing/trace_list.h"
 
 /* Channels, slots for edges, or go blocks that one call of snapshot_fill visits: 1 to 2 ms. */
@@ -136,36 +135,23 @@ static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
 /* Adds the channel at index `at`, unless it is there. `entry` is its entry in the list of channels, or NULL. */
 static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at, const TraceChan *entry) {
   if (!is_new(L, s, ch->id << 1)) return;
-  SnapshotChan c = {.id = ch->id, .kind = ch->buf.kind, .puts = ch->put_total};
+  ChanStats stats = chan_stats(L, ch);
+  SnapshotChan c = {.id = ch->id,
+                    .kind = chan_is_shared(ch) ? BUFFER_SHARED : (uint8_t)stats.kind,
+                    .limit = stats.limit,
+                    .count = stats.count,
+                    .nputs = stats.nputs,
+                    .ntakes = stats.ntakes,
+                    .puts = stats.puts,
+                    .takes = stats.takes};
   if (entry) {
     c.name = add_label(L, S, s, entry->label);
   } else {
     attr_push(L, at, ATTR_NAME);
     c.name = add_string(L, s);
   }
-  c.nputs = ch->nputs;
-  c.ntakes = ch->ntakes;
-  c.takes = ch->put_total;
-  bool is_closed = ch->flags & CHAN_CLOSED;
-  if (chan_is_shared(ch)) {
-    SharedStats stats = chan_shared_stats(L, ch);
-    c.count = stats.count;
-    c.limit = stats.limit;
-    c.nputs = stats.nputs;
-    c.ntakes = stats.ntakes;
-    c.puts = stats.puts;
-    c.takes = stats.takes;
-    is_closed = stats.closed;
-  } else if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
-    c.kind = BUFFER_FIXED;
-    c.limit = 1;
-  } else if (ch->buf.kind != BUFFER_NONE) {
-    c.takes = ch->take_total;
-    c.limit = ch->buf.limit;
-    c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
-  }
   c.flags =
-      (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+      (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
                 (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
                 (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
