@@ -238,7 +238,7 @@ static void push_list(lua_State *L, bool in_detail) {
     Go *go = root_push_listed(L, list, order[i].at);
     if (go) {
       push_entry(L, go, entries + 1);
-      if (in_detail) add_details(L, go, entries + 1);
+      if (in_detail && go->slot) add_details(L, go, entries + 1); /* else a finalizer has ended it */
       lua_rawseti(L, entries, ++added);
     }
     lua_settop(L, entries);
