@@ -186,7 +186,7 @@ local function write_from(result, ch, where, flags, newline)
   local function count(n) written = written + n end
   local next_value, source_error = ends.source(ch, result), nil
   local function take()
-    local value
+    local value, _
     value, _, source_error = next_value(ch, result)
     return value, source_error
   end
