@@ -9,8 +9,8 @@
 ---
 ---Before the leader takes a value it makes the result channel of the value's job. In an ordered pipeline it puts the
 ---result channel on a queue, and the deliverer takes them in turn; the capacity of the queue limits the jobs to n. In
----an unordered one a result channel puts itself on the queue when it has something (csrc/channels/announce.h), and the jobs
----are counted (csrc/lua/unordered.c).
+---an unordered one a result channel puts itself on the queue when it has something (csrc/channels/announce.h), and the
+---jobs are counted (csrc/lua/unordered.c).
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
