@@ -183,14 +183,14 @@ static void push_entry(lua_State *L, Go *go, int at) {
   }
 }
 
-void inspect_push_list(lua_State *L) {
+void inspect_push_list(lua_State *L, bool (*is_listed)(lua_State *L, const Go *go)) {
   Sched *S = sched_self(L);
   lua_newtable(L);
   lua_Integer n = 0;
   for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
     root_push_slot(L, slot);
     Go *go = (Go *)lua_touserdata(L, -1);
-    if (go) {
+    if (go && (!is_listed || is_listed(L, go))) {
       push_entry(L, go, lua_gettop(L));
       lua_rawseti(L, -3, ++n);
     }
@@ -205,8 +205,8 @@ static void push_line(lua_State *L, int entry) {
   lua_getfield(L, entry, "name");
   bool is_thread = lua_getfield(L, entry, "waits") == LUA_TTABLE;
   if (lua_getfield(L, entry, is_thread ? "state" : "operation") == LUA_TNIL) {
-    lua_pushliteral(L, "?"); /* seldom covered: a finalizer has woken the go block meanwhile */
-    lua_replace(L, -2);
+    lua_pop(L, 1);
+    lua_getfield(L, entry, "state");
   }
   lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
                   lua_tostring(L, top + 4));
@@ -219,7 +219,7 @@ static void push_line(lua_State *L, int entry) {
   } else if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
     name_channels(L);
   } else {
-    lua_pushliteral(L, ""); /* seldom covered: see above */
+    lua_pushliteral(L, ""); /* seldom covered: a finalizer has woken the go block meanwhile */
   }
   lua_getfield(L, entry, "where");
   const char *where = lua_tostring(L, -1);
@@ -229,33 +229,75 @@ static void push_line(lua_State *L, int entry) {
   lua_settop(L, top + 1);
 }
 
+/* Adds the lines of the list at index `list` to the buffer on top of L. */
+static void add_lines(lua_State *L, luaL_Buffer *b, int list) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
+    lua_rawgeti(L, list, i);
+    push_line(L, lua_gettop(L));
+    lua_remove(L, -2);
+    luaL_addvalue(b);
+  }
+  if (n > LISTED_IN_DEADLOCK) {
+    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
+    luaL_addvalue(b);
+  }
+}
+
+/* Whether a go block belongs to the running simulation, if there is one. Those of others may have been left parked. */
+static bool is_of_world(lua_State *L, const Go *go) { return go->chan.id >= sched_self(L)->world.first_id; }
+
 int inspect_raise_deadlock(lua_State *L, const char *what) {
   const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
   const Sched *S = sched_self(L);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
   luaL_Buffer b;
-  inspect_push_list(L);
+  inspect_push_list(L, is_of_world);
   int list = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
   lua_pushfstring(L,
                   "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
                   "expects no event%s",
                   waiting, is_stuck ? "; the threads that could complete it wait for ever, too" : "");
   luaL_addvalue(&b);
-  luaL_addstring(&b, n ? "\nparked go blocks:" : "; there are no go blocks");
-  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
-    lua_rawgeti(L, list, i);
-    push_line(L, lua_gettop(L));
-    lua_remove(L, -2);
-    luaL_addvalue(&b);
-  }
-  if (n > LISTED_IN_DEADLOCK) {
-    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
-    luaL_addvalue(&b);
-  }
+  luaL_addstring(&b, lua_rawlen(L, list) ? "\nparked go blocks:" : "; there are no go blocks");
+  add_lines(L, &b, list);
   luaL_pushresult(&b);
   return error_raise(L);
+}
+
+/* ---- leaks ---- */
+
+/* Whether a go block of the running simulation is one that the library has started; or that the program has. A pending
+   callback is neither. */
+static bool is_of_library(lua_State *L, const Go *go) {
+  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && name_is_library(L, go);
+}
+
+static bool is_of_program(lua_State *L, const Go *go) {
+  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
+}
+
+void inspect_check_leaks(lua_State *L, bool rests) {
+  inspect_push_list(L, is_of_program);
+  int list = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  if (n == 0) {
+    lua_pop(L, 1);
+    return;
+  }
+  inspect_push_list(L, is_of_library);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  lua_pushfstring(L, "leak: %I go block%s %s", (LUAI_UACINT)n, n == 1 ? "" : "s",
+                  rests ? n == 1 ? "waits for ever" : "wait for ever"
+                  : n == 1 ? "goes on for ever" : "go on for ever");
+  luaL_addvalue(&b);
+  add_lines(L, &b, list);
+  if (lua_rawlen(L, list + 1)) luaL_addstring(&b, "\ngo blocks of the library:");
+  add_lines(L, &b, list + 1);
+  luaL_pushresult(&b);
+  lua_error(L);
 }
 
 void inspect_set_up(lua_State *L) {

@@ -8,6 +8,7 @@
 #include "core/alt.h"
 #include "core/driver.h"
 #include "core/error.h"
+#include "core/explore.h"
 #include "core/family.h"
 #include "core/go.h"
 #include "core/go_close.h"
@@ -24,11 +25,13 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
-/* Removes the next alt from the run queue: the first, or a random one if the world shuffles. */
-static Alt *next_ready(Sched *S) {
+/* Removes the next alt from the run queue: the first, or a random one if the world shuffles, or the one that its
+   explorer chooses. */
+static Alt *next_ready(lua_State *L, Sched *S) {
   Link *link = S->world.ready.first;
   if (UNLIKELY(S->world.shuffle)) {
-    for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
+    if (S->world.explore) link = explore_next(L, S);
+    else for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
   }
   list_remove(&S->world.ready, link);
   S->world.nready--;
@@ -141,7 +144,7 @@ static bool loop(lua_State *L, Sched *S) {
   World *w = &S->world;
   for (;;) {
     while (w->ready.first && !S->stop) {
-      go_resume(L, S, next_ready(S));
+      go_resume(L, S, next_ready(L, S));
       if (--w->left == 0) look(L, S); /* goes on counting in the next run of the loop: runs may be short */
     }
     if (S->stop) return true;
@@ -171,7 +174,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   watch_look(L, S);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
-    go_resume(L, S, next_ready(S));
+    go_resume(L, S, next_ready(L, S));
     if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
@@ -244,6 +247,8 @@ static int raise_deadlock(lua_State *L) {
    the main program's operation does outside a simulation. Returns false if it does not wait. */
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
   if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  Explore *explore = S->world.explore;
+  if (explore && explore->tells) story_add(&explore->story, STORY_DEADLOCK, 0, 0, 0, 0, 0);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, raise_deadlock, 1);
   (void)lua_pcall(L, 0, 0, 0);

@@ -280,7 +280,8 @@ typedef struct World {
   Pending pending;          /* the timeouts among them */
   List ready;               /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;          /* its length */
-  bool shuffle;             /* run ready go blocks in random order */
+  bool shuffle;             /* run ready go blocks in random order, or in that of `explore` */
+  struct Explore *explore;  /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
   uint32_t stride;          /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;            /* of them, until the next look */
   uint32_t moves;           /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */

@@ -2,6 +2,7 @@
 #ifndef RUNNEL_TRACE_RECORD_H
 #define RUNNEL_TRACE_RECORD_H
 
+#include "core/story.h"
 #include "core/trace_state.h"
 
 /* ---- who does something ---- */
@@ -49,6 +50,7 @@ static inline void trace_record(Trace *t, TraceKind kind, TraceActor who, uint32
                                                .kind = (uint8_t)kind,
                                                .what = (uint8_t)what,
                                                .label = who.label};
+  if (UNLIKELY(t->story)) story_add(t->story, kind, who.id, who.label, chan, seq, what);
 }
 
 /* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they

@@ -78,7 +78,7 @@ static int core_rename(lua_State *L) {
 
 /* ps() -> list of go blocks */
 static int core_ps(lua_State *L) {
-  inspect_push_list(L);
+  inspect_push_list(L, NULL);
   return 1;
 }
 
