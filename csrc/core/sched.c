@@ -25,14 +25,17 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
-/* Removes the next alt from the run queue: the first, or a random one if the world shuffles, or the one that its
-   explorer chooses. */
-static Alt *next_ready(lua_State *L, Sched *S) {
+/* A random alt in the run queue, or the one that the world's explorer chooses. */
+NOINLINE static Link *choose_ready(lua_State *L, Sched *S) {
+  if (S->world.explore) return explore_next(L, S);
   Link *link = S->world.ready.first;
-  if (UNLIKELY(S->world.shuffle)) {
-    if (S->world.explore) link = explore_next(L, S);
-    else for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
-  }
+  for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
+  return link;
+}
+
+/* Removes the next alt from the run queue: the first, unless the world shuffles. */
+static inline Alt *next_ready(lua_State *L, Sched *S) {
+  Link *link = UNLIKELY(S->world.shuffle) ? choose_ready(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
   S->world.nready--;
   return CONTAINER_OF(link, Alt, own.waiter.link);

@@ -50,7 +50,7 @@ static inline void trace_record(Trace *t, TraceKind kind, TraceActor who, uint32
                                                .kind = (uint8_t)kind,
                                                .what = (uint8_t)what,
                                                .label = who.label};
-  if (UNLIKELY(t->story)) story_add(t->story, kind, who.id, who.label, chan, seq, what);
+  if (UNLIKELY(t->story)) story_add(t->story, (int)kind, who.id, who.label, chan, seq, what);
 }
 
 /* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they

@@ -93,15 +93,13 @@ local function check_explore(opts)
   local function refuse(name, expected, value)
     error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 4)
   end
-  local function seconds(value, name)
-    local n = tonumber(value)
-    if not n or not (n >= 0 and n < math.huge) then refuse(name, "a number of at least 0", value) end
-    return n
-  end
-  if opts.seconds ~= nil and type(opts.seconds) ~= "number" then refuse("seconds", "a number", opts.seconds) end
   local environment = os.getenv "RUNNEL_EXPLORE_SECONDS"
-  local limit = seconds(opts.seconds or 1, "seconds")
-  if environment and environment ~= "" then limit = seconds(environment, "RUNNEL_EXPLORE_SECONDS") end
+  local is_set = environment and environment ~= ""
+  local seconds = is_set and tonumber(environment) or opts.seconds or 1
+  if is_set and not tonumber(environment) then refuse("RUNNEL_EXPLORE_SECONDS", "a number", environment) end
+  if type(seconds) ~= "number" or not (seconds >= 0 and seconds < math.huge) then
+    refuse("seconds", "a number of at least 0", seconds)
+  end
   local steps = opts.steps or 10000
   if math.type(steps) ~= "integer" or steps < 1 or steps > MOST_NUMBERS then
     refuse("steps", "an integer of at least 1", opts.steps)
@@ -111,7 +109,7 @@ local function check_explore(opts)
   if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not explore.parse(opts.schedule)) then
     refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
   end
-  return opts, limit, steps
+  return opts, seconds, steps
 end
 
 ---Searches the orders in which a program can run: runs a function under one schedule after another, each in a simulation

@@ -15,8 +15,9 @@ local DEPTH_FIRST, OTHERS = 8, 4
 -- For shortening a failing schedule: ms, and runs.
 local SHORTENING, MOST_RUNS = 2000, 5000
 
--- Records of the trace that names channels; as many as it has by default.
-local RING = 65536
+-- Records of the trace that is on meanwhile: the least, so that the ring of another recording does not grow, which would
+-- empty it.
+local RING = 256
 
 ---@class runnel.internal.explore
 local explore = {}
@@ -219,14 +220,18 @@ end
 
 -- ---- a failure ----
 
--- Runs the explorer's script once more, and returns its story.
+-- Runs the explorer's script once more, and returns its story. Names of channels that are collected are not known any
+-- more: hence not meanwhile.
 function Search:tell()
+  local collects = collectgarbage "isrunning"
+  collectgarbage "stop"
   recorder.hold("r", RING)
   explorer.tell(self.explorer, true)
   local ok, kind, err = pcall(self.run, self, "script", FIRST)
   local told = ok and story.tell(function(i) return explorer.event(self.explorer, i) end, kind)
   explorer.tell(self.explorer, false)
   recorder.release "r"
+  if collects then collectgarbage "restart" end
   if not ok then error(kind, 0) end
   return told, kind, err
 end

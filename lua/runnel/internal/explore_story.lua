@@ -4,7 +4,7 @@ local recorder = require "runnel.core".internal.trace
 
 local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in core/trace_state.h
 local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 40 -- core/story.h
-local WAITED, RESULT, TIMEOUT = 4, 8, 16 -- TraceHow
+local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
 local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
 
 local MOST = 100 -- steps; of a longer story, the end
@@ -81,9 +81,12 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == CHOSEN then return ("sim.choose(%d) is %d%s"):format(seq, ch + 1, place) end
 end
 
+-- A deed that has woken this go block, or nil: none.
+local function woken(did, who) return did and who and ("%s, which wakes %s"):format(did, who) or did end
+
 -- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end.
 local function steps_of(event, found, kind_of_failure)
-  local list, waits, step, is_marked = {}, {}, nil, false
+  local list, waits, step, is_marked, wakes = {}, {}, nil, false, nil
   for i = 1, math.huge do
     local kind, time, go, ch, seq, how, _, where = event(i)
     if not kind or kind == DEADLOCK and kind_of_failure == "deadlock" then break end
@@ -98,11 +101,14 @@ local function steps_of(event, found, kind_of_failure)
       step.did[#step.did + 1] = wait(found, how, ch, seq, place)
       waits[go] = step.did[#step.did]
     elseif step and (kind == PUT or kind == TAKE) and how & WAITED ~= 0 and go ~= step.go then
+      -- A put that waited is recorded before the take, a take after the put.
       local last = #step.did
-      if last > 0 and found.gos[go] then step.did[last] = ("%s, which wakes %s"):format(step.did[last], found.gos[go]) end
+      if kind == PUT and how & DIRECT ~= 0 then wakes = found.gos[go]
+      elseif last > 0 and found.gos[go] then step.did[last] = woken(step.did[last], found.gos[go]) end
     elseif step and (go == step.go or kind == ALTS or kind == CHOSEN) and (kind == SPAWN or kind == END or
       how & RESULT == 0) then
-      step.did[#step.did + 1] = deed(found, kind, ch, seq, how, place)
+      step.did[#step.did + 1] = woken(deed(found, kind, ch, seq, how, place), wakes)
+      wakes = nil
     end
   end
   return list, waits
