@@ -1,5 +1,6 @@
----The library's own operations in every order that a short search finds, while channels close and go blocks are cancelled
----at any step. And mutants of them, each with a fault that a reviewer might miss: the same programs must find it.
+---The library's own operations in every order that a short search finds, while channels close and go blocks are
+---cancelled at any step. And mutants of them, each with a fault that a reviewer might miss: the same programs must
+---find it.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
@@ -340,7 +341,8 @@ describe("in any order, with closes and cancels at any step,", function()
     { "pub", "pub", "for i = 2, #topics do guard.close(topics[i].ch, reason) end", "" },
     { "map", "operations", "ops[n], places[n] = ch, i", "ops[n], places[n] = ch, 1" },
     { "split", "operations", "      no:close(err)\n", "" },
-    { "scope", "scope", "if s.living == 0 then all_ended(s) end\n  if not ok", "if s.living <= 1 then all_ended(s) end\n  if not ok" },
+    { "scope", "scope", "if s.living == 0 then all_ended(s) end\n  if not ok",
+      "if s.living <= 1 then all_ended(s) end\n  if not ok" },
     { "scope", "scope", "if not s.cancelled then cancel_all(s, err) end", "cancel_all(s, err) s.members[2] = nil" },
   }
   for i, m in ipairs(MUTANTS) do

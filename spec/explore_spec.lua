@@ -533,8 +533,8 @@ describe("sim.choose", function()
 
   it("refuses what is no number, and to be called outside a simulation", function()
     local _, err = pcall(sim.run, function() sim.choose(0) end)
-    assert.matches("^spec/explore_spec.lua:%d+: sim.choose: how many there are: an integer of at least 1 expected, got 0",
-      err)
+    assert.matches("^spec/explore_spec.lua:%d+: sim.choose: how many there are: an integer of at least 1 expected, "
+      .. "got 0", err)
     _, err = pcall(function() sim.choose(2) end)
     assert.matches("^spec/explore_spec.lua:%d+: sim.choose: there is nothing to choose outside a simulation", err)
   end)
@@ -554,8 +554,8 @@ describe("leaks = true", function()
   it("makes sim.run raise if a go block of the program is left, and lists those of the library", function()
     assert.equal("result", sim.run(leaky))
     local _, err = pcall(sim.run, leaky, { leaks = true })
-    assert.matches("^leak: 1 go block waits for ever\n  #%d+ %(spec/explore_spec.lua:%d+%): put on chan: nobody takes at "
-      .. "spec/explore_spec.lua:%d+\ngo blocks of the library:\n  #%d+ %(pipe at spec/explore_spec.lua:%d+ "
+    assert.matches("^leak: 1 go block waits for ever\n  #%d+ %(spec/explore_spec.lua:%d+%): put on chan: nobody takes "
+      .. "at spec/explore_spec.lua:%d+\ngo blocks of the library:\n  #%d+ %(pipe at spec/explore_spec.lua:%d+ "
       .. "%-> chan: to%): alts on chan: #%d+, chan: #%d+ at spec/explore_spec.lua:%d+$", err)
     assert.equal(2, select("#", sim.run(function()
       rn.go(function() rn.sleep(1e6) end)
@@ -576,7 +576,8 @@ describe("leaks = true", function()
   it("makes sim.each_seed name the seed", function()
     sim.each_seed(3, leaky)
     assert.error_matches(function() sim.each_seed(3, leaky, { leaks = true }) end, "^with seed 1: leak: 1 go block")
-    assert.error_matches(function() sim.each_seed(3, leaky, { leak = true }) end, 'sim.each_seed: unknown option "leak"')
+    assert.error_matches(function() sim.each_seed(3, leaky, { leak = true }) end,
+      'sim.each_seed: unknown option "leak"')
   end)
 end)
 

@@ -1,5 +1,4 @@
 local rn = require "runnel"
-local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 -- A channel on which 1, 2, 3, ... wait, and a function that returns how many were taken.

@@ -43,27 +43,27 @@ typedef struct Choices {
 enum { EXPLORE_CHANGES = 4 };
 
 typedef struct Explore {
-  Choices made;          /* the choices of this run, or of the last one */
-  Choices script;        /* a prefix that was set */
-  Choices path;          /* the prefix of the depth-first search */
-  const Choices *prefix; /* of this run: one of these two, or NULL */
-  Strategy strategy;     /* of this run */
-  uint64_t random;       /* state of the strategy's random numbers */
-  uint32_t steps;        /* go blocks resumed in this run */
-  uint32_t most;         /* the most in a run so far */
-  uint32_t limit;        /* longer runs are given up */
-  bool any_timers;       /* a timer may fire while go blocks are ready */
-  bool gave_up;          /* this run was given up */
-  bool astray;           /* this run has met another choice than its prefix says, namely: */
-  uint32_t stray_at;     /* its number, from 0 */
-  Choice stray_before;   /* what the prefix says */
-  Choice stray_now;      /* what there was, or nothing: the run ended before */
-  uint32_t nchanges;     /* changes of priorities in this run */
-  uint32_t nlowered;     /* and how many there were so far */
+  Choices made;                      /* the choices of this run, or of the last one */
+  Choices script;                    /* a prefix that was set */
+  Choices path;                      /* the prefix of the depth-first search */
+  const Choices *prefix;             /* of this run: one of these two, or NULL */
+  Strategy strategy;                 /* of this run */
+  uint64_t random;                   /* state of the strategy's random numbers */
+  uint32_t steps;                    /* go blocks resumed in this run */
+  uint32_t most;                     /* the most in a run so far */
+  uint32_t limit;                    /* longer runs are given up */
+  bool any_timers;                   /* a timer may fire while go blocks are ready */
+  bool gave_up;                      /* this run was given up */
+  bool astray;                       /* this run has met another choice than its prefix says, namely: */
+  uint32_t stray_at;                 /* its number, from 0 */
+  Choice stray_before;               /* what the prefix says */
+  Choice stray_now;                  /* what there was, or nothing: the run ended before */
+  uint32_t nchanges;                 /* changes of priorities in this run */
+  uint32_t nlowered;                 /* and how many there were so far */
   uint32_t change[EXPLORE_CHANGES];  /* at which steps */
   uint64_t lowered[EXPLORE_CHANGES]; /* the go blocks that got the lowest priority, in this order */
-  bool tells;            /* there is a story of this run */
-  Story story;           /* it */
+  bool tells;                        /* there is a story of this run */
+  Story story;                       /* it */
 } Explore;
 
 /* Begins a run with that prefix (or NULL) and strategy. */

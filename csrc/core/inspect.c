@@ -290,8 +290,9 @@ void inspect_check_leaks(lua_State *L, bool rests) {
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   lua_pushfstring(L, "leak: %I go block%s %s", (LUAI_UACINT)n, n == 1 ? "" : "s",
-                  rests ? n == 1 ? "waits for ever" : "wait for ever"
-                  : n == 1 ? "goes on for ever" : "go on for ever");
+                  rests    ? n == 1 ? "waits for ever" : "wait for ever"
+                  : n == 1 ? "goes on for ever"
+                           : "go on for ever");
   luaL_addvalue(&b);
   add_lines(L, &b, list);
   if (lua_rawlen(L, list + 1)) luaL_addstring(&b, "\ngo blocks of the library:");

@@ -9,30 +9,30 @@
 
 /* Kinds of events besides those of a trace (TraceKind). */
 enum {
-  STORY_CHOICE = 32, /* and above: a choice of that kind (ChoiceKind); `chan` was chosen, of `seq` */
+  STORY_CHOICE = 32,  /* and above: a choice of that kind (ChoiceKind); `chan` was chosen, of `seq` */
   STORY_DEADLOCK = 40 /* the function waits for ever, and is about to raise that */
 };
 
 typedef struct StoryEvent {
-  int64_t time;             /* virtual, in ns */
-  uint32_t go;              /* as in a TraceRecord */
-  uint32_t chan;            /* as there */
-  uint32_t seq;             /* as there */
-  uint16_t label;           /* as there */
-  uint8_t kind;             /* a TraceKind, or one of the above */
-  uint8_t what;             /* as there */
-  int line;                 /* where the running go block is in the program, or 0 */
-  char source[LUA_IDSIZE];  /* the file */
+  int64_t time;            /* virtual, in ns */
+  uint32_t go;             /* as in a TraceRecord */
+  uint32_t chan;           /* as there */
+  uint32_t seq;            /* as there */
+  uint16_t label;          /* as there */
+  uint8_t kind;            /* a TraceKind, or one of the above */
+  uint8_t what;            /* as there */
+  int line;                /* where the running go block is in the program, or 0 */
+  char source[LUA_IDSIZE]; /* the file */
 } StoryEvent;
 
 typedef struct Story {
-  const Sched *sched;     /* whose */
-  const Go *running;      /* the go block that runs and has not parked or ended, or NULL */
-  char *library;          /* how the names of the library's own sources begin */
-  StoryEvent *events;     /* in order */
-  uint32_t n;             /* how many */
-  uint32_t size;          /* for how many there is room */
-  bool is_short;          /* there was no memory for more */
+  const Sched *sched; /* whose */
+  const Go *running;  /* the go block that runs and has not parked or ended, or NULL */
+  char *library;      /* how the names of the library's own sources begin */
+  StoryEvent *events; /* in order */
+  uint32_t n;         /* how many */
+  uint32_t size;      /* for how many there is room */
+  bool is_short;      /* there was no memory for more */
 } Story;
 
 /* Adds an event. Does not raise. */

@@ -97,7 +97,8 @@ static int lua_repeat_last(lua_State *L) {
   Explore *e = check_explore(L);
   e->script.n = 0;
   for (uint32_t i = 0; i < e->made.n; i++) {
-    if (!explore_add(&e->script, e->made.items[i])) return luaL_error(L, "not enough memory"); /* uncovered: see above */
+    if (!explore_add(&e->script, e->made.items[i]))
+      return luaL_error(L, "not enough memory"); /* uncovered: see above */
   }
   return 0;
 }
@@ -167,9 +168,15 @@ static int lua_choose(lua_State *L) {
 
 void lua_explore_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"backtrack", lua_backtrack}, {"choose", lua_choose}, {"event", lua_event},
-      {"made", lua_made},           {"new", lua_new},       {"repeat_last", lua_repeat_last},
-      {"run", lua_run},             {"script", lua_script}, {"tell", lua_tell},
+      {"backtrack", lua_backtrack},
+      {"choose", lua_choose},
+      {"event", lua_event},
+      {"made", lua_made},
+      {"new", lua_new},
+      {"repeat_last", lua_repeat_last},
+      {"run", lua_run},
+      {"script", lua_script},
+      {"tell", lua_tell},
       {NULL, NULL},
   };
   luaL_newmetatable(L, EXPLORE_TNAME);

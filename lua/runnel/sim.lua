@@ -34,7 +34,8 @@ end
 ---@param f fun(...): ... the function
 ---@param opts? { seed?: integer, shuffle?: boolean, leaks?: boolean } `seed`: of all that is random, default 1.
 ---`shuffle`: run ready go blocks in random order; by default they run first come, first served. `leaks`: when `f` has
----returned, run on until nothing is ready or timed, and raise an error if a go block is left that the program has started
+---returned, run on until nothing is ready or timed, and raise an error if a go block is left that the program has
+---started
 ---@param ... any its arguments
 ---@return any ... its results. An error of the function is raised. If it waits while no go block is ready and no timer
 ---is set, that is a deadlock: the operation that waits raises an error, which the function may catch
@@ -112,10 +113,10 @@ local function check_explore(opts)
   return opts, seconds, steps
 end
 
----Searches the orders in which a program can run: runs a function under one schedule after another, each in a simulation
----of its own, and raises the first failure with a story of it. A failure is an error, also one that nobody takes; a
----deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing is ready or
----timed. `f` makes its channels inside, and must make the same choices whenever it is run.
+---Searches the orders in which a program can run: runs a function under one schedule after another, each in a
+---simulation of its own, and raises the first failure with a story of it. A failure is an error, also one that nobody
+---takes; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
+---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
 ---@param f fun() called once for each schedule
 ---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string } `seconds`: how
 ---long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up,

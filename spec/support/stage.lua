@@ -208,13 +208,10 @@ function stage.run(f, opts)
   return table.unpack(results, 1, results.n)
 end
 
----Searches the orders of a test for a short while. Go blocks of the test that stay behind fail, unless `leaks` is false.
+---Searches the orders of a test for a short while. Its go blocks that stay behind fail, unless `leaks` is false.
 ---@param f fun()
----@param opts? table as of sim.explore
-function stage.explore(f, opts)
-  opts = opts or {}
-  return sim.explore(f, { seconds = opts.seconds or 0.05, leaks = opts.leaks, timers = opts.timers, steps = opts.steps })
-end
+---@param opts? { leaks?: boolean }
+function stage.explore(f, opts) return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks }) end
 
 ---A function that runs its argument by stage.run: `it("...", stage.within(function() ... end))`.
 function stage.within(f, opts)

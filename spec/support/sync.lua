@@ -1,6 +1,6 @@
----What Go programs use besides channels, made of channels: mutexes, read-write mutexes, condition variables, wait groups,
----once, contexts, timers. Go may switch to another goroutine anywhere; here locking yields first, so that others may come
----between.
+---What Go programs use besides channels, made of channels: mutexes, read-write mutexes, condition variables, wait
+---groups, once, contexts, timers. Go may switch to another goroutine anywhere; here locking yields first, so that
+---others may come between.
 
 local rn = require "runnel"
 

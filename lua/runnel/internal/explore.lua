@@ -1,5 +1,6 @@
----sim.explore: runs a program under one schedule after another, until one fails, all are done, or the time is up. One run
----under a schedule is the core's (core/explore.h); which schedules, and what becomes of a failure, is decided here.
+---sim.explore: runs a program under one schedule after another, until one fails, all are done, or the time is up. One
+---run under a schedule is the core's (core/explore.h); which schedules, and what becomes of a failure, is decided
+---here.
 
 local core = require "runnel.core"
 local story = require "runnel.internal.explore_story"
@@ -15,8 +16,8 @@ local DEPTH_FIRST, OTHERS = 8, 4
 -- For shortening a failing schedule: ms, and runs.
 local SHORTENING, MOST_RUNS = 2000, 5000
 
--- Records of the trace that is on meanwhile: the least, so that the ring of another recording does not grow, which would
--- empty it.
+-- Records of the trace that is on meanwhile: the least, so that the ring of another recording does not grow, which
+-- would empty it.
 local RING = 256
 
 ---@class runnel.internal.explore
@@ -37,7 +38,8 @@ local NotTheSame = {}
 NotTheSame.__index = NotTheSame
 
 local function not_the_same(...)
-  error(setmetatable({ message = "sim.explore: f is not the same in every run: " .. string.format(...) }, NotTheSame), 0)
+  local message = "sim.explore: f is not the same in every run: " .. string.format(...)
+  error(setmetatable({ message = message }, NotTheSame), 0)
 end
 
 local KINDS = { deadlock = true, leak = true }
@@ -266,12 +268,12 @@ function Search:fail(kind, number, options)
     not_the_same("schedule %d fails (%s), and then does not", number, kind)
   end
   local choices = explorer.made(self.explorer)
-  local before = #places(choices)
+  local before = table.move(choices, 1, #choices, 1, {})
   choices = self:shorten(choices, kind)
   explorer.script(self.explorer, choices)
   local n = #places(choices)
   local which = "schedule " .. number
-  if n < before then which = ("%s, shortened to %d %s"):format(which, n, n == 1 and "choice" or "choices") end
+  if is_simpler(choices, trim(before)) then which = ("%s, shortened to %d %s"):format(which, n, n == 1 and "choice" or "choices") end
   return self:report(which, options)
 end
 

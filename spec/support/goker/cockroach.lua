@@ -1,5 +1,5 @@
----CockroachDB's blocking bugs in GoBench (github.com/timmyyuan/gobench), restated: only how they come about. Each function
----is the program with the bug, or with true the correct one.
+---CockroachDB's blocking bugs in GoBench (github.com/timmyyuan/gobench), restated: only how they come about. Each
+---function is the program with the bug, or with true the correct one.
 
 local rn = require "runnel"
 local sim = require "runnel.sim"

@@ -67,7 +67,7 @@ bugs["etcd#6857"] = function(is_correct)
   go(function()
     local answer = chan(1)
     local port = status
-    if is_correct then _, port = alts { { status, answer }, done } else status:put(answer) end
+    if is_correct then port = select(2, alts { { status, answer }, done }) else status:put(answer) end
     if port == status then answer:take() end
   end)
   go(function()
