@@ -276,7 +276,9 @@ At the end:
   end)
 
   describe("a schedule", function()
-    local schedule = message(node):match 'schedule = "([^"]+)"'
+    local schedule
+
+    lazy_setup(function() schedule = message(node):match 'schedule = "([^"]+)"' end)
 
     it("fails again", function()
       local text = message(node, { schedule = schedule })
