@@ -36,9 +36,9 @@ local function serve(conn)
   served = served + 1
 end
 
-local clients, at, err = uv.listen(host, port)
-if not at then
-  io.stderr:write("echo: ", err, "\n")
+local clients, at = uv.listen(host, port)
+if not clients then
+  io.stderr:write("echo: ", at, "\n")
   os.exit(1)
 end
 io.stderr:write("listening on ", host, ", port ", at, "\n")

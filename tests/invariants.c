@@ -3,7 +3,7 @@
 
 #include <lauxlib.h>
 
-#include "core/chan.h"
+#include "channels/chan.h"
 
 /* Returns what is broken unless the condition holds. */
 #define MUST(condition, what)                                                                                          \

@@ -1,15 +1,16 @@
 /* lua/chan.c: channels in Lua: their constructors and methods. */
 #include <string.h>
 
-#include "core/async.h"
-#include "core/chan_custom.h"
-#include "core/chan_shared.h"
-#include "core/park.h"
-#include "core/shared_handle.h"
-#include "core/timer.h"
-#include "core/trace.h"
+#include "blocks/async.h"
+#include "blocks/park.h"
+#include "blocks/timer.h"
+#include "channels/chan_custom.h"
+#include "errors/unhandled.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
+#include "sharing/shared_handle.h"
+#include "tracing/trace_list.h"
 
 /* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"
@@ -43,10 +44,21 @@ static int chan_lua_take(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
+}
+
+/* The results of a for loop's take: if the channel was closed with an error, the loop ends, and drops it. */
+static inline int looped(lua_State *L, int n) {
+  if (UNLIKELY(n == 2)) unhandled_drop(L, 1);
+  return n;
+}
+
+static int loop_resumed(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  return looped(L, park_resumed(L, (Alt *)alt));
 }
 
 /* The iterator `ch` of a for loop: a take. The loop drops the error of a closed channel, so that does not count as
@@ -58,12 +70,12 @@ static int chan_lua_next(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &LOOP);
+  if (UNLIKELY(chan_is_shared(ch))) return looped(L, park_shared(L, ch, 1, &LOOP, loop_resumed));
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
   int n = chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
-  if (n != TAKE_WAIT) return n;
-  return park_on(L, ch, 1, &LOOP, NULL);
+  if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
+  return looped(L, n);
 }
 
 /* ch:put(v) -> true | false */
@@ -76,7 +88,7 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT);
+  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);
@@ -159,8 +171,7 @@ static int chan_lua_close(lua_State *L) {
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
   Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
-  bool closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0;
-  lua_pushboolean(L, closed || (chan_is_shared(ch) && chan_shared_is_closed(ch)));
+  lua_pushboolean(L, chan_is_closed(ch));
   return 1;
 }
 
@@ -315,7 +326,7 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   static const char *const methods[] = {"full", "add", "remove", "count"};
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
     luaL_error(L, "%s: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s", what,
-               luaL_typename(L, 1));
+               check_got(L, 1));
   }
   for (int i = 0; i < 4; i++) {
     if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
@@ -342,14 +353,12 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  Chan *ch = chan_new_buffered(L, S, b, has_xf);
-  int at = lua_gettop(L);
-  if (b.kind == BUFFER_POLICY) {
-    lua_pushvalue(L, policy);
-    lua_setiuservalue(L, at, CHAN_VALUES);
-  }
-  if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
-  lua_settop(L, at);
+  int top = lua_gettop(L);
+  bool has_policy = b.kind == BUFFER_POLICY;
+  if (has_policy || has_xf)
+    chan_custom_new(L, S, b, has_policy ? policy : 0, has_xf ? xf : 0, has_handler ? handler : 0);
+  else chan_new_buffered(L, S, b);
+  lua_settop(L, top + 1);
   return 1;
 }
 
@@ -358,7 +367,7 @@ static int core_chan(lua_State *L) {
   if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* the usual case */
     lua_Integer n = lua_tointeger(L, 1);
     if (LIKELY(n >= 0 && n <= BUFFER_MAX)) {
-      chan_new_buffered(L, sched_self(L), fixed_buffer(n), false);
+      chan_new_buffered(L, sched_self(L), fixed_buffer(n));
       return 1;
     }
   }

@@ -1,24 +1,39 @@
 /* lua/explore.c: core.internal.explore: an explorer (core/explore.h) for internal/explore.lua. */
-#include "core/explore.h"
+#include "blocks/explore.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "core/origin.h"
-#include "core/sched.h"
-#include "core/sim.h"
-#include "core/trace_state.h"
+#include "blocks/sched.h"
+#include "blocks/sim.h"
+#include "errors/origin.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/story.h"
+#include "tracing/trace_state.h"
 
 #define EXPLORE_TNAME "runnel.explore"
 
-static Explore *check_explore(lua_State *L) { return (Explore *)luaL_checkudata(L, 1, EXPLORE_TNAME); }
+typedef struct Explorer {
+  Explore explore; /* makes the choices */
+  Story story;     /* of a run, if that is told */
+} Explorer;
+
+static Explorer *check_explorer(lua_State *L) { return (Explorer *)luaL_checkudata(L, 1, EXPLORE_TNAME); }
+
+static Explore *check_explore(lua_State *L) { return &check_explorer(L)->explore; }
+
+/* Explore.tell */
+static void tell_choice(Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of) {
+  story_add(&CONTAINER_OF(e, Explorer, explore)->story, STORY_CHOICE + (int)kind, 0, 0, chosen, of, 0);
+}
 
 /* __gc */
 static int explore_gc(lua_State *L) {
-  explore_close(check_explore(L));
+  Explorer *e = check_explorer(L);
+  explore_close(&e->explore);
+  story_clear(&e->story);
   return 0;
 }
 
@@ -27,8 +42,8 @@ static int lua_new(lua_State *L) {
   sched_check_outside(L, sched_self(L), "sim.explore");
   lua_Integer limit = luaL_checkinteger(L, 1);
   luaL_argcheck(L, limit > 0 && limit <= INT32_MAX, 1, "not a number of steps");
-  Explore *e = (Explore *)lua_newuserdatauv(L, sizeof(Explore), 0);
-  *e = (Explore){.limit = (uint32_t)limit, .any_timers = lua_toboolean(L, 2)};
+  Explorer *e = (Explorer *)lua_newuserdatauv(L, sizeof(Explorer), 0);
+  *e = (Explorer){.explore = {.limit = (uint32_t)limit, .any_timers = lua_toboolean(L, 2)}};
   luaL_setmetatable(L, EXPLORE_TNAME);
   return 1;
 }
@@ -118,27 +133,30 @@ static int lua_made(lua_State *L) {
 /* tell(e, whether): from now on there is a story of each run, or not. Somebody must hold the trace's ring (trace.hold),
    which must be released only after tell(e, false). */
 static int lua_tell(lua_State *L) {
-  Explore *e = check_explore(L);
+  Explorer *e = check_explorer(L);
   Sched *S = sched_self(L);
-  story_clear(&e->story);
-  e->tells = lua_toboolean(L, 2) && S->tracer;
-  if (e->tells) {
-    const char *library = origin_push_library(L);
-    size_t size = library ? strlen(library) + 1 : 0;
-    e->story.library = size ? malloc(size) : NULL;
-    if (e->story.library) memcpy(e->story.library, library, size);
-    e->story.sched = S;
-  }
-  if (S->tracer) S->tracer->story = e->tells ? &e->story : NULL;
+  Story *story = &e->story;
+  bool tells = lua_toboolean(L, 2) && S->tracer;
+  if (S->tracer) S->tracer->story = NULL;
+  e->explore.tell = NULL;
+  story_clear(story);
+  if (!tells) return 0;
+  const char *library = origin_push_library(L);
+  size_t size = library ? strlen(library) + 1 : 0;
+  story->library = size ? malloc(size) : NULL;
+  if (story->library) memcpy(story->library, library, size);
+  story->sched = S;
+  S->tracer->story = story;
+  e->explore.tell = tell_choice;
   return 0;
 }
 
 /* event(e, i) -> kind, time in ms, go, chan, seq, what, label, where or nil: event i, from 1, of the story */
 static int lua_event(lua_State *L) {
-  Explore *e = check_explore(L);
+  const Story *story = &check_explorer(L)->story;
   lua_Integer i = luaL_checkinteger(L, 2);
-  if (i < 1 || i > (lua_Integer)e->story.n) return 0;
-  const StoryEvent *event = &e->story.events[i - 1];
+  if (i < 1 || i > (lua_Integer)story->n) return 0;
+  const StoryEvent *event = &story->events[i - 1];
   lua_pushinteger(L, event->kind);
   check_push_ms(L, event->time);
   lua_pushinteger(L, event->go);

@@ -2,9 +2,9 @@
 #include <limits.h>
 #include <math.h>
 
-#include "core/driver.h"
-#include "core/sched.h"
-#include "core/sim.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
+#include "blocks/sim.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -71,12 +71,18 @@ static int core_driver(lua_State *L) {
   return 1;
 }
 
-/* wait_readable(fd, ms or nil) -> whether it has waited; for drivers */
-static int core_wait_readable(lua_State *L) {
-  lua_Integer fd = luaL_checkinteger(L, 1);
+/* The file descriptor at index `at`. */
+static int check_fd(lua_State *L, int at) {
+  lua_Integer fd = luaL_checkinteger(L, at);
   if (fd < 0 || fd > INT_MAX) return luaL_error(L, "wait_readable: a file descriptor expected");
+  return (int)fd;
+}
+
+/* wait_readable(fd, ms or nil, another fd or nil) -> whether it has waited; for drivers */
+static int core_wait_readable(lua_State *L) {
+  int fd = check_fd(L, 1), other = lua_isnoneornil(L, 3) ? -1 : check_fd(L, 3);
   int64_t ns = lua_isnoneornil(L, 2) ? -1 : check_ms(L, 2, "wait_readable");
-  lua_pushboolean(L, driver_wait_readable(L, sched_self(L), (int)fd, ns));
+  lua_pushboolean(L, driver_wait_readable(L, sched_self(L), fd, other, ns));
   return 1;
 }
 

@@ -1,15 +1,14 @@
 /* lua/trace.c: core.internal.trace: the trace for the library's Lua modules, and for the host's prompt. */
-#include "core/trace.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "core/trace_kept.h"
-#include "core/trace_list.h"
-#include "core/trace_record.h"
-#include "core/trace_switch.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/trace_kept.h"
+#include "tracing/trace_list.h"
+#include "tracing/trace_record.h"
+#include "tracing/trace_switch.h"
 
 /* The parts at index i: a string of the letters l (list), e (edges) and r (ring). */
 static unsigned check_parts(lua_State *L, int i) {
@@ -63,7 +62,7 @@ static int lua_chans(lua_State *L) {
   Sched *S = sched_self(L);
   lua_newtable(L);
   lua_Integer n = 0;
-  for (uint32_t i = 0; S->listing && i < S->listing->nchans; i++) {
+  for (uint32_t i = 0; i < trace_nchans(S); i++) {
     if (trace_push_chan(L, S, i)) lua_rawseti(L, 1, ++n);
   }
   return 1;
@@ -84,8 +83,8 @@ static void set_integer(lua_State *L, const char *key, uint64_t n) {
 static int lua_names(lua_State *L) {
   Sched *S = sched_self(L);
   for (int i = 0; i < 3; i++) lua_newtable(L);
-  for (uint32_t i = 0; S->listing && i < S->listing->nchans; i++) {
-    const TraceChan entry = S->listing->chans[i];
+  for (uint32_t i = 0; i < trace_nchans(S); i++) {
+    const TraceChan entry = S->tracer->chans[i];
     trace_push_label(L, S, entry.label);
     lua_rawseti(L, 1, (lua_Integer)entry.id);
     lua_pushboolean(L, !entry.is_named);
@@ -101,7 +100,7 @@ static int lua_names(lua_State *L) {
    blocks), puts, takes; and how many puts and takes were not counted */
 static int lua_edges(lua_State *L) {
   Sched *S = sched_self(L);
-  const Trace *t = S->trace;
+  const Trace *t = trace_is_on(S) ? S->tracer : NULL;
   lua_newtable(L);
   lua_Integer n = 0;
   for (uint32_t i = 0; t && t->edges && i <= t->edges_mask; i++) {

@@ -1,8 +1,8 @@
 /* lua/unordered.c: core.internal.unordered: how an unordered pipeline (lua/runnel/pipeline.lua) counts its jobs, and
    delivers their results in the order in which they come. The jobs' result channels announce what they have on a list
-   (core/announce.h), a channel from which the pipeline's deliverer takes them. */
-#include "core/announce.h"
-#include "core/park.h"
+   (channels/announce.h), a channel from which the pipeline's deliverer takes them. */
+#include "blocks/park.h"
+#include "channels/announce.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"
@@ -114,6 +114,10 @@ static int deliver(lua_State *L) {
       lua_pushboolean(L, 0);
       set_result(L);
     } else if (n == 1 && lua_isnil(L, VALUE)) {
+      lua_rawgeti(L, DELIVERER, 2);
+      lua_pushvalue(L, RESULT);
+      lua_pushnil(L);
+      lua_rawset(L, -3);
       lua_pushboolean(L, 0);
       set_result(L);
       over(L, (Jobs *)lua_touserdata(L, JOBS));
@@ -131,7 +135,8 @@ static int deliver(lua_State *L) {
    list to `to`, as they come. Once `to` is closed they are dropped, so that their jobs can finish. Returns when the list
    is closed; with a value if it must not put that, since a put may run the user's code; with the error of a job, for
    which the caller calls over(). deliverer[1] is the result channel that it has taken from the list, or false; the caller
-   keeps it alive even if somebody closes its coroutine. */
+   keeps it alive even if somebody closes its coroutine. deliverer[2] is a table from which it removes the result
+   channels of jobs that have ended. */
 static int unordered_deliver(lua_State *L) {
   check_jobs(L);
   luaL_checktype(L, DELIVERER, LUA_TTABLE);

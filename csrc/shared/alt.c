@@ -135,8 +135,8 @@ static void add(SharedChan *chan, SharedValue value, After *after) {
 }
 
 /* A copy of the reason of the close, for a take. */
-static SharedValue tell_reason(SharedChan *chan) {
-  chan->reason_taken = chan->reason.kind != SHARED_NIL;
+static SharedValue tell_reason(SharedChan *chan, const SharedWaiter *take) {
+  if (!take->drops_reason) chan->reason_taken = chan->reason.kind != SHARED_NIL;
   return shared_value_copy(&chan->reason);
 }
 
@@ -169,7 +169,8 @@ static bool try_put(SharedWaiter *put, SharedResult *result, After *after) {
   return true;
 }
 
-static bool try_take(SharedChan *chan, SharedResult *result, After *after) {
+static bool try_take(const SharedWaiter *take, SharedResult *result, After *after) {
+  SharedChan *chan = take->chan;
   bool buffered = chan->buf.count > 0;
   *result = (SharedResult){.ok = true};
   if (chan->returned) {
@@ -194,7 +195,7 @@ static bool try_take(SharedChan *chan, SharedResult *result, After *after) {
     return true;
   }
   result->ok = false;
-  if (chan->closed) result->value = tell_reason(chan);
+  if (chan->closed) result->value = tell_reason(chan, take);
   return chan->closed;
 }
 
@@ -205,7 +206,7 @@ static bool try_watch(SharedChan *chan, SharedResult *result) {
 
 static bool try_op(SharedWaiter *w, SharedResult *result, After *after) {
   if (w->kind == SHARED_PUT) return try_put(w, result, after);
-  return w->kind == SHARED_TAKE ? try_take(w->chan, result, after) : try_watch(w->chan, result);
+  return w->kind == SHARED_TAKE ? try_take(w, result, after) : try_watch(w->chan, result);
 }
 
 /* ---- many ---- */
@@ -332,7 +333,7 @@ void shared_close(SharedChan *chan, SharedValue reason) {
     chan->closed = true;
     chan->reason = move(&reason);
     SharedWaiter *w;
-    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan), &after);
+    while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan, w), &after);
     give_up_puts(chan, &after);
     while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, NOTHING, &after);
     note_left_asleep(chan, &after);

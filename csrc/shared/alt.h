@@ -65,6 +65,7 @@ typedef struct SharedWaiter {
   int at;            /* for the owner's use */
   uint8_t kind;      /* a SharedOpKind */
   bool gives_up;     /* a put that completes with ok false when its channel is closed */
+  bool drops_reason; /* a take that does not look at the reason of the close */
   bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
   bool is_quiet;     /* a put that leaves an owner asleep whose take it completes (shared_chan_wake) */
 } SharedWaiter;

@@ -94,7 +94,7 @@ local function mix_inputs(self)
     if i > 2 then
       if value == nil then
         remove(self, ops[i])
-        ends.close(nil, err)
+        ends.close(nil, err, ops[i])
       elseif through[i] then
         put(self.out, value)
       end
@@ -105,7 +105,7 @@ end
 -- The go block of a mix. If an input raises, the mix ends, because alts does not say which input it was.
 local function run(self)
   local ok, err = guard.call("a mix", mix_inputs, self)
-  if not ok then self.out:close(err) end
+  if not ok then ends.close(self.out, err) end
 end
 
 -- ---- the public functions ----

@@ -28,6 +28,7 @@ local PRIORITY = { priority = true }
 ---@field on_empty? fun() called when the last tap has been removed
 ---@field ended boolean the source has closed
 ---@field reason any the error with which it closed
+---@field unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Mult = {}
 Mult.__index = Mult
 Mult.__name = "runnel.mult"
@@ -112,18 +113,22 @@ local function list_channels(self)
 end
 
 -- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`.
-local function finish(self, reason)
+-- `from` is the channel that has the error, or nil if the error has been reported.
+local function finish(self, reason, from)
   self.ended, self.reason = true, reason
-  local tap, close = self.first, ends.close -- once the error is taken from the first tap, it counts as taken
+  local tap, is_passed = self.first, false
   while tap do
     remove(self, tap)
     if tap.close ~= false then
-      close(tap.ch, reason)
-      close = guard.close
+      ends.close(tap.ch, reason, not is_passed and from or nil) -- once taken from the first tap, it counts as taken
+      is_passed = true
     end
     tap = tap.next
   end
-  if close == ends.close then close(nil, reason) end
+  if not is_passed and reason ~= nil then
+    self.unclaimed = chan() -- has the error until the next tap
+    ends.close(self.unclaimed, reason, from)
+  end
 end
 
 -- The go block of a mult.
@@ -177,13 +182,13 @@ local function run(self)
     end
   end
 
-  local ended, reason
+  local ok, ended, reason
   repeat
-    ended, reason = guard.call("a mult", pump)
-    if at == 0 then ended = true end -- the source raised
+    ok, reason = guard.call("a mult", pump)
+    ended = ok or at == 0 -- at 0 the source raised
     while at > 0 do guard.call("a mult", offer_rest) end
   until ended
-  finish(self, reason)
+  finish(self, reason, ok and self.source or nil)
 end
 
 -- ---- the public functions ----
@@ -218,7 +223,7 @@ function mult.tap(m, ch, close)
   check.close(close, "tap")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
-    if close ~= false then ch:close(m.reason) end
+    if close ~= false then ends.close(ch, m.reason, m.unclaimed) end
   elseif m.taps[ch] then
     m.taps[ch].close = close
   elseif not ch:closed() then

@@ -32,8 +32,8 @@ local function divide(pred, ch, yes, no)
       table.remove(ops, i) -- one of the two is closed
       if #ops == 1 then return end
     elseif value == nil then
-      ends.close(yes, err)
-      no:close(err)
+      ends.close(yes, err, ch) -- once the error is taken from there, it counts as taken
+      ends.close(no, err)
       return
     else
       local ok, is_yes = guard.call("the predicate of a split", pred, value)
@@ -67,11 +67,14 @@ end
 -- Whether a take would give nil.
 local function is_over(ch) return ch:closed() and #ch == 0 and ch:stats().puts == 0 end
 
--- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false and its
--- error. Each call reuses the tables `ops` and `places`.
+-- Takes one value from each channel into `values` and returns true. If one of them has closed, returns false, its error
+-- and that channel. Each call reuses the tables `ops` and `places`.
 local function take_each(chs, values, out, ops, places)
   for _, ch in ipairs(chs) do
-    if is_over(ch) then return false, select(2, ch:take()) end -- takes nothing from the others
+    if is_over(ch) then
+      local _, err = ch:take()
+      return false, err, ch -- takes nothing from the others
+    end
   end
   local n = 1
   ops[1], places[1] = out:done(), 0
@@ -84,7 +87,7 @@ local function take_each(chs, values, out, ops, places)
   end
   while n > 1 do
     local value, i, err = alts(ops, PRIORITY)
-    if value == nil then return false, err end
+    if value == nil then return false, err, ops[i] end
     values[places[i]] = value
     table.remove(ops, i)
     table.remove(places, i)
@@ -103,8 +106,8 @@ local function map_values(f, chs, out)
   local put = ends.sink(out, "a map")
   local values, ops, places = {}, {}, {}
   while #chs > 0 and not out:closed() do
-    local complete, err = take_each(chs, values, out, ops, places)
-    if not complete then return ends.close(out, err) end
+    local complete, err, from = take_each(chs, values, out, ops, places)
+    if not complete then return ends.close(out, err, from) end
     local ok, result = guard.call("the function of a map", apply, f, chs, values)
     if ok then put(out, result) end
   end
@@ -132,7 +135,7 @@ local function take_values(n, ch, out)
   local take, put = ends.source(ch, out), ends.sink(out, "a take")
   for _ = 1, n do
     local value, _, err = take(ch, out)
-    if value == nil then return ends.close(out, err) end
+    if value == nil then return ends.close(out, err, ch) end
     put(out, value)
   end
   out:close()

@@ -18,7 +18,7 @@ local function forward(from, to, close)
   while true do
     local value, _, err = take(from, to)
     if value == nil then
-      ends.close(close ~= false and to, err)
+      ends.close(close ~= false and to, err, from)
       return
     end
     if not put(to, value) then return end
@@ -78,7 +78,7 @@ local function gather(ops, out)
       elseif i == 1 then
         return
       else
-        if err ~= nil then core.internal.pass_on(err, reason == nil and out or nil) end
+        if err ~= nil then core.internal.pass_on(err, reason == nil and out, ops[i]) end
         if reason == nil then reason = err end
         table.remove(ops, i)
         n, turn = n - 1, 2
@@ -90,7 +90,7 @@ local function gather(ops, out)
   while not out:closed() do
     putting = false
     local ok, err = guard.call("a merge", move_values)
-    if ok or not putting then out:close(err) end -- if `out` raised, only the value that was being put is lost
+    if ok or not putting then ends.close(out, err) end -- if `out` raised, only the value that was being put is lost
   end
 end
 

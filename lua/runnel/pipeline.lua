@@ -1,7 +1,7 @@
 ---Pipelines: values of one channel through jobs onto another, with exactly n jobs at a time.
 ---
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
----them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
+---them; these never run more than n. All of them return `to`, so that stages chain.
 ---
 ---The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. If af parks,
 ---a follower becomes the leader: another go block that has led before, or a new one. The deliverer, another go block,
@@ -9,11 +9,12 @@
 ---
 ---Before the leader takes a value it makes the result channel of the value's job. In an ordered pipeline it puts the
 ---result channel on a queue, and the deliverer takes them in turn; the capacity of the queue limits the jobs to n. In
----an unordered one a result channel puts itself on the queue when it has something (csrc/core/announce.h), and the jobs
+---an unordered one a result channel puts itself on the queue when it has something (csrc/channels/announce.h), and the jobs
 ---are counted (csrc/lua/unordered.c).
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
@@ -49,8 +50,9 @@ end
 -- so that nothing it does can end the caller.
 local function instead_of(err, ex_handler)
   if ex_handler then
-    local value, failure = take(guard.go(guard.nothing, nil, ask, ex_handler, err))
-    ends.close(nil, failure) -- the handler's go block has died: that is reported
+    local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
+    local value, failure = take(block)
+    ends.close(nil, failure, block) -- the handler's go block has died: that is reported
     return value
   end
   internal.report(err, nil, A_JOB)
@@ -94,6 +96,8 @@ local MOST_PLACES = 1 << 30
 ---@class runnel.Leader
 ---@field block runnel.Channel<any> its result channel
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field from runnel.Channel<any> where the values come from
+---@field jobs runnel.Jobs
 ---@field place runnel.Channel<any>|false the result channel for the next value, while it waits for that
 ---@field result runnel.Channel<any>|false the result channel of the job whose af it calls
 ---@field follows boolean whether it waits for the lead
@@ -101,7 +105,9 @@ local MOST_PLACES = 1 << 30
 ---The go block that delivers results.
 ---@class runnel.Deliverer
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field jobs runnel.Jobs
 ---@field [1] runnel.Channel<any>|false the result channel from which it takes
+---@field [2] table<runnel.Channel<any>, any> jobs.open
 
 -- Returns a function that does what internal.job.deliver does, for a `to` whose puts may call the user's code.
 local function deliver_by(put)
@@ -131,6 +137,8 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
   local deliver_results = put == put_while_open and internal.job.deliver or deliver_by(put)
   local new_place, lead, lead_died = unordered.place, nil, nil
+  local jobs = deadlock.jobs(af)
+  local open = jobs.open
 
   -- ---- ending ----
 
@@ -140,8 +148,9 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   -- Starts no further jobs: `from` has closed, or a go block of the pipeline has died; `err` is the error, if any.
-  local function finish(err)
-    if err ~= nil then internal.pass_on(err, close ~= false and to or nil) end
+  -- `source`: `from`, unless the error is that of the go block, which is reported as such.
+  local function finish(err, source)
+    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
     if over then return end
     over, reason = true, err
     turn:close()
@@ -158,7 +167,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   -- ---- leading ----
 
   local function new_leader()
-    local self = { block = nil, to = to, place = false, result = false, follows = false }
+    local self = { block = nil, from = from, to = to, jobs = jobs, place = false, result = false, follows = false }
     self.block = guard.go(lead_died, self, lead, self)
     leader = self
     return self.block
@@ -212,8 +221,8 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
         self.place = result
       end
       local value, _, err = next_value(from, to)
-      if value == nil or over then return finish(err) end
-      self.place, self.result = false, result
+      if value == nil or over then return finish(err, from) end
+      self.place, self.result, open[result] = false, result, value
       if is_wide or followers == 0 then
         start_alone(value, result)
         passed = true
@@ -256,6 +265,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
         local value = instead_of(err, ex_handler)
         if value ~= nil then put(to, value) end
       end
+      open[result] = nil
       result = take(queue)
     end
     close_to()
@@ -297,6 +307,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
           instead_of(v)
           unordered.over(queue, counted)
         end
+        open[self[1]] = nil
         self[1] = false
       end
       is_value, v = unordered.deliver(queue, counted, self, to)
@@ -315,7 +326,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   guard.started(new_leader(), what) -- the go blocks that it starts get the same name
-  local deliverer = { false, to = to }
+  local deliverer = { false, open, to = to, jobs = jobs }
   if is_ordered then guard.started(guard.go(give_up, deliverer, deliver_in_order, deliverer), what)
   else guard.started(guard.go(deliverer_died, deliverer, deliver_as_they_come, deliverer), what) end
   return to

@@ -10,15 +10,14 @@ local take, put = core.internal.moving.take, core.internal.moving.put
 ---@class runnel.reduce
 local reducers = {}
 
--- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that its
--- channel closed with; the result channel then closes with that error, which counts as not taken until somebody takes
--- it there.
-local function answer(what, f, ...)
+-- Calls `f(...)` in a go block and returns a channel of its result. `f` returns a value, or nil and the error that `ch`
+-- closed with; the result channel then closes with that error, which counts as not taken until somebody takes it there.
+local function answer(what, ch, f, ...)
   local out = chan(1)
   guard.started(guard.go(guard.close, out, function(...)
     local value, err = f(...)
     if value ~= nil then put(out, value) end
-    ends.close(out, err)
+    ends.close(out, err, ch)
   end, ...), what)
   return out
 end
@@ -32,7 +31,7 @@ end
 function reducers.into(list, ch)
   check.table(list, "into: list")
   check.chan(ch, "into: channel")
-  return answer("into", function()
+  return answer("into", ch, function()
     local n = #list
     while true do
       local value, err = take(ch)
@@ -68,7 +67,7 @@ end
 function reducers.reduce(f, init, ch)
   check.callable(f, "reduce: function")
   check.chan(ch, "reduce: channel")
-  return answer("reduce", reduce, f, init, ch)
+  return answer("reduce", ch, reduce, f, init, ch)
 end
 
 ---Reduces all values of a channel through a transducer. Source: core.async's transduce.
@@ -81,7 +80,7 @@ function reducers.transduce(xf, f, init, ch)
   check.callable(xf, "transduce: transducer")
   check.callable(f, "transduce: function")
   check.chan(ch, "transduce: channel")
-  return answer("transduce", function()
+  return answer("transduce", ch, function()
     local step = xf(f)
     local acc, err = reduce(step, init, ch)
     if err ~= nil then return nil, err end
@@ -91,9 +90,8 @@ end
 
 -- An iterator over a list, or the iterator itself.
 local function values_of(source, what)
-  local next_value = ends.iterator(source)
+  local next_value, got = ends.iterator(source)
   if next_value then return next_value end
-  local got = source == nil and "nothing" or "a " .. type(source)
   error(what .. ": a list or an iterator function expected, got " .. got, 3)
 end
 

@@ -278,3 +278,271 @@ describe("an error of a go block", function()
     end)
   end)
 end)
+
+-- A channel that the program closes with an error, now or after a while.
+local function closed_with(err)
+  local ch = rn.chan()
+  ch:close(err)
+  return ch
+end
+
+local function closing_with(err)
+  local ch = rn.chan()
+  rn.go(function()
+    rn.sleep(1)
+    ch:close(err)
+  end)
+  return ch
+end
+
+local function loop(ch)
+  for _ in ch do error "never" end
+end
+
+-- What passes the error of a channel on, to the channel that it returns.
+local passing = {
+  into = function(ch) return rn.into({}, ch) end,
+  reduce = function(ch) return rn.reduce(print, 0, ch) end,
+  transduce = function(ch) return rn.transduce(rn.xf.dedupe(), print, 0, ch) end,
+  pipe = function(ch) return rn.pipe(ch, rn.chan()) end,
+  merge = function(ch) return rn.merge { ch, rn.to_chan {} } end,
+  map = function(ch) return rn.map(print, { ch }) end,
+  take = function(ch) return rn.take(3, ch) end,
+  split = function(ch) return (rn.split(print, ch)) end,
+  mult = function(ch) return rn.mult(ch):tap(rn.chan()) end,
+  pub = function(ch) return rn.pub(ch, type):sub("string", rn.chan()) end,
+  pmap = function(ch) return rn.pmap(3, print, ch) end,
+  pmap_unordered = function(ch) return rn.pmap_unordered(3, print, ch) end,
+  pipeline = function(ch) return rn.pipeline(2, rn.chan(), rn.xf.dedupe(), ch) end,
+  pipeline_async = function(ch) return rn.pipeline_async(2, rn.chan(), print, ch) end,
+  pipeline_async_unordered = function(ch) return rn.pipeline_async_unordered(2, rn.chan(), print, ch) end,
+}
+
+describe("the error with which the program has closed a channel", function()
+  local function reported(f)
+    return errors(collecting(function()
+      f()
+      rn.sleep(60000)
+    end))
+  end
+
+  it("is reported once if a for loop drops it, with its name and line", function()
+    local heard = {}
+    local previous = rn.on_error(function(...) heard[#heard + 1] = { ... } end)
+    sim.run(function()
+      loop(closed_with "bad":name "lines")
+      rn.sleep(4999)
+      assert.same({}, heard)
+      rn.sleep(60000)
+    end)
+    rn.on_error(previous)
+    assert.equal(1, #heard)
+    assert.same({ "bad", "chan: lines" }, { heard[1][1], heard[1][3] })
+    assert.matches("^stack traceback:\n[^\n]*unhandled_spec%.lua:%d+: in [^\n]*loop", heard[1][2])
+  end)
+
+  it("is reported once if a for loop that had to wait drops it", function()
+    assert.same({ "bad" }, reported(function() loop(closing_with "bad") end))
+  end)
+
+  it("is reported once if several for loops drop it", function()
+    assert.same({ "bad" }, reported(function()
+      local ch = closing_with "bad"
+      rn.go(loop, ch)
+      rn.go(loop, ch)
+      loop(ch)
+      loop(ch)
+    end))
+  end)
+
+  it("is not reported if it is taken after the loop, meanwhile, or before", function()
+    assert.same({}, reported(function()
+      local ch = closed_with "bad"
+      loop(ch)
+      rn.sleep(4000)
+      assert.same({ nil, "bad" }, { ch:take() })
+      local other = closing_with "bad"
+      rn.go(other.take, other)
+      loop(other)
+      local before = closed_with "bad"
+      before:take()
+      loop(before)
+    end))
+  end)
+
+  it("is not reported if nobody reads the channel any more", function()
+    assert.same({}, reported(function()
+      closed_with "bad"
+      local ch = rn.chan(2)
+      rn.onto_chan(ch, { 1, 2 }, false)
+      rn.yield()
+      assert.equal(1, ch())
+      ch:close "bad"
+    end))
+  end)
+
+  it("is reported once if a for loop of the main program drops it", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      local ch = rn.chan()
+      rn.go(function() ch:close "the disk is full" end)
+      for _ in ch do error "never" end
+      for _ in ch do error "never" end
+      rn.exit()
+    ]]
+    assert.equal(1, status)
+    assert.matches("^runnel: error in chan: #%d+: the disk is full\nstack traceback:\n[^\n]*:4: in main chunk", output)
+    assert.equal(1, select(2, output:gsub("the disk is full", "")))
+  end)
+
+  it("is reported once if a for loop over a shared channel drops it, and not if somebody takes it", function()
+    for _, start in ipairs { closed_with, closing_with } do
+      for _, is_taken in ipairs { false, true } do
+        local heard = {}
+        local previous = rn.on_error(function(err) heard[#heard + 1] = err end)
+        local ch = rn.shared_chan()
+        rn.pipe(start "bad", ch)
+        loop(ch)
+        if is_taken then assert.same({ nil, "bad" }, { ch:take() }) end
+        core.internal.report_unhandled()
+        rn.on_error(previous)
+        assert.same(is_taken and {} or { "bad" }, heard)
+      end
+    end
+  end)
+
+  local names = {}
+  for name in pairs(passing) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    it("is reported once, or taken, where " .. name .. " passes it on", function()
+      for _, start in ipairs { closed_with, closing_with } do
+        assert.same({ "bad" }, reported(function() passing[name](start "bad") end))
+        assert.same({ "bad" }, reported(function() loop(passing[name](start "bad")) end))
+        assert.same({ "bad" }, reported(function() loop(rn.pipe(passing[name](start "bad"), rn.chan())) end))
+        assert.same({}, reported(function() assert.same({ nil, "bad" }, { passing[name](start "bad"):take() }) end))
+        assert.same({}, reported(function()
+          local ch = passing[name](start "bad")
+          loop(ch)
+          assert.same({ nil, "bad" }, { ch:take() })
+        end))
+      end
+    end)
+  end
+
+  it("is reported once where all ends of a split, a mult or a pub are read by loops", function()
+    assert.same({ "bad" }, reported(function()
+      local yes, no = rn.split(print, closing_with "bad")
+      rn.go(loop, yes)
+      loop(no)
+    end))
+    assert.same({ "bad" }, reported(function()
+      local m = rn.mult(closing_with "bad")
+      rn.go(loop, m:tap(rn.chan()))
+      loop(m:tap(rn.chan()))
+      loop(m:tap(rn.chan()))
+    end))
+    assert.same({ "bad" }, reported(function()
+      local p = rn.pub(closing_with "bad", type)
+      for _, topic in ipairs { "string", "number", "table" } do rn.go(loop, p:sub(topic, rn.chan())) end
+      rn.sleep(10)
+      loop(p:sub("late", rn.chan()))
+    end))
+  end)
+
+  it("is reported where it is passed on to no channel", function()
+    assert.same({ "bad" }, reported(function() rn.pipe(closed_with "bad", rn.chan(), false) end))
+    assert.same({ "bad" }, reported(function() rn.mix(rn.chan()):admix(closed_with "bad") end))
+    assert.same({ "bad" }, reported(function() rn.mult(closed_with "bad") end))
+  end)
+
+  it("is taken where a mult without a tap, or a pub without a subscriber, passes it on to a later one", function()
+    assert.same({}, reported(function()
+      local m, p = rn.mult(closed_with "bad"), rn.pub(closed_with "worse", type)
+      rn.sleep(1000)
+      assert.same({ nil, "bad" }, { m:tap(rn.chan()):take() })
+      assert.same({ nil, "worse" }, { p:sub("string", rn.chan()):take() })
+    end))
+  end)
+
+  it("is not reported again where it is passed on later than it was reported", function()
+    assert.same({ "bad" }, reported(function()
+      local ch = closed_with "bad"
+      loop(ch)
+      rn.sleep(6000)
+      loop(rn.pipe(ch, rn.chan()))
+    end))
+    assert.same({ "bad" }, reported(function()
+      local result = failing()
+      rn.sleep(6000)
+      loop(rn.pipe(result, rn.chan()))
+    end))
+  end)
+end)
+
+it("a for loop does not report the error of a go block, or of what it feeds, that was cancelled", function()
+  assert.same({}, errors(collecting(function()
+    local result = rn.go(rn.sleep, 10000)
+    local out = rn.pipe(rn.chan(), rn.chan())
+    rn.yield()
+    for _, block in ipairs(rn.ps()) do
+      if block.name:match "^pipe" then rn.cancel(block.result) end
+    end
+    rn.cancel(result)
+    loop(result)
+    loop(out)
+    rn.sleep(60000)
+  end)))
+end)
+
+it("a for loop over what a go block of the library feeds drops the error with which that dies: one report", function()
+  assert.same({ "bad" }, errors(collecting(function()
+    loop(rn.to_chan(function() error("bad", 0) end))
+    rn.sleep(60000)
+  end)))
+end)
+
+describe("core.internal.fail", function()
+  local fail = core.internal.fail
+
+  it("closes a channel with an error that is reported once, also if a for loop drops it", function()
+    local heard = collecting(function()
+      local ch, other = rn.chan(), rn.chan()
+      rn.go(loop, other)
+      rn.yield()
+      assert.is_true(fail(ch:name "a stream", "one"))
+      assert.is_true(fail(other, "two", "stack traceback:", "the file x"))
+      loop(ch)
+      rn.sleep(60000)
+    end)
+    assert.same({ "one", "two" }, errors(heard))
+    assert.same({ "chan: a stream", "the file x" }, { heard[1].name, heard[2].name })
+  end)
+
+  it("does not report what somebody takes, now or later", function()
+    assert.same({}, errors(collecting(function()
+      local ch, other, passed = rn.chan(), rn.shared_chan(), rn.chan()
+      local got = rn.go(function() return select(2, ch:take()) end)
+      rn.yield()
+      fail(ch, "bad")
+      fail(other, "bad")
+      fail(passed, "bad")
+      assert.equal("bad", got:take())
+      assert.same({ nil, "bad" }, { other:take() })
+      assert.same({ nil, "bad" }, { rn.into({}, passed):take() })
+      rn.sleep(60000)
+    end)))
+  end)
+
+  it("does nothing to a closed channel, which the program does not want to read any more", function()
+    assert.same({}, errors(collecting(function()
+      for _, ch in ipairs { rn.chan(), rn.shared_chan() } do
+        ch:close()
+        assert.is_false(fail(ch, "bad"))
+        assert.same({ nil, nil }, { ch:take() })
+      end
+      rn.sleep(60000)
+    end)))
+    assert.error_matches(function() fail(rn.chan()) end, "an error expected")
+  end)
+end)

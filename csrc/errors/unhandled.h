@@ -1,0 +1,70 @@
+/* unhandled.h: unhandled errors: errors of go blocks that nobody has taken yet.
+
+   A go block that raises closes its result channel with the error. An error that somebody takes, as `nil, err`, is not
+   reported. An error that nobody has taken within GRACE is reported once: most programs that want an error take it
+   sooner, and the log of a server gets it without much delay. At the end of the program or of a simulation, and before
+   the main program raises a deadlock, all errors that are left are reported.
+
+   The collector could find out exactly whether anybody can still take an error. But in an idle server it would run too
+   late, and simulations would not be reproducible.
+
+   A for loop over a channel drops the error with which the channel was closed; that does not count as taking it
+   (ALT_LOOP). If nobody knows of that error yet, since the program has closed the channel, it is an unhandled error
+   from then on. Functions of the library that take an error and close another channel with it pass it on: then it must
+   be taken from that channel.
+
+   CHAN_ERROR_KNOWN keeps an error from being reported twice. A channel has it if the error with which it is closed, or
+   is about to be, has been in the list of unhandled errors, on behalf of this channel or another one, or is none that
+   must be reported: that of a go block that was cancelled. */
+#ifndef RUNNEL_UNHANDLED_H
+#define RUNNEL_UNHANDLED_H
+
+#include "core/state.h"
+
+/* Keeps an error until somebody takes it from the channel at index `at`, or it is time to report it. On top of L and
+   popped: the error, its traceback or nil, the go block's name. Reports the error at once if memory runs out. Does not
+   raise. */
+void unhandled_add(lua_State *L, Sched *S, int at);
+
+/* Drops the errors that were taken, and reports those that are due at `now`; with INT64_MAX, all of them. Does not
+   raise, but it calls the error handler, which may run any code. L must have 8 free slots, as any C function has that
+   has pushed little: if this could fail for want of stack, the loop would wait for an error that it cannot report. */
+void unhandled_report(lua_State *L, Sched *S, int64_t now);
+
+/* Reports all errors at the end of the program: within a simulation, those of the outer world as well. Otherwise as
+   unhandled_report. */
+void unhandled_report_all(lua_State *L, Sched *S);
+
+/* Whether the error of the record on top of L may still be reported: nobody has taken it. */
+bool unhandled_may_come(lua_State *L);
+
+/* Pushes the list of errors of a simulation that is about to begin, for SCHED_UNHANDLED. May raise. */
+void unhandled_push_list(lua_State *L);
+
+/* When the next error is to be reported; INT64_MAX if there is none. */
+static inline int64_t unhandled_deadline(const Sched *S) {
+  return S->world.unhandled ? S->world.unhandled_due : INT64_MAX;
+}
+
+/* ns until the next error is to be reported, or -1 if there is none. For a program with a loop of its own, which may
+   have nothing else to wait for. */
+static inline int64_t unhandled_left(const Sched *S) {
+  if (LIKELY(!S->world.unhandled)) return -1;
+  int64_t left = S->world.unhandled_due - clock_now(&S->world.clock);
+  return left > 0 ? left : 0;
+}
+
+/* A for loop drops the error on top of L, with which the channel at index `at` was closed: from now on it is unhandled
+   until somebody takes it from there, unless it is or was already. May raise. */
+void unhandled_drop(lua_State *L, int at);
+
+/* The caller has taken the error at index `err` from the channel at index `from`, and is about to close the channel at
+   index `to` with it, if that is an open channel. The error then counts as unhandled until somebody takes it from
+   there. Without a channel nobody can take it, and it is reported. If `from` is no channel, the error is reported
+   elsewhere, whoever takes it from `to`. Does not raise. */
+void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from);
+
+/* Sets up the list of errors; the scheduler's userdata is at SCHED_SELF. */
+void unhandled_open(lua_State *L);
+
+#endif
