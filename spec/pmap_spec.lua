@@ -359,6 +359,16 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.same({}, left())
       end))
 
+      it("is named after its line where nobody takes an error that no job has raised", stage.sim(function()
+        pmap(1, function() rn.sleep(100) end, { 1 }, { timeout = 10 })
+        local line = stage.here(-1)
+        rn.sleep(10000)
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.is_true(rn.is_timeout(heard[1].err))
+        assert.is_truthy(heard[1].name:find("at " .. line, 1, true), heard[1].name)
+      end))
+
       it("ends with a traceback of the function alone, for a message handler inside it", stage.sim(function()
         local trace
         drain(pmap(1, function()
@@ -653,7 +663,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         1, f, { a = 1 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"; known: buffer, ex_handler, timeout' .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
+      check('unknown option "windows"; known: buffer, ex_handler, timeout' .. (is_ordered and ", window" or ""), 1, f,
+        {}, { windows = 7 })
       check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a finite number of milliseconds of 0 or more expected, got -1", 1, f, {}, { timeout = -1 })
       check("timeout: a finite number of milliseconds of 0 or more expected, got 1", 1, f, {}, { timeout = "1" })

@@ -315,8 +315,8 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
-/* driver() -> the scheduler's driver, or nil */
-static int internal_driver(lua_State *L) {
+/* current_driver() -> the scheduler's driver, or nil */
+static int internal_current_driver(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
   return 1;
 }
@@ -353,7 +353,7 @@ void lua_internal_open(lua_State *L) {
       {"alts_index", module_alts_index},
       {"arrived", internal_arrived},
       {"coroutine_of", internal_coroutine_of},
-      {"driver", internal_driver},
+      {"current_driver", internal_current_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
       {"explain", internal_explain},

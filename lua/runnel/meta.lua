@@ -40,7 +40,8 @@ local core = {}
 function core.chan(buffer, xf, ex_handler) end
 
 ---Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
----methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put.
+---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put;
+---tables may be nested 100 deep.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
 function core.shared_chan(buffer) end
@@ -412,6 +413,11 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
+---From now on f is called for a deadlock error (runnel.internal.deadlock): with a list as that of rn.ps, from which it
+---may remove entries, and what waits outside any go block. It returns a text for the error.
+---@param f fun(list: table[], waits: table?): string?
+function core.internal.explain(f) end
+
 ---To be called between taking an error from one channel and closing another one with it: the error then counts as not
 ---taken until somebody takes it from that one.
 ---@param err any
@@ -555,7 +561,7 @@ function core.internal.is_simulation() end
 
 ---The scheduler's driver, or nil.
 ---@return runnel.Driver?
-function core.internal.driver() end
+function core.internal.current_driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?

@@ -20,7 +20,8 @@ local ch = rn.chan():name "numbers"
 rn.go(function()
   for i = 1, 3 do ch:put(i) end
 end)
-for n in ch do print(n) end]], line = 6, says = "chan: numbers was not closed: the for loop over it ends when it is. Call ch:close%(%)" },
+for n in ch do print(n) end]], line = 6,
+    says = "chan: numbers was not closed: the for loop over it ends when it is. Call ch:close%(%)" },
   { "forgets it in a go block", [[
 local ch = rn.chan():name "numbers"
 rn.go(function()
@@ -155,11 +156,14 @@ local a, b = rn.chan(), rn.chan()
 rn.alts(a, b)]], line = 3, says = "alts: a list of operations expected, got a channel; .*rn.alts { ch, ... }" },
   { "gives merge channels instead of a list of them", [[
 local a, b = rn.chan(), rn.chan()
-rn.merge(a, b)]], line = 3, says = "merge: channels: a list of channels expected, got a channel; .*rn.merge { ch, ... }" },
+rn.merge(a, b)]], line = 3,
+    says = "merge: channels: a list of channels expected, got a channel; .*rn.merge { ch, ... }" },
   { "gives into its arguments in the wrong order", [[
-rn.into(rn.chan(), {})]], line = 2, says = "into: list: a table expected, got a channel; call it as rn.into%(list, ch%)" },
+rn.into(rn.chan(), {})]], line = 2,
+    says = "into: list: a table expected, got a channel; call it as rn.into%(list, ch%)" },
   { "gives pmap the channel before the function", [[
-rn.pmap(2, rn.chan(), print)]], line = 2, says = "f: a function expected, got a channel; call it as rn.pmap%(n, f, from%)" },
+rn.pmap(2, rn.chan(), print)]], line = 2,
+    says = "f: a function expected, got a channel; call it as rn.pmap%(n, f, from%)" },
   { "gives pmap a table without a list", [[
 rn.pmap(2, print, { a = 1 })]], line = 2,
     says = "from: a channel, a list or an iterator .*, got a table with keys but no values 1, 2, ..." },

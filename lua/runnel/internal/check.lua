@@ -17,7 +17,7 @@ local USAGE = {
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
   pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", reduce = "reduce(f, init, ch)",
   scope = "scope(function(s) ... end)", split = "split(pred, ch)", take = "take(n, ch)",
-  threads = "threads(n, f)", transduce = "transduce(xf, f, init, ch)",
+  threads = "threads(k, f)", transduce = "transduce(xf, f, init, ch)",
 }
 
 ---What was passed, for a message: "a string", "a channel", "nothing".
@@ -82,7 +82,9 @@ end
 ---A string.
 ---@param expected string what the message calls it, as in "a path"
 function check.string(value, expected, what)
-  if type(value) ~= "string" then error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), CALLER) end
+  if type(value) ~= "string" then
+    error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), CALLER)
+  end
 end
 
 ---An integer of at least `least`.
@@ -111,7 +113,9 @@ end
 
 ---A list whose elements are channels.
 function check.chans(value, what)
-  if type(value) ~= "table" then error(what .. ": a list of channels expected, got " .. article(value, what), CALLER) end
+  if type(value) ~= "table" then
+    error(what .. ": a list of channels expected, got " .. article(value, what), CALLER)
+  end
   for i = 1, #value do
     if not core.is_chan(value[i]) then
       error(("%s: element %d is not a channel but %s"):format(what, i, check.article(value[i])), CALLER)
@@ -125,7 +129,9 @@ end
 function check.options(value, known, what, level)
   level = level or CALLER
   if value == nil then return end
-  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. check.article(value), level) end
+  if type(value) ~= "table" then
+    error(what .. ": a table of options expected, got " .. check.article(value), level)
+  end
   for key in pairs(value) do
     if not known[key] then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
   end
@@ -157,7 +163,9 @@ end
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
-  if getmetatable(value) ~= class then error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER) end
+  if getmetatable(value) ~= class then
+    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
+  end
 end
 
 ---Makes a channel with a buffer that the user passed, which may be invalid.

@@ -37,7 +37,7 @@ end
 
 -- The name of the module that is the driver, or nil.
 local function driver_module()
-  local driver = internal.driver()
+  local driver = internal.current_driver()
   if driver == nil then return nil end
   for name, module in pairs(package.loaded) do
     if rawequal(module, driver) then return name end

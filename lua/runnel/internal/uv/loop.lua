@@ -13,7 +13,7 @@ local loop = { over = false }
 
 -- Raises an error if a driver is set that does not run luv's loop. One that does says so with the field `luv = true`.
 local function check_driver(what, level)
-  local set = internal.driver()
+  local set = internal.current_driver()
   if not set or set.luv then return end
   local name = "another driver"
   for module, value in pairs(package.loaded) do
@@ -25,7 +25,7 @@ end
 
 -- Requiring this module sets the driver, unless one is set already.
 check_driver("runnel.uv", 0)
-if not internal.driver() then core.driver(driver) end
+if not internal.current_driver() then core.driver(driver) end
 
 ---Raises an error if no events of the loop can arrive: in a simulation, and under another driver. The error is raised at
 ---the line that called the caller of this function.
