@@ -83,14 +83,8 @@ local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, sch
 -- The options of sim.explore, and the seconds; or raises at the caller's line.
 local function check_explore(opts)
   local what = "sim.explore"
+  check.options(opts, OPTIONS, what, 4)
   opts = opts or {}
-  if type(opts) ~= "table" then error(what .. ": a table of options expected, got a " .. type(opts), 3) end
-  for key in pairs(opts) do
-    if not OPTIONS[key] then
-      error(('%s: unknown option "%s"; the options are leaks, schedule, seconds, steps and timers'):format(what,
-        tostring(key)), 3)
-    end
-  end
   local function refuse(name, expected, value)
     error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 4)
   end
