@@ -51,15 +51,13 @@ static int lua_new(lua_State *L) {
 /* Pushes the text of what there was to choose at a choice. */
 static void push_choice(lua_State *L, Choice choice) {
   static const char *const of[] = {"", "ready go blocks", "ready operations of an alts", "numbers of sim.choose"};
-  if (choice.of == 0) lua_pushliteral(L, "nothing");
-  else lua_pushfstring(L, "%d %s", (int)(choice.of >> 2), of[choice.of & 3]);
+  if (choice.of == 0) lua_pushliteral(L, "was nothing to choose");
+  else lua_pushfstring(L, "were %d %s", (int)(choice.of >> 2), of[choice.of & 3]);
 }
 
 /* run(e, f, leaks, prefix, strategy, seed, changes) runs f in a simulation. prefix: "script", "path" or nil; strategy:
-   of Strategy. Returns
-     true, elapsed ms; or false, elapsed ms, error;
-     nil, elapsed ms, if the run was given up;
-     nil, elapsed ms, number of the choice, what there was before, what there was now: if it went astray. */
+   of Strategy. Returns: whether it went well, or nil if it was given up or went astray; elapsed ms; its error, or nil;
+   and if it went astray: the number of the choice, what there was before, what there was now. */
 static int lua_run(lua_State *L) {
   Sched *S = sched_self(L);
   Explore *e = check_explore(L);
@@ -76,15 +74,13 @@ static int lua_run(lua_State *L) {
   if (e->gave_up || e->astray) lua_pushnil(L);
   else lua_pushboolean(L, ok);
   check_push_ms(L, elapsed);
-  if (e->astray) {
-    lua_pushinteger(L, (lua_Integer)e->stray_at + 1);
-    push_choice(L, e->stray_before);
-    push_choice(L, e->stray_now);
-    return 5;
-  }
-  if (ok || e->gave_up) return 2;
-  lua_pushvalue(L, at);
-  return 3;
+  if (ok) lua_pushnil(L);
+  else lua_pushvalue(L, at);
+  if (!e->astray) return 3;
+  lua_pushinteger(L, (lua_Integer)e->stray_at + 1);
+  push_choice(L, e->stray_before);
+  push_choice(L, e->stray_now);
+  return 6;
 }
 
 /* backtrack(e) -> whether there is another path, for the next run with the path as its prefix */

@@ -122,7 +122,8 @@ function sim.explore(f, opts)
   local options, seconds, steps = check_explore(opts)
   local ok, explorer = pcall(internal.explore.new, steps, options.timers == "any")
   if not ok then error(explorer, 2) end
-  local result, message, is_callers = explore.run(f, options, seconds, explorer)
+  local result, message, is_callers, elapsed = explore.run(f, options, seconds, explorer)
+  last_elapsed = elapsed or last_elapsed
   if not result then error(message, is_callers and 2 or 0) end
   return result
 end

@@ -50,6 +50,9 @@ local function kind_of(err)
   return KINDS[word] and word or "error"
 end
 
+-- Whether it is that of Ctrl-C, which ends the search.
+local function is_interrupt(err) return type(err) == "string" and err:find "interrupted!$" ~= nil end
+
 -- Runs f once. Returns nil if that went well, "long" if it was given up, or the kind of failure and the error.
 ---@return string? kind
 ---@return any err
@@ -57,14 +60,15 @@ function Search:run(prefix, strategy, seed, changes)
   self.heard = nil
   core.on_error(self.hear) -- again each time: f may have set another one
   math.randomseed(1)
-  local ok, elapsed, what, before, found = explorer.run(self.explorer, self.f, self.leaks, prefix, strategy, seed,
+  local ok, elapsed, err, at, before, found = explorer.run(self.explorer, self.f, self.leaks, prefix, strategy, seed,
     changes)
   self.elapsed = elapsed
-  if ok == nil and what == nil then return "long" end
-  if ok == nil then not_the_same("at choice %d there were %s, before %s", what, found, (before:match "^%S+")) end
+  if is_interrupt(err) then error(err, 0) end
+  if at then not_the_same("at choice %d there %s, before %s", at, found, before:match "%d+") end
+  if ok == nil then return "long" end
   if self.heard then return "error", self.heard.err end
   if ok then return nil end
-  return kind_of(what), what
+  return kind_of(err), err
 end
 
 local function is_failure(kind) return kind ~= nil and kind ~= "long" end
@@ -319,6 +323,7 @@ end
 ---@return runnel.Explored?
 ---@return string? message
 ---@return boolean? is_callers
+---@return number elapsed the virtual time of the last run
 function explore.run(f, options, seconds, explorers)
   local search = setmetatable({ explorer = explorers, f = f, leaks = options.leaks ~= false }, Search)
   function search.hear(err) search.heard = search.heard or { err = err } end
@@ -332,8 +337,8 @@ function explore.run(f, options, seconds, explorers)
   end)
   core.on_error(before)
   math.randomseed(a, b) -- as random as it was, or as reproducible
-  if ok then return result, message, false end
-  if getmetatable(result) == NotTheSame then return nil, result.message, true end
+  if ok then return result, message, false, search.elapsed end
+  if getmetatable(result) == NotTheSame then return nil, result.message, true, search.elapsed end
   error(result, 0)
 end
 
