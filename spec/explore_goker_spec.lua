@@ -31,7 +31,7 @@ describe("the blocking kernels of GoBench", function()
 
   for _, name in ipairs(names) do
     it(name .. " is found", function()
-      local ok, message = explore(bugs[name], false, { seconds = 20 })
+      local ok, message = explore(bugs[name], false, { seconds = 1000 })
       assert.is_false(ok)
       local kind, number = message:match "^sim.explore: (%l+): .*%(schedule (%d+)"
       assert.is_true(kind == "leak" or kind == "deadlock", message)

@@ -124,7 +124,7 @@ describe("sim.explore", function()
     local PROGRAMS = {
       { 120, { {}, {}, {}, {}, {} } },
       { 35, { { y, y }, { y, y, y } } },
-      { 34650, { { y, y, y }, { y, y, y }, { y, y, y } } },
+      { 1680, { { y, y }, { y, y }, { y, y } } },
       { 2, { { put, put }, { take, take } } },
       { nil, { { put, y, put }, { take, y }, { take } } },
       { nil, { { put, put }, { put, y, put }, { take, take, take, take } } },
@@ -134,7 +134,7 @@ describe("sim.explore", function()
       it("exactly as many orders as there are: program " .. i, function()
         local orders = count(program[2])
         assert.equal(program[1] or orders, orders)
-        assert.same({ schedules = orders, all = true }, sim.explore(function() run(program[2]) end, { seconds = 60 }))
+        assert.same({ schedules = orders, all = true }, sim.explore(function() run(program[2]) end, { seconds = 1e6 }))
       end)
     end
 

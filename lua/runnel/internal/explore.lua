@@ -277,7 +277,9 @@ function Search:fail(kind, number, options)
   explorer.script(self.explorer, choices)
   local n = #places(choices)
   local which = "schedule " .. number
-  if is_simpler(choices, trim(before)) then which = ("%s, shortened to %d %s"):format(which, n, n == 1 and "choice" or "choices") end
+  if is_simpler(choices, trim(before)) then
+    which = ("%s, shortened to %d %s"):format(which, n, n == 1 and "choice" or "choices")
+  end
   return self:report(which, options)
 end
 
