@@ -40,9 +40,8 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
    up until a sweep (root.h) finds them, and one that waits on a channel of the outer world would meet the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
+  for (uint32_t i = root_count(S); i > 0; i--) { /* downwards: the last one takes the place of one that is removed */
+    Go *go = root_push_at(L, i);
     bool is_parked = go && go->chan.id >= S->world.first_id && go->alt.state != ALT_READY;
     if (is_parked && go->alt.state != ALT_SLEEPING) {
       if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));

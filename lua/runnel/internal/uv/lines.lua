@@ -17,7 +17,8 @@ local BUFFERED = 128
 -- How many bytes a line may have by default: a peer, or a file, must not fill the memory.
 local MAX = 1024 * 1024
 
----Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have; nil
+---Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have;
+---nil
 ---for the default.
 ---@param opts? { max?: integer }
 ---@param what string that function
