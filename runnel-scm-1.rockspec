@@ -38,7 +38,7 @@ build = {
         "csrc/core/sched_wakeup.c",
         "csrc/lifetimes/keep.c",
         "csrc/lifetimes/root.c",
-        "csrc/lifetimes/root_shrink.c",
+        "csrc/lifetimes/root_table.c",
         "csrc/errors/error.c",
         "csrc/errors/name.c",
         "csrc/errors/origin.c",

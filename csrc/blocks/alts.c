@@ -90,44 +90,34 @@ static int first_local(lua_State *L, Alts *a, const int *order) {
 enum { FEW = 64 };
 
 /* Does one of the first `n` operations in `order` (NULL: in the order given) that are on shared channels; with `alt`,
-   waits if none can be done, and then they are enqueued in the order given. Returns the number of results, or 0. */
+   waits if none can be done. Returns the number of results, or 0. */
 static int do_shared(lua_State *L, Sched *S, const Alts *a, const int *order, int n, Alt *alt) {
-  uint32_t shared = 0, added = 0;
-  uint8_t number[FEW], tries[FEW];
+  uint32_t shared = 0;
   for (int i = 0; i < n; i++) shared += chan_is_shared(a->ops[order ? order[i] : i].ch);
   if (!shared) return 0;
   SharedWait *wait = chan_shared_begin(L, S, shared);
   for (int i = 0; i < n; i++) {
-    int k = order && !alt ? order[i] : i;
-    if (!chan_is_shared(a->ops[k].ch)) continue;
-    chan_shared_add(L, wait, alts_at(k), alts_at(k), a->ops[k].is_put, a->op);
-    if (order && alt) number[k] = (uint8_t)added++;
-  }
-  if (order && alt) { /* all operations, of which there are few */
-    added = 0;
-    for (int i = 0; i < n; i++) {
-      if (chan_is_shared(a->ops[order[i]].ch)) tries[added++] = number[order[i]];
-    }
-    wait->alt.tries = tries;
+    int k = order ? order[i] : i;
+    if (chan_is_shared(a->ops[k].ch)) chan_shared_add(L, wait, alts_at(k), alts_at(k), a->ops[k].is_put, a->op);
   }
   return chan_shared_do(L, S, wait, alt, a->op->flags);
 }
 
-/* Does one of the operations, of which some are on shared channels, if that can be done at once. With `alt`, waits on
-   the shared ones if not. Returns the number of results, or 0.
+/* Does one of the operations, of which some are on shared channels, if that can be done at once. Returns the number of
+   results, or 0.
 
    The operations are looked at in random order. Local channels do not change meanwhile, so the first one that is ready
    is found without locks; then the shared channels of the operations before it are locked, all at once, and the first
    of these operations that can be done is done. If none can, the random numbers are as before: how often this is tried
    depends on memory, and a simulation must not. */
-static int do_mixed(lua_State *L, Sched *S, Alts *a, Alt *alt) {
+static int do_mixed(lua_State *L, Sched *S, Alts *a) {
   int few[FEW], *order = few, top = lua_gettop(L);
   const uint64_t random = S->world.random;
   if (a->n > FEW) order = (int *)lua_newuserdatauv(L, (size_t)a->n * sizeof(int), 0);
   for (;;) {
     shuffle(S, a, order);
     int local = first_local(L, a, order);
-    int results = do_shared(L, S, a, order, local, local == a->n ? alt : NULL);
+    int results = do_shared(L, S, a, order, local, NULL);
     if (results) return results;
     if (local == a->n) break;
     AltsOp *op = &a->ops[order[local]];
@@ -138,19 +128,6 @@ static int do_mixed(lua_State *L, Sched *S, Alts *a, Alt *alt) {
   lua_settop(L, top);
   S->world.random = random;
   return 0;
-}
-
-/* Whether alts_wait can try the operations on shared channels: not where the caller cannot wait, but may do what is
-   possible now; nor where it must call a policy, or allocate, which may run finalizers, or raises because a queue is
-   full, which comes after the try. */
-static bool can_leave_to_wait(lua_State *L, const Sched *S, const Alts *a) {
-  if (!a->waits || a->n > FEW || !park_is_possible(L, S)) return false;
-  for (int i = 0; i < a->n; i++) {
-    const AltsOp *op = &a->ops[i];
-    if (op->ch->buf.kind == BUFFER_POLICY) return false;
-    if (!chan_is_shared(op->ch) && !chan_has_room(op->ch, op->is_put)) return false;
-  }
-  return true;
 }
 
 int alts_try(lua_State *L, Sched *S, Alts *a) {
@@ -167,9 +144,7 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
     a->mixed = true;
     S->world.random = random; /* as if this had not begun: see do_mixed */
     if (a->op->waiter & WAITER_FREE) S->world.moves++;
-    a->untried = can_leave_to_wait(L, S, a);
-    if (a->untried) return 0;
-    int results = do_mixed(L, S, a, NULL);
+    int results = do_mixed(L, S, a);
     if (results) return results;
   }
   if (UNLIKELY(S->inside)) { /* user code, perhaps of one of these channels, which must not use it then */
@@ -242,16 +217,16 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
   return n;
 }
 
-/* Enqueues the operations on shared channels, or does one of the operations now: another thread may have come between,
-   or they have not been tried. Returns its results, or 0. The local channels must have room for the rest: once other
+/* Enqueues the operations on shared channels, or does one of them now: another thread may have come between. Returns its
+   results, or 0. The local channels must have room for the rest: once other
    threads can complete the alt, nothing may raise. */
-static int wait_mixed(lua_State *L, Sched *S, Alt *alt, Alts *a) {
+static int wait_mixed(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
     if (a->op->waiter & WAITER_FREE || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
     chan_no_room(L, op->ch, alts_at(i), op->is_put);
   }
-  return a->untried ? do_mixed(L, S, a, alt) : do_shared(L, S, a, NULL, a->n, alt);
+  return do_shared(L, S, a, NULL, a->n, alt);
 }
 
 /* Enqueues a waiter for each operation. If a queue has no room, nothing is enqueued and it raises. */

@@ -5,7 +5,7 @@
    can complete, alts_wait enqueues a waiter for each, parks, and returns the results of the one that completes.
 
    Operations on shared channels are tried and enqueued together, under the locks of all their channels; see do_mixed in
-   alts.c. With `waits`, alts_try leaves that to alts_wait if it can, so that the locks are taken once.
+   alts.c.
 
    If user code runs between the two, all operations are tried again: a buffer policy that is asked, or a finalizer that
    an allocation runs, may have used channels that were tried before.
@@ -29,10 +29,8 @@ typedef struct Alts {
   AltsOp *ops;         /* the operations */
   int n;               /* how many */
   bool priority;       /* try them in the order given */
-  bool waits;          /* alts_wait follows if none can be done at once */
   bool asked;          /* a policy was asked at the last try */
   bool mixed;          /* some operations are on shared channels (chan_shared.h) */
-  bool untried;        /* and alts_try has left them to alts_wait */
 } Alts;
 
 /* Index of the channel of the i-th operation, from 0 on. */

@@ -29,7 +29,7 @@ static const Operation TAKE = {.name = "take_async"}, PUT = {.name = "put_async"
 /* Raises if one more operation is too many for the channel, before there is a go block for it. */
 static void check_room(lua_State *L, Chan *ch, bool is_put) {
   if (UNLIKELY(chan_is_shared(ch))) {
-    SharedStats stats = chan_shared_stats(L, ch);
+    ChanStats stats = chan_stats(L, ch);
     if (!(is_put ? stats.puts_full : stats.takes_full)) return;
   } else if (LIKELY(chan_has_room(ch, is_put))) {
     return;

@@ -159,7 +159,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   bool is_awaited = go == S->awaited;
   S->current = NULL;
   end(L, S, go, 0, top + 1);
-  lua_remove(L, -2); /* the table of slots */
+  lua_remove(L, -2); /* the table of strong roots */
   give_up(L, top + 1, !is_awaited && !go_is_cancellation(L, lua_gettop(L), top + 1));
   lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_awaited) {
@@ -278,10 +278,9 @@ void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
 static int on_guard_closed(lua_State *L) {
   Sched *S = sched_self(L);
   if (S->current && S->current->alt.co == L) return 0;
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
+  for (uint32_t i = 1; i <= root_count(S); i++) {
     lua_settop(L, 0);
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
+    Go *go = root_push_at(L, i);
     if (go && go->alt.co == L) {
       go_bury(L, S, go);
       break;

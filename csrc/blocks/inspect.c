@@ -3,6 +3,7 @@
 
 #include <lauxlib.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/attr.h"
@@ -208,21 +209,42 @@ static void add_details(lua_State *L, const Go *go, int at) {
   lua_pop(L, 1);
 }
 
-/* Pushes a list of all go blocks; `in_detail`: with what add_details adds. */
+/* A go block in a list of them. */
+typedef struct Listed {
+  uint64_t id; /* its id */
+  uint32_t at; /* where it is in the list */
+} Listed;
+
+static int by_id(const void *a, const void *b) {
+  uint64_t x = ((const Listed *)a)->id, y = ((const Listed *)b)->id;
+  return (x > y) - (x < y);
+}
+
+/* Pushes a list of all go blocks, in the order of their ids; `in_detail`: with what add_details adds. */
 static void push_list(lua_State *L, bool in_detail) {
-  Sched *S = sched_self(L);
-  lua_newtable(L);
-  lua_Integer n = 0;
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (go) {
-      push_entry(L, go, lua_gettop(L));
-      if (in_detail) add_details(L, go, lua_gettop(L) - 1);
-      lua_rawseti(L, -3, ++n);
-    }
+  int list = lua_gettop(L) + 1;
+  uint32_t n = root_push_list(L), found = 0;
+  Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
+  for (uint32_t i = 1; i <= n; i++) {
+    const Go *go = root_push_listed(L, list, i);
+    if (go) order[found++] = (Listed){go->chan.id, i};
     lua_pop(L, 1);
   }
+  qsort(order, found, sizeof(Listed), by_id);
+  lua_newtable(L);
+  int entries = lua_gettop(L);
+  lua_Integer added = 0;
+  for (uint32_t i = 0; i < found; i++) {
+    Go *go = root_push_listed(L, list, order[i].at);
+    if (go) {
+      push_entry(L, go, entries + 1);
+      if (in_detail) add_details(L, go, entries + 1);
+      lua_rawseti(L, entries, ++added);
+    }
+    lua_settop(L, entries);
+  }
+  lua_replace(L, list);
+  lua_settop(L, list);
 }
 
 void inspect_push_list(lua_State *L) { push_list(L, false); }

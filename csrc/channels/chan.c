@@ -324,9 +324,29 @@ int chan_take(lua_State *L, Chan *ch, int at) {
   return 1 + attr_take_reason(L, ch, at);
 }
 
+ChanStats chan_stats(lua_State *L, const Chan *ch) {
+  const ChanOps *ops = chan_ops(ch);
+  if (ops && ops->stats) return ops->stats(L, ch);
+  ChanStats stats = {.kind = (BufferKind)ch->buf.kind,
+                     .ntakes = ch->ntakes,
+                     .nputs = ch->nputs,
+                     .puts = ch->put_total,
+                     .takes = ch->put_total,
+                     .closed = (ch->flags & CHAN_CLOSED) != 0};
+  if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
+    stats.kind = BUFFER_FIXED;
+    stats.limit = 1;
+  } else if (ch->buf.kind != BUFFER_NONE) { /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
+    stats.limit = ch->buf.limit;
+    stats.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count;
+    stats.takes = ch->take_total;
+  }
+  return stats;
+}
+
 lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
   const ChanOps *ops = chan_ops(ch);
-  return ops ? ops->count(L, ch, at) : (lua_Integer)buffer_count(&ch->buf);
+  return ops && ops->count ? ops->count(L, ch, at) : (lua_Integer)chan_stats(L, ch).count;
 }
 
 /* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */

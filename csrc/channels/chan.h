@@ -82,6 +82,10 @@ void chan_close_end(lua_State *L, Chan *ch, int at);
    raise. */
 void chan_call_on_close(lua_State *L, int at);
 
+/* A look at it, without running user code: the count of a policy is 0. Raises in a finalizer that uses a handle which has
+   been finalized before. */
+ChanStats chan_stats(lua_State *L, const Chan *ch);
+
 /* Values in the buffer. May call a policy and so raise. */
 lua_Integer chan_count(lua_State *L, Chan *ch, int at);
 

@@ -5,6 +5,7 @@
 #ifndef RUNNEL_CHAN_OPS_H
 #define RUNNEL_CHAN_OPS_H
 
+#include "base/chan_stats.h"
 #include "core/state.h"
 
 /* What became of a put that was tried. */
@@ -14,12 +15,15 @@ typedef enum PutResult { PUT_DONE, PUT_CLOSED, PUT_WAIT } PutResult;
 #define TAKE_WAIT (-1)
 
 typedef struct ChanOps {
-  /* As chan_put, chan_take, chan_close and chan_count (chan.h), of a channel that is not known to be closed. These may
-     run user code and raise. */
+  /* As chan_put, chan_take and chan_close (chan.h), of a channel that is not known to be closed. These may run user code
+     and raise. */
   PutResult (*put)(lua_State *L, Chan *ch, int at, int value);
   int (*take)(lua_State *L, Chan *ch, int at);
   void (*close)(lua_State *L, Chan *ch, int at, int reason);
+  /* How many values there are; may call a policy and raise. NULL: stats tells. */
   lua_Integer (*count)(lua_State *L, Chan *ch, int at);
+  /* As chan_stats. NULL: its fields tell. */
+  ChanStats (*stats)(lua_State *L, const Chan *ch);
   /* As chan_can: whether a put, or a take, would complete at once. NULL: alts asks all such channels together. */
   bool (*can)(lua_State *L, Chan *ch, int at, bool is_put);
   /* Pushes a new channel that will close when this one does, and then sees to that. NULL: that is as usual. May

@@ -23,7 +23,7 @@ typedef struct Go {
     };
   };
   uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
-  uint32_t slot;   /* its slot among the roots (root.h); 0 once it has ended */
+  uint32_t slot;   /* its index in the table of strong roots, or of weak ones (root_table.c); 0 once it has ended */
 } Go;
 
 /* The go block whose result channel this is, or NULL. */

@@ -21,11 +21,10 @@
 
 /* User values of the scheduler. */
 enum {
-  SCHED_STRONG = 1, /* table: slot -> what the slot of a go block holds (root.h) */
-  SCHED_WEAK,       /* weak table: slot -> go block that only its channels keep alive */
-  SCHED_SWEEP,      /* C function: sweeps slots; the next one makes the sentinel (root.c) */
+  SCHED_STRONG = 1, /* table: go blocks that the scheduler keeps alive (root_table.c) */
+  SCHED_WEAK,       /* weak table: go blocks that only their channels keep alive */
+  SCHED_SWEEP,      /* C function: visits some of them; the next one makes the sentinel (root.c) */
   SCHED_SENTINEL,
-  SCHED_SHRINK,      /* C function: replaces tables that have too much room (root_shrink.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -58,6 +57,7 @@ enum {
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
   SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
+  SCHED_SNAPSHOT,         /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_TRACE,            /* userdata that is `tracer`, or nil */
   SCHED_NUSER = SCHED_TRACE
@@ -95,43 +95,26 @@ typedef struct World {
   int64_t unhandled_due;    /* when that one is to be reported */
 } World;
 
-/* Slots of go blocks that have ended, of which root.c keeps the numbers at hand. */
-enum { ROOTS_RECENT = 32 };
-
-/* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
-enum { ROOT_SENTINEL = 0 };
-
-/* How much of a table that grows is in use, so that it can become smaller again (root_shrink.h). */
-typedef struct TableUse {
-  uint32_t room; /* entries that it has room for, at least */
-  uint32_t most; /* the most that were in use in this lap */
-  bool sparse;   /* during the whole last lap it had too much room */
-} TableUse;
-
-/* Bookkeeping of root.c. */
+/* Bookkeeping of root.c and root_table.c. */
 typedef struct Roots {
-  uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
-  uint32_t nrecent;              /* how many */
-  uint32_t size;                 /* slots in use or free */
-  uint32_t free;                 /* first slot of the free list, each naming the next; 0: none */
-  uint32_t strong;               /* strong roots: go blocks that the scheduler keeps alive */
-  uint32_t weak;                 /* weak roots, including those that were collected but still have a slot */
-  TableUse use;                  /* of the tables of slots */
-  uint32_t moves;                /* how often the go blocks have moved to other slots (root_shrink.h) */
-  uint32_t limit;                /* sweep when so many strong roots are not in the run queue */
-  uint32_t next;                 /* the slot to sweep next; 0: a new lap */
-  uint8_t lap;                   /* parity of the number of laps */
-  bool sweeping;                 /* a sweep is running */
-  bool is_cycle;                 /* it, or the last one, is that of a cycle of the collector */
-  bool failed;                   /* the last sweep ended early because memory ran out */
+  uint32_t strong;      /* strong roots: go blocks that the scheduler keeps alive */
+  uint32_t weak;        /* weak roots, including those that were collected and that no sweep has removed yet */
+  uint32_t room;        /* entries of SCHED_STRONG: at least as many as roots of both kinds */
+  uint32_t limit;       /* a go block that is started sweeps if so many strong roots are not in the run queue */
+  uint32_t next_strong; /* the strong root that the next sweep visits first; 0: the last one */
+  uint32_t next_weak;   /* the same of the weak roots */
+  int64_t last_cycle;   /* World.looked in the last cycle of the collector */
+  bool sweeping;        /* a sweep is running */
+  bool is_cycle;        /* it, or the last one, is that of a cycle of the collector */
+  bool failed;          /* the last sweep ended early because memory ran out */
 } Roots;
 
 /* Bookkeeping of keep.c. */
 typedef struct Kept {
   uint32_t size;  /* entries */
-  uint32_t next;  /* the entry to look at next; 0: a new lap */
-  uint32_t limit; /* entries from which on the list is trimmed as it grows */
-  TableUse use;   /* of the table */
+  uint32_t room;  /* the most entries that there were in this table */
+  uint32_t next;  /* the entry that is checked next; 0: the last one */
+  uint32_t limit; /* a go block that parks checks entries if there are so many */
 } Kept;
 
 /* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */

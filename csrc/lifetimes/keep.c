@@ -1,18 +1,18 @@
 /* keep.c: see keep.h.
 
-   The list is a table. A lap checks each entry once, from the last to the first. The last entry of the list takes the
-   place of an entry that is dropped, so that there is never a gap: Lua might have to allocate to fill one. */
+   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes the
+   place of one that is dropped. */
 #include "lifetimes/keep.h"
 
 #include <lauxlib.h>
 
-#include "lifetimes/root_shrink.h"
+#include "lifetimes/root_table.h"
 
 enum {
-  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last lap has kept, is trimmed only in
-                          cycles of the collector: an entry that is dropped between two parks must be added again */
+  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last round has kept, is trimmed only
+                          in cycles of the collector: an entry that is dropped between two parks must be added again */
   TRIM_TO_GROW = 2,    /* a longer list: so many entries are checked for each that may have been added */
-  CYCLE_SHARE = 4,     /* each cycle of the collector checks one entry in so many, */
+  CYCLE_SHARE = 2,     /* each cycle of the collector checks one entry in so many, */
   CYCLE_LEAST = 65536, /* and at least so many, which takes 1 ms */
   LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
@@ -56,18 +56,11 @@ static bool is_needed(lua_State *L, const Sched *S) {
 /* Notes whether the list has grown to its limit. */
 static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
 
-/* Begins a lap. */
-static void begin_lap(Kept *k) {
-  k->next = k->size;
-  root_note_lap(&k->use, k->size);
-}
-
 void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   Kept *k = &S->kept;
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
-  if (k->size == 0) begin_lap(k);
   for (n = n < k->size ? n : k->size; n > 0; n--) {
-    if (k->next == 0) begin_lap(k);
+    if (k->next == 0) k->next = k->size;
     lua_rawgeti(L, -1, k->next);
     bool is_dropped = !is_needed(L, S);
     lua_pop(L, 1);
@@ -84,7 +77,7 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
 }
 
 void keep_trim_cycle(lua_State *L, Sched *S) {
-  uint32_t share = S->kept.size / CYCLE_SHARE;
+  uint32_t share = S->kept.room / CYCLE_SHARE;
   keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
 }
 
@@ -94,8 +87,20 @@ void keep_add(lua_State *L, Sched *S, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
   lua_pushvalue(L, at);
   lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
-  root_note_use(&S->kept.use, ++S->kept.size);
+  if (++S->kept.size > S->kept.room) S->kept.room = S->kept.size;
   check_size(S);
+  lua_pop(L, 1);
+}
+
+void keep_shrink(lua_State *L, Sched *S) {
+  Kept *k = &S->kept;
+  uint32_t room = root_room(k->size, k->room);
+  if (room == k->room) return;
+  lua_createtable(L, (int)room, 1);
+  if (k->size <= room) { /* else finalizers ran, and parked many go blocks */
+    root_move_entries(L, SCHED_KEPT, lua_gettop(L), room);
+    k->room = room;
+  }
   lua_pop(L, 1);
 }
 

@@ -9,8 +9,8 @@
    needed any more are dropped, a few at a time: by each park once the list has grown, and in each cycle of the
    collector. A weak root (root.h) keeps what it waits on itself, in its user value GO_WAITS.
 
-   The result channel of a go block needs no entry while the go block is a strong root, which its slot keeps alive: when
-   it ends, nobody waits on the channel any more. Only the end of a simulation drops go blocks that have not ended, so
+   The result channel of a go block needs no entry while the go block is a strong root, which the scheduler keeps alive:
+   when it ends, nobody waits on the channel any more. Only the end of a simulation drops go blocks that have not ended, so
    result channels that are made in a simulation are like other channels. */
 #ifndef RUNNEL_KEEP_H
 #define RUNNEL_KEEP_H
@@ -65,6 +65,9 @@ void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
 
 /* The same in a cycle of the collector, for a share of all entries. */
 void keep_trim_cycle(lua_State *L, Sched *S);
+
+/* Moves the list to a smaller table if it has become much shorter. May raise, and then nothing has changed. */
+void keep_shrink(lua_State *L, Sched *S);
 
 /* Sets up the list; the scheduler's userdata is at SCHED_SELF. */
 void keep_open(lua_State *L);

@@ -1,15 +1,8 @@
 /* root.c: see root.h.
 
-   A slot of SCHED_STRONG holds
-     the userdata of a strong root;
-     false for a weak root: SCHED_WEAK refers to it weakly until it is collected;
-     true if the slot is free and in Roots.recent;
-     a number if it is free and in the free list: twice the next one, plus the parity of the lap that linked it.
-
-   Sweeps go round in laps. A lap visits every slot once, from the last to the first, a few at a time. It demotes what
-   waits on channels, and rebuilds the free list, so that the lowest slots are used first and those at the end are
-   dropped. When a lap begins the free list is empty, and so is Roots.recent: a free slot whose parity is that of the lap
-   before is no longer in the list. */
+   A sweep goes on where the last one has stopped, from the end of each table to its begin, and then again from the end.
+   The place of a root that was removed is taken by the last one (root_table.c), which this round has visited, or which
+   is newer. So a round visits all that were there when it began. */
 #include "lifetimes/root.h"
 
 #include <lauxlib.h>
@@ -17,80 +10,20 @@
 #include "core/attr.h"
 #include "core/others.h"
 #include "lifetimes/keep.h"
-#include "lifetimes/root_shrink.h"
 
 enum {
-  CHUNK = 512,          /* slots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
-  CHUNK_EVERY = 64,     /* such a sweep each time that so many more go blocks are idle: see below */
-  IDLE_AT_LEAST = 1024, /* with fewer idle go blocks only the collector's cycle sweeps */
-  CYCLE_SHARE = 8,      /* a cycle of the collector visits one slot in so many */
-  CYCLE_LEAST = 16384   /* and at least so many: with fewer slots, each cycle visits all */
+  CHUNK = 512,         /* roots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
+  CHUNK_EVERY = 64,    /* such a sweep for each so many strong roots that are parked since the last one */
+  PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
+  CYCLE_SHARE = 2,     /* a cycle of the collector visits one root in so many, */
+  CYCLE_LEAST = 16384  /* and at least so many: with fewer, each cycle visits all */
 };
 
-/* CHUNK / CHUNK_EVERY slots are visited for each go block that becomes idle, so a lap takes size / 8 of these. What is
-   abandoned within a lap survives the collector's next cycle, and makes the cycle after that come later. With size / 4
-   memory grew without limit in programs whose other data is large, 50 MB for example. */
+/* So a go block that parks pays for visits to CHUNK / CHUNK_EVERY others, and what was abandoned and not visited yet is
+   at most a seventh of the strong roots that cannot be demoted. It must be little: the collector cannot free it, and the
+   next cycle comes later for it. */
 
-/* How many strong roots may be parked: those in the run queue are not. */
-static uint32_t idle(const Sched *S) {
-  return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
-}
-
-/* The content of a slot that becomes the first of the free list. */
-static lua_Integer link_to_free(const Roots *a) { return (lua_Integer)a->free << 1 | a->lap; }
-
-/* Puts a go block, whose userdata is at index `at`, into a free slot. May raise. */
-static void take_slot(lua_State *L, Roots *a, Go *go, int at) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  uint32_t slot = a->free;
-  if (LIKELY(a->nrecent)) {
-    slot = a->recent[--a->nrecent];
-    lua_pushvalue(L, at);
-    lua_rawseti(L, -2, slot);
-  } else if (slot) {
-    lua_rawgeti(L, -1, slot);
-    uint32_t next = (uint32_t)(lua_tointeger(L, -1) >> 1);
-    lua_pop(L, 1);
-    lua_pushvalue(L, at);
-    lua_rawseti(L, -2, slot);
-    a->free = next;
-  } else {
-    lua_Integer last = (lua_Integer)a->size + 1;
-    lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-    lua_pushboolean(L, 0); /* makes room now, in ascending order: laps go backwards, and Lua would make a hash table */
-    lua_rawseti(L, -2, last);
-    lua_pop(L, 1);
-    lua_pushvalue(L, at);
-    lua_rawseti(L, -2, last); /* may raise, as before: nothing has changed */
-    slot = ++a->size;
-    root_note_use(&a->use, slot);
-  }
-  go->slot = slot;
-  a->strong++;
-  lua_pop(L, 1);
-}
-
-void root_push(lua_State *L, const Go *go) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_rawgeti(L, -1, go->slot);
-  lua_replace(L, -2);
-}
-
-void root_remove(lua_State *L, Sched *S, Go *go) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_rawgeti(L, -1, go->slot);
-  Roots *a = &S->roots;
-  if (LIKELY(a->nrecent < ROOTS_RECENT)) {
-    a->recent[a->nrecent++] = go->slot;
-    lua_pushboolean(L, 1);
-  } else {
-    lua_pushinteger(L, link_to_free(a));
-    a->free = go->slot;
-  }
-  lua_rawseti(L, -3, go->slot);
-  a->strong--;
-  go->slot = 0;
-}
+/* ---- strong and weak ---- */
 
 /* Pushes the channel of a waiter, from its owner's stack. */
 static void push_channel(lua_State *L, const Waiter *w) {
@@ -122,30 +55,16 @@ static void release(lua_State *L, const Go *go, int at) {
 }
 
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  lua_rawgeti(L, -1, go->slot);
-  if (LIKELY(lua_touserdata(L, -1) == go)) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-    lua_insert(L, -2);
-    lua_rawseti(L, -2, go->slot); /* an existing key: allocates nothing, as everywhere here */
-    lua_pushnil(L);
-    lua_rawseti(L, -3, go->slot);
-    S->roots.strong++;
-    S->roots.weak--;
-  } else {
-    take_slot(L, &S->roots, go, at);
-  }
-  lua_pop(L, 2);
+  if (LIKELY(root_push_weak(L, go))) root_remove_weak(L, S, go->slot); /* else see root.h */
+  lua_pop(L, 1);
+  root_add_strong(L, S, go, at);
   release(L, go, at);
   go->alt.flags &= (uint8_t)~ALT_WEAK;
 }
 
 /* Pushes the userdata of a weak root. */
 static void push_weak(lua_State *L, const Go *go) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  lua_rawgeti(L, -1, go->slot);
-  lua_replace(L, -2);
-  if (LIKELY(lua_touserdata(L, -1) == go)) return;
+  if (LIKELY(root_push_weak(L, go))) return;
   lua_pop(L, 1);
   /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
   int top = lua_gettop(L);
@@ -218,18 +137,20 @@ static void fill_waits(lua_State *L, const Alt *alt) {
 
 /* Demotes the strong root on top of the stack. Its channels hold it, and its coroutine. May raise half way: that some
    channels hold it already does no harm. */
-static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
+static void demote(lua_State *L, Sched *S, Go *go) {
   Alt *alt = &go->alt;
   int at = lua_gettop(L);
   make_tables(L, alt);
   keep_before_weak(L, &go->chan, at);
   uint32_t size = size_of_waits(alt);
   if (size) lua_createtable(L, (int)size, 0);
-  /* That has allocated: a finalizer may have woken the go block, which may even have run and parked elsewhere. */
-  if (!may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size || !keep_when_weak(&go->chan)) {
+  /* That has allocated: a finalizer may have woken the go block, which may have ended, or have parked elsewhere. */
+  if (!go->slot || !may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size ||
+      !keep_when_weak(&go->chan)) {
     lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
     return;
   }
+  root_reserve_weak(L, S, at);
   if (size_of_waits(alt)) fill_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
     push_channel(L, &alt_waiters(alt)[i]);
@@ -240,117 +161,79 @@ static void demote(lua_State *L, Sched *S, Go *go, int strong, int weak) {
     lua_pop(L, size_of_waits(alt) ? 2 : 1);
   }
   if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel: instead of the coroutine */
+  root_move_to_weak(L, S, go);
   lua_settop(L, at);
-  lua_pushvalue(L, at);
-  lua_rawseti(L, weak, go->slot);
-  lua_pushboolean(L, 0);
-  lua_rawseti(L, strong, go->slot);
   alt->flags |= ALT_WEAK;
   if (size_of_waits(alt)) alt_waiters(alt)->is_weak = true;
-  S->roots.strong--;
-  S->roots.weak++;
 }
 
-/* Whether a go block was parked in the same operation at an earlier visit. */
-static bool was_seen(const Go *go) {
-  if (go->alt.count == 0) return true; /* a pending callback */
-  Waiter *first = alt_waiters(&go->alt);
-  bool was = first->flags & WAITER_SEEN;
-  first->flags |= WAITER_SEEN;
-  return was;
+/* ---- sweeps ---- */
+
+/* How many strong roots may be parked: those in the run queue are not. */
+static uint32_t idle(const Sched *S) {
+  return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
 }
 
-/* Visits a slot: see above. May raise for lack of memory. */
-static void visit(lua_State *L, Sched *S, uint32_t slot, int strong, int weak) {
-  Roots *a = &S->roots;
-  int type = lua_rawgeti(L, strong, slot);
-  if (type == LUA_TUSERDATA) {
-    Go *go = (Go *)lua_touserdata(L, -1);
-    if (may_be_abandoned(go) && (was_seen(go) || !a->is_cycle)) demote(L, S, go, strong, weak);
-    lua_pop(L, 1);
-    return;
-  }
-  bool is_free = type == LUA_TNUMBER && (lua_tointeger(L, -1) & 1) != a->lap;
-  if (type == LUA_TBOOLEAN && !lua_toboolean(L, -1)) {
-    is_free = lua_rawgeti(L, weak, slot) == LUA_TNIL;
-    lua_pop(L, 1);
-    if (is_free) a->weak--;
-  }
+/* The index to visit in a table of `n` roots; *next is that of the next one, or 0 at the end of a round. */
+static uint32_t advance(uint32_t *next, uint32_t n) {
+  if (*next == 0 || *next > n) *next = n;
+  return (*next)--;
+}
+
+/* Removes the next weak root if it was collected; their table is at index `weak`. */
+static void visit_weak(lua_State *L, Sched *S, int weak) {
+  uint32_t i = advance(&S->roots.next_weak, S->roots.weak);
+  if (lua_rawgeti(L, weak, i) == LUA_TNIL) root_remove_weak(L, S, i);
   lua_pop(L, 1);
-  if (!is_free) return;
-  if (slot == a->size) {
-    lua_pushnil(L);
-    a->size--;
-  } else {
-    lua_pushinteger(L, link_to_free(a));
-    a->free = slot;
-  }
-  lua_rawseti(L, strong, slot);
 }
 
-/* Begins a lap. */
-static void begin_lap(lua_State *L, Roots *a, int strong) {
-  while (a->nrecent) {
-    lua_pushinteger(L, a->lap);
-    lua_rawseti(L, strong, a->recent[--a->nrecent]);
-  }
-  a->next = a->size;
-  a->lap ^= 1;
-  a->free = 0;
-  root_note_lap(&a->use, a->strong + a->weak);
+/* Demotes the next strong root if it may be abandoned; in a cycle only if it was parked already in the last one. */
+static void visit_strong(lua_State *L, Sched *S, int strong) {
+  Roots *r = &S->roots;
+  lua_rawgeti(L, strong, advance(&r->next_strong, r->strong));
+  Go *go = (Go *)lua_touserdata(L, -1);
+  if (may_be_abandoned(go) && (!r->is_cycle || go->alt.since <= r->last_cycle)) demote(L, S, go);
+  lua_pop(L, 1);
 }
 
-/* Protected: (how many slots to visit, of each at most once). */
+/* Protected: (n) visits so many roots of each kind, or all. */
 static int sweep_protected(lua_State *L) {
+  enum { COUNT = 1, STRONG, WEAK };
   Sched *S = sched_self(L);
-  Roots *a = &S->roots;
-  lua_Integer n = lua_tointeger(L, 1);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
+  Roots *r = &S->roots;
+  lua_Integer n = lua_tointeger(L, COUNT);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG); /* only a sweep replaces it, and there is no other one */
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-  if (a->size == 0) begin_lap(L, a, 2);
-  for (n = n < a->size ? n : a->size; n > 0; n--) {
-    if (a->next == 0) begin_lap(L, a, 2);
-    visit(L, S, a->next--, 2, 3);
+  for (lua_Integer i = n < r->weak ? n : r->weak; i > 0 && r->weak; i--) visit_weak(L, S, WEAK);
+  for (lua_Integer i = n < r->strong ? n : r->strong; i > 0 && r->strong; i--) visit_strong(L, S, STRONG);
+  if (r->is_cycle) {
+    root_shrink(L, S);
+    keep_shrink(L, S);
   }
   return 0;
 }
 
-/* Sweeps the next `n` slots; `is_cycle`: once in a cycle of the collector. If memory runs out, the rest stays as it was.
-   Does not raise. */
+/* Visits some roots of each kind. If memory runs out, the rest stays as it was. Does not raise. */
 static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
-  Roots *a = &S->roots;
-  if (a->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
-  a->sweeping = true;
-  a->is_cycle = is_cycle;
-  root_note_use(&a->use, a->strong + a->weak);
+  Roots *r = &S->roots;
+  if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
+  r->sweeping = true;
+  uint32_t unpaid = idle(S) > r->limit ? idle(S) - r->limit : 0; /* how many are parked for which none has visited */
+  r->is_cycle = is_cycle;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);
-  a->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
-  if (a->failed) lua_pop(L, 1);
-  a->sweeping = false;
-  keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
+  r->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
+  if (r->failed) lua_pop(L, 1);
+  r->sweeping = false;
+  if (is_cycle) keep_trim_cycle(L, S);
+  else keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
   uint32_t limit = idle(S) + CHUNK_EVERY;
-  a->limit = limit > IDLE_AT_LEAST ? limit : IDLE_AT_LEAST;
+  r->limit = limit > unpaid + PARKED_LEAST ? limit - unpaid : PARKED_LEAST;
 }
 
 void root_add(lua_State *L, Sched *S, Go *go, int at) {
   if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, CHUNK, false);
-  take_slot(L, &S->roots, go, at);
-}
-
-void root_push_slot(lua_State *L, uint32_t slot) {
-  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  int type = lua_rawgeti(L, -1, slot);
-  if (type == LUA_TBOOLEAN) {
-    lua_pop(L, 2);
-    lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
-    type = lua_rawgeti(L, -1, slot);
-  }
-  lua_replace(L, -2);
-  if (type != LUA_TUSERDATA) {
-    lua_pop(L, 1);
-    lua_pushnil(L);
-  }
+  root_add_strong(L, S, go, at);
 }
 
 /* ---- the sentinel ----
@@ -379,23 +262,22 @@ static int make_sentinel(lua_State *L) {
 /* __gc of the sentinel. */
 static int on_cycle(lua_State *L) {
   Sched *S = sched_self(L);
-  Roots *a = &S->roots;
+  Roots *r = &S->roots;
   lua_settop(L, 1);
-  if (a->failed) return 0;
+  if (r->failed) return 0;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
   if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
-    a->failed = true;
+    r->failed = true;
     return 0;
   }
-  uint32_t share = a->size / CYCLE_SHARE;
+  uint32_t share = r->room / CYCLE_SHARE;
   sweep(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST, true);
-  keep_trim_cycle(L, S);
+  r->last_cycle = S->world.looked;
   return 0;
 }
 
 void root_watch(lua_State *L, Sched *S) {
   S->roots.failed = false;
-  root_shrink(L, S);
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   bool is_there = lua_rawgeti(L, -1, ROOT_SENTINEL) != LUA_TNIL;
   lua_pop(L, 2);
@@ -407,15 +289,8 @@ void root_watch(lua_State *L, Sched *S) {
 
 void root_open(lua_State *L) {
   Sched *S = sched_self(L);
-  S->roots.limit = IDLE_AT_LEAST;
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_STRONG);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_WEAK);
+  S->roots.limit = PARKED_LEAST;
+  root_table_open(L);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, sweep_protected, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SWEEP);
@@ -426,6 +301,5 @@ void root_open(lua_State *L) {
   lua_setfield(L, -2, "__gc");
   lua_pushcclosure(L, make_sentinel, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
-  root_shrink_open(L);
   root_watch(L, S);
 }

@@ -166,7 +166,7 @@ static inline int alts(lua_State *L, const Operation *what) {
   }
   Options options = read_options(L, what);
   Sched *S = LIKELY(n > 0) ? ops[0].ch->sched : sched_self(L);
-  Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority, .waits = !options.has_default};
+  Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;
   if (options.has_default) {

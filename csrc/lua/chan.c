@@ -193,22 +193,13 @@ static int chan_meta_len(lua_State *L) {
 
 static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "promise", "policy"};
 
-/* A look at a channel, local or shared. */
-static SharedStats look(lua_State *L, Chan *ch) {
-  if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
-  lua_Integer count = chan_count(L, ch, 1);      /* may call a policy, which may use the channel */
-  bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
-  bool will_have = ch->flags & CHAN_RESULT;      /* when the go block ends */
-  return (SharedStats){.kind = will_have ? BUFFER_FIXED : (BufferKind)ch->buf.kind,
-                       .limit = will_have    ? 1
-                                : has_buffer ? ch->buf.limit
-                                             : 0,
-                       .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
-                       .ntakes = ch->ntakes,
-                       .nputs = ch->nputs,
-                       .puts = ch->put_total,
-                       .takes = has_buffer ? ch->take_total : ch->put_total,
-                       .closed = (ch->flags & CHAN_CLOSED) != 0};
+/* A look at a channel, which may call a policy. */
+static ChanStats look(lua_State *L, Chan *ch) {
+  bool has_policy = ch->buf.kind == BUFFER_POLICY;
+  lua_Integer count = has_policy ? chan_count(L, ch, 1) : 0; /* first: the policy may use the channel */
+  ChanStats stats = chan_stats(L, ch);
+  if (has_policy) stats.count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+  return stats;
 }
 
 static void set_integer(lua_State *L, const char *key, lua_Integer n) {
@@ -219,7 +210,7 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
-  SharedStats stats = look(L, ch);
+  ChanStats stats = look(L, ch);
   lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
@@ -262,7 +253,7 @@ static int chan_lua_name(lua_State *L) {
 static int chan_meta_tostring(lua_State *L) {
   Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
-  SharedStats stats = look(L, ch);
+  ChanStats stats = look(L, ch);
   attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);

@@ -23,7 +23,7 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
   chan_push_done(L, to, 2);
   lua_pushnil(L);
   AltsOp ops[2] = {{.ch = from}, {.ch = (Chan *)lua_touserdata(L, alts_at(1))}};
-  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true, .waits = true};
+  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true};
   int n = alts_try(L, from->sched, &a); /* a finalizer may have used one of them */
   return n ? n : alts_wait(L, from->sched, &a);
 }

@@ -24,7 +24,7 @@ static int internal_answer(lua_State *L) {
   Chan *answers = check_shared(L, 1), *jobs = check_shared(L, 3);
   lua_Integer least = luaL_checkinteger(L, 4);
   lua_Number until = luaL_checknumber(L, 5);
-  bool is_quiet = (lua_Integer)chan_shared_stats(L, jobs).count > least;
+  bool is_quiet = (lua_Integer)chan_stats(L, jobs).count > least;
   PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_put(L, answers, 1, 2);
   Sched *S = answers->sched;
   if (is_quiet && (lua_Number)clock_now(&S->world.clock) / (lua_Number)CLOCK_MS > until) {

@@ -5,6 +5,7 @@
 #include "blocks/driver.h"
 #include "blocks/sched.h"
 #include "blocks/sim.h"
+#include "core/sched_wakeup.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -86,6 +87,14 @@ static int core_wait_readable(lua_State *L) {
   return 1;
 }
 
+/* wakeup_fd() -> a descriptor that is readable when another thread has something for the scheduler; for hosts that poll
+   between two steps. */
+static int core_wakeup_fd(lua_State *L) {
+  if (!sched_wakeup(L, sched_self(L))) return luaL_error(L, "not enough memory");
+  lua_pushinteger(L, sched_wakeup_fd(sched_self(L)));
+  return 1;
+}
+
 int module_simulate(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "sim.run");
@@ -103,7 +112,11 @@ int module_simulate(lua_State *L) {
 
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"run", core_run}, {"step", core_step}, {"driver", core_driver}, {"wait_readable", core_wait_readable},
+      {"run", core_run},
+      {"step", core_step},
+      {"driver", core_driver},
+      {"wait_readable", core_wait_readable},
+      {"wakeup_fd", core_wakeup_fd},
       {NULL, NULL},
   };
   module_register(L, functions);

@@ -83,12 +83,7 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
   OBSERVE(S, close, ch);
 }
 
-SharedStats chan_shared_stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_handle_chan(L, ch)); }
-
-static lua_Integer count(lua_State *L, Chan *ch, int at) {
-  (void)at;
-  return (lua_Integer)chan_shared_stats(L, ch).count;
-}
+static ChanStats stats(lua_State *L, const Chan *ch) { return shared_chan_stats(shared_handle_chan(L, ch)); }
 
 static bool is_closed(const Chan *ch) {
   if (ch->flags & CHAN_CLOSED) return true;
@@ -120,7 +115,7 @@ static int take(lua_State *L, Chan *ch, int at) { return chan_shared_take(L, ch,
 const ChanOps shared_handle_ops = {.put = put_now,
                                    .take = take,
                                    .close = close_chan,
-                                   .count = count,
+                                   .stats = stats,
                                    .new_done = new_done,
                                    .watch = shared_inbox_watch,
                                    .is_closed = is_closed,

@@ -15,9 +15,6 @@ int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
    that is not quiet, or until this scheduler waits. */
 PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
 
-/* The state of the shared channel. */
-SharedStats chan_shared_stats(lua_State *L, const Chan *ch);
-
 /* Gives it a name in all states that get it from now on. */
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 

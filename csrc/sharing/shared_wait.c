@@ -36,7 +36,6 @@ SharedWait *shared_wait_new(Sharing *sharing, uint32_t n) {
     return NULL;
   }
   wait->alt.owner = sharing->owner;
-  wait->alt.tries = NULL;
   wait->alt.arrival.next = NULL;
   wait->alt.result.value.kind = SHARED_NIL;
   wait->link.next = NULL;

@@ -9,10 +9,9 @@
 #include "core/attr.h"
 #include "errors/name.h"
 #include "lifetimes/root.h"
-#include "sharing/chan_shared.h"
 #include "tracing/trace_list.h"
 
-/* Channels, slots for edges, or slots of the roots that one call of snapshot_fill visits: 1 to 2 ms. */
+/* Channels, slots for edges, or go blocks that one call of snapshot_fill visits: 1 to 2 ms. */
 enum { PART = 2048 };
 
 enum { COMPLETE, CHANS, EDGES, GOS };
@@ -136,36 +135,23 @@ static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
 /* Adds the channel at index `at`, unless it is there. `entry` is its entry in the list of channels, or NULL. */
 static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at, const TraceChan *entry) {
   if (!is_new(L, s, ch->id << 1)) return;
-  SnapshotChan c = {.id = ch->id, .kind = ch->buf.kind, .puts = ch->put_total};
+  ChanStats stats = chan_stats(L, ch);
+  SnapshotChan c = {.id = ch->id,
+                    .kind = chan_is_shared(ch) ? BUFFER_SHARED : (uint8_t)stats.kind,
+                    .limit = stats.limit,
+                    .count = stats.count,
+                    .nputs = stats.nputs,
+                    .ntakes = stats.ntakes,
+                    .puts = stats.puts,
+                    .takes = stats.takes};
   if (entry) {
     c.name = add_label(L, S, s, entry->label);
   } else {
     attr_push(L, at, ATTR_NAME);
     c.name = add_string(L, s);
   }
-  c.nputs = ch->nputs;
-  c.ntakes = ch->ntakes;
-  c.takes = ch->put_total;
-  bool is_closed = ch->flags & CHAN_CLOSED;
-  if (chan_is_shared(ch)) {
-    SharedStats stats = chan_shared_stats(L, ch);
-    c.count = stats.count;
-    c.limit = stats.limit;
-    c.nputs = stats.nputs;
-    c.ntakes = stats.ntakes;
-    c.puts = stats.puts;
-    c.takes = stats.takes;
-    is_closed = stats.closed;
-  } else if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
-    c.kind = BUFFER_FIXED;
-    c.limit = 1;
-  } else if (ch->buf.kind != BUFFER_NONE) {
-    c.takes = ch->take_total;
-    c.limit = ch->buf.limit;
-    c.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count; /* asking a policy would run the program's code */
-  }
   c.flags =
-      (uint8_t)((is_closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+      (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
                 (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
                 (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
@@ -273,12 +259,20 @@ static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
 }
 
 static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
-  if (i >= S->roots.size) return false;
-  root_push_slot(L, i + 1);
-  Go *go = (Go *)lua_touserdata(L, -1);
-  if (go) add_go(L, S, s, go, lua_gettop(L));
-  lua_pop(L, 1);
-  return true;
+  if (i == 0) {
+    s->ngos = root_push_list(L);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  }
+  int top = lua_gettop(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  bool is_over = i >= s->ngos || !lua_istable(L, -1); /* no table: somebody else fills a snapshot, which is over */
+  Go *go = is_over ? NULL : root_push_listed(L, top + 1, i + 1);
+  if (go) add_go(L, S, s, go, top + 2);
+  lua_settop(L, top);
+  if (!is_over) return true;
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  return false;
 }
 
 static void begin(lua_State *L, Sched *S, Snapshot *s) {
@@ -292,7 +286,6 @@ static void begin(lua_State *L, Sched *S, Snapshot *s) {
   s->has_main = false;
   s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
   s->next = 0;
-  s->moves = S->roots.moves;
 }
 
 bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
@@ -300,8 +293,8 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
                               uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
   int64_t began = clock_now(&(Clock){0});
   uint8_t phase = s->phase;
-  s->phase = COMPLETE;                                   /* if this raises, it begins anew */
-  if (phase == COMPLETE || s->moves != S->roots.moves) { /* or go blocks have other slots now: some would be missing */
+  s->phase = COMPLETE; /* if this raises, it begins anew */
+  if (phase == COMPLETE) {
     begin(L, S, s);
     phase = CHANS;
   }
@@ -322,9 +315,8 @@ bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
 /* ---- what a page asks about ---- */
 
 bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
     if (go && go->chan.id == id) return true;
     lua_pop(L, 1);
   }
@@ -349,9 +341,8 @@ bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id) {
     if (S->tracer->chans[i].id == id && trace_push_chan(L, S, i)) return true;
   }
   if (push_waited(L, &S->outside, id)) return true;
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    const Go *go = (const Go *)lua_touserdata(L, -1);
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
     if (go && push_waited(L, &go->alt, id)) return true;
     lua_pop(L, 1);
   }

@@ -74,7 +74,7 @@ typedef struct Snapshot {
   uint32_t nseen;       /* entries in `seen` */
   uint8_t phase;        /* how far it is filled: 0: it is complete; 1: channels; 2: edges; 3: go blocks */
   uint32_t next;        /* the next one of these */
-  uint32_t moves;       /* Roots.moves when it was begun */
+  uint32_t ngos;        /* go blocks in the list SCHED_SNAPSHOT */
   bool has_main;        /* the first of `gos` is the main program */
   bool is_virtual;      /* the scheduler's time is virtual */
   int64_t now;          /* the scheduler's time when it was begun */

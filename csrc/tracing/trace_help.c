@@ -20,7 +20,7 @@ int trace_help(lua_State *L) {
     trace_edges_grow(L, t);
     break;
   case TRACE_SCAN:
-    trace_list_scan(L, sched_self(L), t);
+    trace_list_scan(L, t);
     break;
   case TRACE_COPY_RING:
     trace_kept_copy(L, t, trace_now(sched_self(L)));

@@ -195,11 +195,11 @@ Chan *trace_push_chan(lua_State *L, Sched *S, uint32_t i) {
   return NULL;
 }
 
-void trace_list_scan(lua_State *L, Sched *S, Trace *t) {
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    int top = lua_gettop(L);
-    root_push_slot(L, slot);
-    Go *go = (Go *)lua_touserdata(L, -1);
+void trace_list_scan(lua_State *L, Trace *t) {
+  uint32_t n = root_push_list(L);
+  int top = lua_gettop(L);
+  for (uint32_t k = 1; k <= n; k++) {
+    Go *go = root_push_listed(L, top, k);
     if (go) {
       trace_list_label_go(L, t, go, top + 1);
       const Alt *alt = &go->alt;
@@ -212,6 +212,7 @@ void trace_list_scan(lua_State *L, Sched *S, Trace *t) {
     }
     lua_settop(L, top);
   }
+  lua_pop(L, 1);
 }
 
 void trace_list_open(lua_State *L) {

@@ -28,7 +28,7 @@ void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at);
 void trace_list_add(lua_State *L, Trace *t, int at);
 
 /* Adds the channels on which somebody waits, and finds the labels of all go blocks. */
-void trace_list_scan(lua_State *L, Sched *S, Trace *t);
+void trace_list_scan(lua_State *L, Trace *t);
 
 /* Makes the list. */
 void trace_list_open(lua_State *L);

@@ -74,9 +74,8 @@ static unsigned with_list(unsigned parts) { return parts ? parts | TRACE_LIST : 
 /* Records who waits, and who runs. */
 static void record_beginning(lua_State *L, Sched *S) {
   trace_look_at_clock(S->tracer, S);
-  for (uint32_t slot = 1; slot <= S->roots.size; slot++) {
-    root_push_slot(L, slot);
-    const Go *go = (const Go *)lua_touserdata(L, -1);
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
     if (go && (go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING))
       trace_record_park(S, trace_actor_of(go), &go->alt);
     lua_pop(L, 1);

@@ -42,6 +42,7 @@ function core.chan(buffer, xf, ex_handler) end
 ---Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
 ---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put;
 ---tables may be nested 100 deep.
+---Shared channels whose buffers, or waiting puts, hold one another or themselves are never freed: take these values.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
 function core.shared_chan(buffer) end
@@ -145,7 +146,7 @@ function core.run(f, ...) end
 ---waiting. Called in a callback of the driver, while the scheduler runs, it does nothing and returns `math.huge`.
 ---@param max? integer run at most so many go blocks; by default until none is ready or 1 ms has passed
 ---@return number? ms until the next deadline; 0 if more go blocks are ready; `math.huge` if only events of the driver
----can come; nil if nothing can
+---or other threads can come (core.wakeup_fd); nil if nothing can
 function core.step(max) end
 
 ---Sets the error handler. It is called with an error of a go block when nobody has taken it after 5 s (50 ms at the
@@ -197,6 +198,12 @@ function core.ps() end
 ---@param other? integer another descriptor; either ends the wait
 ---@return boolean waited
 function core.wait_readable(fd, ms, other) end
+
+---For a program with an event loop of its own that calls rn.step(): a descriptor that is readable when another thread
+---has something for this one: it has completed an operation on a shared channel, a thread has ended, a C module has
+---posted a message. Then it is time to step. Only watch it; a step makes it unreadable again. It stays open.
+---@return integer fd
+function core.wakeup_fd() end
 
 -- ---- reduced ----
 

@@ -1,14 +1,14 @@
--- After a moment with many go blocks, a program has as much memory, and is as fast, as before.
+-- The tables in which the scheduler finds its go blocks. After a moment with many of them, a program has as much
+-- memory, and is as fast, as before.
 local rn = require "runnel"
 local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 local MANY, PER_CHANNEL = 20000, 500
 
--- Runs the loop until its tables have shrunk. A lap over the slots takes a few cycles of the collector, and the loop
--- shrinks tables when it waits.
+-- Runs the collector until the tables have shrunk.
 local function settle()
-  for _ = 1, 12 do
+  for _ = 1, 4 do
     for _ = 1, 4 do collectgarbage() end
     rn.sleep(1)
   end
@@ -56,7 +56,7 @@ describe("after a moment with many go blocks", function()
     end)
   end
 
-  it("their slots take no memory any more", function()
+  it("the tables of go blocks take no memory any more", function()
     check_memory(function()
       local channels = new_channels()
       burst(channels)
@@ -125,4 +125,72 @@ describe("after a moment with many go blocks", function()
       for _, r in ipairs(rest) do assert.equal(r[1], r[2]:take()) end
     end)
   end)
+end)
+
+describe("the list of go blocks", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  local function ids()
+    local list = {}
+    for i, entry in ipairs(rn.ps()) do list[i] = entry.id end
+    return list
+  end
+
+  it("is in the order in which they were started, whichever have ended or wait for long", stage.sim(function()
+    local channels = {}
+    for i = 1, 300 do
+      local ch = rn.chan()
+      channels[i] = ch
+      rn.go(function() ch:take() end)
+    end
+    rn.yield()
+    for _ = 1, 3 do collectgarbage() end -- they are held by their channels
+    for i = 1, 300, 3 do channels[i]:close() end -- and these end
+    for i = 2, 300, 3 do channels[i]:offer(1) end
+    rn.yield()
+    for i = 1, 100 do
+      rn.go(function() rn.sleep(i) end)
+    end
+    rn.sleep(50.5)
+    local list = ids()
+    assert.equal(1 + 100 + 50, #list)
+    for i = 2, #list do assert.is_true(list[i - 1] < list[i]) end
+  end))
+
+  it("has each one once, though finalizers start, wake and end others while it is made", stage.sim(function()
+    local channels, ran = {}, 0
+    local function start()
+      local ch = rn.chan()
+      channels[#channels + 1] = ch
+      rn.go(function() ch:take() end)
+    end
+    for _ = 1, 200 do start() end
+    rn.yield()
+    local function finalizer()
+      setmetatable({}, { __gc = function()
+        ran = ran + 1
+        start()
+        local ch = table.remove(channels, math.random(#channels))
+        ch:close()
+        if ran % 2 == 0 then finalizer() end
+      end })
+    end
+    local twice = 0
+    collectgarbage "generational" -- runs finalizers often
+    for _ = 1, 100 do
+      for _ = 1, 5 do finalizer() end
+      local seen = {}
+      for _, id in ipairs(ids()) do
+        if seen[id] then twice = twice + 1 end
+        seen[id] = true
+      end
+      rn.yield()
+    end
+    collectgarbage "incremental"
+    assert.equal(0, twice)
+    assert.is_true(ran > 100)
+    rn.yield()
+    assert.equal(201, #rn.ps())
+  end))
 end)
