@@ -49,7 +49,6 @@ build = {
         "csrc/core/go_close.c",
         "csrc/core/inspect.c",
         "csrc/core/keep.c",
-        "csrc/core/lead.c",
         "csrc/core/name.c",
         "csrc/core/origin.c",
         "csrc/core/pack.c",

@@ -10,7 +10,8 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
 /* The same for a go block that feeds a channel. On top of L: give_up, fed, the function and its arguments, all of which
    are replaced. If the go block dies, by an error, a cancel or in any other way, give_up(fed, reason, its result
-   channel, whether the error is reported) is called. It must not wait. It may not be called if memory runs out. */
+   channel, whether the error is reported, traceback or nil) is called. It must not wait. It may not be called if memory
+   runs out. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
@@ -31,6 +32,10 @@ int go_kill(lua_State *L, Go *go);
    raises the error, so that no value is lost. A pending callback is dropped. Returns false if there is nothing left to
    cancel. May raise, and then nothing has happened. */
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
+
+/* Makes the error at index `err`, which may be nil, count as what the go block at index `at` was cancelled with. May
+   raise. */
+void go_excuse(lua_State *L, int at, int err);
 
 /* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
    error is not reported. */

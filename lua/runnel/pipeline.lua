@@ -3,14 +3,14 @@
 ---A job runs from the call of `af(value, result)` until `result` is closed. core.async's pipeline-async runs n + 2 of
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 ---
----The pattern is leader and followers. One go block, the leader, takes the values and calls af for each. If af parks,
----a follower becomes the leader: another go block that has led before, or a new one. The deliverer, another go block,
----puts the results on `to`.
+---Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at most
+---n. In an unordered pipeline each worker moves what its job puts on `result` to `to`, and takes the next value when
+---`result` is closed.
 ---
----Before the leader takes a value it makes the result channel of the value's job. In an ordered pipeline it puts the
----result channel on a queue, and the deliverer takes them in turn; the capacity of the queue limits the jobs to n. In
----an unordered one a result channel puts itself on the queue when it has something (csrc/core/announce.h), and the jobs
----are counted (csrc/lua/unordered.c).
+---In an ordered pipeline only one worker at a time takes values, the feeder. It puts the result channel of each on a
+---queue, and the deliverer, another go block, moves the results to `to` in that order. The capacity of the queue limits
+---the jobs to n. If af does not park, the feeder goes on with the next value, and no coroutines are switched; if af
+---parks, that wakes another worker, which then is the feeder.
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
@@ -18,9 +18,8 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local chan, take, put_place, start = core.chan, internal.moving.take, internal.moving.put, internal.job.start
-local poll, new_result, unordered = core.methods.poll, internal.job.result, internal.unordered
-local put_while_open, handler, turns = internal.moving.put_while_open, guard.handler, internal.job.turns
+local chan, take, put_free = core.chan, internal.moving.take, internal.moving.put
+local call, new_result = internal.job.call, internal.job.result
 
 ---@class runnel.pipeline
 local pipeline = {}
@@ -33,12 +32,8 @@ local pipeline = {}
 ---What it returns, if not nil, is put after the job's results. It may park. Without it the error handler (rn.on_error)
 ---gets the error
 
--- ---- errors of jobs ----
-
--- The name of a job in reports.
-local A_JOB = "a job of a pipeline"
-
-local NO_ERROR = "a job of a pipeline has raised nil"
+-- The capacity of a channel at most: more would not fit into memory.
+local MOST_PLACES = 1 << 30
 
 local function ask(ex_handler, err)
   local ok, value = guard.call("the ex_handler of a pipeline", ex_handler, err)
@@ -47,279 +42,195 @@ end
 
 -- Returns the value to put for a job that has ended with an error, or nil. The handler runs in a go block of its own,
 -- so that nothing it does can end the caller.
-local function instead_of(err, ex_handler)
+local function instead_of(err, trace, ex_handler)
   if ex_handler then
     local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
     local value, failure = take(block)
     ends.close(nil, failure, block) -- the handler's go block has died: that is reported
     return value
   end
-  internal.report(err, nil, A_JOB)
+  internal.report(err, trace, "a job of a pipeline")
 end
 
--- af has raised. The go block that delivers the job's results calls ex_handler.
-local function job_failed(failure, result, ex_handler)
-  local err, trace = guard.caught(failure)
-  if err == nil then err = NO_ERROR end
-  if not ex_handler then
-    internal.report(err, trace, A_JOB)
-    result:close()
-  elseif result:closed() then
-    instead_of(err, ex_handler)
-  else
-    guard.close(result, err)
-  end
-end
-
--- The go block that called af has died, though af has not raised: for example, it was cancelled, or it called
--- coroutine.yield. The job ends with that error. It is reported once: as the error of that go block, or by the go block
--- that delivers the results.
-local function job_died(result, reason, block, is_reported, ex_handler)
-  if reason == nil then reason = NO_ERROR end
-  if not result:closed() and (ex_handler or not is_reported) then
-    guard.close(result, reason)
-    pcall(internal.excuse, block, reason) -- fails if memory runs out
-  end
-  result:close()
-end
-
--- ---- leader, followers and deliverers ----
-
--- How many followers wait for the lead at most; further ones end.
-local MOST_FOLLOWERS = 100
-
--- The capacity of the queue at most. More places would not fit into memory.
-local MOST_PLACES = 1 << 30
-
----A go block that leads or has led.
----@class runnel.Leader
----@field block runnel.Channel<any> its result channel
+---@class runnel.PipelineWorker
+---@field block runnel.Channel<any> its go block's result channel
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
----@field place runnel.Channel<any>|false the result channel for the next value, while it waits for that
----@field result runnel.Channel<any>|false the result channel of the job whose af it calls
----@field follows boolean whether it waits for the lead
+---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
+---@field has_job boolean whether it has called af, or is about to, and its job has not ended
+---@field err any the error of which its go block has died while it had a job; nil: none
+---@field trace? string the traceback of that error
 
----The go block that delivers results.
----@class runnel.Deliverer
----@field to runnel.Channel<any> where the results go; rn.ps shows its name
----@field [1] runnel.Channel<any>|false the result channel from which it takes
-
--- Returns a function that does what internal.job.deliver does, for a `to` whose puts may call the user's code.
-local function deliver_by(put)
-  return function(result, to)
-    local value, err = take(result)
-    while value ~= nil do
-      put(to, value)
-      value, err = take(result)
-    end
-    return nil, err
-  end
-end
-
--- Runs a pipeline; `window` is nil for an unordered one. With a window of n the capacity of the queue limits the jobs.
--- With a wider one the jobs are counted, and the go block that has called af waits until its job ends. at_end(), if it
--- is not nil, is called when all is done.
+-- Runs a pipeline; `window` is nil for an unordered one. at_end(), if it is not nil, is called when all is done.
 local function run(what, n, to, af, from, close, window, ex_handler, at_end)
-  local is_ordered, is_wide = window ~= nil, window ~= nil and window > n
-  -- Ordered: the result channels of undelivered jobs, except the one that the deliverer has. Unordered: those that have
-  -- something to deliver.
-  local queue = chan(math.min(window and window - 1 or n, MOST_PLACES))
-  local counted = not is_ordered and unordered.jobs(n) or nil -- unordered: the jobs
-  local turn, turns_taken = chan(), 0 -- followers take the lead from `turn`; how often one has taken it
-  local leader, followers = nil, 0 -- the go block that leads, if any; how many wait for the lead
-  local running = 0 -- how many jobs run; counted only if the window is wider than n
+  local next_value, put, deliver_values = ends.source(from, to), ends.sink(to, "a pipeline"), ends.mover(to, "a pipeline")
+  local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
+  local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
+  local turn = window and chan() -- where workers wait while another one is the feeder
+  local feeder -- the worker that takes the next value
+  local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
-  local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
-  local deliver_results = put == put_while_open and internal.job.deliver or deliver_by(put)
-  local new_place, lead, lead_died = unordered.place, nil, nil
-
-  -- ---- ending ----
 
   local function close_to()
     if at_end then at_end() end
     if close ~= false then guard.close(to, reason) end
   end
 
-  -- Starts no further jobs: `from` has closed, or a go block of the pipeline has died; `err` is the error, if any.
-  -- `source`: `from`, unless the error is that of the go block, which is reported as such.
+  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go block
+  -- has died of it.
   local function finish(err, source)
-    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
     if over then return end
+    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
     over, reason = true, err
-    turn:close()
-    local place = leader and leader.place
-    if is_ordered then
-      if place then place:close() end
-      queue:close()
-    else
-      if place then unordered.over(queue, counted) end
-      unordered.over(queue, counted) -- closes the queue after the last job
-    end
+    if turn then turn:close() end
   end
 
-  -- ---- leading ----
+  -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish.
+  local function deliver(result)
+    local _, err = deliver_values(result, to)
+    if err == nil then return end
+    local value = instead_of(err, nil, ex_handler)
+    if value ~= nil then put(to, value) end
+  end
 
-  local function new_leader()
-    local self = { block = nil, to = to, place = false, result = false, follows = false }
-    self.block = guard.go(lead_died, self, lead, self)
-    leader = self
+  -- ---- workers ----
+
+  local worker_died, work
+
+  local function start_worker(self)
+    self.block = guard.go(worker_died, self, work, self)
     return self.block
   end
 
-  -- Passes the lead on to a follower, or else to a new go block.
-  local function pass_on()
-    if is_wide and running == n then
-      leader = nil
-    elseif followers == 0 or not turn:offer(true) then
-      new_leader()
+  local function add_worker()
+    local self = { block = nil, to = to, result = false, has_job = false, err = nil, trace = nil }
+    local block = start_worker(self)
+    workers[self], count, idle = true, count + 1, idle + 1
+    return block
+  end
+
+  local function leave(self)
+    if self.result then self.result:close() end
+    workers[self], count = nil, count - 1
+    if count > 0 then return end
+    if queue then queue:close() else close_to() end
+  end
+
+  -- A go block that has no job has died: starts no further job, and ends the workers that wait for a value.
+  local function stop(why)
+    if over then return end
+    finish(why)
+    for worker in pairs(workers) do
+      if not worker.has_job then pcall(core.cancel, worker.block, why) end
     end
   end
 
-  -- Waits for the lead. Returns false if the go block is not needed any more.
-  local function follow(self)
-    if over then return false end
-    if not leader then
-      leader = self
-      return true
+  -- The worker that had this job before has died: af has raised, has called coroutine.yield, or was cancelled.
+  local function fail_job(self)
+    local result, err, trace = self.result, self.err, self.trace
+    if err == nil then err = "a job of a pipeline has raised nil" end
+    if ex_handler and not result:closed() then
+      guard.close(result, err) -- who delivers the results calls the handler
+    else
+      instead_of(err, trace, ex_handler)
+      result:close()
     end
-    if followers == MOST_FOLLOWERS then return false end
-    followers, self.follows = followers + 1, true
-    local has_lead = take(turn)
-    followers, self.follows = followers - 1, false
-    if not has_lead then return false end
-    turns_taken, leader = turns_taken + 1, self
+  end
+
+  local function work_unordered(self)
+    while not over do
+      local result = new_result()
+      self.result = result
+      local value, _, err = next_value(from, to)
+      if value == nil then return finish(err, from) end
+      self.has_job, idle = true, idle - 1
+      if idle == 0 and count < n then add_worker() end
+      af(value, result)
+      deliver(result)
+      self.has_job, idle = false, idle + 1
+    end
+  end
+
+  -- Waits until this worker is the feeder. Returns false if no further value is taken.
+  local function may_feed(self)
+    -- If the feeder has a job while another worker runs, it has parked: this worker replaces it.
+    while not over and feeder and feeder ~= self and not feeder.has_job do take(turn) end
+    feeder, idle = self, idle - 1
     return not over
   end
 
-  -- Passes the lead on and then calls af: if there are no followers, or the caller waits until its job ends.
-  local function start_alone(value, result)
-    running = running + 1
-    pass_on()
-    local _, failure = start(false, handler, af, value, result)
-    if failure then job_failed(failure, result, ex_handler) end
-    if is_wide and not result:closed() then take(result:done()) end
-    running = running - 1
-  end
-
-  function lead(self)
-    local passed, failure
-    repeat
-      local result
-      if is_ordered then
-        result = new_result()
-        self.place = result
-        put_place(queue, result)
-      else
-        result = new_place(queue, counted)
-        self.place = result
-      end
-      local value, _, err = next_value(from, to)
-      if value == nil or over then return finish(err, from) end
-      self.place, self.result = false, result
-      if is_wide or followers == 0 then
-        start_alone(value, result)
-        passed = true
-      else
-        passed, failure = start(turn, handler, af, value, result)
-        if failure then job_failed(failure, result, ex_handler) end
-      end
-      self.result = false
-    until passed and not follow(self)
-  end
-
-  function lead_died(self, why, block, is_reported)
-    if self.result then
-      job_died(self.result, why, block, is_reported, ex_handler)
-      running = running - 1
-      -- If memory ran out, it may have died before it passed the lead on.
-      if leader == self and turns(turn) == turns_taken then leader = nil end
-      if not leader and not over then new_leader() end
-    elseif self.follows then
-      followers = followers - 1
-      -- It may have got the lead, but not its turn: if somebody else has closed or resumed its coroutine.
-      local passed, waiting = turns(turn)
-      if passed > turns_taken and waiting == followers and not over then
-        turns_taken = passed
-        pass_on()
-      end
-    elseif leader == self then
-      finish(why)
+  local function work_in_order(self)
+    while may_feed(self) do
+      repeat
+        local result = new_result()
+        self.result = result
+        put_free(queue, result)
+        local value, _, err = next_value(from, to)
+        if value == nil then return finish(err, from) end
+        self.has_job = true
+        if idle == 0 and count < n then add_worker() end
+        call(turn, af, value, result)
+        if is_wide and not result:closed() then
+          turn:offer(true)
+          take(result:done())
+        end
+        self.has_job = false
+      until feeder ~= self or over
+      self.result, idle = false, idle + 1
     end
   end
 
-  -- ---- delivering in order ----
+  function work(self)
+    if self.has_job then
+      fail_job(self)
+      if not queue then deliver(self.result) end
+      self.result, self.has_job, idle = false, false, idle + 1
+    end
+    if queue then work_in_order(self) else work_unordered(self) end
+    leave(self)
+  end
 
-  local function deliver_in_order(self)
-    local result = take(queue)
-    while result do
-      self[1] = result
-      local _, err = deliver_results(result, to)
-      if err ~= nil then
-        local value = instead_of(err, ex_handler)
-        if value ~= nil then put(to, value) end
+  -- Another go block takes the place of one that had a job, and reports the error.
+  function worker_died(self, why, block, _, trace)
+    if self.has_job then
+      self.err, self.trace = why, trace
+      if pcall(start_worker, self) then
+        if turn then turn:offer(true) end
+        pcall(internal.started, self.block, block)
+        pcall(internal.excuse, block, why)
+        return
       end
+    end
+    stop(why)
+    leave(self)
+  end
+
+  -- ---- the deliverer of an ordered pipeline ----
+
+  local function deliver_in_turn(self)
+    local result = self.result or take(queue)
+    while result do
+      self.result = result
+      deliver(result)
+      self.result = false
       result = take(queue)
     end
     close_to()
   end
 
-  -- Starts no further jobs, and closes the channels of those that run.
-  local function give_up(self, why)
-    if self[1] then guard.close(self[1], why) end
-    finish(why)
-    if reason == nil then reason = why end -- `from` had closed
-    for result in poll, queue do guard.close(result, why) end
-    if leader and not leader.result then core.cancel(leader.block, why) end
+  -- Starts no further job; another go block delivers what is left, and closes `to` with the error.
+  local function deliverer_died(self, why)
+    stop(why)
+    if not reason then reason = why end -- `from` had ended
+    if pcall(guard.go, deliverer_died, self, deliver_in_turn, self) then return end
+    for result in core.methods.poll, queue do guard.close(result, why) end -- memory has run out
     close_to()
   end
 
-  -- ---- delivering as they come ----
-
-  -- The go block of a job with an error: the others need not wait for ex_handler.
-  local function deliver_error(err)
-    local value = instead_of(err, ex_handler)
-    if value ~= nil then put(to, value) end
-    unordered.over(queue, counted)
+  guard.started(add_worker(), what) -- the go blocks that it starts get the same name
+  if queue then
+    local deliverer = { result = false, to = to }
+    guard.started(guard.go(deliverer_died, deliverer, deliver_in_turn, deliverer), what)
   end
-
-  local function error_died(_, why, _, is_reported)
-    if not is_reported then internal.report(why, nil, A_JOB) end
-    unordered.over(queue, counted)
-  end
-
-  local function deliver_as_they_come(self)
-    local is_value, v = unordered.deliver(queue, counted, self, to)
-    while is_value ~= nil do
-      if is_value then
-        put(to, v)
-      else
-        if ex_handler then
-          guard.go(error_died, nil, deliver_error, v)
-        else
-          instead_of(v)
-          unordered.over(queue, counted)
-        end
-        self[1] = false
-      end
-      is_value, v = unordered.deliver(queue, counted, self, to)
-    end
-    close_to()
-  end
-
-  local function deliverer_died(self, why, _, is_reported)
-    if self[1] then
-      guard.close(self[1], why)
-      if not is_reported then internal.report(why, nil, A_JOB) end
-      self[1] = false
-      unordered.over(queue, counted)
-    end
-    guard.go(deliverer_died, self, deliver_as_they_come, self) -- takes the place of the one that died
-  end
-
-  guard.started(new_leader(), what) -- the go blocks that it starts get the same name
-  local deliverer = { false, to = to }
-  if is_ordered then guard.started(guard.go(give_up, deliverer, deliver_in_order, deliverer), what)
-  else guard.started(guard.go(deliverer_died, deliverer, deliver_as_they_come, deliverer), what) end
   return to
 end
 
