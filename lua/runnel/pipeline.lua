@@ -4,8 +4,8 @@
 ---them; these never run more than n, and n whenever there is work. All of them return `to`, so that stages chain.
 ---
 ---Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at most
----n. In an unordered pipeline each worker moves what its job puts on `result` to `to`, and takes the next value when
----`result` is closed.
+---n. In an unordered pipeline a worker moves what its job has put on `result` to `to`, and takes the next value when
+---`result` is closed. If af parks, that wakes the worker's partner, another go block, which moves the results meanwhile.
 ---
 ---In an ordered pipeline only one worker at a time takes values, the feeder. It puts the result channel of each on a
 ---queue, and the deliverer, another go block, moves the results to `to` in that order. The capacity of the queue limits
@@ -56,9 +56,12 @@ end
 ---@field block runnel.Channel<any> its go block's result channel
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
 ---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
----@field has_job boolean whether it has called af, or is about to, and its job has not ended
+---@field job false|"called"|"helped"|"delivered" false: it has no job. Called: it calls af, and then delivers the results
+---or waits for their end. Helped: its partner delivers them. Delivered: its partner has done so
 ---@field err any the error of which its go block has died while it had a job; nil: none
 ---@field trace? string the traceback of that error
+---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
+---@field delivered? runnel.Channel<true> unordered: where it waits for its partner
 
 -- Runs a pipeline; `window` is nil for an unordered one. at_end(), if it is not nil, is called when all is done.
 local function run(what, n, to, af, from, close, window, ex_handler, at_end)
@@ -94,7 +97,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
 
   -- ---- workers ----
 
-  local worker_died, work
+  local worker_died, work, start_partner
 
   local function start_worker(self)
     self.block = guard.go(worker_died, self, work, self)
@@ -102,7 +105,11 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   local function add_worker()
-    local self = { block = nil, to = to, result = false, has_job = false, err = nil, trace = nil }
+    local self = { to = to, result = false, job = false }
+    if not queue then
+      self.partner, self.delivered = chan(), chan()
+      start_partner(self)
+    end
     local block = start_worker(self)
     workers[self], count, idle = true, count + 1, idle + 1
     return block
@@ -110,6 +117,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
 
   local function leave(self)
     if self.result then self.result:close() end
+    if self.partner then self.partner:close() end
     workers[self], count = nil, count - 1
     if count > 0 then return end
     if queue then queue:close() else close_to() end
@@ -120,7 +128,7 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     if over then return end
     finish(why)
     for worker in pairs(workers) do
-      if not worker.has_job then pcall(core.cancel, worker.block, why) end
+      if not worker.job then pcall(core.cancel, worker.block, why) end
     end
   end
 
@@ -136,24 +144,55 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
     end
   end
 
+  -- The partner of a worker. If the worker calls af while its partner runs, af has parked.
+  local function help(self)
+    repeat
+      if self.job == "called" or self.job == "helped" then
+        self.job = "helped"
+        deliver(self.result)
+        self.job = "delivered"
+        self.delivered:offer(true)
+      end
+    until not take(self.partner)
+  end
+
+  local function partner_died(self, why)
+    if self.job == "helped" then guard.close(self.result, why) else stop(why) end
+    if pcall(start_partner, self) then return end
+    stop(why) -- memory has run out
+    if self.job == "helped" then self.job = "called" end
+    self.delivered:offer(true)
+  end
+
+  function start_partner(self) guard.go(partner_died, self, help, self) end
+
+  -- After af: delivers the results, unless the partner does or did.
+  local function end_job(self, result)
+    if self.job == "helped" then take(self.delivered) end
+    if self.job == "called" then
+      self.job = "delivered"
+      deliver(result)
+    end
+    self.job, idle = false, idle + 1
+  end
+
   local function work_unordered(self)
     while not over do
       local result = new_result()
       self.result = result
       local value, _, err = next_value(from, to)
       if value == nil then return finish(err, from) end
-      self.has_job, idle = true, idle - 1
+      self.job, idle = "called", idle - 1
       if idle == 0 and count < n then add_worker() end
-      af(value, result)
-      deliver(result)
-      self.has_job, idle = false, idle + 1
+      call(self.partner, af, value, result)
+      end_job(self, result)
     end
   end
 
   -- Waits until this worker is the feeder. Returns false if no further value is taken.
   local function may_feed(self)
     -- If the feeder has a job while another worker runs, it has parked: this worker replaces it.
-    while not over and feeder and feeder ~= self and not feeder.has_job do take(turn) end
+    while not over and feeder and feeder ~= self and not feeder.job do take(turn) end
     feeder, idle = self, idle - 1
     return not over
   end
@@ -166,24 +205,24 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
         put_free(queue, result)
         local value, _, err = next_value(from, to)
         if value == nil then return finish(err, from) end
-        self.has_job = true
+        self.job = "called"
         if idle == 0 and count < n then add_worker() end
         call(turn, af, value, result)
         if is_wide and not result:closed() then
           turn:offer(true)
           take(result:done())
         end
-        self.has_job = false
+        self.job = false
       until feeder ~= self or over
       self.result, idle = false, idle + 1
     end
   end
 
   function work(self)
-    if self.has_job then
+    if self.job then
       fail_job(self)
-      if not queue then deliver(self.result) end
-      self.result, self.has_job, idle = false, false, idle + 1
+      if queue then self.job, idle = false, idle + 1 else end_job(self, self.result) end
+      self.result = false
     end
     if queue then work_in_order(self) else work_unordered(self) end
     leave(self)
@@ -191,10 +230,10 @@ local function run(what, n, to, af, from, close, window, ex_handler, at_end)
 
   -- Another go block takes the place of one that had a job, and reports the error.
   function worker_died(self, why, block, _, trace)
-    if self.has_job then
+    if self.job then
       self.err, self.trace = why, trace
       if pcall(start_worker, self) then
-        if turn then turn:offer(true) end
+        if turn then turn:offer(true) end -- the feeder has a job: another worker replaces it
         pcall(internal.started, self.block, block)
         pcall(internal.excuse, block, why)
         return
