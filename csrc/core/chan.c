@@ -7,7 +7,6 @@
 
 #include <lauxlib.h>
 
-#include "core/announce.h"
 #include "core/attr.h"
 #include "core/chan_custom.h"
 #include "core/chan_shared.h"
@@ -186,10 +185,6 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
 }
 
-void chan_reserve_all(lua_State *L, Chan *ch, int at, uint32_t n) {
-  while (ch->buf.size < n) grow(L, ch, at);
-}
-
 /* chan_fetch if the slots are user values. */
 static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
   int slot = b->base + (int)b->head;
@@ -275,10 +270,6 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
   if (UNLIKELY(ch->flags & CHAN_SPECIAL_PUT)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
-    if (ch->flags & CHAN_ANNOUNCES) {
-      announce(L, ch, at); /* its taker runs later */
-      goto again;
-    }
     if (chan_is_shared(ch)) {
       PutResult result = chan_shared_put(L, ch, value);
       if (result == PUT_DONE) OBSERVE(ch->sched, put, L, ch, at, value, NULL);
@@ -433,7 +424,6 @@ void chan_close(lua_State *L, Chan *ch, int at, int reason) {
     lua_settop(L, top);
   }
   chan_check(ch);
-  if (UNLIKELY(ch->flags & CHAN_ANNOUNCES)) announce(L, ch, at);
   if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
   close_done(L, at);
   chan_call_on_close(L, at);

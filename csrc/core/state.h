@@ -131,9 +131,6 @@ enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
    that function's first argument. */
 enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };
 
-/* User value of a channel that announces what it has: the channel on which it does (announce.h). */
-enum { ANNOUNCE_ON = CHAN_VALUES + 1 };
-
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
 
@@ -162,7 +159,6 @@ typedef enum ChanFlag {
   CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
-  CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
   CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
 

@@ -309,7 +309,6 @@ void lua_internal_open(lua_State *L) {
   lua_copy_open(L);
   lua_moving_open(L);
   lua_job_open(L);
-  lua_unordered_open(L);
   lua_packing_open(L);
   lua_thread_open(L);
   lua_pool_open(L);

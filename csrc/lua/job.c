@@ -55,18 +55,22 @@ static int job_next(lua_State *L) {
 
 /* ---- starting ---- */
 
+/* f has parked, and has returned. */
 static int job_called(lua_State *L, int status, lua_KContext context) {
   (void)status;
   (void)context;
-  park_wakes(sched_self(L), NULL);
-  return 0;
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
-/* call(turn, f, value, result): calls f(value, result). When f parks, the first take that waits on `turn` completes. */
+/* call(turn, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that waits
+   on `turn` completes. */
 static int job_call(lua_State *L) {
-  park_wakes(sched_self(L), check_chan(L, 1, "call", "call(turn, f, value, result)"));
+  Sched *S = sched_self(L);
+  park_wakes(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
   lua_callk(L, 2, 0, 0, job_called);
-  return job_called(L, LUA_OK, 0);
+  park_wakes(S, NULL);
+  return 0;
 }
 
 /* result() -> a new channel for the results of a job, as chan(1) */
