@@ -349,7 +349,7 @@ struct Sched {
   const struct Observer *births;   /* who is told of new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
   Go *current;                     /* the go block that is running, or NULL */
-  Chan *parks_wake;                /* with PARK_WAKES: a take on it completes when the running go block parks (park.h) */
+  Chan *parks_wake;                /* with PARK_WAKES: when the running go block parks, a take on it completes */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
   uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
