@@ -48,6 +48,8 @@ local WORKLOADS = {
     figures = { { "made", "a timer made, ns" }, { "fired", "a timer fired, ns" } } },
   { name = "cancel", floor = "cancel_floor", sizes = THOUSAND_TO_MILLION, law = "O(log n)", bytes = 3500,
     figures = { { "ns", "a sleeping go block cancelled, ns" } } },
+  { name = "raise", floor = "raise_floor", sizes = THOUSAND_TO_MILLION, law = "O(1)", bytes = 1600,
+    figures = { { "ns", "an error, beside n parked go blocks, ns" } } },
   { name = "waiters", sizes = { 1, 32, 1024 }, law = "O(1)",
     figures = { { "ns", "a message, while n wait on the channel, ns" } } },
   { name = "withdraw", sizes = { 1, 32, 1024 }, law = "O(1)",

@@ -28,17 +28,20 @@ local served, open = 0, {}
 
 local function serve(conn)
   open[conn] = true
-  for chunk in conn:read() do
+  local input = conn:read()
+  for chunk in input do
     if not conn:write(chunk) then break end
   end
+  local _, err = input:poll() -- the error, if there is one, that has ended the loop
+  if err then io.stderr:write("echo: ", err, "\n") end
   conn:close()
   open[conn] = nil
   served = served + 1
 end
 
-local clients, at, err = uv.listen(host, port)
-if not at then
-  io.stderr:write("echo: ", err, "\n")
+local clients, at = uv.listen(host, port)
+if not clients then
+  io.stderr:write("echo: ", at, "\n")
   os.exit(1)
 end
 io.stderr:write("listening on ", host, ", port ", at, "\n")

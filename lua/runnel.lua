@@ -13,6 +13,7 @@
 
 local core = require "runnel.core"
 core.internal.library()
+require "runnel.internal.deadlock"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
@@ -44,6 +45,8 @@ function runnel.exit(code)
   if code ~= nil and type(code) ~= "boolean" and not math.tointeger(code) then
     error(("exit: an integer or a boolean expected, got %s"):format(tostring(code)), 2)
   end
+  local start = package.loaded["runnel.internal.start"] -- loaded if threads were started
+  if start then start.finish() end
   core.internal.report_unhandled(true)
   if code == nil then code = core.internal.is_well() end
   os.exit(code, true)

@@ -1,6 +1,7 @@
 -- specs.lua PATH... [-- OPTIONS...]: runs spec files with busted, each in a process of its own, SPEC_JOBS at a time (by
--- default one for each processor). A path is a file, or a folder, which stands for all *_spec.lua in it. The options
--- are busted's. UNDER is a command to run each process under, for example valgrind.
+-- default four for each processor, since the files that take long mostly wait). A path is a file, or a folder, which
+-- stands for all *_spec.lua in it. The options are busted's. UNDER is a command to run each process under, for
+-- example valgrind.
 --
 -- Prints a line for each file, in order, with busted's messages about specs that failed, and at the end the sum. It is
 -- an error if a process ends before its last spec has ended, or fails although all its specs have passed.
@@ -55,11 +56,14 @@ end
 local times = {}
 for path, seconds in contents(TIMES):gmatch "(%S+) (%S+)\n" do times[path] = tonumber(seconds) end
 
+-- How long a file is expected to take. One that has not run yet comes before those that have, a large one first.
+local function expected(path) return times[path] or 1e6 + #contents(path) end
+
 -- The numbers of the files, in the order in which they start: those that took longest the last time come first.
-local order = {}
-for i = 1, #files do order[i] = i end
+local order, weights = {}, {}
+for i = 1, #files do order[i], weights[i] = i, expected(files[i]) end
 table.sort(order, function(a, b)
-  local x, y = times[files[a]] or math.huge, times[files[b]] or math.huge
+  local x, y = weights[a], weights[b]
   if x ~= y then return x > y end
   return a < b
 end)
@@ -67,7 +71,7 @@ end)
 -- ---- running ----
 
 local work = lines_of("mktemp -d")[1]
-local jobs = os.getenv "SPEC_JOBS" or lines_of("nproc 2>/dev/null || echo 2")[1]
+local jobs = os.getenv "SPEC_JOBS" or 4 * (tonumber(lines_of("nproc 2>/dev/null || echo 2")[1]) or 2)
 
 -- Runs one file, and says its number, the status and the seconds on descriptor 3.
 local RUN = [[

@@ -328,7 +328,7 @@ describe("mix", function()
       local a, b = inputs.a, inputs.b
       raises("^mix: channel: a channel expected, got nothing", function() rn.mix()
       end)
-      raises("^admix: a mix expected, got a userdata", function() rn.admix(out, a)
+      raises("^admix: a mix expected, got a channel", function() rn.admix(out, a)
       end)
       raises("^admix: channel: a channel expected, got a string", function() m:admix "a"
       end)
@@ -342,7 +342,7 @@ describe("mix", function()
       end)
       raises("^toggle: a mix expected, got nothing", function() rn.toggle()
       end)
-      raises("^toggle: states: a table expected, got a userdata", function() m:toggle(a)
+      raises("^toggle: states: a table expected, got a channel", function() m:toggle(a)
       end)
       raises("^toggle: a table of states by channel expected; a key is a number", function() m:toggle { a }
       end)

@@ -244,6 +244,9 @@ describe("merge", function()
     assert.equal("value", out:take())
     c:close()
     assert.same({ nil, "first" }, { out:take() })
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.equal("second", heard[1].err)
   end))
 
   it("takes nothing more once its result is closed, whatever the order of events", function()
@@ -294,7 +297,7 @@ describe("merge", function()
 
   it("refuses what is no list of channels", function()
     assert.error_matches(function() rn.merge(rn.chan()) end,
-      "merge: channels: a list of channels expected, got a userdata")
+      "merge: channels: a list of channels expected, got a channel")
     assert.error_matches(function() rn.merge { rn.chan(), 42 } end,
       "merge: channels: element 2 is not a channel but a number")
     assert.error_matches(function() rn.merge() end, "merge: channels: a list of channels expected, got nothing")

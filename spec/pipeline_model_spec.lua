@@ -98,7 +98,7 @@ end
 -- When each job starts and ends, if nothing fails and the taker is not slow.
 local function schedule(case, outcomes)
   local starts, ends = {}, {}
-  local window = case.ordered and (case.window or case.n) or math.huge
+  local window = case.ordered and (case.window or 16 * case.n) or math.huge
 
   local function may_start(i, t)
     local running, delivered = 0, 0

@@ -125,15 +125,17 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     end)
 
     it("starts no more jobs while nobody takes results", stage.sim(function()
-      local from = endless()
-      local job = jobs(function() return 1 end)
-      local results = pmap(3, job.f, from, { buffer = 2 })
-      rn.sleep(100)
-      assert.equal(5, #job.started) -- two results in the buffer, three wait
-      assert.equal(2, #results)
-      results:close()
-      from:close()
-      assert.same({}, left())
+      for _, window in ipairs(is_ordered and { 3, 7, false } or { false }) do
+        local from = endless()
+        local job = jobs(function() return 1 end)
+        local results = pmap(3, job.f, from, { buffer = 2, window = window or nil })
+        rn.sleep(100)
+        assert.equal(2 + (window or is_ordered and 48 or 3), #job.started) -- two results in the buffer, the others wait
+        assert.equal(2, #results)
+        results:close()
+        from:close()
+        assert.same({}, left())
+      end
     end))
 
     it("takes the values of a list, to its first nil, and of an iterator, which may park", stage.sim(function()
@@ -215,7 +217,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
             local list, err = drain(pmap(5, job.f, range(9)))
             assert.same({ { 1, 2 }, "no 3" }, { list, err })
             assert.equal(100, sim.elapsed())
-            assert.same({ 4, 5 }, sorted(job.cancelled))
+            assert.same({ 4, 5, 6 }, sorted(job.cancelled))
             assert.same({}, left())
           end)
         end)
@@ -355,6 +357,16 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.matches("coroutine.yield", err)
         assert.same({}, stage.heard())
         assert.same({}, left())
+      end))
+
+      it("is named after its line where nobody takes an error that no job has raised", stage.sim(function()
+        pmap(1, function() rn.sleep(100) end, { 1 }, { timeout = 10 })
+        local line = stage.here(-1)
+        rn.sleep(10000)
+        local heard = stage.heard()
+        assert.equal(1, #heard)
+        assert.is_true(rn.is_timeout(heard[1].err))
+        assert.is_truthy(heard[1].name:find("at " .. line, 1, true), heard[1].name)
       end))
 
       it("ends with a traceback of the function alone, for a message handler inside it", stage.sim(function()
@@ -647,15 +659,19 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       check("f: a function expected, got nothing", 1)
       check("from: a channel, a list or an iterator function expected, got nothing", 1, f)
       check("from: a channel, a list or an iterator function expected, got a string", 1, f, "abc")
+      check("from: a channel, a list or an iterator function expected, got a table with keys but no values 1, 2, ...",
+        1, f, { a = 1 })
+      assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"', 1, f, {}, { windows = 7 })
+      check('unknown option "windows"; known: buffer, ex_handler, timeout' .. (is_ordered and ", window" or ""), 1, f,
+        {}, { windows = 7 })
       check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a finite number of milliseconds of 0 or more expected, got -1", 1, f, {}, { timeout = -1 })
       check("timeout: a finite number of milliseconds of 0 or more expected, got 1", 1, f, {}, { timeout = "1" })
       if is_ordered then
         check("window: an integer of at least 3 expected, got 2", 3, f, {}, { window = 2 })
       else
-        check('unknown option "window"', 3, f, {}, { window = 3 })
+        check('unknown option "window"; known: buffer, ex_handler, timeout', 3, f, {}, { window = 3 })
       end
       local ok, err = pcall(pmap, 1, f, {}, { buffer = -1 })
       assert.is_false(ok)
@@ -676,6 +692,24 @@ describe("pmap", function()
       assert.equal(seed % 8 + 1, job.peak)
     end)
   end)
+
+  it("runs nearly n jobs on average although one in a hundred takes 20 times as long", stage.sim(function()
+    math.randomseed(1)
+    local running, since, sum = 0, 0, 0
+    local function count(change)
+      local now = rn.now()
+      sum, since, running = sum + running * (now - since), now, running + change
+    end
+    local results = drain(rn.pmap(64, function(v)
+      count(1)
+      rn.sleep(math.random(100) == 1 and 20 or 1)
+      count(-1)
+      return v
+    end, range(10000)))
+    assert.same(range(10000), results)
+    local average = sum / rn.now()
+    assert.is_true(average > 50, average)
+  end))
 
   it("lets a window of jobs run ahead of a slow one", stage.sim(function()
     for window = 3, 9 do

@@ -59,7 +59,7 @@ describe("into", function()
   it("refuses what is no list and no channel", function()
     assert.error_matches(function() rn.into(nil, rn.chan()) end, "into: list: a table expected, got nothing")
     assert.error_matches(function() rn.into({}, {}) end, "into: channel: a channel expected, got a table")
-    assert.error_matches(function() rn.into(rn.chan(), {}) end, "into: list: a table expected, got a userdata")
+    assert.error_matches(function() rn.into(rn.chan(), {}) end, "into: list: a table expected, got a channel")
   end)
 end)
 

@@ -394,6 +394,39 @@ describe("scope", function()
       assert.equal(30, rn.now())
     end))
 
+    it("needs no go block of its own", stage.sim(function()
+      rn.go(rn.scope, function() rn.sleep(10) end, { timeout = 20 })
+      rn.sleep(1)
+      assert.equal(2, #stage.entries()) -- the caller and the body
+      rn.sleep(10)
+      assert_none_left()
+    end))
+
+    it("goes on when its caller was cancelled, and cancels again those that go on", stage.sim(function()
+      local seen = {}
+      local result = rn.go(rn.scope, function()
+        for i = 1, 2 do seen[i] = tostring(select(2, pcall(rn.sleep, FOREVER))) .. " at " .. rn.now() end
+      end, { timeout = 20 })
+      rn.sleep(5)
+      rn.cancel(result, "enough")
+      assert.same({ nil, "enough" }, { result:take() })
+      assert.same({ "enough at 5", "scope: its body had not ended after 20 ms at 20" }, seen)
+      assert_none_left()
+    end))
+
+    it("raises outside any go block, too, where the scope that ends before wakes the caller at once", function()
+      local start = rn.now()
+      assert.equal("result", rn.scope(function(s)
+        s:go(rn.sleep, 1)
+        return "result"
+      end, { timeout = 20000 }))
+      assert.is_true(rn.now() - start < 15000)
+      assert.matches("its body had not ended after 1 ms", select(2, pcall(rn.scope, function() rn.sleep(FOREVER) end, {
+        timeout = 1,
+      })))
+      assert_none_left()
+    end)
+
     it("of 0 lets every go block begin", stage.sim(function()
       local begun = 0
       local ok = pcall(rn.scope, function(s)

@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local long = require "spec.support.long"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"
 local shell = require "spec.support.shell"
@@ -791,6 +792,147 @@ describe("rn.threads", function()
     end
   end)
 
+  -- Calls the pool, and fails instead of waiting for long.
+  local function answer_of(pool, v)
+    return rn.scope(function() return pool(v) end, { timeout = 20000 })
+  end
+
+  it("answers a call that begins in the turn in which the last one was cancelled", function()
+    local pool <close> = rn.threads(2, function(v)
+      if v == "long" then require "runnel".sleep(1e6) end
+      return v
+    end)
+    for _ = 1, 5 do
+      rn.scope(function(s)
+        s:go(pool, "long")
+        rn.yield()
+        s:cancel()
+      end)
+      assert.equal("after a scope", pool "after a scope")
+      local call = rn.go(pool, "long")
+      rn.sleep(2)
+      rn.cancel(call)
+      local log = {}
+      for i = 1, 3 do rn.go(function() log[i] = pool(i) end) end
+      assert.equal(4, pool(4))
+      rn.run()
+      assert.same({ 1, 2, 3 }, log)
+      local results = rn.pmap(1, pool, { "long", "short" }, {
+        timeout = 1, ex_handler = function() return pool "late" end,
+      })
+      assert.equal("late", (results:take()))
+      results:close()
+      assert.equal("after pmap", pool "after pmap")
+    end
+    assert.same({}, stage.heard())
+  end)
+
+  it("gives the answers of short jobs of calls that begin in the turn in which the last one was answered", function()
+    local pool <close> = rn.threads(1, function(job, result)
+      local rn = require "runnel" -- luacheck: ignore
+      local stop = rn.now() + 10000
+      if job.busy then
+        repeat until job.busy:poll() or rn.now() > stop
+      end
+      if not result then return job.v end
+      result:put(job.v)
+      result:close()
+    end)
+    local sleeper = rn.go(rn.sleep, 1e6) -- else the look for a deadlock would find the answers
+    for _ = 1, 10 do
+      local busy, first, last = rn.shared_chan(1), rn.chan(30), rn.chan(1)
+      for i = 1, 3 do rn.go(pool, { v = i }) end
+      rn.go(function()
+        pool { v = 4 }
+        for i = 1, 30 do
+          local to = rn.chan(1)
+          pool({ v = i }, to)
+          rn.go(function() first:put(to:take()) end)
+        end
+        pool({ v = "busy", busy = busy }, last)
+      end)
+      rn.scope(function()
+        for _ = 1, 30 do assert.is_number((first:take())) end
+      end, { timeout = 5000 })
+      busy:put(true)
+      assert.equal("busy", last:take())
+    end
+    rn.cancel(sleeper)
+  end)
+
+  it("cannot be called in a simulation, and goes on outside", function()
+    local pool <close> = rn.threads(1, function(v, result) return result and result:close() or v end)
+    local where = "threads: a simulation, whose time is virtual, cannot call a pool of threads: "
+    sim.run(function()
+      raises("^" .. where, function() pool(1) end)
+      raises("^" .. where, function() pool(1, rn.chan(1)) end)
+      local _, err = rn.into({}, rn.pmap(1, pool, { 1 })):take()
+      assert.matches("^" .. where, err)
+    end)
+    assert.equal(2, pool(2))
+    rn.yield()
+    assert.equal(1, #stage.others()) -- the thread
+  end)
+
+  it("answers later calls however the earlier ones were cancelled", function()
+    local pool <close> = rn.threads(2, function(job)
+      local rn = require "runnel" -- luacheck: ignore
+      if job.kind == "sleep" then rn.sleep(job.ms) end
+      if job.kind == "compute" then
+        local stop = rn.now() + job.ms
+        repeat until rn.now() > stop
+      end
+      if job.kind == "raise" then error(job.v, 0) end
+      return job.v
+    end, { n = 3 })
+    local seed = os.time()
+    math.randomseed(seed)
+    local random, wrong = math.random, {}
+    local kinds = { "short", "short", "short", "sleep", "compute", "raise" }
+    local function job() return { kind = kinds[random(#kinds)], ms = random(0, 20) / 10, v = random(1000) } end
+    local function call()
+      local mine = job()
+      local ok, v = pcall(pool, mine)
+      if v == "by this spec" or rn.is_timeout(v) then error(v, 0) end
+      if ok ~= (mine.kind ~= "raise") or v ~= mine.v then wrong[#wrong + 1] = ("%s: %s"):format(mine.kind, v) end
+    end
+    local function wait() if random(2) == 1 then rn.yield() else rn.sleep(random(0, 20) / 10) end end
+    local ways = {
+      function()
+        pcall(rn.scope, function(s)
+          for _ = 1, random(8) do s:go(call) end
+          wait()
+          if random(2) == 1 then s:cancel "by this spec" end
+        end, { timeout = random(0, 30) / 10 })
+      end,
+      function()
+        local calls = {}
+        for i = 1, random(8) do calls[i] = rn.go(call) end
+        wait()
+        for i = 1, #calls do
+          if random(2) == 1 then rn.cancel(calls[i], "by this spec") end
+        end
+      end,
+      function()
+        local jobs = {}
+        for i = 1, random(8) do jobs[i] = job() end
+        local results = rn.pmap(random(4), pool, jobs, { timeout = random(0, 30) / 10, ex_handler = function() end })
+        for _ = 1, random(0, 4) do results:take() end
+        results:close()
+      end,
+    }
+    for round = 1, long.times(150, 5000) do
+      local own = {}
+      for i = 1, random(3) do own[i] = rn.go(ways[random(#ways)]) end
+      if random(2) == 1 then
+        for _, way in ipairs(own) do way:take() end
+      end
+      assert.equal(round, answer_of(pool, { kind = kinds[random(4)], ms = 1, v = round }), "seed " .. seed)
+    end
+    assert.same({}, wrong, "seed " .. seed)
+    for _, heard in ipairs(stage.heard()) do assert.is_number(heard.err) end
+  end)
+
   it("replaces a go block that a job has ended", function()
     local pool <close> = rn.threads(1, function(v)
       if v == 1 then coroutine.yield() end
@@ -950,6 +1092,83 @@ describe("rn.threads", function()
     raises("^threads: the pool is closed", function() pool(2) end)
   end)
 
+  it("brings the traceback of an error, which goes into the report; the error stays what it is", function()
+    local pool <close> = rn.threads(1, function(v)
+      local function fail(err) error(err, 0) end
+      if v ~= "nested" then return fail(v), "no tail call" end
+      local inner <close> = require "runnel".threads(1, function(err) error(err, 0) end)
+      return inner(v)
+    end)
+    local here = stage.here(-6)
+    local in_thread = ("\nin threads %s, stack traceback:\n\t[C]: in function 'error'\n\t%s: in "):format(here,
+      stage.here(-7))
+    local err = { code = 7 }
+    local _, taken = rn.go(pool, err):take()
+    assert.same(err, taken)
+    rn.go(pool, err)
+    rn.pmap(1, pool, { "of pmap" })
+    rn.pipeline_async(1, rn.chan(1), pool, rn.to_chan { "of a pipeline" })
+    rn.go(pool, "nested")
+    local reports = {}
+    while #reports < 4 do
+      rn.sleep(1)
+      for _, report in ipairs(stage.heard()) do
+        reports[type(report.err) == "table" and "table" or report.err] = report
+        reports[#reports + 1] = report
+      end
+    end
+    assert.same(err, reports.table.err)
+    for _, what in ipairs { "table", "of pmap", "of a pipeline" } do
+      local trace = "\n" .. reports[what].trace
+      assert.is_not_nil(trace:find(in_thread, 1, true), trace)
+    end
+    local trace = reports.nested.trace
+    assert.matches("\nin threads [^\n]*, stack traceback:\n.*\nin threads [^\n]*, stack traceback:\n", trace)
+    assert.is_false(pcall(pool, "caught"))
+    rn.go(error, "raised here", 0)
+    rn.yield()
+    assert.not_matches("in threads", stage.heard()[1].trace)
+  end)
+
+  it("says on stderr, once, for which jobs it waits when it is closed", function()
+    local output = stage.script [[
+      local rn = require "runnel"
+      require "runnel.internal.pool".patience = 200
+      local go_on = rn.shared_chan():name "go_on"
+      do
+        local pool <close> = rn.threads(2, function(job)
+          local rn = require "runnel"
+          if job == "short" then return end
+          if job ~= "computes" then
+            repeat local ok = pcall(job.take, job) until ok -- goes on when it is cancelled
+            return
+          end
+          local stop = rn.now() + 1000
+          repeat until rn.now() > stop
+        end)
+        pool "short"
+        rn.go(pool, "computes")
+        local cancelled = rn.go(pool, go_on)
+        rn.go(function()
+          rn.sleep(50)
+          rn.cancel(cancelled)
+          rn.sleep(1000)
+          go_on:close()
+        end)
+        rn.yield()
+      end
+      print "ended"
+      local pool <close> = rn.threads(1, function(v) return v end)
+      pool(1)
+    ]]
+    local _, last = output:find("^runnel: threads [^\n]*:5: closing the pool has waited 0.2 s for jobs that have not "
+      .. "ended:\n  thread 1 of 2 [^\n]*\n  thread 2 of 2 [^\n]*\n")
+    assert.equal("ended\n", output:sub((last or 0) + 1))
+    assert.matches('thread %d of 2 %(computing for %d+%.%d s%): job 2, value "computes"\n', output)
+    assert.matches("thread %d of 2 %(waiting for %d+%.%d s, take on chan: go_on[^\n]*: job 3, whose call waits no "
+      .. "more\n", output)
+  end)
+
   it("raises for a function that threads cannot call, when it is made", function()
     local up = 1
     raises("^threads: the function uses 'up'", function() rn.threads(1, function() return up end) end)
@@ -1022,7 +1241,7 @@ describe("a program with threads", function()
       local results = rn.pmap(4, pool, { 0, 1, 0, 2, 0, 50 })
       for _ = 1, 5 do is_over() results:take() end
       local a, b = rn.shared_chan(), rn.shared_chan()
-      local function pass(from, to) for _ = 1, 3 do to:put(from:take()) end end
+      local function pass(from, to) for v in from do to:put(v) end end
       local one, two = rn.thread(pass, a, b), rn.thread(pass, b, a)
       is_over()
       a:put(1)
@@ -1049,6 +1268,41 @@ describe("a program with threads", function()
     assert.not_matches("still running", errors)
   end)
 
+  it("waits for a thread as long if the time of day is set meanwhile", function()
+    if os.getenv "LD_PRELOAD" or not shell.run("uname"):find "Linux" then return pending "needs LD_PRELOAD" end
+    local dir <close> = process.directory()
+    -- To the program it is as if the time of day had been an hour earlier when the waiting began.
+    dir:write("set_back.c", [[
+      #define _GNU_SOURCE
+      #include <dlfcn.h>
+      #include <time.h>
+      int clock_gettime(clockid_t id, struct timespec *time) {
+        int (*real)(clockid_t, struct timespec *);
+        *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+        int result = real(id, time);
+        if (id == CLOCK_REALTIME) time->tv_sec -= 3600;
+        return result;
+      }
+    ]])
+    dir:write("job.lua", [[
+      local rn = require "runnel"
+      local started = rn.shared_chan(1)
+      rn.thread(function(ch)
+        ch:put(true) -- does not wait
+        local rn = require "runnel"
+        local began = rn.now()
+        while rn.now() < began + 200 do end
+      end, started)
+      started:take()
+      rn.exit(0)
+    ]])
+    local path = dir.path
+    local _, errors, status = shell.run(("cc -shared -fPIC -o %s/set_back.so %s/set_back.c -ldl || exit; "
+      .. "LD_PRELOAD=%s/set_back.so lua %s/job.lua"):format(path, path, path, path))
+    assert.equal("", errors)
+    assert.equal(0, status)
+  end)
+
   it("ends without a thread that computes for ever, and says so", function()
     local status, errors = run [[
       local started = rn.shared_chan(1)
@@ -1061,5 +1315,76 @@ describe("a program with threads", function()
     ]]
     assert.equal(0, status)
     assert.matches("^runnel: a thread is still running, and left: thread /tmp/[^\n]*:10\n$", errors)
+  end)
+end)
+
+describe("the end of a program", function()
+  local function check(expected_status, output, status, ...)
+    assert.equal(expected_status, status, output)
+    local messages = {}
+    for message in output:gmatch "runnel: error in [^\n]*: (%l+ %d+)\n" do messages[#messages + 1] = message end
+    table.sort(messages)
+    assert.same({ ... }, messages)
+  end
+
+  -- In the thread: a go block raises, and nobody takes its error.
+  local FAILS = [[
+    local function fails(n)
+      local rn = require "runnel"
+      rn.go(function() error("lost " .. n, 0) end)
+      rn.yield()
+      return n
+    end
+    local rn = require "runnel"
+  ]]
+
+  local ends = {
+    { "rn.exit()", 1 },
+    { "rn.run(rn.exit)", 1 },
+    { "require 'runnel.sim'.run(rn.exit)", 1 },
+    { "os.exit(true, true)", 0 },
+    { "", 0 },
+  }
+  for _, case in ipairs(ends) do
+    it(("by %s reports the errors in threads of an open pool, once"):format(case[1] ~= "" and case[1] or "itself"),
+      function()
+        local output, status = stage.script(FAILS .. [[
+          local pool = rn.threads(2, fails)
+          for i = 1, 3 do assert(pool(i) == i) end
+        ]] .. case[1])
+        check(case[2], output, status, "lost 1", "lost 2", "lost 3")
+      end)
+  end
+
+  it("reports the errors of a thread that has ended just before, unless they were taken",
+    function()
+      local output, status = stage.script(FAILS .. [[
+        assert(rn.thread(fails, 1):take() == 1)
+        local function raises(message) error(message, 0) end
+        local _, err = rn.thread(raises, "taken 2"):take()
+        assert(err == "taken 2")
+        local result = rn.thread(raises, "lost 3")
+        while not result:closed() do os.execute "sleep 0.01" end
+        rn.exit()
+      ]])
+      check(1, output, status, "lost 1", "lost 3")
+    end)
+
+  it("reports the errors in threads that threads have started", function()
+    local output, status = stage.script [[
+      local rn = require "runnel"
+      rn.thread(function()
+        local rn = require "runnel"
+        local pool = rn.threads(1, function(n)
+          local rn = require "runnel"
+          rn.go(function() error("lost " .. n, 0) end)
+          rn.yield()
+          return n
+        end)
+        assert(pool(1) == 1)
+      end):take()
+      rn.exit()
+    ]]
+    check(1, output, status, "lost 1")
   end)
 end)

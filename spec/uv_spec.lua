@@ -68,7 +68,19 @@ describe("runnel.uv", function()
       print(pcall(require, "runnel.uv"))
       print(rn.driver(nil) == driver)
     ]]
-    assert.matches("^false.*a driver is set that does not run luv's loop.*\ntrue\n$", output)
+    assert.matches("^false\trunnel.uv needs the driver luv, and another driver is set: .*\ntrue\n$", output)
+  end)
+
+  it("says at the line of the call that another driver is set, and which", function()
+    local driver = { wait = function() end, alive = function() return false end }
+    package.loaded["runnel.driver.other"] = driver
+    rn.driver(driver)
+    local ok, err = pcall(function() uv.lines "/dev/null" end)
+    local here = stage.here(-1)
+    package.loaded["runnel.driver.other"] = nil
+    rn.driver(nil)
+    assert.is_false(ok)
+    assert.equal(here .. ": lines: runnel.uv needs the driver luv, and other is set: ", err:match "^.-is set: ")
   end)
 
   it("can be required in a go block, which may end before a callback", function()
@@ -127,7 +139,7 @@ describe("runnel.uv", function()
       [[uv.spawn { "cat" }]],
       [[uv.spawn({ "cat" }):close()]],
       [[uv.spawn { "true" } rn.sleep(20)]],
-      [[uv.spawn { "no-such-command" } uv.read("/dev/zero"):take()]],
+      [[rn.on_error(function() end) uv.spawn { "no-such-command" } uv.read("/dev/zero"):take()]],
       [[local _, port = uv.listen("127.0.0.1", 0) local c = uv.connect("127.0.0.1", port) c:read() c:close()]],
       [[local l, port = uv.listen("127.0.0.1", 0) local c = uv.connect("127.0.0.1", port) c:read() l:close()]],
       [[local _, port = uv.listen("127.0.0.1", 0) rn.go(uv.connect, "127.0.0.1", port) rn.yield()]],

@@ -137,11 +137,67 @@ do
     end)
   end
   rn.run()
-  -- A collection demotes an eighth of the parked go blocks, and a go block that waits for another is collected later.
+  -- A collection demotes half of many parked go blocks, and a go block that waits for another is collected later.
   for _ = 1, 16 do collect() end
   assert(#rn.ps() == 0)
   t.invariants()
 end
+
+-- ---- bursts of abandoned go blocks ----
+
+local function park_for_ever() rn.chan():take() end
+
+-- Starts n go blocks that are abandoned, `batch` of them at once, beside other data; memory must not grow with n.
+local function abandon_in_batches(n, batch, megabytes, mode)
+  local data = {}
+  for i = 1, megabytes * 1000000 // 72 do data[i] = { i } end -- so many bytes are a table with one value, and its place
+  collectgarbage(mode)
+  collect()
+  -- What one batch takes, times what the collector leaves between two cycles; and as much as the other data, twice.
+  local limit = (batch * 6 + 10000) * 1400 + 2 * megabytes * 1000000
+  local before, most = t.bytes(), 0
+  for _ = 1, n // batch do
+    for _ = 1, batch do rn.go(park_for_ever) end
+    rn.run()
+    most = math.max(most, t.bytes() - before)
+  end
+  assert(most < limit, ("%d at once beside %d MB, %s: memory has grown by %d MB; the limit is %d"):format(
+    batch, megabytes, mode, most // 1000000, limit // 1000000))
+  collect()
+  assert(#rn.ps() == 0, "unreachable go blocks were not collected")
+  t.invariants()
+  collectgarbage "incremental"
+  return #data, most
+end
+
+for _, batch in ipairs { 100, 1000, 10000 } do
+  for _, megabytes in ipairs { 0, 50 } do
+    for _, mode in ipairs { "incremental", "generational" } do
+      local start = os.clock()
+      local _, most = abandon_in_batches(math.min(blocks // 2, 2000000), batch, megabytes, mode)
+      print(("abandoned %5d at once beside %2d MB, %-12s %4d MB at most  %6.1f s"):format(batch, megabytes, mode,
+        most // 1000000, os.clock() - start))
+    end
+  end
+end
+
+-- All at once: a few collections free them.
+for _, mode in ipairs { "incremental", "generational" } do
+  local start, n = os.clock(), math.min(blocks, 1000000)
+  collectgarbage(mode)
+  for _ = 1, n do rn.go(park_for_ever) end
+  rn.run()
+  local collections = 0
+  repeat
+    collectgarbage()
+    collections = collections + 1
+    assert(collections <= 6, "many collections have not freed a burst of unreachable go blocks")
+  until #rn.ps() == 0
+  t.invariants()
+  print(("abandoned %d at once, %-12s freed by %d collections  %6.1f s"):format(n, mode, collections,
+    os.clock() - start))
+end
+collectgarbage "incremental"
 
 -- ---- collections without memory ----
 

@@ -3,7 +3,7 @@
 
 #include <lauxlib.h>
 
-#include "core/chan.h"
+#include "channels/chan.h"
 
 /* Returns what is broken unless the condition holds. */
 #define MUST(condition, what)                                                                                          \
@@ -14,7 +14,7 @@
 /* Pushes a user value of the scheduler, which is at index `at`. */
 static int push_part(lua_State *L, int at, int part) { return lua_getiuservalue(L, at, part); }
 
-/* Whether a go block is a strong root: its slot has its userdata. */
+/* Whether a go block is a strong root: the table has its userdata where it says. */
 static bool is_strong(lua_State *L, int at, const Go *go) {
   push_part(L, at, SCHED_STRONG);
   bool strong = go->slot && lua_rawgeti(L, -1, go->slot) == LUA_TUSERDATA && lua_touserdata(L, -1) == go;
@@ -85,9 +85,9 @@ static const char *check_heap(lua_State *L, int at, const Sched *S) {
 /* A go block's state, and the queues that it waits in. */
 static const char *check_go(const Go *go) {
   const Alt *alt = &go->alt;
-  MUST(go->chan.tag == &chan_tag, "a slot holds something that is not a go block");
+  MUST(go->chan.tag == &chan_tag, "a root is not a go block");
   MUST(alt->state == ALT_PARKED || alt->count == 0, "a go block that is not parked has waiters");
-  MUST(alt->state != ALT_DEAD, "a dead go block has a slot");
+  MUST(alt->state != ALT_DEAD, "a dead go block is a root");
   MUST(alt->state != ALT_IDLE, "a go block neither runs nor waits");
   MUST(alt->co, "a live go block has no coroutine");
   MUST(!(alt->flags & ALT_CANCEL) || alt->state == ALT_READY, "a go block that was cancelled waits");
@@ -118,63 +118,35 @@ static const char *check_waits(lua_State *L, const Go *go) {
   return NULL;
 }
 
-/* The slots of go blocks: each has a strong root, a weak root, one that was collected, is at hand or in the free
-   list. */
+/* A root: it knows its index, and is marked as strong or weak. */
+static const char *check_root(lua_State *L, const Go *go, uint32_t i, bool is_weak) {
+  MUST(go->slot == i, "a root does not know its index");
+  MUST(!(go->alt.flags & ALT_WEAK) == !is_weak, "a strong root is marked as weak, or a weak one is not");
+  MUST(!is_weak || go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a weak root is not parked");
+  const char *broken = check_go(go);
+  return broken ? broken : check_waits(L, go);
+}
+
+/* The tables of roots: no gaps but of weak roots that were collected, and room for all to be strong. */
 static const char *check_roots(lua_State *L, int at, const Sched *S) {
   const Roots *a = &S->roots;
-  uint32_t strong = 0, weak = 0, unused = 0, recent = 0;
   push_part(L, at, SCHED_STRONG);
   push_part(L, at, SCHED_WEAK);
-  for (uint32_t slot = 1; slot <= a->size; slot++) {
-    int type = lua_rawgeti(L, at + 1, slot);
-    if (type == LUA_TNUMBER) {
-      unused += (lua_tointeger(L, -1) & 1) == a->lap; /* else this lap has yet to link it */
-    } else if (type == LUA_TUSERDATA) {
-      strong++;
-      const Go *go = (const Go *)lua_touserdata(L, -1);
-      MUST(go->slot == slot, "a strong root does not know its slot");
-      MUST(!(go->alt.flags & ALT_WEAK), "a strong root is marked as weak");
-      const char *broken = check_go(go);
-      if (!broken) broken = check_waits(L, go);
-      if (broken) return broken;
-    } else if (lua_toboolean(L, -1)) {
-      recent++;
-    } else {
-      MUST(type == LUA_TBOOLEAN, "a slot holds an unexpected value");
-      weak++;
-      if (lua_rawgeti(L, at + 2, slot) != LUA_TNIL) {
-        const Go *go = (const Go *)lua_touserdata(L, -1);
-        MUST(go->slot == slot, "a weak root does not know its slot");
-        MUST(go->alt.flags & ALT_WEAK, "a weak root is not marked as weak");
-        MUST(go->alt.state == ALT_PARKED || go->alt.state == ALT_NEW, "a weak root is not parked");
-        const char *broken = check_go(go);
-        if (!broken) broken = check_waits(L, go);
-        if (broken) return broken;
-      }
-      lua_pop(L, 1);
-    }
+  MUST(a->strong + a->weak <= a->room, "there is not room for all roots");
+  for (uint32_t i = 1; i <= a->room; i++) {
+    bool is_root = lua_rawgeti(L, at + 1, i) == LUA_TUSERDATA;
+    MUST(is_root == (i <= a->strong), "the strong roots are not as counted");
+    MUST(is_root || (lua_isboolean(L, -1) && !lua_toboolean(L, -1)), "an entry for a strong root is not false");
+    const char *broken = is_root ? check_root(L, (const Go *)lua_touserdata(L, -1), i, false) : NULL;
+    if (broken) return broken;
     lua_pop(L, 1);
   }
-  MUST(strong == a->strong, "the number of strong roots is not as counted");
-  MUST(weak == a->weak, "the number of weak roots is not as counted");
-  MUST(a->size <= a->use.room, "there are more slots than there is room for");
-  MUST(recent == a->nrecent, "the number of free slots at hand is not as counted");
-  for (uint32_t i = 0; i < a->nrecent; i++) {
-    lua_rawgeti(L, at + 1, a->recent[i]);
-    MUST(lua_isboolean(L, -1) && lua_toboolean(L, -1), "a slot in use is at hand as free");
+  for (uint32_t i = 1; i <= a->weak; i++) {
+    bool is_root = lua_rawgeti(L, at + 2, i) != LUA_TNIL;
+    const char *broken = is_root ? check_root(L, (const Go *)lua_touserdata(L, -1), i, true) : NULL;
+    if (broken) return broken;
     lua_pop(L, 1);
   }
-  uint32_t linked = 0;
-  for (uint32_t slot = a->free; slot; linked++) {
-    MUST(slot <= a->size, "a free slot is out of bounds");
-    MUST(linked < unused, "more slots are linked as free than are free");
-    MUST(lua_rawgeti(L, at + 1, slot) == LUA_TNUMBER, "a slot in use is linked as free");
-    MUST((lua_tointeger(L, -1) & 1) == a->lap, "a free slot that an earlier lap has linked is linked");
-    slot = (uint32_t)(lua_tointeger(L, -1) >> 1);
-    lua_pop(L, 1);
-  }
-  MUST(a->next <= a->size, "the next slot to visit is out of bounds");
-  MUST(linked == unused, "a free slot is not linked");
   lua_settop(L, at);
   return NULL;
 }

@@ -6,7 +6,7 @@
 
 #include <lua.h>
 
-#include "core/sched.h"
+#include "blocks/sched.h"
 
 /* Pushes the scheduler of a state in which runnel.core has been loaded, or nil, and returns it, or NULL. */
 Sched *invariants_sched(lua_State *L);

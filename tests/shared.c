@@ -307,7 +307,7 @@ static void wake_after_quiet(int way, bool are_two) {
   SharedChan *chan = shared_chan_new(BUFFER_FIXED, 4);
   int woken[2] = {0};
   Owner *owners[2];
-  SharedAlt alts[2] = {{.tries = NULL}};
+  SharedAlt alts[2] = {{.count = 0}};
   SharedWaiter takes[2] = {{.kind = SHARED_TAKE}, {.kind = SHARED_TAKE}};
   SharedResult result;
   int n = are_two ? 2 : 1, last = n - 1;
@@ -339,7 +339,7 @@ static void wake_after_quiet(int way, bool are_two) {
    wakes it; or that is quiet as well, and the owner can be woken by way of either channel. */
 static void put_on_another(bool is_quiet) {
   SharedChan *chans[2];
-  SharedAlt alts[2] = {{.tries = NULL}};
+  SharedAlt alts[2] = {{.count = 0}};
   SharedWaiter takes[2] = {{.kind = SHARED_TAKE}, {.kind = SHARED_TAKE}};
   SharedResult result;
   int woken = 0;
@@ -367,7 +367,7 @@ static void put_on_another(bool is_quiet) {
 /* An owner has two takes on a channel. The second quiet put leaves it asleep as well. */
 static void leave_asleep_twice(void) {
   SharedChan *chan = shared_chan_new(BUFFER_NONE, 0);
-  SharedAlt alts[2] = {{.tries = NULL}};
+  SharedAlt alts[2] = {{.count = 0}};
   SharedWaiter takes[2] = {{.kind = SHARED_TAKE, .chan = chan}, {.kind = SHARED_TAKE, .chan = chan}};
   SharedResult result;
   int woken = 0;

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/shared_handle.h"
 #include "invariants.h"
+#include "sharing/shared_handle.h"
 
 int luaopen_runnel_core(lua_State *L);
 

@@ -211,6 +211,41 @@ function workloads.cancel_floor()
   end)
 end
 
+-- Go blocks that raise an error, which is taken, one by one, beside n that are parked.
+function workloads.raise()
+  local count, keep = 2000, {}
+  rn.run(function()
+    for i = 1, n do
+      if i % 1000 == 1 then keep[#keep + 1] = rn.chan() end
+      rn.go(keep[#keep].take, keep[#keep])
+    end
+    rn.yield()
+    in_use()
+    time("ns", count, function()
+      for _ = 1, count do rn.go(error, "no such host"):take() end
+    end)
+  end)
+  return keep
+end
+
+-- Coroutines that raise an error, whose traceback is taken, beside n that wait.
+function workloads.raise_floor()
+  local count, keep = 2000, {}
+  for i = 1, n do
+    keep[i] = create(yield)
+    resume(keep[i])
+  end
+  in_use()
+  time("ns", count, function()
+    for _ = 1, count do
+      local co = create(error)
+      resume(co, "no such host")
+      debug.traceback(co)
+    end
+  end)
+  return keep
+end
+
 -- Messages through one channel on which n go blocks wait.
 function workloads.waiters()
   local count = 300000

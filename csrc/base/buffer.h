@@ -19,14 +19,14 @@ typedef enum BufferKind {
   BUFFER_SLIDING,  /* at its limit it drops the oldest value */
   BUFFER_PROMISE,  /* keeps its first value for ever, for every taker */
   BUFFER_POLICY,   /* a Lua object decides, and has the values and their count */
-  BUFFER_SHARED    /* of a handle to a shared channel: that channel decides, and has them (core/chan_shared.h) */
+  BUFFER_SHARED    /* of a handle to a shared channel: that channel decides, and has them (sharing/chan_shared.h) */
 } BufferKind;
 
 /* Without a buffer there is only what comes before the limit: a channel has no memory for the rest then. */
 typedef struct Buffer {
   uint8_t kind;   /* a BufferKind */
   uint8_t base;   /* the user value of the channel that is slot 0; 0 if the slots are in a table */
-  uint16_t label; /* of the channel (core/trace.h): it is here because there is room */
+  uint16_t label; /* of the channel (tracing/trace.h): it is here because there is room */
   uint32_t limit; /* values it holds */
   uint32_t size;  /* slots that there are now */
   uint32_t head;  /* slot of the oldest value */

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/wakeup.h"
-#include "core/driver.h"
-#include "core/go.h"
-#include "core/sched.h"
-#include "core/unhandled.h"
+#include "blocks/driver.h"
+#include "blocks/go.h"
+#include "blocks/sched.h"
+#include "core/sched_wakeup.h"
+#include "errors/unhandled.h"
 
 /* Its address is the registry key of `perform`. */
 static const char call_key = 0;
@@ -163,7 +164,7 @@ int runnel_next(lua_State *L, int64_t *next_us) {
 }
 
 static int fd(lua_State *L, Sched *S, Call *call) {
-  const Wakeup *wakeup = driver_wakeup(L, S);
+  const Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return api_code(call, RUNNEL_NO_MEMORY);
   *call->fd = wakeup_fd(wakeup);
   return 0;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "core/chan.h"
+#include "channels/chan.h"
 #include "port/pump.h"
 
 /* A handle, called a hold in this folder: a userdata whose user value is the channel. The registry has it by its
@@ -40,7 +40,7 @@ void api_set_hold(lua_State *L, const runnel_chan *hold) {
 static int new_chan(lua_State *L, Sched *S, Call *call) {
   static const BufferKind kinds[] = {BUFFER_FIXED, BUFFER_DROPPING, BUFFER_SLIDING};
   BufferKind kind = call->size ? kinds[call->option] : BUFFER_NONE;
-  chan_new_buffered(L, S, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size}, false);
+  chan_new_buffered(L, S, (Buffer){.kind = (uint8_t)kind, .limit = (uint32_t)call->size});
   *call->hold = api_hold(L);
   return 0;
 }

@@ -87,8 +87,8 @@ RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
    *next_us is -1, or the microseconds until a step will report an error that nobody has taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
-/* Sets *fd to a descriptor for the program's own poll: it is readable when messages have arrived at a port, and it is
-   time to step. Only poll it; a step makes it unreadable again. It stays open until lua_close. Lua thread. */
+/* Sets *fd to a descriptor for the program's own poll: it is readable when messages have arrived at a port, or
+   when another thread has completed an operation on a shared channel, and it is time to step. Only poll it; a step makes it unreadable again. It stays open until lua_close. Lua thread. */
 RUNNEL_API int runnel_fd(lua_State *L, int *fd);
 
 /* ---- channels ----

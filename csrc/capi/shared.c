@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "capi/api.h"
-#include "core/shared_handle.h"
 #include "shared/blocking.h"
+#include "sharing/shared_handle.h"
 
 /* A reference is the channel itself, with a hold. */
 static SharedChan *chan_of(runnel_shared *shared) { return (SharedChan *)(void *)shared; }

@@ -63,6 +63,16 @@ typedef struct Observer {
   void (*report)(lua_State *L, Sched *S);
 } Observer;
 
+/* What the loop calls for another thread that looks at the scheduler (watch.h), while S->watcher is set. None of them
+   raises. */
+typedef struct Watcher {
+  /* Calls a function of the program if the other thread has asked for that; to be called often. */
+  void (*look)(lua_State *L, Sched *S);
+  /* The loop begins and ends a wait in the driver. */
+  void (*wait_begins)(Sched *S);
+  void (*wait_ends)(Sched *S);
+} Watcher;
+
 /* Calls the observer's function `event`, if there is an observer. */
 #define OBSERVE(S, event, ...)                                                                                         \
   do {                                                                                                                 \

@@ -12,216 +12,19 @@
 #ifndef RUNNEL_STATE_H
 #define RUNNEL_STATE_H
 
-#include <lua.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/buffer.h"
 #include "base/clock.h"
-#include "base/compat.h"
-#include "base/heap.h"
-#include "base/list.h"
 #include "base/windows.h"
-
-typedef struct Alt Alt;
-typedef struct Chan Chan;
-typedef struct Sched Sched;
-
-/* ---- waiting ---- */
-
-typedef enum WaiterFlag {
-  WAITER_FREE = 1,     /* of the library's own: does not count against the limit of pending operations */
-  WAITER_GIVES_UP = 2, /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
-  WAITER_KEPT = 4,     /* its go block keeps the channel alive, also while somebody closes its coroutine */
-  WAITER_SEEN = 8      /* first waiter of a go block: a sweep has seen it since it parked (root.c) */
-} WaiterFlag;
-
-/* A put or take that has not completed, in one queue of one channel. */
-typedef struct Waiter {
-  Link link;     /* in the queue; in no list once it is withdrawn */
-  Chan *chan;    /* the channel */
-  Alt *alt;      /* the alt that it belongs to */
-  int at;        /* index in alt->co of the channel; the value of a put is at the next one */
-  bool is_put;   /* in the queue of puts, else in that of takes */
-  bool is_kept;  /* first waiter of a block: the block is in the scheduler's list (keep.h) */
-  bool is_weak;  /* first waiter of a block: its go block is a weak root and may have been collected (ALT_WEAK) */
-  uint8_t flags; /* of WaiterFlag */
-} Waiter;
-
-typedef enum AltState {
-  ALT_IDLE,     /* running: nothing pending */
-  ALT_PARKED,   /* waits on channels */
-  ALT_SLEEPING, /* waits for its timer */
-  ALT_READY,    /* committed: in the run queue, its results on its stack */
-  ALT_DEAD,     /* the owner has ended */
-  ALT_NEW       /* created, but not yet enqueued or ready; it stays so if an error comes in between */
-} AltState;
-
-typedef enum AltFlag {
-  ALT_SELECT = 1,   /* an alts: its results are value, port */
-  ALT_WEAK = 2,     /* of a go block that is a weak root: only its channels keep it alive (root.h) */
-  ALT_CALLBACK = 4, /* of a callback (take_async, put_async), which must not park */
-  ALT_RAISE = 8,    /* resumes by raising its one result */
-  ALT_INDEX = 16,   /* an alts that returns the number of the operation instead of its port */
-  ALT_BARE = 32,    /* co is not suspended in an operation: a mailbox, or a coroutine that has not started */
-  ALT_CANCEL = 64,  /* of a go block that was cancelled and has not got the error: never while it is parked or asleep */
-  ALT_LOOP = 128    /* a for loop's take, which drops the error with which the channel is closed */
-} AltFlag;
-
-/* The values of the operations, and later the results, are on the stack of a coroutine, `co`: the owner's own, or the
-   mailbox of the operation outside any go block. */
-struct Alt {
-  union {
-    Waiter waiter; /* of a single operation; when ready its link is in the run queue */
-    Timer timer;   /* of a sleep */
-    struct {
-      Link link;       /* when ready: as that of the waiter */
-      Waiter *waiters; /* of an alts (ALT_SELECT): alt_waiters */
-    } alts;
-  } own;
-  int64_t since;             /* when it parked, as of the loop's last look at the clock */
-  lua_State *co;             /* where values and results are; NULL once dead */
-  struct SharedWait *shared; /* its operations on shared channels while it waits on any, else NULL (shared_wait.h) */
-  uint32_t count;            /* waiters that are in queues */
-  uint16_t nresults;         /* results (or a first resume's arguments) on top of co's stack, when ready */
-  uint8_t state;             /* an AltState */
-  uint8_t flags;             /* of AltFlag */
-};
-
-/* The waiters of an alt that is parked. */
-static inline Waiter *alt_waiters(const Alt *alt) {
-  return LIKELY(!(alt->flags & ALT_SELECT)) ? (Waiter *)&alt->own.waiter : alt->own.alts.waiters;
-}
-
-/* The stack of an alts: its block of waiters, and from ALT_FIRST_OP on two slots for each operation, the channel and
-   the value of a put. */
-enum { ALT_BLOCK = 3, ALT_FIRST_OP };
-
-/* An operation as the program calls it; a constant of the C function that does it. */
-typedef struct Operation {
-  const char *name; /* its name in messages */
-  bool is_put;      /* a put, else a take, if it is on a single channel */
-  bool is_quiet;    /* on a shared channel: does not count as something that may still happen (driver_alive) */
-  uint8_t waiter;   /* of WaiterFlag, for its waiters; WAITER_GIVES_UP only on a single channel */
-  uint8_t flags;    /* of AltFlag, for the alt while it waits */
-} Operation;
-
-/* Whether an alt's operations are still on its stack: not while somebody closes its coroutine (coroutine.close). Before
-   Lua 5.4.4 the status does not show that, but a coroutine that is being closed cannot yield. */
-static inline bool alt_is_active(const Alt *alt) {
-  bool waits = LIKELY(lua_status(alt->co) == LUA_YIELD) && (!BEFORE_LUA_5_4_4 || lua_isyieldable(alt->co));
-  return waits || alt->flags & ALT_BARE;
-}
-
-/* ---- channels ---- */
-
-/* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
-   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, or the
-   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold its step
-   function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or behind
-   CHAN_HANDLER: a message then needs no table. */
-enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
-
-/* User values of a go block. Its attributes as a channel are in SCHED_ATTRS. The first user value holds
-     its coroutine, while it is a strong root (root.h);
-     what it waits on, while it is a weak root;
-     its result, or its error (CHAN_REASON_HERE), once it has ended.
-   GO_GIVE_UP and GO_FED, of one that feeds a channel only (go_spawn_feeding), hold the function to call if it dies, and
-   that function's first argument. */
-enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };
-
-/* Values of the largest buffer whose slots are user values. */
-enum { CHAN_INLINE = 128 };
-
-typedef enum ChanFlag {
-  CHAN_CLOSED = 1,            /* accepts no more puts */
-  CHAN_XFORM = 2,             /* values go through a transducer */
-  CHAN_FINISHED = 4,          /* the transducer's completion has run, or must not */
-  CHAN_BUSY = 8,              /* its transducer, handler or policy is running */
-  CHAN_CLOSE_LATER = 16,      /* closed while busy: closes when that ends */
-  CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
-  CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
-  CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
-  CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
-  CHAN_GO = 2048,             /* the result channel of a go block, live or not */
-  CHAN_ADMITTING = 4096,      /* a waiting put is being admitted, and others may wait although there is room */
-  CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
-  CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
-  CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
-  CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
-  CHAN_FOREIGN = 2097152,     /* its buffer is BUFFER_POLICY or BUFFER_SHARED: its values are elsewhere */
-  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, and the slots are user values */
-  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
-} ChanFlag;
-
-struct Chan {
-  const void *tag;     /* &chan_tag: a faster test for a channel than comparing metatables */
-  Sched *sched;        /* the scheduler that it belongs to */
-  List puts;           /* waiting puts, first come first served */
-  List takes;          /* waiting takes */
-  uint64_t id;         /* unique in the scheduler; a go block has that of its result channel */
-  uint64_t put_total;  /* puts accepted so far */
-  uint32_t ntakes;     /* how many takes wait */
-  uint32_t nputs;      /* how many puts wait */
-  uint32_t flags;      /* of ChanFlag */
-  Buffer buf;          /* the buffer's state. Without a buffer the channel's memory ends before its limit */
-  uint64_t take_total; /* values taken so far; without a buffer that is put_total */
-};
-
-/* The size of a channel without a buffer. */
-#define CHAN_UNBUFFERED_SIZE offsetof(Chan, buf.limit)
-
-/* Its address is the tag of channels, and the scheduler's key in the registry. */
-extern const char chan_tag;
-
-/* The channel at index `i` of L, or NULL for anything else. */
-static inline Chan *chan_to(lua_State *L, int i) {
-  Chan *ch = (Chan *)lua_touserdata(L, i);
-  /* A light userdata has no length; a foreign one may be shorter than the tag. */
-  if (UNLIKELY(!ch || lua_rawlen(L, i) < CHAN_UNBUFFERED_SIZE || ch->tag != &chan_tag)) return NULL;
-  return ch;
-}
-
-/* A go block; its userdata is also its result channel. While it lives, the channel has no buffer, and `alt` takes the
-   memory of the buffer's fields. When it ends, it waits for nothing any more, and the channel gets its buffer (go.c). */
-typedef struct Go {
-  union {
-    Chan chan; /* the result channel; its id is the go block's too */
-    struct {
-      char begin[CHAN_UNBUFFERED_SIZE]; /* of the channel */
-      Alt alt;                          /* what it waits for; alt.co is its coroutine */
-    };
-  };
-  uint32_t origin; /* the line of the program that called the library, which started it; or 0 (origin.h) */
-  uint32_t slot;   /* its slot among the roots (root.h); 0 once it has ended */
-} Go;
-
-/* The go block whose result channel this is, or NULL. */
-static inline Go *chan_to_go(Chan *ch) { return ch->flags & CHAN_GO ? CONTAINER_OF(ch, Go, chan) : NULL; }
-
-/* The go block of an alt other than the outside one. */
-static inline Go *sched_go(Alt *alt) { return CONTAINER_OF(alt, Go, alt); }
-
-/* ---- the scheduler ---- */
+#include "core/go_state.h"
 
 /* The scheduler's userdata in any C function of runnel. */
 #define SCHED_SELF lua_upvalueindex(1)
 
 /* User values of the scheduler. */
 enum {
-  SCHED_STRONG = 1, /* table: slot -> what the slot of a go block holds (root.h) */
-  SCHED_WEAK,       /* weak table: slot -> go block that only its channels keep alive */
-  SCHED_SWEEP,      /* C function: sweeps slots; the next one makes the sentinel (root.c) */
+  SCHED_STRONG = 1, /* table: go blocks that the scheduler keeps alive (root_table.c) */
+  SCHED_WEAK,       /* weak table: go blocks that only their channels keep alive */
+  SCHED_SWEEP,      /* C function: visits some of them; the next one makes the sentinel (root.c) */
   SCHED_SENTINEL,
-  SCHED_SHRINK,      /* C function: replaces tables that have too much room (root_shrink.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -250,8 +53,11 @@ enum {
   SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
   SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
   SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
+  SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
   SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
+  SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
   SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
+  SCHED_SNAPSHOT,         /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
   SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
   SCHED_TRACE,            /* userdata that is `tracer`, or nil */
   SCHED_NUSER = SCHED_TRACE
@@ -289,43 +95,26 @@ typedef struct World {
   int64_t unhandled_due;    /* when that one is to be reported */
 } World;
 
-/* Slots of go blocks that have ended, of which root.c keeps the numbers at hand. */
-enum { ROOTS_RECENT = 32 };
-
-/* The key of the sentinel in SCHED_WEAK (root.c); slots are numbered from 1. */
-enum { ROOT_SENTINEL = 0 };
-
-/* How much of a table that grows is in use, so that it can become smaller again (root_shrink.h). */
-typedef struct TableUse {
-  uint32_t room; /* entries that it has room for, at least */
-  uint32_t most; /* the most that were in use in this lap */
-  bool sparse;   /* during the whole last lap it had too much room */
-} TableUse;
-
-/* Bookkeeping of root.c. */
+/* Bookkeeping of root.c and root_table.c. */
 typedef struct Roots {
-  uint32_t recent[ROOTS_RECENT]; /* free slots that are used first, the last one first */
-  uint32_t nrecent;              /* how many */
-  uint32_t size;                 /* slots in use or free */
-  uint32_t free;                 /* first slot of the free list, each naming the next; 0: none */
-  uint32_t strong;               /* strong roots: go blocks that the scheduler keeps alive */
-  uint32_t weak;                 /* weak roots, including those that were collected but still have a slot */
-  TableUse use;                  /* of the tables of slots */
-  uint32_t moves;                /* how often the go blocks have moved to other slots (root_shrink.h) */
-  uint32_t limit;                /* sweep when so many strong roots are not in the run queue */
-  uint32_t next;                 /* the slot to sweep next; 0: a new lap */
-  uint8_t lap;                   /* parity of the number of laps */
-  bool sweeping;                 /* a sweep is running */
-  bool is_cycle;                 /* it, or the last one, is that of a cycle of the collector */
-  bool failed;                   /* the last sweep ended early because memory ran out */
+  uint32_t strong;      /* strong roots: go blocks that the scheduler keeps alive */
+  uint32_t weak;        /* weak roots, including those that were collected and that no sweep has removed yet */
+  uint32_t room;        /* entries of SCHED_STRONG: at least as many as roots of both kinds */
+  uint32_t limit;       /* a go block that is started sweeps if so many strong roots are not in the run queue */
+  uint32_t next_strong; /* the strong root that the next sweep visits first; 0: the last one */
+  uint32_t next_weak;   /* the same of the weak roots */
+  int64_t last_cycle;   /* World.looked in the last cycle of the collector */
+  bool sweeping;        /* a sweep is running */
+  bool is_cycle;        /* it, or the last one, is that of a cycle of the collector */
+  bool failed;          /* the last sweep ended early because memory ran out */
 } Roots;
 
 /* Bookkeeping of keep.c. */
 typedef struct Kept {
   uint32_t size;  /* entries */
-  uint32_t next;  /* the entry to look at next; 0: a new lap */
-  uint32_t limit; /* entries from which on the list is trimmed as it grows */
-  TableUse use;   /* of the table */
+  uint32_t room;  /* the most entries that there were in this table */
+  uint32_t next;  /* the entry that is checked next; 0: the last one */
+  uint32_t limit; /* a go block that parks checks entries if there are so many */
 } Kept;
 
 /* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
@@ -367,10 +156,13 @@ struct Sched {
   Roots roots;            /* bookkeeping of SCHED_STRONG */
   struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
   bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
   struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
   struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
+  const struct Others *others;        /* what to ask about them (others.h), or NULL */
+  const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */

@@ -5,12 +5,12 @@
 #include <lualib.h>
 
 #include "base/random.h"
-#include "core/trace_switch.h"
-#include "core/unhandled.h"
+#include "errors/unhandled.h"
 #include "host/beside.h"
 #include "host/inspect.h"
 #include "host/terminal.h"
 #include "library/modules.h"
+#include "tracing/trace_switch.h"
 
 int luaopen_runnel_core(lua_State *L);
 
@@ -47,6 +47,22 @@ void core_push_sched(lua_State *L) { lua_getfield(L, LUA_REGISTRYINDEX, SCHED_KE
 void core_push_function(lua_State *L, lua_CFunction f) {
   core_push_sched(L);
   lua_pushcclosure(L, f, 1);
+}
+
+/* Protected: the program ends: ends its threads, and receives their errors. */
+static int finish_threads(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "runnel.internal.start") != LUA_TTABLE) return 0;
+  lua_getfield(L, -1, "finish");
+  lua_call(L, 0, 0);
+  return 0;
+}
+
+void core_finish(lua_State *L) {
+  if (!sched || !lua_checkstack(L, LUA_MINSTACK)) return;
+  lua_pushcfunction(L, finish_threads);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+  core_report_unhandled(L);
 }
 
 /* Protected. */
@@ -159,12 +175,18 @@ static int end_trace(lua_State *L) {
   return 0;
 }
 
-/* Replaces os.exit, which may exit without closing the state: reports unhandled errors, ends the trace, and exits.
-   Upvalue: Lua's os.exit. */
-static int exit_after_reports(lua_State *L) {
-  core_report_unhandled(L);
+void core_end_trace(lua_State *L) {
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
   lua_pushcfunction(L, end_trace);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
+/* Replaces os.exit, which may exit without closing the state: ends threads, reports unhandled errors, ends the trace,
+   and exits.
+   Upvalue: Lua's os.exit. */
+static int exit_after_reports(lua_State *L) {
+  core_finish(L);
+  core_end_trace(L);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, 1);
   lua_call(L, lua_gettop(L) - 1, 0);

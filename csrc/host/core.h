@@ -27,7 +27,13 @@ Sched *core_sched(void);
 /* Unhandled errors of go blocks will not change the exit status. Must be called before the core is loaded. */
 void core_let_errors_pass(void);
 
+/* Writes the trace that is being recorded, if there is one. Does not raise. */
+void core_end_trace(lua_State *L);
+
 /* Reports unhandled errors of go blocks; within a simulation, those of the outer world as well. */
 void core_report_unhandled(lua_State *L);
+
+/* The program ends: ends its threads, and reports the unhandled errors, also theirs. */
+void core_finish(lua_State *L);
 
 #endif

@@ -3,9 +3,9 @@
 
 #include <lauxlib.h>
 
-#include "core/driver.h"
-#include "core/shared_wait.h"
+#include "blocks/driver.h"
 #include "host/core.h"
+#include "sharing/shared_wait.h"
 
 /* Protected, with the scheduler: () -> whether the driver itself has pending events. */
 static int inspect_alive(lua_State *L) {

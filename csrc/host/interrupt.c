@@ -5,11 +5,15 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <unistd.h>
 
-#include "core/driver.h"
+#include "blocks/driver.h"
 #include "host/core.h"
 
 enum { ANY_EVENT = LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, PATIENCE = 1000000 };
+
+/* How long a program may take until it writes the trace after SIGTERM, in seconds. */
+enum { END_S = 2 };
 
 /* The state of the signal handlers, which have no argument for it. */
 static lua_State *main_thread;
@@ -18,6 +22,8 @@ static volatile sig_atomic_t came;    /* Ctrl-C was pressed */
 static struct sigaction before;       /* what Ctrl-C did before */
 static struct sigaction quit_before;  /* what SIGQUIT did before */
 static volatile sig_atomic_t wanted;  /* SIGQUIT has arrived, and its report has not been written */
+static lua_State *traced;             /* the main thread of a program that --trace records, or NULL */
+static volatile sig_atomic_t ending;  /* the signal that ends that program, or 0 */
 
 /* The hook of the main thread. While the scheduler runs there, it raises only in the function that the scheduler calls
    for this purpose: elsewhere, for example while an error is reported, the interrupt would be lost. */
@@ -106,6 +112,73 @@ static void handle(int signal_number) {
   const Go *go = S ? S->current : NULL;
   lua_State *co = go ? go->alt.co : NULL;
   if (co) lua_sethook(co, stop_long, LUA_MASKCOUNT, PATIENCE);
+}
+
+/* ---- SIGTERM and SIGHUP while --trace records ---- */
+
+/* The hook that such a signal sets on the main thread and on the running go block: the file is written first. */
+static void end(lua_State *L, lua_Debug *ar) {
+  (void)ar;
+  lua_sethook(L, NULL, 0, 0);
+  (void)alarm(0);
+  core_end_trace(L);
+  (void)signal(ending, SIG_DFL);
+  (void)raise(ending);
+}
+
+/* A second such signal; or the alarm: the hook was not called, since the program is in a C function that takes long, or
+   computes in a coroutine of its own. */
+static void end_now(int signal_number) {
+  int number = signal_number == SIGALRM ? ending : signal_number;
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  (void)signal(number, SIG_DFL);
+  (void)sigprocmask(SIG_UNBLOCK, &set, NULL); /* the handler's own is blocked */
+  (void)raise(number);
+}
+
+static void handle_end(int signal_number) {
+  if (ending) {
+    end_now(signal_number);
+    return; /* uncovered: the process has ended */
+  }
+  ending = signal_number;
+  (void)signal(SIGALRM, end_now);
+  (void)alarm(END_S);
+  lua_sethook(traced, end, ANY_EVENT, 1);
+  const Sched *S = core_sched();
+  const Go *go = S ? S->current : NULL;
+  lua_State *co = go ? go->alt.co : NULL;
+  if (co) lua_sethook(co, end, ANY_EVENT, 1);
+}
+
+/* Sets what SIGTERM and SIGHUP do, where `old` is what they do now. */
+static void replace_ends(void (*old)(int), void (*handler)(int)) {
+  static const int signals[] = {SIGTERM, SIGHUP};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    struct sigaction action;
+    if (sigaction(signals[i], NULL, &action) != 0 || action.sa_handler != old) continue;
+    action = (struct sigaction){.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(signals[i], &action, NULL);
+  }
+}
+
+void interrupt_end_trace(lua_State *L) {
+  traced = L;
+  replace_ends(SIG_DFL, handle_end);
+}
+
+void interrupt_close(lua_State *L) {
+  sigset_t ends, old;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGHUP);
+  (void)sigprocmask(SIG_BLOCK, &ends, &old);
+  lua_close(L);
+  replace_ends(handle_end, SIG_DFL);
+  (void)sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
 void interrupt_catch(lua_State *L) {

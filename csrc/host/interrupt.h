@@ -5,7 +5,10 @@
    usually parks soon, so the error is not raised there, unless it runs for a million more instructions.
 
    SIGQUIT, which Ctrl-\ sends: a hook writes the traceback, the go blocks, and the channels on which they wait to
-   stderr, at the next instruction or as soon as the scheduler checks. The script continues. */
+   stderr, at the next instruction or as soon as the scheduler checks. The script continues.
+
+   SIGTERM and SIGHUP end the program as usual; but while --trace records, a hook writes the file first, at the next
+   instruction or as soon as the scheduler checks. If that takes more than 2 s, or a second such signal arrives, the program ends without. */
 #ifndef RUNNEL_HOST_INTERRUPT_H
 #define RUNNEL_HOST_INTERRUPT_H
 
@@ -18,6 +21,13 @@ void interrupt_catch(lua_State *L);
 
 /* Restores what Ctrl-C did before interrupt_catch. */
 void interrupt_release(lua_State *L);
+
+/* From now on SIGTERM and SIGHUP let the trace be written before they end the program, unless they are ignored. L is the
+   main thread. */
+void interrupt_end_trace(lua_State *L);
+
+/* Closes the state, which writes the trace; a SIGTERM or SIGHUP waits until then. */
+void interrupt_close(lua_State *L);
 
 /* Whether a Ctrl-C was recorded and has had no effect yet. */
 bool interrupt_pending(void);

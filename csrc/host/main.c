@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
   int status = lua_pcall(L, 1, 1, 0);
   if (status != LUA_OK) script_complain(o->program, lua_tostring(L, -1));
   bool well = status == LUA_OK && lua_toboolean(L, -1);
-  lua_close(L);
+  interrupt_close(L);
   print_time(o, began);
   if (!well && interrupt_came()) {
     (void)signal(SIGINT, SIG_DFL);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/error.h"
+#include "errors/error.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 
@@ -33,6 +33,22 @@ static bool describe_table(lua_State *L) {
   return false;
 }
 
+/* Adds the traceback of a thread to the text on top of L, if the error at index 1 has come from a pool of threads. */
+static void add_thread(lua_State *L) {
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "runnel.internal.far") == LUA_TTABLE) {
+    lua_getfield(L, -1, "add");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, -5);
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) {
+      lua_replace(L, -4);
+      lua_pop(L, 2);
+      return;
+    }
+  }
+  lua_pop(L, 2);
+}
+
 /* The message handler: (error) -> a text with the traceback, and after Ctrl-C with the go blocks. */
 static int describe(lua_State *L) {
   const char *message = lua_tostring(L, 1);
@@ -44,6 +60,7 @@ static int describe(lua_State *L) {
     message = lua_tostring(L, -1);
   }
   luaL_traceback(L, L, message, 1);
+  add_thread(L);
   if (!interrupt_came() || !core_sched()) return 1;
   lua_pushcfunction(L, list_blocks);
   if (lua_pcall(L, 0, 1, 0) == LUA_OK) lua_concat(L, 2);
@@ -131,6 +148,7 @@ bool script_watch(lua_State *L, const Options *o) {
     if (o->trace_records) lua_pushinteger(L, (lua_Integer)o->trace_records);
     else lua_pushnil(L);
     if (!succeeded(L, o, lua_pcall(L, 2, 0, 0))) return false;
+    interrupt_end_trace(L);
   }
   if (!o->monitored) return true;
   lua_pushcfunction(L, start_monitor);
@@ -213,7 +231,7 @@ static int drain(lua_State *L) {
 
 /* Whether no unhandled error was written to stderr, or the options allow that. */
 static bool all_handled(lua_State *L, const Options *o) {
-  core_report_unhandled(L);
+  core_finish(L);
   return o->errors_pass || core_sched()->printed == 0;
 }
 

@@ -11,9 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/driver.h"
-#include "core/sched.h"
-#include "core/unhandled.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
+#include "core/sched_wakeup.h"
+#include "errors/unhandled.h"
 #include "host/core.h"
 #include "host/interrupt.h"
 
@@ -34,7 +35,7 @@ static Waited poll_input(int64_t ns) {
   Waited waited = WAITED_INTERRUPT;
   if (!interrupt_pending()) {
     const Sched *S = core_sched();
-    int port = S ? driver_wakeup_fd(S) : -1;
+    int port = S ? sched_wakeup_fd(S) : -1;
     fd_set set;
     FD_ZERO(&set);
     FD_SET(STDIN_FILENO, &set);
@@ -50,20 +51,6 @@ static Waited poll_input(int64_t ns) {
   return waited;
 }
 
-/* Makes the driver end its waits when there is input, or stops that. Returns whether the driver can do it
-   (runnel.host.stdin). */
-static bool watch_input(lua_State *L, bool on) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "runnel.host.stdin");
-  lua_call(L, 1, 1);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
-  lua_pushboolean(L, on);
-  lua_call(L, 2, 1);
-  bool can = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return can;
-}
-
 /* Protected: () -> ns until the next deadline, 0 if go blocks are ready, -1 if there is nothing to wait for. */
 static int run_some(lua_State *L) {
   Sched *S = sched_self(L);
@@ -72,13 +59,13 @@ static int run_some(lua_State *L) {
   return 1;
 }
 
-/* Protected: (ns): waits in the driver. */
+/* Protected: (ns): waits in the driver, or until there is input. */
 static int wait_in_driver(lua_State *L) {
   int64_t ns = lua_tointeger(L, 1);
-  bool watches = watch_input(L, true);
-  if (!watches && (ns < 0 || ns > SLICE_NS)) ns = SLICE_NS;
-  driver_wait(L, sched_self(L), ns);
-  if (watches) (void)watch_input(L, false);
+  Sched *S = sched_self(L);
+  if (!S->wakeup_is_watched && (ns < 0 || ns > SLICE_NS)) ns = SLICE_NS; /* it may not watch the input either */
+  S->input_is_watched = true;
+  driver_wait(L, S, ns);
   return 0;
 }
 
@@ -109,6 +96,7 @@ static bool has_driver(lua_State *L) {
 static Waited sleep_for(lua_State *L, int64_t ns) {
   if (ns > 0 && has_driver(L)) {
     (void)call(L, wait_in_driver, ns == INT64_MAX ? -1 : ns);
+    core_sched()->input_is_watched = false;
     ns = 0;
   }
   return poll_input(ns == INT64_MAX ? -1 : ns);

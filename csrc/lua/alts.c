@@ -1,12 +1,13 @@
 /* lua/alts.c: the arguments of alts. All are read first, so that an error in them has no effect, and so that nothing
    depends on the tables afterwards.
 
-   The stack of a call: 1 ops, 2 opts, then what core/alts.h describes, then the default. */
+   The stack of a call: 1 ops, 2 opts, then what blocks/alts.h describes, then the default. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alts.h"
-#include "core/error.h"
+#include "blocks/alts.h"
+#include "errors/error.h"
+#include "lua/check.h"
 #include "lua/module.h"
 
 enum { OPS = 1, OPTS };
@@ -57,7 +58,8 @@ static AltsOp push_op(lua_State *L, lua_Integer i, const Operation *what) {
 /* The number of operations; makes room for them on the stack. Sets `plain` if the list has no metatable. */
 static int count_ops(lua_State *L, bool *plain) {
   if (!lua_istable(L, OPS)) {
-    luaL_error(L, "alts: a list of operations expected, got %s", lua_isnil(L, OPS) ? "nothing" : luaL_typename(L, OPS));
+    luaL_error(L, "alts: a list of operations expected, got %s%s", lua_isnil(L, OPS) ? "nothing" : check_got(L, OPS),
+               chan_to(L, OPS) ? "; put the channels into a list: rn.alts { ch, ... }" : "");
   }
   *plain = !lua_getmetatable(L, OPS);
   if (!*plain) lua_pop(L, 1);
@@ -96,7 +98,7 @@ static void check_fields(lua_State *L, Sched *S, int n, const Operation *what) {
 /* Raises an error: the key on top of the stack is not an option. */
 _Noreturn static void bad_option(lua_State *L, const Operation *what) {
   const char *key = luaL_tolstring(L, -1, NULL);
-  lua_pushfstring(L, "unknown option '%s'; the options are priority, default and nowait", key);
+  lua_pushfstring(L, "unknown option '%s'; known: default, nowait, priority", key);
   raise(L, what);
   abort(); /* uncovered: raise does not return */
 }
@@ -117,7 +119,7 @@ static Options get_options(lua_State *L, Options o) {
 static Options read_options(lua_State *L, const Operation *what) {
   Options o = {false, false, 0};
   if (lua_isnil(L, OPTS)) return o;
-  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: a table of options expected, got %s", luaL_typename(L, OPTS));
+  if (!lua_istable(L, OPTS)) luaL_error(L, "alts: a table of options expected, got %s", check_got(L, OPTS));
   lua_pushnil(L);
   o.default_at = lua_gettop(L);
   if (UNLIKELY(lua_getmetatable(L, OPTS))) {
@@ -164,7 +166,7 @@ static inline int alts(lua_State *L, const Operation *what) {
   }
   Options options = read_options(L, what);
   Sched *S = LIKELY(n > 0) ? ops[0].ch->sched : sched_self(L);
-  Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority, .waits = !options.has_default};
+  Alts a = {.op = what, .ops = ops, .n = n, .priority = options.priority};
   int results = alts_try(L, S, &a);
   if (results) return results;
   if (options.has_default) {

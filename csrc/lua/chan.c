@@ -1,16 +1,16 @@
 /* lua/chan.c: channels in Lua: their constructors and methods. */
 #include <string.h>
 
-#include "core/async.h"
-#include "core/chan_custom.h"
-#include "core/chan_shared.h"
-#include "core/park.h"
-#include "core/shared_handle.h"
-#include "core/timer.h"
-#include "core/trace_list.h"
-#include "core/unhandled.h"
+#include "blocks/async.h"
+#include "blocks/park.h"
+#include "blocks/timer.h"
+#include "channels/chan_custom.h"
+#include "errors/unhandled.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
+#include "sharing/shared_handle.h"
+#include "tracing/trace_list.h"
 
 /* The metatable's name, which messages of Lua itself use. */
 #define CHAN_TNAME "runnel.chan"
@@ -171,8 +171,7 @@ static int chan_lua_close(lua_State *L) {
 /* ch:closed() -> boolean */
 static int chan_lua_closed(lua_State *L) {
   Chan *ch = check_chan(L, 1, "closed", "ch:closed()");
-  bool closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) != 0;
-  lua_pushboolean(L, closed || (chan_is_shared(ch) && chan_shared_is_closed(ch)));
+  lua_pushboolean(L, chan_is_closed(ch));
   return 1;
 }
 
@@ -194,22 +193,13 @@ static int chan_meta_len(lua_State *L) {
 
 static const char *const KINDS[] = {"none", "fixed", "dropping", "sliding", "promise", "policy"};
 
-/* A look at a channel, local or shared. */
-static SharedStats look(lua_State *L, Chan *ch) {
-  if (chan_is_shared(ch)) return chan_shared_stats(L, ch);
-  lua_Integer count = chan_count(L, ch, 1);      /* may call a policy, which may use the channel */
-  bool has_buffer = ch->buf.kind != BUFFER_NONE; /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
-  bool will_have = ch->flags & CHAN_RESULT;      /* when the go block ends */
-  return (SharedStats){.kind = will_have ? BUFFER_FIXED : (BufferKind)ch->buf.kind,
-                       .limit = will_have    ? 1
-                                : has_buffer ? ch->buf.limit
-                                             : 0,
-                       .count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX,
-                       .ntakes = ch->ntakes,
-                       .nputs = ch->nputs,
-                       .puts = ch->put_total,
-                       .takes = has_buffer ? ch->take_total : ch->put_total,
-                       .closed = (ch->flags & CHAN_CLOSED) != 0};
+/* A look at a channel, which may call a policy. */
+static ChanStats look(lua_State *L, Chan *ch) {
+  bool has_policy = ch->buf.kind == BUFFER_POLICY;
+  lua_Integer count = has_policy ? chan_count(L, ch, 1) : 0; /* first: the policy may use the channel */
+  ChanStats stats = chan_stats(L, ch);
+  if (has_policy) stats.count = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+  return stats;
 }
 
 static void set_integer(lua_State *L, const char *key, lua_Integer n) {
@@ -220,7 +210,7 @@ static void set_integer(lua_State *L, const char *key, lua_Integer n) {
 /* ch:stats() -> table */
 static int chan_lua_stats(lua_State *L) {
   Chan *ch = check_chan(L, 1, "stats", "ch:stats()");
-  SharedStats stats = look(L, ch);
+  ChanStats stats = look(L, ch);
   lua_createtable(L, 0, 11);
   attr_push(L, 1, ATTR_NAME);
   lua_setfield(L, -2, "name");
@@ -263,7 +253,7 @@ static int chan_lua_name(lua_State *L) {
 static int chan_meta_tostring(lua_State *L) {
   Chan *ch = check_chan(L, 1, "tostring", "tostring(ch)");
   luaL_Buffer b;
-  SharedStats stats = look(L, ch);
+  ChanStats stats = look(L, ch);
   attr_push_name(L, ch, 1);
   luaL_buffinit(L, &b);
   lua_pushvalue(L, 2);
@@ -327,7 +317,7 @@ static Buffer read_buffer(lua_State *L, const char *what) {
   static const char *const methods[] = {"full", "add", "remove", "count"};
   if (lua_type(L, 1) != LUA_TTABLE && lua_type(L, 1) != LUA_TUSERDATA) {
     luaL_error(L, "%s: a buffer size, a buffer, or an object with full, add, remove and count expected, got %s", what,
-               luaL_typename(L, 1));
+               check_got(L, 1));
   }
   for (int i = 0; i < 4; i++) {
     if (chan_to(L, 1) || lua_getfield(L, 1, methods[i]) == LUA_TNIL) {
@@ -354,14 +344,12 @@ static int new_chan(lua_State *L, Buffer b, int policy, int xf, int handler) {
   } else if (!lua_isnoneornil(L, handler)) {
     return luaL_error(L, "chan: an exception handler without a transducer would never be called");
   }
-  Chan *ch = chan_new_buffered(L, S, b, has_xf);
-  int at = lua_gettop(L);
-  if (b.kind == BUFFER_POLICY) {
-    lua_pushvalue(L, policy);
-    lua_setiuservalue(L, at, CHAN_VALUES);
-  }
-  if (has_xf) chan_custom_transduce(L, ch, at, xf, has_handler ? handler : 0);
-  lua_settop(L, at);
+  int top = lua_gettop(L);
+  bool has_policy = b.kind == BUFFER_POLICY;
+  if (has_policy || has_xf)
+    chan_custom_new(L, S, b, has_policy ? policy : 0, has_xf ? xf : 0, has_handler ? handler : 0);
+  else chan_new_buffered(L, S, b);
+  lua_settop(L, top + 1);
   return 1;
 }
 
@@ -370,7 +358,7 @@ static int core_chan(lua_State *L) {
   if (LIKELY(lua_gettop(L) <= 1 && (lua_isinteger(L, 1) || lua_isnone(L, 1)))) { /* the usual case */
     lua_Integer n = lua_tointeger(L, 1);
     if (LIKELY(n >= 0 && n <= BUFFER_MAX)) {
-      chan_new_buffered(L, sched_self(L), fixed_buffer(n), false);
+      chan_new_buffered(L, sched_self(L), fixed_buffer(n));
       return 1;
     }
   }

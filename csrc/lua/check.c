@@ -4,11 +4,15 @@
 #include <lauxlib.h>
 #include <math.h>
 
-#include "core/shared_handle.h"
+#include "sharing/shared_handle.h"
+
+const char *check_got(lua_State *L, int i) {
+  if (lua_isnone(L, i)) return "nothing";
+  return chan_to(L, i) ? "a channel" : luaL_typename(L, i);
+}
 
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage) {
-  const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
-  return luaL_error(L, "%s: a channel expected, got %s; call it as %s", what, type, usage);
+  return luaL_error(L, "%s: a channel expected, got %s; call it as %s", what, check_got(L, i), usage);
 }
 
 Chan *check_shared(lua_State *L, int i) {
@@ -21,8 +25,7 @@ int64_t check_ms(lua_State *L, int i, const char *what) {
   int is_number;
   lua_Number ms = lua_tonumberx(L, i, &is_number);
   if (UNLIKELY(!is_number || lua_type(L, i) != LUA_TNUMBER)) {
-    const char *type = lua_isnone(L, i) ? "nothing" : luaL_typename(L, i);
-    luaL_error(L, "%s: a number of milliseconds expected, got %s", what, type);
+    luaL_error(L, "%s: a number of milliseconds expected, got %s", what, check_got(L, i));
   }
   if (UNLIKELY(!(ms >= 0))) luaL_error(L, "%s: a time of 0 ms or more expected, got %f", what, (LUAI_UACNUMBER)ms);
   if (UNLIKELY(ms == (lua_Number)HUGE_VAL)) {
@@ -45,5 +48,5 @@ void check_callable(lua_State *L, int i, const char *what) {
     lua_pop(L, 1);
     return;
   }
-  luaL_error(L, "%s: a function expected, got %s", what, lua_isnone(L, i) ? "nothing" : luaL_typename(L, i));
+  luaL_error(L, "%s: a function expected, got %s", what, check_got(L, i));
 }

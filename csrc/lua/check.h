@@ -5,6 +5,9 @@
 
 #include "core/state.h"
 
+/* What the argument at index `i` is, for a message: the name of its type, "a channel" or "nothing". */
+const char *check_got(lua_State *L, int i);
+
 /* Raises an error: argument `i` of `what` is not a channel; `usage` says how to call it. */
 int check_raise_not_chan(lua_State *L, int i, const char *what, const char *usage);
 

@@ -1,6 +1,6 @@
 /* lua/copy.c: how a mult (lua/runnel/mult.lua) takes values from its source and puts each of them on all its taps. The
    usual case is done here, without a call from Lua for each step; for the rest it returns to Lua. */
-#include "core/park.h"
+#include "blocks/park.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"

@@ -1,19 +1,28 @@
 /* lua/go.c: starting and cancelling go blocks, functions for use in them (yield, sleep, now, rename), ps and
    on_error. */
-#include "core/go.h"
+#include "blocks/go.h"
+#include "blocks/inspect.h"
+#include "blocks/park.h"
+#include "blocks/sched.h"
+#include "blocks/timer.h"
 #include "core/attr.h"
-#include "core/inspect.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/sched.h"
-#include "core/timer.h"
-#include "core/trace_list.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/trace_list.h"
+
+/* Checks the argument of go that is not a function. */
+static void check_go_function(lua_State *L) {
+  if (!chan_to(L, 1) && luaL_getmetafield(L, 1, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+    return;
+  }
+  luaL_error(L, "go: a function expected, got %s; to call f(...) in a go block, write rn.go(f, ...)", check_got(L, 1));
+}
 
 /* go(f, ...) -> result channel */
 static int core_go(lua_State *L) {
-  check_callable(L, 1, "go");
+  if (UNLIKELY(!lua_isfunction(L, 1))) check_go_function(L);
   go_spawn(L, sched_self(L), lua_gettop(L) - 1);
   return 1;
 }

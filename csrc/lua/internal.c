@@ -2,19 +2,19 @@
    use them; they may change at any time. The functions that move values are in lua/moving.c. */
 #include <string.h>
 
+#include "blocks/go.h"
+#include "blocks/park.h"
+#include "channels/alt.h"
 #include "core/attr.h"
-#include "core/chan_shared.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/name.h"
-#include "core/origin.h"
-#include "core/park.h"
-#include "core/root.h"
-#include "core/shared_handle.h"
-#include "core/shared_inbox.h"
-#include "core/unhandled.h"
+#include "errors/error.h"
+#include "errors/name.h"
+#include "errors/origin.h"
+#include "errors/unhandled.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
 
 /* ---- channels ---- */
 
@@ -33,22 +33,30 @@ static int internal_on_close(lua_State *L) {
   return 1;
 }
 
-/* offer_lines(ch, text, from) -> next, state: puts the lines of the text on a channel, each without its newline, from
-   position `from` on, until a put would have to wait. A line without a newline is not put. `next` is the position after
-   the last line that was put. `state` is true if there is no further newline, nil if the next put would have to wait,
-   false if the channel is closed. In Lua this would take three calls for each line. */
+/* offer_lines(ch, text, from, max) -> next, state: puts the lines of the text on a channel, each without its "\n" or
+   "\r\n", from position `from` on, until a put would have to wait or a line has more than `max` bytes. A line without a
+   newline is not put. `next` is the position after the last line that was put. `state` is true if there is no further
+   newline, nil if the next put would have to wait or its line is too long, false if the channel is closed. In Lua this
+   would take three calls for each line. */
 static int internal_offer_lines(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from)");
+  Chan *ch = check_chan(L, 1, "offer_lines", "offer_lines(ch, text, from, max)");
   size_t length;
   const char *text = luaL_checklstring(L, 2, &length);
   lua_Integer from = luaL_checkinteger(L, 3);
   luaL_argcheck(L, from >= 1 && (lua_Unsigned)from <= length + 1, 3, "not a position in the text");
+  lua_Integer max = luaL_checkinteger(L, 4);
   lua_settop(L, 3);
   size_t at = (size_t)from - 1;
   PutResult result = PUT_DONE;
   const char *newline;
   while ((newline = memchr(text + at, '\n', length - at)) != NULL) {
-    lua_pushlstring(L, text + at, (size_t)(newline - (text + at)));
+    size_t size = (size_t)(newline - (text + at));
+    if (size > 0 && newline[-1] == '\r') size--;
+    if ((lua_Integer)size > max) {
+      result = PUT_WAIT;
+      break;
+    }
+    lua_pushlstring(L, text + at, size);
     result = chan_put(L, ch, 1, 4);
     lua_settop(L, 3);
     if (result != PUT_DONE) break;
@@ -105,12 +113,55 @@ static int internal_join(lua_State *L) {
   return park_on(L, ch, 1, &join, NULL);
 }
 
+/* wake(block): ends the sleep of the go block, or of the caller outside any go block if it is nil. Does nothing if it
+   does not sleep. It gets a result, so that a cancel that comes now does not make the sleep raise. */
+static int internal_wake(lua_State *L) {
+  Sched *S = sched_self(L);
+  Alt *alt = &S->outside;
+  if (!lua_isnoneornil(L, 1)) {
+    Go *go = chan_to_go(check_chan(L, 1, "wake", "wake(block)"));
+    luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+    alt = &go->alt;
+  }
+  if (alt->state != ALT_SLEEPING || !alt_is_active(alt)) return 0;
+  alt_stop_waiting(S, alt);
+  lua_pushboolean(alt->co, 1);
+  alt_wake(S, alt, 1);
+  return 0;
+}
+
 /* has_ended(result) -> whether the go block has ended */
 static int internal_has_ended(lua_State *L) {
   Chan *ch = check_chan(L, 1, "has_ended", "has_ended(result)");
   const Go *go = chan_to_go(ch);
   lua_pushboolean(L, !go || go->slot == 0);
   return 1;
+}
+
+/* withdraw_take(result, ch) -> whether the go block waited: if the go block of that result channel waits in a take on
+   ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
+   happens. rn.cancel, unlike this, strikes later if the go block does not wait, or has just got a value. */
+static int internal_withdraw_take(lua_State *L) {
+  Chan *result = check_chan(L, 1, "withdraw_take", "withdraw_take(result, ch)");
+  const Chan *ch = check_chan(L, 2, "withdraw_take", "withdraw_take(result, ch)");
+  Go *go = chan_to_go(result);
+  luaL_argcheck(L, go, 1, "the result channel of a go block expected");
+  lua_pushboolean(L, go_withdraw_take(L, result->sched, go, ch));
+  return 1;
+}
+
+/* arrived(result) -> the results of the operation in which the go block of that result channel has waited, if they have
+   come and it has not run since; or nothing */
+static int internal_arrived(lua_State *L) {
+  const Go *go = chan_to_go(check_chan(L, 1, "arrived", "arrived(result)"));
+  if (!go || !go->slot || go->alt.state != ALT_READY || go->alt.flags & ALT_BARE) return 0;
+  lua_State *co = go->alt.co;
+  int n = go->alt.nresults;
+  luaL_checkstack(L, n, NULL);
+  if (!lua_checkstack(co, n)) return 0;
+  for (int i = 0; i < n; i++) lua_pushvalue(co, -n);
+  lua_xmove(co, L, n);
+  return n;
 }
 
 /* coroutine_of(result) -> the coroutine of a go block that has not ended, or nil */
@@ -160,6 +211,22 @@ static int internal_library(lua_State *L) {
 
 /* ---- errors ---- */
 
+/* raise(message): raises an error at the line of the program that has led here. */
+static int internal_raise(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  return error_raise(L);
+}
+
+/* explain(f): from now on f(list, waits) is called for a deadlock error: with a list as that of ps, from which it may
+   remove entries, and what waits outside any go block (inspect.h). It returns a text for the error, or nil. */
+static int internal_explain(lua_State *L) {
+  check_callable(L, 1, "explain");
+  lua_settop(L, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  return 0;
+}
+
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
 static int internal_report(lua_State *L) {
   luaL_checkany(L, 1);
@@ -192,7 +259,7 @@ static int internal_fail(lua_State *L) {
   Chan *ch = check_chan(L, 1, "fail", "fail(ch, err, traceback, where)");
   lua_settop(L, 4);
   luaL_argcheck(L, !lua_isnil(L, 2), 2, "an error expected");
-  bool is_closed = (ch->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(ch) && chan_shared_is_closed(ch));
+  bool is_closed = chan_is_closed(ch);
   lua_pushboolean(L, !is_closed);
   lua_insert(L, 1);
   if (is_closed) {
@@ -250,6 +317,12 @@ static int internal_error_text(lua_State *L) {
 
 /* ---- the rest ---- */
 
+/* current_driver() -> the scheduler's driver, or nil */
+static int internal_current_driver(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER);
+  return 1;
+}
+
 /* is_simulation() -> whether the clock is virtual */
 static int internal_is_simulation(lua_State *L) {
   lua_pushboolean(L, sched_self(L)->world.clock.is_virtual);
@@ -280,9 +353,12 @@ static int internal_require(lua_State *L) {
 void lua_internal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
       {"alts_index", module_alts_index},
+      {"arrived", internal_arrived},
       {"coroutine_of", internal_coroutine_of},
+      {"current_driver", internal_current_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
+      {"explain", internal_explain},
       {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},
@@ -295,6 +371,7 @@ void lua_internal_open(lua_State *L) {
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
+      {"raise", internal_raise},
       {"report", internal_report},
       {"report_unhandled", internal_report_unhandled},
       {"require", internal_require},
@@ -302,6 +379,8 @@ void lua_internal_open(lua_State *L) {
       {"simulate", module_simulate},
       {"started", internal_started},
       {"unhandled", internal_unhandled},
+      {"wake", internal_wake},
+      {"withdraw_take", internal_withdraw_take},
       {NULL, NULL},
   };
   lua_newtable(L);

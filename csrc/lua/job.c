@@ -1,10 +1,11 @@
 /* lua/job.c: core.internal.job: pipelines (lua/runnel/pipeline.lua) use it to take a value, start its job and deliver
    the results. */
-#include "core/alts.h"
-#include "core/chan_shared.h"
+#include "blocks/alts.h"
+#include "blocks/park.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"
+#include "sharing/chan_shared.h"
 
 static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
 static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
@@ -22,14 +23,13 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
   chan_push_done(L, to, 2);
   lua_pushnil(L);
   AltsOp ops[2] = {{.ch = from}, {.ch = (Chan *)lua_touserdata(L, alts_at(1))}};
-  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true, .waits = true};
+  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true};
   int n = alts_try(L, from->sched, &a); /* a finalizer may have used one of them */
   return n ? n : alts_wait(L, from->sched, &a);
 }
 
 static int next(lua_State *L, Chan *from, Chan *to) {
-  if (UNLIKELY(to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER))) return 0;
-  if (UNLIKELY(chan_is_shared(to)) && chan_shared_is_closed(to)) return 0;
+  if (UNLIKELY(chan_is_closed(to))) return 0;
   int n = chan_take(L, from, 1);
   if (n == TAKE_WAIT) return wait_for_next(L, from, to);
   from->sched->world.moves++;
@@ -75,7 +75,7 @@ static int job_call(lua_State *L) {
 
 /* result() -> a new channel for the results of a job, as chan(1) */
 static int job_result(lua_State *L) {
-  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1}, false);
+  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1});
   return 1;
 }
 

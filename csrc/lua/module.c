@@ -1,44 +1,9 @@
-/* lua/module.c: runnel.core, the Lua module of the C core: it opens one scheduler for each lua_State. */
+/* lua/module.c: see lua/module.h. */
 #include "lua/module.h"
-
-#include <stdint.h>
-#include <time.h>
-
-#include "capi/api.h"
-#include "core/origin.h"
-#include "core/sched.h"
-#include "core/unhandled.h"
-#include "lua/allocator.h"
-
-/* Registry key of the module: if it is required again under another name, the scheduler is the same. */
-#define MODULE_KEY "runnel.core"
-
-#if defined(__GNUC__)
-__attribute__((visibility("default")))
-#endif
-int luaopen_runnel_core(lua_State *L);
 
 void module_register(lua_State *L, const luaL_Reg *functions) {
   lua_pushvalue(L, SCHED_SELF);
   luaL_setfuncs(L, functions, 1);
-}
-
-/* Sets up the scheduler, which is its upvalue, and fills the module: (module) -> module */
-static int fill(lua_State *L) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t seed = (uint64_t)now.tv_nsec * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)now.tv_sec ^ (uint64_t)(uintptr_t)L;
-  sched_open(L, seed);
-  lua_chan_open(L);
-  lua_buffer_open(L);
-  lua_alts_open(L);
-  lua_go_open(L);
-  lua_run_open(L);
-  lua_internal_open(L);
-  unhandled_open(L);
-  origin_open(L);
-  api_open(L);
-  return 1;
 }
 
 bool module_push_sched(lua_State *L) {
@@ -52,20 +17,4 @@ bool module_is_ours(lua_State *L) {
   bool has_sched = module_push_sched(L);
   lua_pop(L, has_sched ? 2 : 1);
   return has_sched || !is_open;
-}
-
-int luaopen_runnel_core(lua_State *L) {
-  luaL_checkversion(L);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, MODULE_KEY) == LUA_TTABLE) return 1;
-  allocator_install(L);
-  lua_newuserdatauv(L, sizeof(Sched), SCHED_NUSER);
-  lua_pushvalue(L, -1);
-  lua_pushcclosure(L, fill, 1);
-  lua_newtable(L);
-  lua_call(L, 1, 1);
-  lua_insert(L, -2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &chan_tag); /* its address differs in another copy of the core */
-  lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, MODULE_KEY);
-  return 1;
 }

@@ -21,6 +21,9 @@ int module_moving_alts(lua_State *L);
 /* simulate(seed, shuffle, f, ...) -> true, elapsed ms, f's results | false, elapsed ms, error */
 int module_simulate(lua_State *L);
 
+/* Registry key of the module: if it is required again under another name, the scheduler is the same. */
+#define MODULE_KEY "runnel.core"
+
 /* Pushes the scheduler's userdata and returns true; or pushes nothing, if the core is not open in the state. */
 bool module_push_sched(lua_State *L);
 

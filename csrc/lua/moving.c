@@ -8,12 +8,12 @@
    delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
    so that a simulation is reproducible. */
 #include "lua/moving.h"
-#include "core/alt.h"
-#include "core/chan_shared.h"
-#include "core/go.h"
-#include "core/root.h"
+#include "blocks/go.h"
+#include "channels/alt.h"
+#include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "sharing/chan_shared.h"
 
 static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
 static const Operation POLL = {.name = "poll", .waiter = WAITER_FREE};
@@ -47,7 +47,7 @@ static int moving_take(lua_State *L) {
 
 static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
   int n = TAKE_WAIT;
-  bool is_closed = (to->flags & (CHAN_CLOSED | CHAN_CLOSE_LATER)) || (chan_is_shared(to) && chan_shared_is_closed(to));
+  bool is_closed = chan_is_closed(to);
   if (LIKELY(!is_closed)) n = chan_take(L, ch, 1);
   ch->sched->world.moves++;
   if (n != TAKE_WAIT) return n;

@@ -2,7 +2,7 @@
 #ifndef RUNNEL_LUA_MOVING_H
 #define RUNNEL_LUA_MOVING_H
 
-#include "core/park.h"
+#include "blocks/park.h"
 
 /* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
@@ -12,7 +12,7 @@ static inline bool moving_is_turn_over(const Sched *S) { return UNLIKELY(S->worl
 
 /* Whether operations on the channel run no user's code and pack no values. Then they raise only if memory runs out or the
    go block is cancelled. */
-static inline bool moving_is_plain(const Chan *ch) { return !(ch->flags & (CHAN_XFORM | CHAN_RESULT | CHAN_FOREIGN)); }
+static inline bool moving_is_plain(const Chan *ch) { return !(ch->flags & (CHAN_RESULT | CHAN_SPECIAL)); }
 
 /* Lets the other ready go blocks run; then `k` does the operation. */
 static inline int moving_let_others_run(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {

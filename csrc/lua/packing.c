@@ -1,14 +1,14 @@
 /* lua/packing.c: core.internal.pack and unpack: values as bytes and back, for messages between machines. */
-#include "core/pack.h"
-#include "core/unpack.h"
 #include "lua/module.h"
+#include "sharing/pack.h"
+#include "sharing/unpack.h"
 
 static int free_packer(lua_State *L) {
   packer_free((Packer *)lua_touserdata(L, 1));
   return 0;
 }
 
-/* pack(value, name) -> bytes | nil, message: the value as MessagePack (core/pack.h), without shared channels. `name` is
+/* pack(value, name) -> bytes | nil, message: the value as MessagePack (sharing/pack.h), without shared channels. `name` is
    what the message calls the value. */
 static int internal_pack(lua_State *L) {
   Packer *packer = (Packer *)lua_touserdata(L, lua_upvalueindex(1));

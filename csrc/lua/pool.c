@@ -1,8 +1,11 @@
 /* lua/pool.c: operations on shared channels for the pools of threads (lua/runnel/internal/pool.lua). */
-#include "core/chan_shared.h"
-#include "core/park.h"
+#include "blocks/park.h"
+#include "core/attr.h"
+#include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "shared/status.h"
+#include "sharing/chan_shared.h"
 
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
    deadlock waits for it. */
@@ -21,8 +24,8 @@ static int internal_answer(lua_State *L) {
   Chan *answers = check_shared(L, 1), *jobs = check_shared(L, 3);
   lua_Integer least = luaL_checkinteger(L, 4);
   lua_Number until = luaL_checknumber(L, 5);
-  bool is_quiet = (lua_Integer)chan_shared_stats(L, jobs).count > least;
-  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_shared_put(L, answers, 2);
+  bool is_quiet = (lua_Integer)chan_stats(L, jobs).count > least;
+  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_put(L, answers, 1, 2);
   Sched *S = answers->sched;
   if (is_quiet && (lua_Number)clock_now(&S->world.clock) / (lua_Number)CLOCK_MS > until) {
     shared_wait_end_quiet(S->sharing);
@@ -34,7 +37,37 @@ static int internal_answer(lua_State *L) {
   return 2;
 }
 
+/* elsewhere(f): see error_set_elsewhere */
+static int internal_elsewhere(lua_State *L) {
+  check_callable(L, 1, "elsewhere");
+  lua_settop(L, 1);
+  error_set_elsewhere(L);
+  return 0;
+}
+
+/* begin_job(number) -> now: notes for job_of that this thread begins a job. */
+static int internal_begin_job(lua_State *L) {
+  Sched *S = sched_self(L);
+  luaL_argcheck(L, S->sharing, 1, "a thread of a pool expected");
+  atomic_store_explicit(&S->sharing->owner->job, luaL_checkinteger(L, 1), memory_order_relaxed);
+  check_push_ms(L, clock_now(&S->world.clock));
+  return 1;
+}
+
+/* job_of(block) -> the number of the job that the thread for which the go block stands has begun last, or 0 */
+static int internal_job_of(lua_State *L) {
+  luaL_argcheck(L, chan_to(L, 1), 1, "the result channel of a go block expected");
+  attr_push(L, 1, ATTR_THREAD);
+  const StatusHold *held = (const StatusHold *)lua_touserdata(L, -1);
+  const Owner *owner = held ? status_owner(held->status) : NULL;
+  lua_pushinteger(L, owner ? atomic_load_explicit(&owner->job, memory_order_relaxed) : 0);
+  return 1;
+}
+
 void lua_pool_open(lua_State *L) {
-  static const luaL_Reg functions[] = {{"answer", internal_answer}, {"listen", internal_listen}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"answer", internal_answer}, {"begin_job", internal_begin_job}, {"elsewhere", internal_elsewhere},
+      {"job_of", internal_job_of}, {"listen", internal_listen},       {NULL, NULL},
+  };
   module_register(L, functions);
 }

@@ -2,9 +2,10 @@
 #include <limits.h>
 #include <math.h>
 
-#include "core/driver.h"
-#include "core/sched.h"
-#include "core/sim.h"
+#include "blocks/driver.h"
+#include "blocks/sched.h"
+#include "blocks/sim.h"
+#include "core/sched_wakeup.h"
 #include "lua/check.h"
 #include "lua/module.h"
 
@@ -71,12 +72,26 @@ static int core_driver(lua_State *L) {
   return 1;
 }
 
-/* wait_readable(fd, ms or nil) -> whether it has waited; for drivers */
-static int core_wait_readable(lua_State *L) {
-  lua_Integer fd = luaL_checkinteger(L, 1);
+/* The file descriptor at index `at`. */
+static int check_fd(lua_State *L, int at) {
+  lua_Integer fd = luaL_checkinteger(L, at);
   if (fd < 0 || fd > INT_MAX) return luaL_error(L, "wait_readable: a file descriptor expected");
+  return (int)fd;
+}
+
+/* wait_readable(fd, ms or nil, another fd or nil) -> whether it has waited; for drivers */
+static int core_wait_readable(lua_State *L) {
+  int fd = check_fd(L, 1), other = lua_isnoneornil(L, 3) ? -1 : check_fd(L, 3);
   int64_t ns = lua_isnoneornil(L, 2) ? -1 : check_ms(L, 2, "wait_readable");
-  lua_pushboolean(L, driver_wait_readable(L, sched_self(L), (int)fd, ns));
+  lua_pushboolean(L, driver_wait_readable(L, sched_self(L), fd, other, ns));
+  return 1;
+}
+
+/* wakeup_fd() -> a descriptor that is readable when another thread has something for the scheduler; for hosts that poll
+   between two steps. */
+static int core_wakeup_fd(lua_State *L) {
+  if (!sched_wakeup(L, sched_self(L))) return luaL_error(L, "not enough memory");
+  lua_pushinteger(L, sched_wakeup_fd(sched_self(L)));
   return 1;
 }
 
@@ -97,7 +112,11 @@ int module_simulate(lua_State *L) {
 
 void lua_run_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"run", core_run}, {"step", core_step}, {"driver", core_driver}, {"wait_readable", core_wait_readable},
+      {"run", core_run},
+      {"step", core_step},
+      {"driver", core_driver},
+      {"wait_readable", core_wait_readable},
+      {"wakeup_fd", core_wakeup_fd},
       {NULL, NULL},
   };
   module_register(L, functions);

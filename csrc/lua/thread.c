@@ -16,24 +16,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/cond.h"
 #include "base/loaded.h"
 #include "base/random.h"
 #include "core/attr.h"
-#include "core/family.h"
-#include "core/shared_handle.h"
-#include "core/shared_pack.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/preload.h"
 #include "shared/status.h"
+#include "sharing/family.h"
+#include "sharing/shared_handle.h"
+#include "sharing/shared_inbox.h"
+#include "sharing/shared_pack.h"
 
 int luaopen_runnel_core(lua_State *L);
 
-/* How long a state that is being closed waits for its threads. */
-enum { PATIENCE_S = 1 };
+/* How long a state that is being closed waits for its threads, in ns. */
+static const int64_t PATIENCE = 1000 * CLOCK_MS;
 
 typedef struct Thread {
   atomic_uint holds;     /* the thread's, and that of the state that has started it */
@@ -53,7 +54,8 @@ typedef struct Thread {
 
 /* The threads that a state has started: a userdata, made with the first of them. */
 typedef struct Threads {
-  Thread *first; /* those that have not been joined */
+  Thread *first;         /* those that have not been joined */
+  struct timespec until; /* once they were asked to end: how long they have for that */
 } Threads;
 
 /* What the thread runs: (job). Its modules are found as in the state that has started it; the library's own may come as
@@ -185,17 +187,32 @@ static void report_left(const Thread *t) {
   fprintf(stderr, "runnel: a thread is still running, and left: %s\n", name[0] ? name : "?");
 }
 
+/* Asks all threads to end, and gives them some time for that, once. */
+static void ask_to_end(Threads *threads) {
+  for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
+  if (threads->until.tv_sec) return;
+  threads->until = cond_after(PATIENCE);
+}
+
+/* stop_threads(): the program ends: asks its threads to end, and waits for them a little. What they have put on shared
+   channels has arrived then. */
+static int internal_stop_threads(lua_State *L) {
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) return 0;
+  Threads *threads = (Threads *)lua_touserdata(L, -1);
+  ask_to_end(threads);
+  for (Thread *t = threads->first; t; t = t->next) (void)has_ended(t, &threads->until);
+  shared_inbox_drain(L, sched_self(L));
+  return 0;
+}
+
 /* __gc of Threads, when the state is closed. */
 static int end_threads(lua_State *L) {
   Threads *threads = (Threads *)lua_touserdata(L, 1);
-  struct timespec until;
-  for (Thread *t = threads->first; t; t = t->next) shared_close(t->control, (SharedValue){.kind = SHARED_NIL});
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += PATIENCE_S;
+  ask_to_end(threads);
   while (threads->first) {
     Thread *t = threads->first;
     threads->first = t->next;
-    if (has_ended(t, &until)) {
+    if (has_ended(t, &threads->until)) {
       (void)pthread_join(t->id, NULL);
     } else {
       (void)pthread_detach(t->id);
@@ -211,7 +228,7 @@ static Threads *get_threads(lua_State *L) {
   int top = lua_gettop(L);
   if (lua_getiuservalue(L, SCHED_SELF, SCHED_THREADS) == LUA_TNIL) {
     Threads *made = (Threads *)lua_newuserdatauv(L, sizeof *made, 0);
-    *made = (Threads){NULL};
+    *made = (Threads){.first = NULL};
     lua_createtable(L, 0, 1);
     lua_pushcfunction(L, end_threads);
     lua_setfield(L, -2, "__gc");
@@ -287,7 +304,7 @@ static int internal_start_thread(lua_State *L) {
   }
   atomic_init(&t->holds, 1);
   (void)pthread_mutex_init(&t->lock, NULL);
-  (void)pthread_cond_init(&t->ending, NULL);
+  cond_init(&t->ending);
   t->job = job;
   t->control = shared_chan_hold(control);
   t->result = shared_chan_hold(result);
@@ -352,11 +369,8 @@ static int internal_cores(lua_State *L) {
 
 void lua_thread_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"cores", internal_cores},
-      {"start_thread", internal_start_thread},
-      {"seed", internal_seed},
-      {"stands_for", internal_stands_for},
-      {NULL, NULL},
+      {"cores", internal_cores},           {"start_thread", internal_start_thread}, {"seed", internal_seed},
+      {"stands_for", internal_stands_for}, {"stop_threads", internal_stop_threads}, {NULL, NULL},
   };
   module_register(L, functions);
 }

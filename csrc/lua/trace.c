@@ -3,12 +3,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/trace_kept.h"
-#include "core/trace_list.h"
-#include "core/trace_record.h"
-#include "core/trace_switch.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/trace_kept.h"
+#include "tracing/trace_list.h"
+#include "tracing/trace_record.h"
+#include "tracing/trace_switch.h"
 
 /* The parts at index i: a string of the letters l (list), e (edges) and r (ring). */
 static unsigned check_parts(lua_State *L, int i) {

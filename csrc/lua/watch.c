@@ -1,12 +1,12 @@
 /* lua/watch.c: core.internal's functions for the monitor (lua/runnel/monitor.lua). */
-#include "core/watch.h"
+#include "tracing/watch.h"
 
 #include <lauxlib.h>
 
-#include "core/snapshot.h"
-#include "core/trace_list.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "tracing/snapshot.h"
+#include "tracing/trace_list.h"
 
 /* Tells the watch the names of the labels that there are. Allocates nothing of Lua's. */
 static void add_names(lua_State *L, Sched *S) {

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/wakeup.h"
-#include "core/snapshot.h"
-#include "core/watch.h"
+#include "tracing/snapshot.h"
+#include "tracing/watch.h"
 
 /* How many commands may wait: while Lua computes, the program does not take them. */
 enum { DESK_COMMANDS = 64 };

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/snapshot.h"
 #include "monitor/map.h"
+#include "tracing/snapshot.h"
 
 /* Go blocks up to which each has a row; if there are more, those of one name that do the same share a row. */
 enum { VIEW_SINGLE = 2000 };

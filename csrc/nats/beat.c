@@ -5,8 +5,8 @@
    sleeps until the time at which it last saw that something is due, and looks again then. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/cond.h"
 #include "nats/conn.h"
 
 typedef struct Beat {
@@ -55,8 +55,8 @@ static void *run(void *data) {
       (void)pthread_cond_wait(&beats->sooner, &beats->lock);
       continue;
     }
-    struct timespec until = {.tv_sec = (time_t)(beats->wakes_at / 1000),
-                             .tv_nsec = (long)(beats->wakes_at % 1000) * 1000000};
+    int64_t left = beats->wakes_at - conn_now_ms();
+    struct timespec until = cond_after(left > 0 ? left * 1000000 : 0);
     (void)pthread_cond_timedwait(&beats->sooner, &beats->lock, &until);
   }
   (void)pthread_mutex_unlock(&beats->lock);
@@ -70,11 +70,7 @@ static Beats *new_beats(Conn *conn) {
   if (!beats) return NULL;
   beats->conn = conn;
   beats->wakes_at = INT64_MAX;
-  pthread_condattr_t attributes;
-  (void)pthread_condattr_init(&attributes);
-  (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&beats->sooner, &attributes);
-  (void)pthread_condattr_destroy(&attributes);
+  cond_init(&beats->sooner);
   (void)pthread_mutex_init(&beats->lock, NULL);
   sigset_t old;
   conn_block(&old);

@@ -4,13 +4,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/cond.h"
 #include "base/loaded.h"
 #include "nats/conn.h"
 
-/* How long closing waits for libnats' threads. */
-enum { PATIENCE_S = 10 };
+/* How long closing waits for libnats' threads, in ns. */
+static const int64_t PATIENCE = INT64_C(10000000000);
 
 /* Bytes that wait while the connection is lost, at most: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
@@ -115,7 +115,7 @@ int conn_connect(lua_State *L) {
   conn->io.is_secure = lua_toboolean(L, -1);
   lua_pop(L, 3);
   (void)pthread_mutex_init(&conn->lock, NULL);
-  (void)pthread_cond_init(&conn->changed, NULL);
+  cond_init(&conn->changed);
   (void)pthread_mutex_init(&conn->direct_lock, NULL);
   conn->io.task = (runnel_task){.run = io_write_published, .data = conn};
   if (!io_open(&conn->io)) return luaL_error(L, "cannot make a file descriptor: %s", strerror(errno));
@@ -160,9 +160,7 @@ int conn_connect(lua_State *L) {
 
 /* Waits until libnats calls no function of this module any more. */
 static void wait_for_threads(Conn *conn) {
-  struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += PATIENCE_S;
+  struct timespec until = cond_after(PATIENCE);
   (void)pthread_mutex_lock(&conn->lock);
   while (!conn->has_ended || conn->is_attached || conn->delivering) {
     if (pthread_cond_timedwait(&conn->changed, &conn->lock, &until) == ETIMEDOUT) break;

@@ -3,12 +3,13 @@
 
 #include <lauxlib.h>
 
-#include "core/alt.h"
-#include "core/chan.h"
-#include "core/driver.h"
-#include "core/error.h"
-#include "core/go.h"
-#include "core/park.h"
+#include "blocks/driver.h"
+#include "blocks/go.h"
+#include "blocks/park.h"
+#include "channels/alt.h"
+#include "channels/chan.h"
+#include "core/sched_wakeup.h"
+#include "errors/error.h"
 
 /* Messages that a pump delivers before it lets other go blocks run. */
 enum { BURST = 256 };
@@ -258,7 +259,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   int top = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  Wakeup *wakeup = driver_wakeup(L, S);
+  Wakeup *wakeup = sched_wakeup(L, S);
   if (!wakeup) return NULL;
   Ports *ports = get_ports(L, S);
   lua_settop(L, top);

@@ -269,15 +269,13 @@ SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, Share
   for (uint32_t i = 0; i < nlocks; i++) shared_chan_lock(order[i]);
   SharedOutcome outcome = SHARED_NONE;
   for (uint32_t i = 0; i < n && outcome == SHARED_NONE; i++) {
-    uint32_t op = alt && alt->tries ? alt->tries[i] : i;
-    if (!try_op(&ops[op], result, &after)) continue;
-    result->op = op;
+    if (!try_op(&ops[i], result, &after)) continue;
+    result->op = i;
     outcome = SHARED_DONE;
   }
   if (outcome == SHARED_NONE && alt) {
     alt->waiters = ops;
     alt->count = n;
-    alt->tries = NULL;
     atomic_store_explicit(&alt->state, SHARED_ACTIVE, memory_order_relaxed); /* the locks publish it */
     outcome = enqueue_all(ops, n, alt, result) ? SHARED_WAITS : SHARED_TOO_MANY;
     if (outcome == SHARED_TOO_MANY) atomic_store_explicit(&alt->state, SHARED_IDLE, memory_order_relaxed);

@@ -74,7 +74,6 @@ struct SharedAlt {
   atomic_int state;      /* a SharedState */
   uint32_t count;        /* operations */
   SharedWaiter *waiters; /* the operations, in the order in which they are enqueued */
-  const uint8_t *tries;  /* for shared_do: the order in which they are tried; NULL: in the same */
   Owner *owner;          /* whose inbox it goes to when another thread completes it */
   Arrival arrival;       /* in that inbox */
   SharedResult result;   /* set by the thread that commits it */

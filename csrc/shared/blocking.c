@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "base/cond.h"
 
 /* A thread that sleeps: what its owner (owner.h) wakes. */
 typedef struct Sleeper {
@@ -12,12 +13,6 @@ typedef struct Sleeper {
   pthread_cond_t waking;
   bool is_woken; /* under the lock */
 } Sleeper;
-
-#if defined(__APPLE__)
-#define SLEEP_CLOCK CLOCK_REALTIME /* there is no choice */
-#else
-#define SLEEP_CLOCK CLOCK_MONOTONIC
-#endif
 
 /* Owner.wake */
 static void wake(void *data) {
@@ -41,13 +36,7 @@ static Owner *new_owner(void) {
   if (!s) return NULL;
   s->is_woken = false;
   (void)pthread_mutex_init(&s->lock, NULL);
-  pthread_condattr_t attributes;
-  (void)pthread_condattr_init(&attributes);
-#if !defined(__APPLE__)
-  (void)pthread_condattr_setclock(&attributes, SLEEP_CLOCK);
-#endif
-  (void)pthread_cond_init(&s->waking, &attributes);
-  (void)pthread_condattr_destroy(&attributes);
+  cond_init(&s->waking);
   Owner *owner = owner_new(wake, drop, s);
   if (!owner) drop(s);
   return owner;
@@ -69,10 +58,7 @@ static bool sleep_until(Sleeper *s, const struct timespec *until) {
 /* Sets *until to the time in `ns`, and returns it; or returns NULL if that is negative. */
 static const struct timespec *set_limit(struct timespec *until, int64_t ns) {
   if (ns < 0) return NULL;
-  (void)clock_gettime(SLEEP_CLOCK, until);
-  int64_t rest = until->tv_nsec + ns % 1000000000;
-  until->tv_sec += (time_t)(ns / 1000000000 + rest / 1000000000);
-  until->tv_nsec = (long)(rest % 1000000000);
+  *until = cond_after(ns);
   return until;
 }
 

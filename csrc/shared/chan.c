@@ -117,21 +117,21 @@ SharedCounts shared_chan_waiting(SharedChan *chan, const Owner *owner) {
   return counts;
 }
 
-SharedStats shared_chan_stats(SharedChan *chan) {
+ChanStats shared_chan_stats(SharedChan *chan) {
   (void)pthread_mutex_lock(&chan->lock);
   uint32_t count = chan->buf.count;
   for (const SharedReturn *given = chan->returned; given; given = given->next) count++;
-  SharedStats stats = {.kind = (BufferKind)chan->buf.kind,
-                       .limit = chan->buf.limit,
-                       .count = count,
-                       .ntakes = chan->ntakes,
-                       .nputs = chan->nputs,
-                       .puts = chan->put_total,
-                       .takes = chan->take_total,
-                       .closed = chan->closed,
-                       .reason_taken = chan->reason_taken,
-                       .puts_full = chan->nputs >= SHARED_MAX_PENDING && !shared_few_count(&chan->puts),
-                       .takes_full = chan->ntakes >= SHARED_MAX_PENDING && !shared_few_count(&chan->takes)};
+  ChanStats stats = {.kind = (BufferKind)chan->buf.kind,
+                     .limit = chan->buf.limit,
+                     .count = count,
+                     .ntakes = chan->ntakes,
+                     .nputs = chan->nputs,
+                     .puts = chan->put_total,
+                     .takes = chan->take_total,
+                     .closed = chan->closed,
+                     .reason_taken = chan->reason_taken,
+                     .puts_full = chan->nputs >= SHARED_MAX_PENDING && !shared_few_count(&chan->puts),
+                     .takes_full = chan->ntakes >= SHARED_MAX_PENDING && !shared_few_count(&chan->takes)};
   (void)pthread_mutex_unlock(&chan->lock);
   return stats;
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
+#include "base/chan_stats.h"
 #include "shared/owner.h"
 #include "shared/value.h"
 
@@ -41,21 +41,8 @@ uint32_t shared_chan_limit(const SharedChan *chan);
    whose inbox it has pushed. To be called before an owner ends, for each of its channels. */
 void shared_chan_pass(SharedChan *chan);
 
-/* A look at a channel, for stats. */
-typedef struct SharedStats {
-  BufferKind kind;   /* of its buffer: constant */
-  uint32_t limit;    /* values the buffer holds */
-  uint32_t count;    /* values in the buffer */
-  uint32_t ntakes;   /* waiting takes */
-  uint32_t nputs;    /* waiting puts */
-  uint64_t puts;     /* values accepted */
-  uint64_t takes;    /* values given */
-  bool closed;       /* no more puts */
-  bool reason_taken; /* a take has got the reason of the close */
-  bool puts_full;    /* one more put may not wait */
-  bool takes_full;   /* nor a take */
-} SharedStats;
-SharedStats shared_chan_stats(SharedChan *chan);
+/* A look at it. */
+ChanStats shared_chan_stats(SharedChan *chan);
 
 /* How many takes, and puts, of one owner wait on a channel. */
 typedef struct SharedCounts {

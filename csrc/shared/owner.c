@@ -8,6 +8,7 @@ Owner *owner_new(void (*wake)(void *data), void (*drop)(void *data), void *data)
   atomic_init(&owner->inbox, NULL);
   atomic_init(&owner->asleep, false);
   atomic_init(&owner->looked, 0);
+  atomic_init(&owner->job, 0);
   owner->wake = wake;
   owner->drop = drop;
   owner->data = data;

@@ -30,6 +30,7 @@ typedef struct Owner {
   _Alignas(CACHE_LINE) atomic_uint holds; /* of the scheduler, of threads that are about to wake it, and of its Status
                                              (status.h) */
   _Atomic(int64_t) looked;                /* when its loop last looked at the clock, in ns; 0: it has not run yet */
+  _Atomic(int64_t) job;                   /* of a thread of a pool: the number of the job that it began last, or 0 */
   void (*wake)(void *data);               /* wakes it; any thread */
   void *data;                             /* what wake gets */
   void (*drop)(void *data);               /* called with data when the owner is freed; or NULL */

@@ -21,13 +21,16 @@ local select_alt = {}
 ---`{channel, value}` to put. Optional fields: `priority` (boolean) and `default` (function)
 ---@return any ... what the chosen function returns. The function may park
 function select_alt.alt(clauses)
-  check.table(clauses, "alt")
+  if type(clauses) ~= "table" then
+    error(("alt: a list of clauses expected, got %s; write rn.alt { { channel, function }, ... }")
+      :format(check.article(clauses)), 2)
+  end
   -- Copies the clauses, because the caller may change them while this waits.
   local ops, ports, functions = {}, {}, {}
   for i = 1, #clauses do
     local clause = clauses[i]
     if type(clause) ~= "table" or clause[1] == nil then
-      local what = type(clause) == "table" and "has no operation" or "is a " .. type(clause)
+      local what = type(clause) == "table" and "has no operation" or "is " .. check.article(clause)
       error(("alt: clause %d %s; write {channel, function} or {{channel, value}, function}"):format(i, what), 2)
     end
     local op, f = clause[1], clause[2]
@@ -37,7 +40,7 @@ function select_alt.alt(clauses)
   end
   for key in next, clauses, #clauses > 0 and #clauses or nil do
     if key ~= "priority" and key ~= "default" and not math.tointeger(key) then
-      error(("alt: unknown option %q; the options are priority and default"):format(tostring(key)), 2)
+      error("alt: " .. check.unknown(key, { default = true, priority = true }), 2)
     end
   end
   local default = clauses.default

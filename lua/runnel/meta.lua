@@ -40,7 +40,9 @@ local core = {}
 function core.chan(buffer, xf, ex_handler) end
 
 ---Makes a channel that several Lua states, in threads of their own, can have: what is put on it is copied. It has the
----methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put.
+---methods of any channel. Booleans, numbers, strings, tables of these, and other shared channels can be put;
+---tables may be nested 100 deep.
+---Shared channels whose buffers, or waiting puts, hold one another or themselves are never freed: take these values.
 ---@param buffer? runnel.BufferLike|"promise" default 0; not a buffer policy. "promise": as rn.promise_chan
 ---@return runnel.Channel<any> ch
 function core.shared_chan(buffer) end
@@ -144,7 +146,7 @@ function core.run(f, ...) end
 ---waiting. Called in a callback of the driver, while the scheduler runs, it does nothing and returns `math.huge`.
 ---@param max? integer run at most so many go blocks; by default until none is ready or 1 ms has passed
 ---@return number? ms until the next deadline; 0 if more go blocks are ready; `math.huge` if only events of the driver
----can come; nil if nothing can
+---or other threads can come (core.wakeup_fd); nil if nothing can
 function core.step(max) end
 
 ---Sets the error handler. It is called with an error of a go block when nobody has taken it after 5 s (50 ms at the
@@ -193,8 +195,15 @@ function core.ps() end
 ---wait if a go block is ready. Ctrl-C ends the wait with an error.
 ---@param fd integer
 ---@param ms? number wait for at most so long
+---@param other? integer another descriptor; either ends the wait
 ---@return boolean waited
-function core.wait_readable(fd, ms) end
+function core.wait_readable(fd, ms, other) end
+
+---For a program with an event loop of its own that calls rn.step(): a descriptor that is readable when another thread
+---has something for this one: it has completed an operation on a shared channel, a thread has ended, a C module has
+---posted a message. Then it is time to step. Only watch it; a step makes it unreadable again. It stays open.
+---@return integer fd
+function core.wakeup_fd() end
 
 -- ---- reduced ----
 
@@ -335,13 +344,16 @@ function core.internal.copy(source, chs) end
 ---@return boolean full whether it is known to be full
 function core.internal.offer_each(chs, v, i) end
 
----Puts the complete lines of a text, without their newlines, until a put would wait. For runnel.uv.
+---Puts the complete lines of a text, without their "\n" or "\r\n", until a put would wait or a line is too long. For
+---runnel.uv.
 ---@param ch runnel.Channel<string>
 ---@param text string
 ---@param from integer the position of the first line
+---@param max integer how many bytes a line may have
 ---@return integer next the position after the last line that was put
----@return boolean? state true if there is no further complete line, nil if a put would wait, false if `ch` is closed
-function core.internal.offer_lines(ch, text, from) end
+---@return boolean? state true if there is no further complete line, nil if the next put would wait or its line is too
+---long, false if `ch` is closed
+function core.internal.offer_lines(ch, text, from, max) end
 
 ---The function of a go block of a scope: calls `f(...)`, and `guard:returned(...)` with its results. The guard is
 ---closed, like a `<close>` variable, however the go block ends.
@@ -366,6 +378,10 @@ function core.internal.on_close(ch, f) end
 ---@param ch runnel.Channel<any>
 function core.internal.join(ch) end
 
+---Ends the sleep of a go block, or of the caller outside any go block. Does nothing if it does not sleep.
+---@param block? runnel.Channel<any>
+function core.internal.wake(block) end
+
 ---Packs a value as MessagePack.
 ---@param value any
 ---@param name string what the message calls the value
@@ -386,6 +402,13 @@ function core.internal.unpack(bytes, from, to) end
 ---@return boolean
 function core.internal.has_ended(result) end
 
+---Withdraws the take in which a go block waits: it returns nil, although the channel is open. If the go block does not
+---wait in a take on that channel alone, nothing happens, now or later.
+---@param result runnel.Channel<any> the go block's result channel
+---@param ch runnel.Channel<any> the channel on which it takes
+---@return boolean withdrawn
+function core.internal.withdraw_take(result, ch) end
+
 ---Whether an error is the reason with which the go block was cancelled.
 ---@param result runnel.Channel<any>
 ---@param err any
@@ -396,6 +419,11 @@ function core.internal.is_cancellation(result, err) end
 ---@param result runnel.Channel<any>
 ---@param err any
 function core.internal.excuse(result, err) end
+
+---From now on f is called for a deadlock error (runnel.internal.deadlock): with a list as that of rn.ps, from which it
+---may remove entries, and what waits outside any go block. It returns a text for the error.
+---@param f fun(list: table[], waits: table?): string?
+function core.internal.explain(f) end
 
 ---To be called between taking an error from one channel and closing another one with it: the error then counts as not
 ---taken until somebody takes it from that one.
@@ -430,6 +458,14 @@ function core.internal.started(block, what) end
 ---@return userdata? status what it does, for stands_for
 ---@return string? why not
 function core.internal.start_thread(job, control, result, reports) end
+
+---The program ends: asks its threads to end, and waits for them a little. For runnel.internal.start.
+function core.internal.stop_threads() end
+
+---The results of the operation in which a go block has waited, if they have come and it has not run since; or nothing.
+---@param result runnel.Channel<any> the go block's result channel
+---@return any ...
+function core.internal.arrived(result) end
 
 ---Makes a go block show as a thread in rn.ps. For runnel.thread.
 ---@param block runnel.Channel<any> its result channel
@@ -498,6 +534,24 @@ function core.internal.error_text(err) end
 ---@param where? string what raised it
 function core.internal.report(err, traceback, where) end
 
+---Raises an error at the line of the program that has led here.
+---@param message string
+function core.internal.raise(message) end
+
+---Calls f(err, traceback) for each error that is reported: what it returns is the traceback of the report.
+---@param f fun(err: any, traceback: string?): string?
+function core.internal.elsewhere(f) end
+
+---In a thread of a pool: notes which job begins. Returns what rn.now returns.
+---@param number integer
+---@return number now
+function core.internal.begin_job(number) end
+
+---The job that the thread for which a go block stands has begun last, or 0.
+---@param block runnel.Channel<any>
+---@return integer number
+function core.internal.job_of(block) end
+
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer
 ---@param shuffle boolean
@@ -511,6 +565,10 @@ function core.internal.simulate(seed, shuffle, f, ...) end
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean
 function core.internal.is_simulation() end
+
+---The scheduler's driver, or nil.
+---@return runnel.Driver?
+function core.internal.current_driver() end
 
 ---The name of the thread that has this state, if rn.thread or rn.threads has started it.
 ---@type string?
@@ -579,7 +637,7 @@ function core.internal.trace.edges() end
 ---@return integer? now in ns
 function core.internal.trace.ring(kept) end
 
----A record (TraceRecord in csrc/core/trace_state.h); nothing if it is not there any more.
+---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it is not there any more.
 ---@param n integer
 ---@param kept? boolean of the copy for an error
 ---@return integer? kind
@@ -633,10 +691,10 @@ function core.internal.trace.label(n) end
 
 ---Lets another thread ask the scheduler's loop to call a function.
 ---@param f? fun() it must not wait; nil ends the watch
----@return userdata? watch for the C module that has the other thread (csrc/core/watch.h)
+---@return userdata? watch for the C module that has the other thread (csrc/tracing/watch.h)
 function core.internal.watch(f) end
 
----Fills the next part of a snapshot of the go blocks and channels (csrc/core/snapshot.h).
+---Fills the next part of a snapshot of the go blocks and channels (csrc/tracing/snapshot.h).
 ---@param snapshot lightuserdata
 ---@return boolean complete whether that was the last part
 function core.internal.snapshot(snapshot) end

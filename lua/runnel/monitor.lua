@@ -205,7 +205,7 @@ function monitor.listen(port, opts)
   end
   check.table(opts, "listen: opts")
   for key in pairs(opts) do
-    if not OPTIONS[key] then error(("listen: unknown option %s"):format(check.describe(key)), 2) end
+    if not OPTIONS[key] then error("listen: " .. check.unknown(key, OPTIONS), 2) end
   end
   if type(opts.control or false) ~= "boolean" then error("listen: control: a boolean expected", 2) end
   local show = SHOW[opts.show or "types"] or opts.show

@@ -28,6 +28,7 @@ local PRIORITY = { priority = true }
 ---@field on_empty? fun() called when the last tap has been removed
 ---@field ended boolean the source has closed
 ---@field reason any the error with which it closed
+---@field unclaimed? runnel.Channel<any> has that error if there was no tap to pass it on to
 local Mult = {}
 Mult.__index = Mult
 Mult.__name = "runnel.mult"
@@ -111,8 +112,8 @@ local function list_channels(self)
   return chs
 end
 
--- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`. `from`
--- is the channel that has the error, or nil if the error has been reported.
+-- The source has closed, with the error `reason` if that is not nil, or the mult's go block has died of `reason`.
+-- `from` is the channel that has the error, or nil if the error has been reported.
 local function finish(self, reason, from)
   self.ended, self.reason = true, reason
   local tap, is_passed = self.first, false
@@ -124,7 +125,10 @@ local function finish(self, reason, from)
     end
     tap = tap.next
   end
-  if not is_passed then ends.close(nil, reason, from) end
+  if not is_passed and reason ~= nil then
+    self.unclaimed = chan() -- has the error until the next tap
+    ends.close(self.unclaimed, reason, from)
+  end
 end
 
 -- The go block of a mult.
@@ -219,7 +223,7 @@ function mult.tap(m, ch, close)
   check.close(close, "tap")
   if ch == m.source then error("tap: the mult would feed its own source; tap another channel", 2) end
   if m.ended then
-    if close ~= false then ends.close(ch, m.reason) end
+    if close ~= false then ends.close(ch, m.reason, m.unclaimed) end
   elseif m.taps[ch] then
     m.taps[ch].close = close
   elseif not ch:closed() then

@@ -6,6 +6,7 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
@@ -20,12 +21,16 @@ local pmap = {}
 
 ---The options of pmap and pmap_unordered.
 ---@class runnel.PmapOptions
----@field window? integer ordered only: started jobs whose results have not been put yet, at most; default n
+---@field window? integer ordered only: started jobs whose results have not been put yet, at most; default 16 n
 ---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
 ---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
 ---not nil, is put as the result. It may park; an error that it raises ends the pmap
 ---@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
 ---true. The handler is not timed
+
+-- The default window, for each of the n jobs: so many results may wait for a slow job before them. With a window of n,
+-- a job that takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
+local AHEAD = 16
 
 -- How many workers stay idle at most; further ones end.
 local MOST_IDLE = 100
@@ -75,6 +80,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   local workers, count = {}, 0
   local waiting, idle = 0, 0 -- how many workers take or are about to; how many are idle
   local calls = chan() -- idle workers wait here
+  deadlock.private[calls] = true
 
   local started = 0 -- jobs
   -- If results wait for their turn: how many jobs run; how many have ended; of how many the results were put, with all
@@ -106,7 +112,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     over = true
     if watcher then cancel(watcher) end
     if origin == false then
-      go(guard.close, out, error, reason, 0)
+      go(guard.close, out, function() error(reason, 0) end)
     else
       if origin then origin:poll() end -- from now on it must be taken from `out`
       ends.close(out, reason, origin or source)
@@ -433,15 +439,16 @@ local function checked(what, ordered, n, f, from, opts)
   check.callable(f, what .. ": f")
   local take, source = take_value, from
   if not core.is_chan(from) then
-    take, source = ends.iterator(from), nil
+    local got
+    take, got = ends.iterator(from)
+    source = nil
     if not take then
-      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what,
-        from == nil and "nothing" or "a " .. type(from)), 2)
+      error(("%s: from: a channel, a list or an iterator function expected, got %s"):format(what, got), 2)
     end
   end
   check.options(opts, ordered and OPTIONS or UNORDERED_OPTIONS, what)
   opts = opts or {}
-  local window = opts.window or n
+  local window = opts.window or (n < math.maxinteger // AHEAD and n * AHEAD or math.maxinteger)
   check.integer(window, n, what .. ": window")
   check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
   if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
@@ -450,9 +457,9 @@ local function checked(what, ordered, n, f, from, opts)
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
----values. A result is the first value that `f` returns; if that is nil there is no result. (For several results of one
----value return a list, and send the lists through rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it
----may park, sleep, and start others.
+---values; `window` limits how many wait for a slow job before them. A result is the first value that `f` returns; if
+---that is nil there is no result. (For several results of one value return a list, and send the lists through
+---rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it may park, sleep, and start others.
 ---
 ---When `f` raises, `ex_handler(err, v)` returns what to put instead. Without a handler no further job is started, the
 ---jobs of later values are cancelled, and the results of earlier values are put; when all jobs have ended, the channel

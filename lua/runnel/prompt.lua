@@ -144,8 +144,7 @@ function prompt.serve(conn, env)
   local read
   write(BANNER)
   write(own:name() .. "> ")
-  for received in lines do
-    local line = received:gsub("\r$", "")
+  for line in lines do
     local is_command, ends, texts, err
     if not read then is_command, ends = typed:run(line) end
     if ends then break end
@@ -161,6 +160,7 @@ function prompt.serve(conn, env)
     end
     write(read and ">> " or own:name() .. "> ", true)
   end
+  lines:poll() -- takes the error of a client that was killed: that is none of this program
   own.locals:close(ui.print)
   finish()
   conn:close()
@@ -184,9 +184,9 @@ local function make_room(path)
 end
 
 local function listen_private(path)
-  if #path > LONGEST_PATH then return nil, nil, path .. " is too long for the path of a socket" end
+  if #path > LONGEST_PATH then return nil, path .. " is too long for the path of a socket" end
   local ok, err = make_room(path)
-  if not ok then return nil, nil, err end
+  if not ok then return nil, err end
   return uv.listen(path, nil, { mode = tonumber("600", 8) })
 end
 
@@ -205,9 +205,8 @@ function prompt.listen(path, env)
     error("listen: the path of a socket expected, got " .. got, 2)
   end
   if env ~= nil then check.table(env, "listen: env") end
-  local clients, where, err = listen_private(path)
-  if not where then return nil, err end
-  ---@cast clients -?
+  local clients, err = listen_private(path)
+  if not clients then return nil, err end
   local open = {}
   core.go(function()
     for conn in clients do

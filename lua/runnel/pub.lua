@@ -23,6 +23,7 @@ local take = core.internal.moving.take
 ---@field count integer how many topics have been made
 ---@field ended boolean the source has closed
 ---@field reason any the error with which it closed
+---@field unclaimed? runnel.Channel<any> has that error if there was no topic to pass it on to
 ---@field sub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>, close?: boolean): runnel.Channel<any>
 ---@field unsub fun(self: runnel.Pub, topic: any, ch: runnel.Channel<any>)
 ---@field unsub_all fun(self: runnel.Pub, topic?: any)
@@ -72,13 +73,18 @@ local function publish(self)
   end
 end
 
--- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`. `from`
--- is the channel that has the error, or nil if the error has been reported.
+-- The source has closed, with the error `reason` if that is not nil, or the pub's go block has died of `reason`.
+-- `from` is the channel that has the error, or nil if the error has been reported.
 local function finish(self, reason, from)
   self.ended, self.reason = true, reason
   local topics = all_topics(self)
-  ends.close(topics[1] and topics[1].ch, reason, from) -- once taken from the first topic, it counts as taken
-  for i = 2, #topics do ends.close(topics[i].ch, reason) end
+  if topics[1] then
+    ends.close(topics[1].ch, reason, from) -- once taken from the first topic, it counts as taken
+    for i = 2, #topics do ends.close(topics[i].ch, reason) end
+  elseif reason ~= nil then
+    self.unclaimed = core.chan() -- has the error until the next subscription
+    ends.close(self.unclaimed, reason, from)
+  end
 end
 
 -- The go block of a pub.
@@ -125,7 +131,7 @@ function pub.sub(p, topic, ch, close)
   check.close(close, "sub")
   if ch == p.source then error("sub: the pub would feed its own source; subscribe another channel", 2) end
   if p.ended then
-    if close ~= false then ends.close(ch, p.reason) end
+    if close ~= false then ends.close(ch, p.reason, p.unclaimed) end
   elseif not ch:closed() then
     local found = p.topics[topic]
     if not found then

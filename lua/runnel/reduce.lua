@@ -90,9 +90,8 @@ end
 
 -- An iterator over a list, or the iterator itself.
 local function values_of(source, what)
-  local next_value = ends.iterator(source)
+  local next_value, got = ends.iterator(source)
   if next_value then return next_value end
-  local got = source == nil and "nothing" or "a " .. type(source)
   error(what .. ": a list or an iterator function expected, got " .. got, 3)
 end
 

@@ -15,6 +15,8 @@ local check = require "runnel.internal.check"
 local timed_out = require "runnel.timed_out"
 local internal = core.internal
 
+local now, sleep, max = core.now, core.sleep, math.max
+
 -- What the scope raises if a guard is closed without an error although its function has not returned. The go block's
 -- own error, if any, is reported.
 local NO_ERROR = "a go block of the scope raised nil, or had its coroutine closed"
@@ -27,8 +29,11 @@ local UNCOUNTED = "not enough memory: a go block of the scope ended before its g
 ---@field package started integer how many go blocks have been started
 ---@field package living integer how many of them have not ended
 ---@field package over boolean no more go blocks can be started
----@field package idle runnel.Channel<any> closes when all go blocks have ended, and the timer as well
----@field package timer runnel.Channel<any>|false the result channel of the go block that waits for the timeout
+---@field package caller runnel.Channel<any>|nil the go block that waits for the scope; nil outside any
+---@field package idle runnel.Channel<any>|false closes when all go blocks have ended; only if the caller waits for it
+---@field package sleeps boolean the caller waits for the timeout as well, so it sleeps
+---@field package timeout number|false
+---@field package began number when the timeout began to count
 ---@field package cancelled boolean the scope has been cancelled
 ---@field package reason any the reason of that
 ---@field package raises boolean rn.scope will raise that reason
@@ -51,7 +56,8 @@ end
 -- All go blocks have ended.
 local function all_ended(s)
   s.over = true
-  if s.timer then cancel(s.timer) else s.idle:close() end
+  if s.sleeps then internal.wake(s.caller) end
+  if s.idle then s.idle:close() end
 end
 
 -- Cancels all go blocks, in the order in which they were started, so that a simulation can be replayed.
@@ -121,18 +127,6 @@ end
 
 function BodyGuard:failed(err) self.scope.body_error = err end
 
--- The guard of the timer, which is not a member.
-local TimerGuard = {}
-TimerGuard.__index = TimerGuard
-
-function TimerGuard:returned() end -- luacheck: no unused
-
-function TimerGuard:__close()
-  local s = self.scope
-  s.timer = false
-  if s.living == 0 then s.idle:close() end
-end
-
 -- Counts the go blocks that ended without their guard being called, because there was no memory for the call.
 local function count_again(s)
   for number = 1, s.started do
@@ -143,7 +137,6 @@ local function count_again(s)
       s.living = s.living - 1
     end
   end
-  if s.timer and internal.has_ended(s.timer) then s.timer = false end
   if s.living == 0 then all_ended(s) end
 end
 
@@ -168,13 +161,21 @@ local function list_living(s)
   return others == 0 and "its body" or "its body and " .. go_blocks
 end
 
-local function time_out(s, ms)
-  core.rename "timeout of a scope"
-  core.sleep(ms)
+-- Waits until all go blocks have ended. When the time is up it cancels them, and goes on waiting.
+local function wait(s)
   if s.over then return end
-  local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), ms))
-  fail(s, reason)
-  cancel_all(s, reason)
+  if s.timeout then
+    s.sleeps = true
+    sleep(max(0, s.timeout - (now() - s.began)))
+    s.sleeps = false
+    if s.over then return end
+    local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), s.timeout))
+    s.timeout = false
+    fail(s, reason)
+    cancel_all(s, reason)
+  end
+  s.idle = s.idle or core.chan()
+  if not s.over then internal.join(s.idle) end -- a finalizer may have ended them
 end
 
 ---Starts a go block, which the scope waits for. If the scope has been cancelled the go block still begins, so that it
@@ -210,8 +211,7 @@ end
 -- The go block that waits for the scope has been killed. Nothing waits for its go blocks any more, but they are
 -- cancelled.
 function Scope:__close()
-  self.over = true
-  if self.timer then cancel(self.timer) end
+  self.over, self.sleeps = true, false
   if self.living > 0 then cancel_all(self, "the go block that waited for the scope has ended") end
 end
 
@@ -236,15 +236,16 @@ function scopes.scope(f, opts)
   check_timeout(timeout)
   local caller = internal.self "scope"
   local s <close> = setmetatable({
-    members = {}, started = 0, living = 0, over = false, idle = core.chan(), timer = false, cancelled = false,
-    reason = nil, raises = false, results = false, body_error = nil,
+    members = {}, started = 0, living = 0, over = false, caller = caller, idle = false, sleeps = false,
+    timeout = timeout or false, began = timeout and now() or 0, cancelled = false, reason = nil, raises = false,
+    results = false, body_error = nil,
   }, Scope)
-  if timeout then s.timer = core.go(internal.guarded, setmetatable({ scope = s }, TimerGuard), time_out, s, timeout) end
   start(s, BodyGuard, f, s)
   local failures = 0
   repeat
-    local ok, err = pcall(internal.join, s.idle)
+    local ok, err = pcall(wait, s)
     if not ok then
+      s.sleeps = false
       -- The caller was cancelled; or, outside any go block, there is a deadlock, which cancelling the go blocks may
       -- end.
       fail(s, err)

@@ -4,7 +4,7 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 local function collect()
-  -- One cycle sees the parked blocks, the next hands them over, the third finds them, the fourth what they kept.
+  -- One cycle notes the time, the next hands over what was parked then, the third finds it, the fourth what that kept.
   for _ = 1, 4 do collectgarbage() end
 end
 
@@ -480,7 +480,7 @@ describe("abandoned go blocks", function()
         collectgarbage()
         resource = nil -- luacheck: ignore 311
         collectgarbage()
-        rn.go(function() end) -- may get the slot of one that was taken for dead
+        rn.go(function() end) -- may get the place of one that was taken for dead
       end
       rn.sleep(10)
       collect()
@@ -572,7 +572,7 @@ describe("abandoned go blocks", function()
           rn.sleep(1)
           collect()
           local after = collectgarbage "count"
-          -- The tables of slots, and the list of what go blocks wait on, may have doubled, more than once: up to 72
+          -- The tables of go blocks, and the list of what go blocks wait on, may have doubled, more than once: up to 72
           -- bytes for each block that was not collected yet when there were most of them. How many that are depends on
           -- the Lua, and on how much the other specs have left: where a collection begins late, some ten thousand.
           assert.is_true(after < before + slack, ("%.0f KB before, %.0f after"):format(before, after))
@@ -592,6 +592,31 @@ describe("abandoned go blocks", function()
       rn.go(function() b:put(a:take()) end)
       a:put(b:take())
     end))
+
+    it("in bursts, a thousand at once #heavy", function()
+      local before, most = collectgarbage "count", 0
+      sim.run(function()
+        for _ = 1, long.times(100, 2000) do
+          for _ = 1, 1000 do
+            rn.go(function() rn.chan():take() end)
+          end
+          rn.yield()
+          most = math.max(most, collectgarbage "count" - before)
+        end
+      end)
+      assert.is_true(most < 50000, ("%.0f KB more"):format(most)) -- all of them take 130,000
+    end)
+
+    it("in one burst of 100,000, after a few collections #heavy", function()
+      sim.run(function()
+        for _ = 1, 100000 do
+          rn.go(function() rn.chan():take() end)
+        end
+        rn.yield()
+        for _ = 1, 6 do collectgarbage() end
+        assert.same({}, stage.others())
+      end)
+    end)
 
     it("beside 40 MB of other data #long #heavy", function()
       local data = {}

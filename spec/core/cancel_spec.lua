@@ -1,4 +1,5 @@
 local rn = require "runnel"
+local core = require "runnel.core"
 local sim = require "runnel.sim"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
@@ -563,6 +564,41 @@ describe("cancel", function()
       assert.same({}, stage.heard())
     end))
 
+    it("are not reported when the go block dies of another one before it gets the cancellation, or just has", function()
+      for yields = 0, 1 do
+        stage.sim(function()
+          local ch = rn.chan()
+          local answer = rn.go(function()
+            ch:take()
+            error("no such host", 0)
+          end)
+          rn.yield()
+          ch:put "go on"
+          for _ = 1, yields do rn.yield() end
+          assert.equal(yields == 0, rn.cancel(answer))
+          assert.same({ nil, "no such host" }, { answer:take() })
+          assert.same({}, stage.heard())
+          local lost = rn.go(error, "bad", 0)
+          for _ = 1, yields do rn.yield() end
+          rn.cancel(lost)
+          rn.yield()
+          assert.same({}, stage.heard())
+        end)()
+      end
+    end)
+
+    it("that have ended the go block long ago are not reported from then on", stage.sim(function()
+      local result = rn.go(error, "bad", 0)
+      rn.sleep(4000)
+      assert.is_false(rn.cancel(result))
+      local other = rn.go(error, "worse", 0)
+      rn.sleep(6000)
+      assert.is_false(rn.cancel(other))
+      local heard = stage.heard()
+      assert.equal(1, #heard)
+      assert.equal("worse", heard[1].err)
+    end))
+
     it("reach the taker of its result", stage.sim(function()
       local inner = rn.go(rn.sleep, FOREVER)
       local outer = rn.go(function()
@@ -577,7 +613,8 @@ describe("cancel", function()
 
     it("come out of rn.run when its go block is cancelled", function()
       local ok, err = pcall(rn.run, function()
-        rn.go(function() rn.cancel(stage.entry(rn.ps()[1].result).result, "stop it") end)
+        local me = core.internal.self "a spec"
+        rn.go(function() rn.cancel(me, "stop it") end)
         rn.sleep(FOREVER)
       end)
       assert.is_false(ok)
@@ -686,9 +723,7 @@ describe("cancel", function()
       local function note(...) log[#log + 1] = { ... } end
       local function callbacks()
         local list = {}
-        for _, entry in ipairs(rn.ps()) do
-          if entry.state ~= "running" then list[#list + 1] = entry.result end
-        end
+        for i, entry in ipairs(stage.entries()) do list[i] = entry.result end
         return list
       end
       for _, start in ipairs {

@@ -466,6 +466,7 @@ describe("a channel", function()
       ch:close "an error ends it as well"
       for value in ch do list[#list + 1] = value end
       assert.same({ false, 1, false, 2, false }, list)
+      assert.same({ nil, "an error ends it as well" }, { ch:take() })
     end))
 
     it("may be left, and gone on with", within(function()
@@ -494,10 +495,11 @@ describe("a channel", function()
       assert.equal(500500, sum)
     end))
 
-    it("ends without the reason of the close", within(function()
+    it("ends without the reason of the close, which a take gives", within(function()
       local ch = rn.chan()
       ch:close "why"
       for _ in ch do error "must not be reached" end
+      assert.same({ nil, "why" }, { ch:take() })
     end))
   end)
 

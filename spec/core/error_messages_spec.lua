@@ -20,7 +20,28 @@ local ch = rn.chan():name "numbers"
 rn.go(function()
   for i = 1, 3 do ch:put(i) end
 end)
-for n in ch do print(n) end]], line = 6, says = "deadlock: take on chan: numbers" },
+for n in ch do print(n) end]], line = 6,
+    says = "chan: numbers was not closed: the for loop over it ends when it is. Call ch:close%(%)" },
+  { "forgets it in a go block", [[
+local ch = rn.chan():name "numbers"
+rn.go(function()
+  for i = 1, 3 do ch:put(i) end
+end)
+local printed = rn.go(function()
+  for n in ch do print(n) end
+end)
+printed:take()]], line = 9, says = "chan: numbers was not closed: the for loop at job.lua:7 ends when it is" },
+  { "forgets it for what a pipe, a pmap and into take one after another", [[
+local ch = rn.chan():name "numbers"
+rn.go(function() ch:put(1) end)
+local texts = rn.pmap(2, tostring, rn.pipe(ch, rn.chan()))
+print(rn.into({}, texts):take())]],
+    line = 5, says = "chan: numbers was not closed: pipe at job.lua:4[^\n]* ends when it is. Call ch:close%(%)" },
+  { "forgets it for a pmap", [[
+local ch = rn.chan():name "numbers"
+rn.go(function() ch:put(1) end)
+for text in rn.pmap(2, tostring, ch) do print(text) end]],
+    line = 4, says = "chan: numbers was not closed: pmap at job.lua:4" },
   { "waits for two go blocks that wait for each other", [[
 local a, b = rn.chan():name "a", rn.chan():name "b"
 rn.go(function()
@@ -41,7 +62,18 @@ rn.pipeline_async(2, results, function(v, result)
   rn.go(function() result:put(v * 2) end)
 end, rn.to_chan { 1, 2, 3 })
 for r in results do print(r) end]],
-    line = 6, says = "deadlock: take on chan: results .*%(pipeline_async at job.lua:3 %-> chan: results%)" },
+    line = 6, says = "pipeline_async at job.lua:3: 2 jobs have not ended, those of the values 1, 2%. "
+      .. "A job ends when its result channel is closed: the function at job.lua:3, [^\n]*result:close%(%)",
+    omits = "pipeline_async at job.lua:3 %->" },
+  { "never closes the result channel of one job of an unordered pipeline, and holds it no more", [[
+local results = rn.chan():name "results"
+rn.pipeline_async_unordered(2, results, function(v, result)
+  result:put(v)
+  if v ~= "two" then result:close() end
+end, rn.to_chan { "one", "two", "three" })
+for r in results do print(r) collectgarbage() end]],
+    line = 7, says = 'pipeline_async_unordered at job.lua:3: the job of the value "two" has not ended%.',
+    omits = "pipeline_async_unordered at job.lua:3 %->" },
   { "has a job whose go block dies", [[
 local results = rn.chan():name "results"
 rn.pipeline_async(2, results, function(v, result)
@@ -113,20 +145,40 @@ local ch = rn.chan(1)
 ch:put(os.getenv "NO_SUCH_VARIABLE")]], line = 3, says = "nil cannot be put" },
   { "calls the function instead of passing it to go", [[
 local function work() return 1 end
-rn.go(work())]], line = 3, says = "go: a function expected, got number" },
+rn.go(work())]], line = 3, says = "go: a function expected, got number.*write rn.go%(f, ...%)" },
+  { "calls a function that returns nothing instead of passing it to go", [[
+rn.go(print "now")]], line = 2, says = "go: a function expected, got nothing" },
   { "writes a dot for a colon", [[
 local ch = rn.chan(1)
 ch.put("one")]], line = 3, says = "put: a channel expected, got string; call it as ch:put%(v%)" },
   { "gives alts channels instead of a list of them", [[
 local a, b = rn.chan(), rn.chan()
-rn.alts(a, b)]], line = 3, says = "alts: a list of operations expected" },
+rn.alts(a, b)]], line = 3, says = "alts: a list of operations expected, got a channel; .*rn.alts { ch, ... }" },
+  { "gives merge channels instead of a list of them", [[
+local a, b = rn.chan(), rn.chan()
+rn.merge(a, b)]], line = 3,
+    says = "merge: channels: a list of channels expected, got a channel; .*rn.merge { ch, ... }" },
+  { "gives into its arguments in the wrong order", [[
+rn.into(rn.chan(), {})]], line = 2,
+    says = "into: list: a table expected, got a channel; call it as rn.into%(list, ch%)" },
+  { "gives pmap the channel before the function", [[
+rn.pmap(2, rn.chan(), print)]], line = 2,
+    says = "f: a function expected, got a channel; call it as rn.pmap%(n, f, from%)" },
+  { "gives pmap a table without a list", [[
+rn.pmap(2, print, { a = 1 })]], line = 2,
+    says = "from: a channel, a list or an iterator .*, got a table with keys but no values 1, 2, ..." },
+  { "gives to_chan a table without a list", [[
+rn.to_chan { a = 1 }]], line = 2, says = "to_chan: a list .*, got a table with keys but no values 1, 2, ..." },
+  { "misspells an option of pmap", [[
+rn.pmap(2, print, {}, { windos = 3 })]], line = 2,
+    says = 'unknown option "windos"; known: buffer, ex_handler, timeout, window' },
   { "puts default among the operations of alts", [[
 local ch = rn.chan()
 local v = rn.alts { ch, default = "nothing" }]],
     line = 3, says = "field 'default'; options go into a table of their own" },
   { "misspells an option", [[
 local ch = rn.chan()
-rn.alts({ ch }, { prio = true })]], line = 3, says = "unknown option 'prio'; the options are priority" },
+rn.alts({ ch }, { prio = true })]], line = 3, says = "unknown option 'prio'; known: default, nowait, priority" },
   { "gives options of a pipeline in the place of close", [[
 rn.pipeline_async(2, rn.chan(), print, rn.chan(), { window = 4 })]], line = 2,
     says = "close: true, false or nil expected, got a table" },
@@ -182,6 +234,7 @@ describe("a program that", function()
   local function check(result, mistake)
     assert.matches("job.lua:" .. mistake.line, result.err, 1, true)
     assert.matches(mistake.says, result.err)
+    if mistake.omits then assert.not_matches(mistake.omits, result.err) end
     assert.equal(1, result.status)
   end
 
@@ -189,9 +242,19 @@ describe("a program that", function()
     it(mistake[1] .. " gets a helpful error", function() check(run(process.runnel, mistake), mistake) end)
   end
 
-  for _, i in ipairs { 1, 3, 5, 6, 21, 25, 33 } do
-    it(MISTAKES[i][1] .. " gets a helpful error under lua5.4, too", function()
-      check(run(LUA, MISTAKES[i]), MISTAKES[i])
-    end)
+  -- lua5.4 ends with status 0 after an error in a go block.
+  local IN_THE_MAIN_PROGRAM = {
+    ["takes from a channel on which nobody puts"] = true,
+    ["forgets to close the channel over which it loops"] = true,
+    ["waits by alts on channels that nobody serves"] = true,
+    ["never closes the result channel of a job"] = true,
+    ["calls the function instead of passing it to go"] = true,
+    ["misspells an option"] = true,
+    ["parks within table.sort"] = true,
+  }
+  for _, mistake in ipairs(MISTAKES) do
+    if IN_THE_MAIN_PROGRAM[mistake[1]] then
+      it(mistake[1] .. " gets a helpful error under lua5.4, too", function() check(run(LUA, mistake), mistake) end)
+    end
   end
 end)

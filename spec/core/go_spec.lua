@@ -1,5 +1,6 @@
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local finalizers = require "spec.support.finalizers"
 local stage = require "spec.support.stage"
 local since_5_4_3 = stage.is_5_4_3 and it or pending
 
@@ -204,6 +205,95 @@ describe("go", function()
       assert.matches("stack overflow", err)
       assert.same({}, stage.heard())
       assert.equal("fine", rn.go(function() return "fine" end):take())
+    end))
+
+    it("have the traceback that Lua gives, without the library's own frames", stage.sim(function()
+      local function deep(n)
+        if n == 0 then error "oh no" end
+        return (deep(n - 1))
+      end
+      local failing = {
+        error,
+        function() deep(3) end,
+        function() return deep(0) end,
+        function() string.rep() end,
+        function() table.sort({ 1, 2, 3 }, function() error "unsortable" end) end,
+        function() return setmetatable({}, { __index = function() error "no index" end }).x end,
+        function() for _ in function() error "no value" end do error "never" end end,
+        require,
+        load("error('in a chunk')", "=(a chunk)"),
+      }
+      for _, f in ipairs(failing) do
+        rn.go(f, "no such module")
+        rn.yield()
+        local co = coroutine.create(f)
+        coroutine.resume(co, "no such module")
+        assert.equal(debug.traceback(co), stage.heard()[1].trace)
+      end
+      rn.go(deep, 100)
+      rn.yield()
+      local trace = stage.heard()[1].trace
+      assert.equal(21, select(2, trace:gsub("\n\t[^.]", "")))
+      assert.matches("\n\t%.%.%.\t%(skipping 81 levels%)\n", trace)
+      assert.matches("in function <[^\n]*:%d+>$", trace)
+    end))
+
+    it("have a traceback with names of any length, cut", stage.sim(function()
+      local name = ("n"):rep(100000)
+      local f = load(("local %s = ...; %s()"):format(name, name), "=(a chunk)")
+      rn.go(function() f(function() error "oh no" end) end)
+      rn.yield()
+      local trace = stage.heard()[1].trace
+      assert.matches("in local 'n+'\n\t%(a chunk%):1: in ", trace)
+      assert.is_true(#trace < 2000)
+    end))
+
+    it("keep their traceback if a finalizer closes the coroutine meanwhile", stage.sim(function()
+      for _, finalize in ipairs { finalizers.among, finalizers.at_once } do
+        local co
+        finalize(function()
+          if co and coroutine.status(co) == "dead" then coroutine.close(co) end
+        end, function()
+          for i = 1, 50 do
+            rn.go(function()
+              co = coroutine.running()
+              local function inner() error("oh no " .. i, 0) end
+              inner()
+            end)
+            rn.yield()
+          end
+        end)
+        local heard = stage.heard()
+        assert.equal(50, #heard)
+        for i, it in ipairs(heard) do
+          assert.equal("oh no " .. i, it.err)
+          assert.matches("^stack traceback:\n.*in [%w ]*'inner'\n.*in function <[^\n]*>$", it.trace)
+        end
+      end
+    end))
+
+    it("start no cycle of the collector, so that they cost the same whatever else lives", stage.sim(function()
+      local ballast = {}
+      for i = 1, 20000 do ballast[i] = { i } end
+      for _, mode in ipairs { "incremental", "generational" } do
+        -- A cycle begins when the heap is ten times as large, or twice in generational mode.
+        if mode == "incremental" then collectgarbage("incremental", 1000, 100, 13)
+        else collectgarbage("generational", 100, 1000) end
+        collectgarbage()
+        local cycles = 0
+        local meta = {}
+        function meta.__gc()
+          cycles = cycles + 1
+          setmetatable({}, meta)
+        end
+        setmetatable({}, meta)
+        for _ = 1, 50 do rn.go(error, "oh no"):take() end
+        meta.__gc = nil
+        assert.equal(0, cycles, mode)
+      end
+      collectgarbage("incremental", 200, 100, 13)
+      collectgarbage()
+      assert.equal(20000, #ballast)
     end))
 
     it("can be caught around a park", stage.sim(function()

@@ -2,6 +2,7 @@
 local rn = require "runnel"
 local core = require "runnel.core"
 local internal = core.internal
+local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
 describe("errors", function()
@@ -14,14 +15,17 @@ describe("errors", function()
     assert.equal("runnel: error in here: the message\nrunnel: error in the scheduler: another\n", output)
   end)
 
-  it("of the error handler may be anything", function()
-    local output = stage.script [[
+  it("of the error handler may be anything; what it was called with is written, and the program fails", function()
+    local output, status = stage.script [[
       local rn = require "runnel"
       rn.on_error(function() error({}) end)
       rn.go(error, "first")
       rn.run()
+      rn.exit()
     ]]
-    assert.equal("runnel: error in the error handler: not a string\n", output)
+    assert.equal(1, status)
+    assert.matches("^runnel: error in the error handler: not a string\nrunnel: error in [^\n]*: first\nstack", output)
+    assert.equal(1, select(2, output:gsub("first", "")))
   end)
 end)
 
@@ -52,8 +56,8 @@ describe("functions for modules of our own", function()
       assert.error_matches(function() f(ch) end, "a value other than nil expected")
       assert.error_matches(function() f(1, 1) end, "channel expected")
     end
-    assert.error_matches(function() internal.offer_lines(ch, "a\n", 0) end, "not a position in the text")
-    assert.error_matches(function() internal.offer_lines(ch, "a\n", 4) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 0, 9) end, "not a position in the text")
+    assert.error_matches(function() internal.offer_lines(ch, "a\n", 4, 9) end, "not a position in the text")
     assert.equal(0, #ch)
   end)
 
@@ -179,4 +183,66 @@ describe("functions for modules of our own", function()
     assert.error_matches(function() internal.on_close(rn.chan(), 1) end, "on_close: a function expected, got number")
     assert.error_matches(function() internal.on_close(1, print) end, "on_close: a channel expected, got number")
   end)
+end)
+
+describe("withdraw_take", function()
+  before_each(stage.open)
+  after_each(stage.close)
+  local withdraw = internal.withdraw_take
+
+  it("ends a take that waits, which returns nil; the channel stays as it was", stage.sim(function()
+    for _, take in ipairs { core.methods.take, internal.moving.take } do
+      for collect = 0, 1 do
+        local ch = rn.chan()
+        local block = rn.go(function() return { take(ch), ch:take() } end)
+        rn.yield()
+        if collect == 1 then for _ = 1, 4 do collectgarbage() end end
+        assert.is_true(withdraw(block, ch))
+        assert.equal(0, ch:stats().takes)
+        assert.is_false(ch:closed() or withdraw(block, ch))
+        ch:put "next"
+        assert.same({ nil, "next" }, block:take())
+      end
+    end
+  end))
+
+  it("ends a take on a shared channel", function()
+    local ch = rn.shared_chan()
+    local block = rn.go(function() return { ch:take(), ch:take() } end)
+    rn.yield()
+    assert.is_true(withdraw(block, ch))
+    assert.equal(0, ch:stats().takes)
+    rn.yield()
+    assert.is_true(ch:put "next")
+    assert.same({ nil, "next" }, block:take())
+  end)
+
+  it("does nothing, now or later, to a go block that does not wait in that take", stage.sim(function()
+    local ch, other = rn.chan(), rn.chan()
+    local function check(f, before)
+      local block = rn.go(f)
+      if before then before() end
+      assert.is_false(withdraw(block, ch))
+      rn.sleep(20)
+      for _, to in ipairs { ch, other } do to:offer "value" end
+      assert.equal("value", (block:take()))
+    end
+    check(function() return ch:take() end) -- it has not begun
+    check(function() return ch:take() end, function() -- it has got a value, and is about to run
+      rn.yield()
+      assert.is_true(ch:offer "value")
+    end)
+    check(function() return other:take() end, rn.yield)
+    check(function() return (rn.alts { ch, other }) end, rn.yield)
+    check(function()
+      rn.sleep(10)
+      return ch:take()
+    end, rn.yield)
+    local put = rn.go(function() return ch:put "put" end)
+    rn.yield()
+    assert.is_false(withdraw(put, ch))
+    assert.same({ "put", true }, { ch:take(), put:take() })
+    assert.is_false(withdraw(put, ch)) -- it has ended
+    raises("a go block expected", function() withdraw(ch, ch) end)
+  end))
 end)

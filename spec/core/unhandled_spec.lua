@@ -326,7 +326,7 @@ describe("the error with which the program has closed a channel", function()
     end))
   end
 
-  it("is reported once if a for loop drops it, with the channel's name and the loop's line", function()
+  it("is reported once if a for loop drops it, with its name and line", function()
     local heard = {}
     local previous = rn.on_error(function(...) heard[#heard + 1] = { ... } end)
     sim.run(function()
@@ -355,7 +355,7 @@ describe("the error with which the program has closed a channel", function()
     end))
   end)
 
-  it("is not reported if it is taken after the loop, by another go block meanwhile, or before", function()
+  it("is not reported if it is taken after the loop, meanwhile, or before", function()
     assert.same({}, reported(function()
       local ch = closed_with "bad"
       loop(ch)
@@ -370,13 +370,13 @@ describe("the error with which the program has closed a channel", function()
     end))
   end)
 
-  it("is not reported if nobody reads the channel, and if the loop ended before", function()
+  it("is not reported if nobody reads the channel any more", function()
     assert.same({}, reported(function()
       closed_with "bad"
       local ch = rn.chan(2)
       rn.onto_chan(ch, { 1, 2 }, false)
       rn.yield()
-      for _ in ch do break end
+      assert.equal(1, ch())
       ch:close "bad"
     end))
   end)
@@ -454,6 +454,15 @@ describe("the error with which the program has closed a channel", function()
     assert.same({ "bad" }, reported(function() rn.pipe(closed_with "bad", rn.chan(), false) end))
     assert.same({ "bad" }, reported(function() rn.mix(rn.chan()):admix(closed_with "bad") end))
     assert.same({ "bad" }, reported(function() rn.mult(closed_with "bad") end))
+  end)
+
+  it("is taken where a mult without a tap, or a pub without a subscriber, passes it on to a later one", function()
+    assert.same({}, reported(function()
+      local m, p = rn.mult(closed_with "bad"), rn.pub(closed_with "worse", type)
+      rn.sleep(1000)
+      assert.same({ nil, "bad" }, { m:tap(rn.chan()):take() })
+      assert.same({ nil, "worse" }, { p:sub("string", rn.chan()):take() })
+    end))
   end)
 
   it("is not reported again where it is passed on later than it was reported", function()

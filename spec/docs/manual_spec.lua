@@ -2,12 +2,18 @@
 
 local rn = require "runnel"
 local sim = require "runnel.sim"
+local process = require "spec.support.process"
 local pages = require "spec.support.pages"
 local snippets = require "spec.support.snippets"
 
 local DIR = "docs/manual"
 
 describe("the manual", function()
+  local dir
+
+  setup(function() dir = process.directory() end)
+  teardown(function() dir:remove() end)
+
   local list, whole = pages.of(DIR), {}
   for i, path in ipairs(list) do whole[i] = pages.read(path) end
   local text = table.concat(whole, "\n")
@@ -23,6 +29,13 @@ describe("the manual", function()
     for _, snippet in ipairs(snippets.of(path)) do
       it("has code that prints what it says: " .. snippet.name, function()
         assert.same(snippet.expected, snippets.run(snippet))
+      end)
+
+      it("has code that ends if it is a whole program: " .. snippet.name, function()
+        dir:write("job.lua", 'local rn = require "runnel"\n' .. snippet.code .. "\n")
+        local result = process.run(dir.path, ("timeout -s KILL 60 %s job.lua </dev/null"):format(process.runnel))
+        assert.not_matches("parked for ever", result.err)
+        assert.equal(0, result.status)
       end)
     end
 

@@ -111,6 +111,71 @@ describe("runnel.driver.cqueues", function()
     server:close()
   end)
 
+  describe("with runnel.uv", function()
+    if not pcall(require, "luv") then return pending "luv is not installed" end
+    local uv = require "runnel.uv"
+
+    it("runs threads of cqueues and processes in one program", function()
+      local log = rn.chan(10)
+      threads:wrap(function()
+        for i = 1, 3 do
+          cqueues.sleep(0.002)
+          log:put_async("thread " .. i)
+        end
+        log:close()
+      end)
+      assert.equal("a process\n", uv.run({ "sh", "-c", "sleep 0.02; echo a process" }).stdout)
+      assert.same({ "thread 1", "thread 2", "thread 3" }, stage.drain(log))
+    end)
+
+    it("carries bytes between a connection of runnel.uv and a socket of cqueues", function()
+      local clients, port = uv.listen("127.0.0.1", 0)
+      rn.go(function()
+        local conn = clients:take()
+        for line in conn:lines() do conn:write(line:upper() .. "\n") end
+        conn:close()
+      end)
+      local answers = rn.chan(10)
+      threads:wrap(function()
+        local client = socket.connect("127.0.0.1", port)
+        for i = 1, 3 do
+          client:write("line ", i, "\n")
+          client:flush()
+          answers:put_async(client:read "*l")
+        end
+        client:close()
+        answers:close()
+      end)
+      assert.same({ "LINE 1", "LINE 2", "LINE 3" }, stage.drain(answers))
+      clients:close()
+      rn.run()
+    end)
+
+    it("knows when nothing of either can happen", function()
+      assert.equal(0, uv.run({ "true" }).code)
+      threads:wrap(function() end)
+      assert.error_matches(function() rn.chan():take() end, "deadlock")
+    end)
+
+    it("uses them in whatever order the program requires them", function()
+      for _, lines in ipairs {
+        'require "runnel.uv" rn.driver(require "runnel.driver.cqueues")',
+        'rn.driver(require "runnel.driver.cqueues") require "runnel.uv"',
+      } do
+        assert.equal("process\nthread\n", (stage.script('local rn = require "runnel"\n' .. lines .. [[
+
+          local ch = rn.chan(1)
+          require("runnel.driver.cqueues").controller:wrap(function()
+            require("cqueues").sleep(0.01)
+            ch:put_async "thread"
+          end)
+          io.write(require("runnel.uv").run({ "echo", "process" }).stdout)
+          print(ch:take())
+        ]])))
+      end
+    end)
+  end)
+
   it("sees Ctrl-C while nothing happens #slow", function()
     stage.check_interrupt [[
       local cqueues, driver = require "cqueues", require "runnel.driver.cqueues"

@@ -212,9 +212,9 @@ describe("examples/httpcheck.lua", function()
           running.now = running.now + 1
           running.peak = math.max(running.peak, running.now)
           local lines = conn:lines()
-          local path = (lines:take() or ""):match "^GET (%S+) HTTP/1%.1\r$"
+          local path = (lines:take() or ""):match "^GET (%S+) HTTP/1%.1$"
           for line in lines do
-            if line == "\r" then break end
+            if line == "" then break end
           end
           local page = pages[path]
           asked[path] = (asked[path] or 0) + 1

@@ -220,6 +220,18 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
+  it("shows the traceback of a thread with an error that has come from a pool", function()
+    local result = script [[
+      local pool <close> = require "runnel".threads(1, function(v)
+        error(v)
+      end)
+      pool "oops"
+    ]]
+    assert.equal(1, result.status)
+    assert.matches("script.lua:2: oops\nstack traceback:\n.*\tscript.lua:4: in main chunk\n.*\n"
+      .. "in threads script.lua:1, stack traceback:\n\t%[C%]: in function 'error'\n\tscript.lua:2: in ", result.err)
+  end)
+
   describe("with an unhandled error", function()
     local text = [[
       local rn = require "runnel"
@@ -535,6 +547,57 @@ describe("runnel, the executable", function()
     assert.equal(1, result.status)
   end)
 
+  describe("with --trace", function()
+    -- The script's process gets the signal once it has said that it is ready.
+    local function ended_by(signal, text)
+      dir:write("script.lua", text)
+      return process.run(dir.path, ([[
+        mkfifo ready
+        timeout -s KILL 60 %s --trace=out.json script.lua >ready &
+        read line <ready
+        kill -%s $(pgrep -P $!)
+        wait $!
+        status=$?
+        rm -f ready
+        cat out.json
+        exit $status]]):format(runnel, signal))
+    end
+
+    local sleeps = [[
+      local rn = require "runnel"
+      local ch = rn.chan():name "letters"
+      rn.go(function() ch:put "a" end)
+      rn.go(function()
+        ch:take()
+        print "ready" io.stdout:flush()
+        %s
+      end)
+      while true do pcall(rn.sleep, 3600000) end
+    ]]
+
+    it("writes the file before SIGTERM, SIGHUP or Ctrl-C ends the script, which cannot catch the first two", function()
+      for signal, status in pairs { TERM = 128 + 15, HUP = 128 + 1 } do
+        for _, what in ipairs { "", "while true do end" } do
+          local result = ended_by(signal, sleeps:format(what))
+          assert.equal(status, result.status)
+          assert.matches("letters.*%]", result.out)
+        end
+      end
+      local result = ended_by("INT", 'print "ready" io.stdout:flush() require("runnel").sleep(3600000)')
+      assert.equal(128 + 2, result.status)
+      assert.matches("main.*%]", result.out)
+    end)
+
+    it("ends at SIGTERM although it computes in a coroutine of its own, without the file", function()
+      local result = ended_by("TERM", [[
+        print "ready" io.stdout:flush()
+        coroutine.wrap(function() while true do end end)()
+      ]])
+      assert.equal(128 + 15, result.status)
+      assert.equal("", result.out)
+    end)
+  end)
+
   describe("after SIGQUIT", function()
     -- The script's process gets SIGQUIT once it has said that it is ready, and, unless it computes, waits. After the
     -- report, a script that computes finds the file `done`; one that waits gets SIGINT.
@@ -665,6 +728,41 @@ describe("runnel, the executable", function()
         rn.go(function() print(ch:take()) end)
       ]]
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("ends when only go blocks are left that wait for signals, and does not list them", function()
+      local result = script([[
+        local rn, uv = require "runnel", require "runnel.uv"
+        rn.go(function()
+          for name in uv.signal("int", "term") do print(name) end
+        end)
+        rn.go(function()
+          rn.sleep(5)
+          rn.go(function() uv.signal "hup":take() end)
+          print "worked"
+        end)
+      ]], "", "--deadlock=error")
+      assert.same({ out = "worked\n", err = "", status = 0 }, result)
+    end)
+
+    it_with_luv("gets signals in go blocks while others work, and waits for one if the script does", function()
+      local result = script [[
+        local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+        local function usr1() luv.kill(luv.os_getpid(), "sigusr1") end
+        local once = luv.new_timer()
+        once:unref() -- does not count as an event either
+        once:start(50, 0, usr1)
+        print(uv.signal("usr1"):take())
+        rn.go(function()
+          for name in uv.signal "usr1" do print("a go block", name) end
+        end)
+        rn.go(function()
+          rn.sleep(5)
+          usr1()
+          rn.sleep(5)
+        end)
+      ]]
+      assert.same({ out = "usr1\na go block\tusr1\n", err = "", status = 0 }, result)
     end)
 
     it_with_luv("makes it so in a go block, too", function()

@@ -366,6 +366,9 @@ describe("the prompt #slow", function()
       assert.matches("\nid +name +state +for +waits +where\n", screen)
       assert.matches("\n *%d+ +worker +parked +[%d.]+ m?s +take on jobs +%[%d+%]:1\n", screen)
       assert.matches("\n *%d+ +%[%d+%]:1 +sleeping +[%d.]+ m?s +%[%d+%]:1\n", screen)
+      term:enter "rn.pmap(1, function() rn.sleep(1e6) end, { 1 })"
+      term:enter ":ps"
+      term:expect "pmap at %[%d+%]:1 %-> chan: #%d+ +sleeping.*\n%[%d+%]>$"
       term:enter "for _ = 1, 4 do collectgarbage() end" -- now only its channel keeps it alive
       term:enter(":bt " .. screen:match "\n *(%d+) +worker")
       term:expect("%(worker%), parked\nstack traceback:\n +%[C%]: in method 'take'\n"

@@ -13,6 +13,16 @@ describe("a connection to a server that fails", function()
   before_each(function() server = nats_server.start { jetstream = false } end)
   after_each(function() server:close() end)
 
+  -- Whether the network accepts no bytes: the thread that writes has not written any for a while.
+  local function is_full(conn)
+    local before = conn:stats().buffered_bytes
+    for _ = 1, 10 do
+      if conn:stats().buffered_bytes <= 900000 then return false end
+      rn.sleep(50)
+    end
+    return conn:stats().buffered_bytes >= before
+  end
+
   -- Publishes until the network accepts no more bytes.
   local function fill(conn)
     assert(conn:flush())
@@ -20,10 +30,7 @@ describe("a connection to a server that fails", function()
     local data = ("x"):rep(10000)
     for _ = 1, 10000 do
       assert(conn:publish("a", data))
-      if conn:stats().buffered_bytes > 900000 then
-        rn.sleep(50) -- the thread that writes may not have run yet
-        if conn:stats().buffered_bytes > 900000 then return end
-      end
+      if is_full(conn) then return end
     end
     error "the network accepts everything"
   end

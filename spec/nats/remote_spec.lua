@@ -35,10 +35,14 @@ local MODULES = {
       out:close()
     end
   ]],
+  -- Kills its worker for some values; not at once, so that jobs that have begun with it can end.
   poison = [[
     local rn = require "runnel"
     return function(v)
-      if v % 50 == 0 then os.execute "kill -KILL $PPID" end
+      if v % 50 == 0 then
+        rn.sleep(250)
+        os.execute "kill -KILL $PPID"
+      end
       rn.sleep(5)
       return v
     end

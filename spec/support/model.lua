@@ -353,7 +353,10 @@ end
 -- Cancels a go block. If it waits, its operation is withdrawn, and it resumes with the error. If it runs, has not
 -- begun, or has results to resume with, it gets the error at its next wait.
 function Machine:cancel(block, reason)
-  if block.dead then return false end
+  if block.dead then
+    self.channels[block.name].heard = true -- its error is given up
+    return false
+  end
   if not block.cancel then
     block.cancel, block.cancelled_with = reason, reason
     local is_parked = block.alt and not block.alt.committed
@@ -369,16 +372,13 @@ function operations.cancel(m, _, op) return { n = 1, m:cancel(m.blocks[op.ch], o
 
 -- ---- scopes ----
 
-local function close_idle(m, s)
-  s.is_idle = true
-  local alt = s.caller.alt
-  if s.joined or alt.committed then return end
-  alt.committed = true
-  table.insert(m.ready, { block = s.caller, results = { n = 1 } })
-end
-
 local function all_ended(m, s)
-  if s.timer then m:cancel(s.timer, "over") else close_idle(m, s) end
+  s.over = true
+  local alt, timer = s.caller.alt, s.caller.timer
+  if s.joined or not timer and (not alt or alt.committed) then return end
+  if timer then m:withdraw(timer) else alt.committed = true end
+  s.caller.timer = nil
+  table.insert(m.ready, { block = s.caller, results = { n = 1 } })
 end
 
 local function cancel_all(m, s, reason)
@@ -428,23 +428,6 @@ local function outcome(s)
   return { n = 2, false, err }
 end
 
--- The caller waits until all have ended.
-local function join(s)
-  if s.is_idle then return outcome(s) end
-  about_to_wait(s.caller)
-  s.caller.alt = { block = s.caller }
-end
-
--- The caller resumes: its scope has ended, or it was cancelled.
-local function resumed_in_scope(m, s, results)
-  local reason = s.caller.cancel
-  if results.n > 0 or not reason then return outcome(s) end
-  s.caller.cancel = nil
-  fail_scope(s, reason)
-  cancel_all(m, s, reason)
-  return join(s)
-end
-
 -- The error of a scope's timeout, unlike all others.
 local function timed_out(s)
   local others = s.living - (s.members[1] and 1 or 0)
@@ -454,35 +437,43 @@ local function timed_out(s)
   return setmetatable({}, { __tostring = function() return message end })
 end
 
--- The go block that waits for the timeout of a scope.
-function Machine:run_timer(block, results)
-  local s = block.times
-  if not results then
-    block.timer = self:at(self.now + s.ms, function()
-      block.timer = nil
-      table.insert(self.ready, { block = block, results = { n = 0 } })
-    end)
+-- The caller waits until all have ended, or the time is up.
+local function join(m, s)
+  if s.over then return outcome(s) end
+  about_to_wait(s.caller)
+  if not s.ms then
+    s.caller.alt = { block = s.caller }
     return
   end
-  if not block.cancel then
-    local reason = timed_out(s)
-    fail_scope(s, reason)
-    cancel_all(self, s, reason)
+  s.caller.alt = nil
+  s.caller.timer = m:at(math.max(m.now, s.deadline), function()
+    s.caller.timer = nil
+    table.insert(m.ready, { block = s.caller, results = { n = 0 } })
+  end)
+end
+
+-- The caller resumes: its scope has ended, or the time is up, or it was cancelled.
+local function resumed_in_scope(m, s, results)
+  local reason = s.caller.cancel
+  if results.n > 0 then return outcome(s) end
+  if reason then
+    s.caller.cancel = nil
+  elseif s.over then
+    return outcome(s)
+  else
+    reason, s.ms = timed_out(s), nil
   end
-  s.timer, block.dead = nil, true
-  if s.living == 0 then close_idle(self, s) end
+  fail_scope(s, reason)
+  cancel_all(m, s, reason)
+  return join(m, s)
 end
 
 function operations.scope(m, block, op)
   about_to_wait(block)
-  local s = { caller = block, members = {}, started = 0, living = 0, ms = op.ms }
-  if op.ms then
-    s.timer = { times = s }
-    table.insert(m.ready, { block = s.timer })
-  end
+  local s = { caller = block, members = {}, started = 0, living = 0, ms = op.ms, deadline = op.ms and m.now + op.ms }
   add_member(m, s, op.name, op.script).children = op.children
   block.in_scope = s
-  return join(s)
+  return join(m, s)
 end
 
 function operations.go(m, _, op)
@@ -542,8 +533,9 @@ function Machine:run_callback(callback, results, who)
   if op.raises then self:report(who, op.raises) end
 end
 
--- The block ends by raising.
+-- The block ends by raising. If a cancellation has not reached it yet, the error counts as that.
 function Machine:fail(block, err)
+  if block.cancel then block.cancelled_with = err end
   if block.scope then member_ended(self, block, nil, err) end
   block.dead = true
   local result = self.channels[block.name]
@@ -566,7 +558,6 @@ end
 function Machine:resume(entry)
   local block, results = entry.block, entry.results
   if block.callback then return self:run_callback(block, results, "a callback") end
-  if block.times then return self:run_timer(block, results) end
   local op = block.last
   if results and op.kind == "scope" then
     results = resumed_in_scope(self, block.in_scope, results)
@@ -620,7 +611,7 @@ local function count_waiting(channels, blocks)
   end
   for _, block in pairs(blocks) do
     local s = block.in_scope
-    if s and not s.joined and not block.alt.committed then counts.take = (counts.take or 0) + 1 end
+    if s and not s.joined and block.alt and not block.alt.committed then counts.take = (counts.take or 0) + 1 end
   end
   return counts
 end

@@ -103,8 +103,15 @@ function Server:kill()
   assert(self.program:wait(), "the server was not killed")
 end
 
----Halts the process, which keeps its connections: clients see a server that does not answer.
-function Server:pause() self.program:signal "STOP" end
+---Halts the process, which keeps its connections: clients see a server that does not answer. Waits until it has halted:
+---on a busy machine it could answer once more. (Without /proc that is not known.)
+function Server:pause()
+  self.program:signal "STOP"
+  background.wait_until(30000, function()
+    local file <close> = io.open(("/proc/%d/stat"):format(self.program.pid))
+    return not file or file:read("a"):match "^%d+ %b() T"
+  end)
+end
 function Server:resume() self.program:signal "CONT" end
 
 ---What this run of it has logged.

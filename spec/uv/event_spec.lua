@@ -73,6 +73,91 @@ describe("runnel.uv", function()
       assert.not_equal(0, status)
     end)
 
+    -- Runs a script that can press Ctrl-C.
+    local function interrupted(script)
+      return stage.script([[
+        local rn, uv, luv = require "runnel", require "runnel.uv", require "luv"
+        local function press(signal)
+          luv.kill(luv.os_getpid(), signal or "sigint")
+          rn.sleep(5)
+        end
+      ]] .. script)
+    end
+
+    it("have their former effect again once nobody holds the channel", function()
+      for _, signal in ipairs { "int", "term" } do
+        local output, status = interrupted(([[
+          local signal = %q
+          rn.go(function() press("sig" .. signal) end)
+          io.write(uv.signal("int", "term"):take()):flush()
+          for _ = 1, 4 do
+            rn.sleep(1)
+            collectgarbage()
+          end
+          press("sig" .. signal)
+          io.write "not reached"
+        ]]):format(signal))
+        assert.equal(signal, output:sub(1, #signal))
+        assert.is_nil(output:find "not reached")
+        assert.not_equal(0, status)
+      end
+    end)
+
+    it("reach go blocks and callbacks that wait, although nobody else holds the channel", function()
+      local output, status = interrupted [[
+        rn.go(function()
+          for name in uv.signal "usr1" do io.write("a go block, ", name, "\n") end
+        end)
+        rn.go(function()
+          local ch = uv.signal "usr2"
+          for _ = 1, 4 do collectgarbage() end
+          local function again(name)
+            io.write("a callback, ", name, "\n")
+            ch:take_async(again)
+          end
+          ch:take_async(again)
+        end)
+        for _ = 1, 3 do
+          rn.sleep(5)
+          for _ = 1, 5 do collectgarbage() end
+          press "sigusr1"
+          press "sigusr2"
+        end
+        os.exit(0, true)
+      ]]
+      assert.same({ ("a go block, usr1\na callback, usr2\n"):rep(3), 0 }, { output, status })
+    end)
+
+    it("end the program by a second Ctrl-C if the first has not been taken", function()
+      local output, status = interrupted [[
+        local ch = uv.signal("int", "term")
+        press()
+        io.write("one\n"):flush()
+        press()
+        io.write "not reached"
+        ch:close()
+      ]]
+      assert.equal("one\n", output:match "^[^\n]*\n")
+      assert.is_nil(output:find "not reached")
+      assert.not_equal(0, status)
+    end)
+
+    it("do not end it if somebody takes them, be it from another channel", function()
+      local output, status = interrupted [[
+        local unused, ch = uv.signal "int", uv.signal "int"
+        for i = 1, 5 do
+          press()
+          io.write(i, ch:take(), " ")
+        end
+        unused:close()
+        local usr1 = uv.signal "usr1"
+        for _ = 1, 5 do press "sigusr1" end
+        io.write(#usr1 > 1 and "several" or "")
+        usr1:close()
+      ]]
+      assert.same({ "1int 2int 3int 4int 5int several", 0 }, { output, status })
+    end)
+
     it("reject an invalid name", function()
       for bad, got in pairs { [{}] = "a table", [7] = "a number", foo = 'there is no signal "foo"' } do
         local _, err = pcall(function() uv.signal(bad) end)

@@ -35,7 +35,8 @@ describe("runnel.uv", function()
     it("of a file are read", function()
       for text, expected in pairs {
         [""] = {}, ["\n"] = { "" }, ["a"] = { "a" }, ["a\n"] = { "a" }, ["a\nb"] = { "a", "b" },
-        ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a\r", "b\0c" },
+        ["\n\na\n\n"] = { "", "", "a", "" }, ["a\r\nb\0c\n"] = { "a", "b\0c" },
+        ["\r\n\r\n"] = { "", "" }, ["a\rb\n\r\r\n"] = { "a\rb", "\r" }, ["a\nb\r"] = { "a", "b\r" },
       } do
         assert.same({ expected }, { outcome(uv.lines(uv_stage.path(text))) })
       end
@@ -49,6 +50,42 @@ describe("runnel.uv", function()
       for shift = 0, 3 do
         local text = ("a"):rep(65536 - 2 + shift) .. "\nb\n"
         assert.same({ ("a"):rep(65534 + shift), "b" }, stage.drain(uv.lines(uv_stage.path(text))))
+      end
+    end)
+
+    it("end with \\r\\n also where that spans two reads", function()
+      for shift = -2, 2 do
+        local long = ("a"):rep(65536 + shift)
+        assert.same({ long, "b" }, stage.drain(uv.lines(uv_stage.path(long .. "\r\nb\r\n"))))
+      end
+    end)
+
+    it("that are too long close the channel with an error, after the lines before them", function()
+      local function message(path, max)
+        return path .. ": a line is longer than " .. max .. " bytes; the option max allows longer ones"
+      end
+      for _, max in ipairs { 1, 100, 65535, 65536, 65537, 200000 } do
+        local fits = ("x"):rep(max)
+        for _, newline in ipairs { "\n", "\r\n" } do
+          local path = uv_stage.path("1" .. newline .. fits .. newline .. fits .. newline)
+          assert.same({ { "1", fits, fits } }, { outcome(uv.lines(path, { max = max })) })
+          path = uv_stage.path("1" .. newline .. fits .. "x" .. newline .. "2" .. newline)
+          assert.same({ { "1" }, message(path, max) }, { outcome(uv.lines(path, { max = max })) })
+        end
+        assert.same({ { fits } }, { outcome(uv.lines(uv_stage.path(fits), { max = max })) })
+        local path = uv_stage.path(fits .. "x")
+        assert.same({ {}, message(path, max) }, { outcome(uv.lines(path, { max = max })) })
+      end
+      assert.matches("^/dev/zero: a line is longer than 1048576 bytes", select(2, uv.lines("/dev/zero"):take()))
+    end)
+
+    it("reject invalid options at the caller's line", function()
+      for message, opts in pairs {
+        ['unknown option "limit"'] = { limit = 1 }, ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
+        ["a table of options expected, got a number"] = 7,
+      } do
+        local _, err = pcall(function() uv.lines("/dev/null", opts) end)
+        assert.equal(("%s: lines: %s"):format(stage.here(-1), message), err)
       end
     end)
 
@@ -289,14 +326,17 @@ describe("runnel.uv", function()
   it("offers lines to any channel, as many as the channel accepts at once", function()
     local offer_lines = require("runnel.core").internal.offer_lines
     local ch = rn.chan(2)
-    assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1) })
+    assert.same({ 5, nil }, { offer_lines(ch, "a\nb\nc\nd", 1, 9) })
     assert.same({ "a", "b" }, { ch:take(), ch:take() })
-    assert.same({ 7, true }, { offer_lines(ch, "a\nb\nc\nd", 5) })
-    assert.same({ 8, true }, { offer_lines(ch, "a\nb\nc\nd", 8) })
+    assert.same({ 7, true }, { offer_lines(ch, "a\nb\nc\nd", 5, 9) })
+    assert.same({ 8, true }, { offer_lines(ch, "a\nb\nc\nd", 8, 9) })
+    ch:take()
+    assert.same({ 4, nil }, { offer_lines(ch, "d\r\nefg\nh\n", 1, 2) })
+    assert.same({ "d" }, { ch:take() })
     ch:close()
-    assert.same({ 1, false }, { offer_lines(ch, "a\n", 1) })
-    assert.error_matches(function() offer_lines(ch, "a", 3) end, "not a position in the text")
-    assert.error_matches(function() offer_lines("a", "a", 1) end, "offer_lines")
+    assert.same({ 1, false }, { offer_lines(ch, "a\n", 1, 9) })
+    assert.error_matches(function() offer_lines(ch, "a", 3, 9) end, "not a position in the text")
+    assert.error_matches(function() offer_lines("a", "a", 1, 9) end, "offer_lines")
   end)
 
   describe("a cancelled go block", function()

@@ -215,6 +215,24 @@ describe("uv.follow", function()
     ch:close()
   end)
 
+  it("closes with an error if a line is too long, and takes \\r\\n as the end of a line", function()
+    local path = uv_stage.path "1234\r\n"
+    local ch = uv.follow(path, { max = 4 })
+    assert.equal("1234", ch:take())
+    append(path, "12345")
+    append(path, "6")
+    assert.same({ nil, path .. ": a line is longer than 4 bytes; the option max allows longer ones" }, { ch:take() })
+  end)
+
+  it("has go blocks that are named after the call", function()
+    local ch = uv.follow(uv_stage.path())
+    local here = stage.here(-1)
+    local entries = stage.entries()
+    assert.equal("uv.follow at " .. here, entries[#entries].name:match "^uv.follow at [^ ]+")
+    ch:close()
+    rn.run()
+  end)
+
   it("rejects invalid paths and unknown options", function()
     assert.is_function(watch)
     for message, f in pairs {
@@ -222,6 +240,7 @@ describe("uv.follow", function()
       ["follow: a path expected, got a number"] = function() uv.follow(0) end,
       ['follow: unknown option "lines"'] = function() uv.follow("x", { lines = 1 }) end,
       ["follow: last: an integer of at least 0 expected, got %-1"] = function() uv.follow("x", { last = -1 }) end,
+      ["follow: max: an integer of at least 1 expected, got 0"] = function() uv.follow("x", { max = 0 }) end,
       ["follow: last: an integer of at least 0 expected, got 0.5"] = function() uv.follow("x", { last = 0.5 }) end,
     } do
       local _, err = pcall(f)

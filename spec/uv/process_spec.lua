@@ -77,6 +77,15 @@ describe("uv.spawn", function()
     assert.equal("", all(p.stdout))
   end)
 
+  it("closes lines that are too long with an error", function()
+    local p = shell("echo short; yes | tr -d '\\n'", { stdout = "lines", max = 100 })
+    assert.equal("short", p.stdout:take())
+    assert.same({ nil, "sh: a line is longer than 100 bytes; the option max allows longer ones" }, { p.stdout:take() })
+    p.exit:take()
+    assert.error_matches(function() uv.spawn { "true", max = 0 } end, "max: a number of bytes, at least 1, expected")
+    assert.error_matches(function() uv.spawn { "true", max = 7 } end, "neither stdout nor stderr is \"lines\"")
+  end)
+
   it("closes the channel that feeds it when it stops reading", function()
     local ch = rn.chan()
     local p = uv.spawn { "head", "-c", 1, stdin = ch }
@@ -172,6 +181,79 @@ describe("uv.spawn", function()
     p.stdout:take()
     p:close()
     assert.equal(9, p.exit:take().signal)
+  end)
+
+  describe("that is being closed", function()
+    local ORDERLY = "trap 'echo one; sleep 0.02; echo two; exit 7' TERM; echo ready; while :; do sleep 0.01; done"
+
+    it("can write to the end, and its output is read to the end", function()
+      local p = shell(ORDERLY, { stdout = "lines", grace = 60000 })
+      assert.equal("ready", p.stdout:take())
+      p:close()
+      assert.same({ "one", "two" }, stage.drain(p.stdout))
+      assert.same({ code = 7 }, p.exit:take())
+    end)
+
+    it("is not blocked by output that nobody takes, the end of which is kept", function()
+      for _, asked in ipairs { true, false } do
+        local p = shell("trap 'head -c 3000000 /dev/zero; echo end; exit 7' TERM; echo ready >&2; "
+          .. "head -c 200000 /dev/zero; while :; do sleep 0.01; done", { grace = 60000 })
+        local out = asked and p.stdout
+        assert.equal("ready\n", p.stderr:take())
+        if asked then assert.is_true(#out:take() > 0) end
+        p:close()
+        assert.same({ code = 7 }, p.exit:take())
+        local text = all(p.stdout)
+        assert.equal("end\n", text:sub(-4))
+        assert.is_true(#text >= 65536 and #text < 1000000, #text)
+        assert.matches("^%d+ bytes of stdout were dropped, because nobody took them$", select(2, p.stdout:take()))
+      end
+    end)
+
+    it("closes its output when it has ended, although others have it, too", function()
+      local p = shell("sleep 100 & echo $!; wait", { stdout = "lines" })
+      local child = p.stdout:take()
+      p:close()
+      assert.is_nil(p.stdout:take())
+      assert.equal(15, p.exit:take().signal)
+      os.execute("kill " .. child)
+    end)
+  end)
+
+  describe("stop", function()
+    it("waits for the end and returns the status", function()
+      local p = shell("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done", { stdout = "lines" })
+      assert.equal("ready", p.stdout:take())
+      assert.same({ code = 7 }, p:stop())
+      assert.equal("bye", p.stdout:take())
+      assert.same({ code = 7 }, p:stop(0))
+    end)
+
+    it("kills the process after the given time, also if it was closed before", function()
+      for _, closed in ipairs { true, false } do
+        local p = shell("trap '' TERM; echo ready; while :; do sleep 0.01; done", { grace = 600000 })
+        p.stdout:take()
+        if closed then p:close() end
+        local before = rn.now()
+        assert.same({ code = 137, signal = 9 }, p:stop(20))
+        assert.is_true(rn.now() - before < 300000)
+      end
+    end)
+
+    it("returns nil and the error if the process could not be started", function()
+      local status, err = uv.spawn({ "no-such-command" }):stop()
+      assert.is_nil(status)
+      assert.matches("^no%-such%-command: ENOENT", err)
+    end)
+
+    it("rejects an invalid time at the caller's line", function()
+      local p <close> = uv.spawn { "true" }
+      for _, bad in ipairs { -1, "soon", 1 / 0 } do
+        local ok, err = pcall(function() p:stop(bad) end)
+        assert.is_false(ok)
+        assert.equal(stage.here(-2) .. ": stop: ms: a number of milliseconds", err:match "^.-milliseconds")
+      end
+    end)
   end)
 
   describe("a detached process", function()
@@ -304,7 +386,7 @@ describe("uv.spawn", function()
     local _, reason = p.stdout:take()
     assert.equal("end\n", text:sub(-4))
     assert.is_true(#text >= 65536 and #text < 1000000)
-    assert.equal(3000004 - #text .. " bytes of stdout were dropped, because nobody had asked for it", reason)
+    assert.equal(3000004 - #text .. " bytes of stdout were dropped, because nobody took them", reason)
     assert.equal("small\n", all(p.stderr))
   end)
 

@@ -18,8 +18,7 @@ describe("runnel.uv", function()
 
   -- Serves each connection by a function, in a go block of its own. Returns the channel of connections and the port.
   local function server(serve)
-    local conns, port, err = uv.listen("127.0.0.1", 0)
-    assert(port, err)
+    local conns, port = assert(uv.listen("127.0.0.1", 0))
     rn.go(function()
       for conn in conns do
         rn.go(function()
@@ -169,6 +168,44 @@ describe("runnel.uv", function()
       b:close()
     end)
 
+    it("give lines without \\r\\n, and close with an error if a line is too long", function()
+      local a, b = pair()
+      local lines = b:lines { max = 1000 }
+      a:write "GET / HTTP/1.1\r\nHost: x\r"
+      a:write "\n\r\n"
+      assert.same({ "GET / HTTP/1.1", "Host: x", "" }, { lines:take(), lines:take(), lines:take() })
+      rn.go(function()
+        while a:write(("x"):rep(10000)) do end
+      end)
+      local value, err = lines:take()
+      assert.is_nil(value)
+      assert.matches(": a line is longer than 1000 bytes; the option max allows longer ones$", err)
+      b:close()
+      a:close()
+    end)
+
+    it("keep little of a line that never ends", function()
+      local a, b = pair()
+      local lines = b:lines()
+      rn.go(function()
+        while a:write(("x"):rep(1000000)) do end
+      end)
+      assert.matches("longer than 1048576 bytes", select(2, lines:take()))
+      collectgarbage()
+      collectgarbage()
+      assert.is_true(collectgarbage "count" < 64 * 1024)
+      b:close()
+      a:close()
+    end)
+
+    it("reject unknown options of lines at the caller's line", function()
+      local a, b = pair()
+      local _, err = pcall(function() a:lines { limit = 1 } end)
+      assert.equal(stage.here(-1) .. ': lines: unknown option "limit"', err)
+      a:close()
+      b:close()
+    end)
+
     it("can be shut down for writing only", function()
       local a, b = pair()
       a:write "question"
@@ -305,18 +342,16 @@ describe("runnel.uv", function()
       local path = uv_stage.path()
       assert.same({ nil, path .. ": ENOENT: no such file or directory" }, { uv.connect(path) })
       assert.matches("ENAMETOOLONG", select(2, uv.connect(("x"):rep(1000))))
-      local _, _, err = uv.listen "/no/such/dir/socket"
+      local _, err = uv.listen "/no/such/dir/socket"
       assert.matches("^/no/such/dir/socket: E", err)
     end)
   end)
 
   describe("listen", function()
-    it("closes with the error if it cannot listen", function()
+    it("returns nil and the error if it cannot listen", function()
       local conns, port = uv.listen("127.0.0.1", 0)
-      local others, none, err = uv.listen("127.0.0.1", port)
-      assert.is_nil(none)
-      assert.equal(("127.0.0.1:%d: EADDRINUSE: address already in use"):format(port), err)
-      assert.same({ nil, err }, { others:take() })
+      local message = ("127.0.0.1:%d: EADDRINUSE: address already in use"):format(port)
+      assert.same({ n = 2, nil, message }, table.pack(uv.listen("127.0.0.1", port)))
       conns:close()
       conns, port = uv.listen("127.0.0.1", port) -- at once again
       assert.is_truthy(port)

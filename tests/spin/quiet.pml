@@ -1,4 +1,4 @@
-/* quiet.pml: quiet puts, as in csrc/shared/alt.c and csrc/core/shared_wait.c, for spin. Threads put on channels with
+/* quiet.pml: quiet puts, as in csrc/shared/alt.c and csrc/sharing/shared_wait.c, for spin. Threads put on channels with
    buffers, quietly or not, close them, and wait; then they end, or compute for ever. Owners take from the channels and
    sleep; no timer wakes them. Every interleaving is tried.
 

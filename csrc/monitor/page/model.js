@@ -1,6 +1,6 @@
 // model.js: the program as the page knows it: what the server has sent, rates, history, and hints.
 
-// Numbers of csrc/core/state.h, base/buffer.h and core/snapshot.h.
+// Numbers of csrc/core/state.h, base/buffer.h and tracing/snapshot.h.
 export const STATES = ["running", "parked", "sleeping", "ready", "dead", "new"];
 export const OPS = ["", "take", "put", "alts"];
 const KINDS = ["unbuffered", "fixed", "dropping", "sliding", "promise", "policy", "shared"];

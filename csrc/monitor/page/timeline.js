@@ -1,4 +1,4 @@
-// timeline.js: what the go blocks did in the last moments, from the records of the trace's ring (csrc/core/trace.h). How
+// timeline.js: what the go blocks did in the last moments, from the records of the trace's ring (csrc/tracing/trace.h). How
 // far back that goes depends on how much happens.
 const { html, useEffect, useState } = window.htmPreact;
 import { duration } from "./model.js";

@@ -25,30 +25,36 @@ local loop_mode = uv.loop_mode or function() end -- luv before 1.40 lacks it
 local keeper -- a timer, active only while `run` runs
 local function nothing() end
 
--- Runs what is ready. Returns for how many ms libuv would wait next; a negative number means forever. A loop that no
--- handle keeps alive would not run, although handles that do not count (unref) may be ready in it, so `keeper` keeps it
--- alive.
-local function run()
+---Runs what is ready in the loop. A loop that no handle keeps alive would not run, although handles that do not count
+---(unref) may be ready in it, so `keeper` keeps it alive. While the program runs the loop, in a callback of it, nothing
+---is done.
+---@param waits boolean the caller is about to wait, which is an error in a callback
+---@return number? ms how long the loop can wait then; nil: for ever
+function driver.turn(waits)
+  if loop_mode() then
+    if not waits then return nil end
+    error("the program is running luv's loop (uv.run), and a callback of it cannot wait: use put_async, "
+      .. "take_async, offer or poll there, or start a go block with rn.go", 0)
+  end
   if not keeper or keeper:is_closing() then keeper = uv.new_timer() end
   keeper:start(FOREVER_MS, 0, nothing)
   uv.run "nowait"
   local ms = uv.backend_timeout()
   keeper:stop()
-  return ms
+  return ms >= 0 and ms or nil
 end
+
+---The descriptor that can be read when something is ready in the loop.
+driver.descriptor = uv.backend_fd
 
 -- Waits with core.wait_readable and not with libuv, which does not stop waiting when a signal such as Ctrl-C comes, and
 -- whose timers count whole milliseconds. Runs the loop first, because that tells the kernel what to watch.
-function driver:wait(ms) -- luacheck: ignore self
-  if loop_mode() then -- the program runs the loop, and this is one of its callbacks
-    if ms == 0 then return end
-    error("the program is running luv's loop (uv.run), and a callback of it cannot wait: use put_async, "
-      .. "take_async, offer or poll there, or start a go block with rn.go", 0)
-  end
-  local left = run()
-  if ms == 0 or not ms and not uv.loop_alive() then return end -- the last handle may just have ended
-  if left >= 0 then ms = math.min(left, ms or left) end
-  if core.wait_readable(uv.backend_fd(), ms) then run() end
+function driver:wait(ms)
+  local was_alive = uv.loop_alive()
+  local left = self.turn(ms ~= 0)
+  if ms == 0 or not ms and was_alive and not uv.loop_alive() then return end -- the last handle has just ended
+  if left then ms = math.min(left, ms or left) end
+  if core.wait_readable(uv.backend_fd(), ms) then self.turn(false) end
 end
 
 function driver:alive() return uv.loop_alive() end -- luacheck: ignore self

@@ -131,15 +131,27 @@ local function is_idle_port(entry)
   return entry.operation == "take" or entry.channel ~= nil and entry.channel:closed()
 end
 
+-- Whether a go block waits for a signal, maybe among other things.
+local function waits_for_signal(entry)
+  local signals = package.loaded["runnel.internal.uv.signals"]
+  if not signals then return false end
+  for _, ch in ipairs(channels_of(entry)) do
+    if signals.is_caught(ch) then return true end
+  end
+  return false
+end
+
 ---Runs go blocks until none is ready, no timer is pending and no event can come; and reports unhandled errors.
 ---@return string? text lists the go blocks that are parked then
 function blocks.drain()
+  local signals = package.loaded["runnel.internal.uv.signals"]
+  if signals then signals.script_ended() end
   core.run()
   core.internal.report_unhandled()
   core.run() -- runs go blocks that the error handler has started
   local entries = {}
   for _, entry in ipairs(core.ps()) do
-    if not is_idle_port(entry) then entries[#entries + 1] = entry end
+    if not is_idle_port(entry) and not waits_for_signal(entry) then entries[#entries + 1] = entry end
   end
   if #entries == 0 then return nil end
   return ("the script has ended, and %s parked for ever:%s"):format(

@@ -8,7 +8,31 @@ local check = {}
 -- The level for `error`: 1 is the check, 2 the function that checks its argument, 3 the line that called it.
 local CALLER = 3
 
-local function article(value) return value == nil and "nothing" or "a " .. type(value) end
+-- How to call the functions whose arguments are easily confused.
+local USAGE = {
+  into = "into(list, ch)", map = "map(f, { ch, ... })", merge = "merge { ch, ... }", mult = "mult(ch)",
+  onto_chan = "onto_chan(ch, list)", pipe = "pipe(from, to)", pipeline = "pipeline(n, to, xf, from)",
+  pipeline_async = "pipeline_async(n, to, af, from)",
+  pipeline_async_unordered = "pipeline_async_unordered(n, to, af, from)",
+  pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
+  pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", reduce = "reduce(f, init, ch)",
+  scope = "scope(function(s) ... end)", split = "split(pred, ch)", take = "take(n, ch)",
+  threads = "threads(k, f)", transduce = "transduce(xf, f, init, ch)",
+}
+
+---What was passed, for a message: "a string", "a channel", "nothing".
+---@return string
+function check.article(value)
+  if value == nil then return "nothing" end
+  return core.is_chan(value) and "a channel" or "a " .. type(value)
+end
+
+-- The same; and of what may be an argument in the wrong place, how to call the function. `what` begins with its name.
+local function article(value, what)
+  local usage = USAGE[what:match "^[%w_]+"]
+  local is_other = usage and (type(value) == "function" or type(value) == "table" or core.is_chan(value))
+  return check.article(value) .. (is_other and "; call it as rn." .. usage or "")
+end
 
 ---A value as text for a message, strings in quotes.
 ---@return string
@@ -20,7 +44,7 @@ end
 ---A channel.
 ---@param what string the function and argument, as in "pipe: from"
 function check.chan(value, what)
-  if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value), CALLER) end
+  if not core.is_chan(value) then error(what .. ": a channel expected, got " .. article(value, what), CALLER) end
 end
 
 ---Whether a value is a function, or an object with `__call`.
@@ -33,17 +57,17 @@ end
 
 local is_callable = check.is_callable
 
----A function, or an object with `__call`.
+---A function, or an object with `__call` other than a channel.
 function check.callable(value, what)
-  if type(value) ~= "function" and not is_callable(value) then
-    error(what .. ": a function expected, got " .. article(value), CALLER)
+  if type(value) ~= "function" and (not is_callable(value) or core.is_chan(value)) then
+    error(what .. ": a function expected, got " .. article(value, what), CALLER)
   end
 end
 
 ---The same, or nil.
 function check.callable_or_nil(value, what)
   if value ~= nil and not is_callable(value) then
-    error(what .. ": a function or nil expected, got " .. article(value), CALLER)
+    error(what .. ": a function or nil expected, got " .. article(value, what), CALLER)
   end
 end
 
@@ -51,20 +75,25 @@ end
 ---options.
 function check.close(value, what)
   if value ~= nil and type(value) ~= "boolean" then
-    error(what .. ": close: true, false or nil expected, got " .. article(value), CALLER)
+    error(what .. ": close: true, false or nil expected, got " .. check.article(value), CALLER)
   end
 end
 
 ---A string.
 ---@param expected string what the message calls it, as in "a path"
 function check.string(value, expected, what)
-  if type(value) ~= "string" then error(("%s: %s expected, got %s"):format(what, expected, article(value)), CALLER) end
+  if type(value) ~= "string" then
+    error(("%s: %s expected, got %s"):format(what, expected, check.article(value)), CALLER)
+  end
 end
 
 ---An integer of at least `least`.
-function check.integer(value, least, what)
+---@param level? integer of the line for the error, if it is another one
+function check.integer(value, least, what, level)
   if type(value) ~= "number" or not math.tointeger(value) or value < least then
-    error(("%s: an integer of at least %d expected, got %s"):format(what, least, tostring(value)), CALLER)
+    local is_short = type(value) == "number" or type(value) == "string"
+    local got = is_short and check.describe(value) or article(value, what)
+    error(("%s: an integer of at least %d expected, got %s"):format(what, least, got), level or CALLER)
   end
 end
 
@@ -79,27 +108,44 @@ end
 
 ---A table.
 function check.table(value, what)
-  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value), CALLER) end
+  if type(value) ~= "table" then error(what .. ": a table expected, got " .. article(value, what), CALLER) end
 end
 
 ---A list whose elements are channels.
 function check.chans(value, what)
-  if type(value) ~= "table" then error(what .. ": a list of channels expected, got " .. article(value), CALLER) end
+  if type(value) ~= "table" then
+    error(what .. ": a list of channels expected, got " .. article(value, what), CALLER)
+  end
   for i = 1, #value do
     if not core.is_chan(value[i]) then
-      error(("%s: element %d is not a channel but %s"):format(what, i, article(value[i])), CALLER)
+      error(("%s: element %d is not a channel but %s"):format(what, i, check.article(value[i])), CALLER)
     end
   end
 end
 
 ---A table of options with known names, or nil.
 ---@param known table<string, boolean> the valid names
-function check.options(value, known, what)
+---@param level? integer of the line for the error, if it is another one
+function check.options(value, known, what, level)
+  level = level or CALLER
   if value == nil then return end
-  if type(value) ~= "table" then error(what .. ": a table of options expected, got " .. article(value), CALLER) end
-  for key in pairs(value) do
-    if not known[key] then error(("%s: unknown option %q"):format(what, tostring(key)), CALLER) end
+  if type(value) ~= "table" then
+    error(what .. ": a table of options expected, got " .. check.article(value), level)
   end
+  for key in pairs(value) do
+    if not known[key] then error(("%s: %s"):format(what, check.unknown(key, known)), level) end
+  end
+end
+
+---Says that an option is unknown, and lists those that are known.
+---@param key any
+---@param known table<string, any> the valid names
+---@return string
+function check.unknown(key, known)
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  table.sort(names)
+  return ("unknown option %q; known: %s"):format(tostring(key), table.concat(names, ", "))
 end
 
 ---Anything but nil.
@@ -117,7 +163,9 @@ end
 ---@param class table its metatable
 ---@param kind string what the message calls it, as in "a mult"
 function check.object(value, class, kind, what)
-  if getmetatable(value) ~= class then error(("%s: %s expected, got %s"):format(what, kind, article(value)), CALLER) end
+  if getmetatable(value) ~= class then
+    error(("%s: %s expected, got %s"):format(what, kind, check.article(value)), CALLER)
+  end
 end
 
 ---Makes a channel with a buffer that the user passed, which may be invalid.

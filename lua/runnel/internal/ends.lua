@@ -15,9 +15,13 @@ local ends = {}
 ---An iterator over a list, or the iterator itself.
 ---@param source any a list (up to its first nil), or an iterator
 ---@return (fun(): any)? next_value nil where the source is neither
+---@return string? got what it is instead, for a message
 function ends.iterator(source)
   if check.is_callable(source) then return source end
-  if type(source) ~= "table" then return nil end
+  if type(source) ~= "table" then return nil, check.article(source) end
+  if source[1] == nil and next(source, next(source) == "n" and "n" or nil) ~= nil then -- table.pack() has an `n`
+    return nil, "a table with keys but no values 1, 2, ..."
+  end
   local i = 0
   return function()
     i = i + 1

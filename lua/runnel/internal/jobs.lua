@@ -13,6 +13,7 @@
 ---worker's partner wakes and moves the results.
 
 local core = require "runnel.core"
+local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
@@ -42,7 +43,9 @@ end
 
 ---@class runnel.PipelineWorker
 ---@field block runnel.Channel<any> its go block's result channel
+---@field from runnel.Channel<any> where the values come from
 ---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field jobs runnel.Jobs
 ---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
 ---@field job false|"called"|"delivers"|"helped"|"delivered" false: it has no job. Called: it calls af, or is about to.
 ---Unordered: it delivers the results itself; or its partner does; or has done so
@@ -69,6 +72,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local turn = window and chan() -- where workers wait while another one is the feeder
   local feeder -- the worker that takes the next value
   local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
+  local jobs = deadlock.jobs(af)
+  local open = jobs.open
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
 
   local function close_to()
@@ -88,6 +93,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish.
   local function deliver(result)
     local _, err = deliver_values(result, to)
+    open[result] = nil
     if err == nil then return end
     local value = instead_of(err, nil, ex_handler)
     if value ~= nil then put(to, value) end
@@ -103,7 +109,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   local function add_worker()
-    local self = { to = to, result = false, job = false }
+    local self = { from = from, to = to, jobs = jobs, result = false, job = false }
     if not queue then
       self.partner, self.delivered = chan(), chan()
       start_partner(self)
@@ -180,7 +186,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
       self.result = result
       local value, _, err = next_value(from, to)
       if value == nil then return finish(err, from) end
-      self.job, idle = "called", idle - 1
+      self.job, open[result], idle = "called", value, idle - 1
       if idle == 0 and count < n then add_worker() end
       if call(self.partner, af, value, result) then
         end_job(self)
@@ -208,7 +214,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
         put_free(queue, result)
         local value, _, err = next_value(from, to)
         if value == nil then return finish(err, from) end
-        self.job = "called"
+        self.job, open[result] = "called", value
         if idle == 0 and count < n then add_worker() end
         call(turn, af, value, result)
         if is_wide and not result:closed() then
@@ -271,7 +277,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   guard.started(add_worker(), what) -- the go blocks that it starts get the same name
   if queue then
-    local deliverer = { result = false, to = to }
+    local deliverer = { to = to, jobs = jobs, result = false }
     guard.started(guard.go(deliverer_died, deliverer, deliver_in_turn, deliverer), what)
   end
   return to

@@ -8,7 +8,7 @@
 ---{ number, value, true } for a job that gets a channel for its results. A message back is one of
 ---
 ---    { number }, { number, value }      the result
----    { number, err, true }              the job has failed
+---    { number, err, true, traceback }   the job has failed; there may be no traceback
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
@@ -19,11 +19,13 @@
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
 local core = require "runnel.core"
+local far = require "runnel.internal.far"
 local guard = require "runnel.internal.guard"
 local start = require "runnel.internal.start"
 local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local raise, is_simulation = internal.raise, internal.is_simulation
 local put_while_open, sleep, yield = internal.moving.put_while_open, core.sleep, core.yield
 
 -- Size of the buffers for jobs and for answers.
@@ -36,6 +38,9 @@ local LOOK = 10
 -- Size of the buffer for cancelled calls.
 local CANCELS = 256
 
+-- A message to the receiver, so that it sees that no call waits any more: it belongs to no call.
+local NO_ANSWER = { 0 }
+
 -- How many Call objects are kept to be used again.
 local MOST_UNUSED = 256
 
@@ -45,6 +50,7 @@ local MOST_UNUSED = 256
 ---@field number integer
 ---@field done? runnel.Channel<true> gets true when `answer` has come
 ---@field answer? table
+---@field value any its job's value
 ---@field to? runnel.Channel<any> of a job that gets a channel for its results: the one that the program has passed
 local Call = {}
 Call.__index = Call
@@ -56,6 +62,7 @@ Call.__index = Call
 ---@field answers runnel.Channel<table>
 ---@field package cancels runnel.Channel<integer>[] for each thread, the numbers of cancelled calls
 ---@field package results runnel.Channel<any>[] of the threads: each closes when its thread has ended
+---@field package blocks runnel.Channel<any>[] of the go blocks that stand for them
 ---@field package calls table<integer, runnel.PoolCall> those that wait
 ---@field package waiting integer how many they are
 ---@field package last integer the number of the last call
@@ -95,6 +102,7 @@ local function answer_channel(to, message)
   if value == nil then
     to:close()
   elseif more == true then
+    far.keep(value, message[4])
     guard.close(to, value)
   elseif not more and is_plain(to) and to:offer(value) ~= nil then
     to:close()
@@ -129,7 +137,9 @@ local function watch(pool)
   pool.watcher = nil
 end
 
-local function watcher_died(pool) pool.watcher = nil end
+local function watcher_died(pool, _, block)
+  if pool.watcher == block then pool.watcher = nil end
+end
 
 -- To be called after each call and each answer: starts the watcher if it may be needed.
 local function look_after(pool)
@@ -145,12 +155,14 @@ local function receive(pool)
       fail_all(pool, pool.caller .. ": the thread of this call has ended: " .. internal.error_text(pool.ended))
     else
       local call = pool.calls[message[1]]
-      if call then complete(pool, call, message) end -- else it was cancelled
+      if call then complete(pool, call, message) end -- else it was cancelled, or there is none
       look_after(pool)
     end
   end
   pool.receiver = nil
-  if pool.watcher then core.cancel(pool.watcher) end
+  if not pool.watcher then return end
+  core.cancel(pool.watcher)
+  pool.watcher = nil -- now: a call may begin before that go block has ended
 end
 
 -- The receiver was killed, or memory ran out.
@@ -163,7 +175,7 @@ end
 function Call.__close(call)
   local pool = call.pool
   if pool.calls[call.number] ~= call then
-    call.answer = nil
+    call.answer, call.value = nil, nil
     if #pool.unused < MOST_UNUSED and not call.done:poll() then pool.unused[#pool.unused + 1] = call end
     return
   end
@@ -171,15 +183,20 @@ function Call.__close(call)
   for _, cancels in ipairs(pool.cancels) do
     if cancels:offer(call.number) == nil then core.go(put, cancels, call.number) end
   end
-  if pool.waiting == 0 and pool.receiver then core.cancel(pool.receiver) end
+  -- No answer may come any more. The receiver is not cancelled, since a call may begin before it has ended.
+  if pool.waiting == 0 and pool.receiver then pool.answers:offer(NO_ANSWER) end
 end
 
 -- ---- calls that begin ----
 
+local IN_A_SIMULATION = "%s: a simulation, whose time is virtual, cannot call a pool of threads: "
+  .. "pass the function itself"
+
 -- Puts a call's job.
 local function submit(pool, call, value, gets_channel)
+  if is_simulation() then raise(IN_A_SIMULATION:format(pool.caller)) end
   local number = pool.last + 1
-  call.number, pool.last = number, number
+  call.number, call.value, pool.last = number, value, number
   pool.calls[number], pool.waiting = call, pool.waiting + 1
   if not pool.receiver then
     pool.receiver = guard.started(guard.go(receiver_died, pool, receive, pool), "threads")
@@ -189,12 +206,12 @@ local function submit(pool, call, value, gets_channel)
   if ok and accepted then return end
   if pool.calls[number] == call then forget(pool, call) end
   if ok and pool.ended ~= nil then
-    error(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended), 3)
+    raise(pool.caller .. ": a thread of the pool has ended: " .. internal.error_text(pool.ended))
   elseif ok then
-    error(pool.caller .. ": the pool is closed", 3)
+    raise(pool.caller .. ": the pool is closed")
   end
   local path = type(accepted) == "string" and accepted:match "^put: value%[2%](.*)"
-  if path then error(("%s: value%s"):format(pool.caller, path), 3) end
+  if path then raise(("%s: value%s"):format(pool.caller, path)) end
   error(accepted, 0)
 end
 
@@ -204,21 +221,70 @@ end
 ---@param result? runnel.Channel<any>
 ---@return any
 function Pool:__call(value, result)
-  if result ~= nil then return submit(self, { pool = self, number = 0, to = result }, value, true) end
+  if result ~= nil then return submit(self, { pool = self, number = 0, value = nil, to = result }, value, true) end
   local call <close> = table.remove(self.unused)
-    or setmetatable({ pool = self, number = 0, done = chan(1), answer = nil, to = nil }, Call)
+    or setmetatable({ pool = self, number = 0, value = nil, done = chan(1), answer = nil, to = nil }, Call)
   submit(self, call, value)
   take(call.done)
   local answer = call.answer
-  if answer[3] then error(answer[2], 0) end
+  if answer[3] then
+    far.keep(answer[2], answer[4])
+    error(answer[2], 0)
+  end
   return answer[2]
 end
 
+-- ---- the end ----
+
+local function describe(value)
+  if type(value) == "table" or type(value) == "userdata" then return "a " .. type(value) end
+  local text = type(value) == "string" and ("%q"):format(value):gsub("[%c\\]+", " ") or tostring(value)
+  return #text > 60 and text:sub(1, 57) .. "..." or text
+end
+
+-- The job with that number, and the value of its call if that still waits.
+local function describe_job(pool, number)
+  local call = pool.calls[number]
+  if not call then return ("job %d, whose call waits no more"):format(number) end
+  return ("job %d, value %s"):format(number, describe(call.value))
+end
+
+-- What the thread of an entry of rn.ps does.
+local function describe_state(entry)
+  local waits = {}
+  for i, wait in ipairs(entry.waits) do waits[i] = (", %s on %s"):format(wait.operation, wait.channel) end
+  return ("%s for %.1f s%s"):format(entry.state, (entry.waited or 0) / 1000, table.concat(waits))
+end
+
+local pools = { patience = 5000 } -- ms after which a pool that is being closed says for what it waits
+
+-- Says which jobs have not ended.
+local function tell(pool)
+  core.rename "close of a pool"
+  sleep(pools.patience)
+  local lines = {}
+  for _, entry in ipairs(core.ps()) do
+    for i, block in ipairs(pool.blocks) do
+      if entry.result == block then
+        lines[#lines + 1] = ("\n  thread %d of %d (%s): %s"):format(i, #pool.blocks, describe_state(entry),
+          describe_job(pool, internal.job_of(block)))
+      end
+    end
+  end
+  io.stderr:write(("runnel: %s: closing the pool has waited %g s for jobs that have not ended:%s\n"):format(
+    pool.results[1]:name(), pools.patience / 1000, table.concat(lines)))
+end
+
+local Teller = { __close = function(teller) core.cancel(teller.block) end }
+
 -- ---- the pool ----
 
----Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended.
+---Closes the pool: it takes no more jobs. Waits until those that it has are done and the threads have ended. If that
+---takes more than 5 s, a message on stderr says which jobs have not ended.
 function Pool:close()
   self.jobs:close()
+  local block = self.running > 0 and not is_simulation() and core.go(tell, self)
+  local _ <close> = block and setmetatable({ block = block }, Teller) or nil
   for _, result in ipairs(self.results) do result:take() end
 end
 
@@ -240,17 +306,15 @@ local function thread_ended(self, result, ready)
   if self.running == 0 then self.answers:close() end
 end
 
-local function add_thread(self, result, cancels, ready)
+local function add_thread(self, result, block, cancels, ready)
   local i = self.running + 1
-  self.running, self.results[i], self.cancels[i] = i, result, cancels
+  self.running, self.results[i], self.blocks[i], self.cancels[i] = i, result, block, cancels
   -- The thread must not keep the pool from being collected.
   local ref = setmetatable({ self }, { __mode = "v" })
   internal.on_close(result, function()
     if ref[1] then thread_ended(ref[1], result, ready) end
   end)
 end
-
-local pool = {}
 
 ---Makes a pool of k threads.
 ---@param k integer
@@ -260,11 +324,11 @@ local pool = {}
 ---@param n integer jobs that each thread does at a time
 ---@return runnel.Pool?
 ---@return string? why that is impossible
-function pool.make(k, what, where, caller, n)
+function pools.make(k, what, where, caller, n)
   local self = setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, calls = {},
-    waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0, ended = nil,
-    caller = caller,
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {},
+    calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0,
+    caller = caller, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
@@ -275,10 +339,10 @@ function pool.make(k, what, where, caller, n)
   end
   for _ = 1, k do
     local cancels = core.shared_chan(CANCELS):name(start.name(("cancelled calls of %s %s"):format(caller, where)))
-    local result, why = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
+    local result, block = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
       what, n, self.jobs, self.answers, cancels, ready, self.enough)
-    if not result then return not_ready(why) end
-    add_thread(self, result, cancels, ready)
+    if not result then return not_ready(block) end
+    add_thread(self, result, block, cancels, ready)
   end
   for _ = 1, k do
     local is_ready, err = ready:take()
@@ -287,4 +351,4 @@ function pool.make(k, what, where, caller, n)
   return self
 end
 
-return pool
+return pools

@@ -2,13 +2,14 @@
 ---described in runnel.internal.pool.
 
 local core = require "runnel.core"
+local far = require "runnel.internal.far"
 local guard = require "runnel.internal.guard"
 local stuck = require "runnel.internal.stuck"
 local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
 
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
-local shared_chan, now, answer = core.shared_chan, core.now, internal.answer
+local shared_chan, now, answer, begin_job = core.shared_chan, core.now, internal.answer, internal.begin_job
 
 -- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT
 -- ms; the next one, if it is as long, ends within SHORT ms after the first such answer; and jobs for more than half of
@@ -24,14 +25,23 @@ local RAISED_NIL = "a job of a pool of threads has raised nil"
 ---@field number integer|false of the call whose job it does
 ---@field is_cancelled boolean whether that call was cancelled
 ---@field result? runnel.Channel<any> for the results of a job that gets a channel
+---@field trace? string the traceback of the error with which it was closed
 ---@field failed integer|false the number of the last call whose job waited for ever
 
+-- The traceback of a job's error for the other state: the job's own part of it, and the name of the thread.
+local function traceback_of(err, trace)
+  if not trace then return nil end
+  trace = trace:match "^(.*)\n\t%[C%]: in function 'xpcall'" or trace
+  return ("in %s, %s"):format(internal.thread_name, far.add(err, trace))
+end
+
 -- Calls the function of a job that gets a channel for its results.
-local function call_async(f, value, result)
+local function call_async(self, f, value, result)
   local ok, failure = xpcall(f, guard.handler, value, result)
   if ok then return end
   local err, trace = guard.caught(failure)
   if result:closed() then return internal.report(err, trace, A_JOB) end
+  self.trace = traceback_of(err, trace)
   guard.close(result, err == nil and RAISED_NIL or err)
 end
 
@@ -85,21 +95,21 @@ return function(what, n, jobs, answers, cancels, ready, enough)
     put(answers, { number, why, true })
   end
 
-  local function send_error(number, started, err)
+  local function send_error(number, started, err, trace)
     if err == nil then err = RAISED_NIL end
-    send(number, started, err, true)
+    send(number, started, err, true, trace)
   end
 
   -- ---- jobs ----
 
   local function do_async(self, number, started, value)
     local result = shared_chan(1)
-    guard.go(guard.close, result, call_async, f, value, result)
-    self.result = result
+    guard.go(guard.close, result, call_async, self, f, value, result)
+    self.result, self.trace = result, nil
     local first, err = take(result)
     self.result = nil
     if first == nil then
-      if err ~= nil then return send_error(number, started, err) end
+      if err ~= nil then return send_error(number, started, err, self.trace) end
       return send(number, started)
     end
     local second
@@ -113,7 +123,7 @@ return function(what, n, jobs, answers, cancels, ready, enough)
 
   local function do_sync(self, number, started, value)
     busy[number] = self
-    local is_ok, result = pcall(f, value)
+    local is_ok, result = xpcall(f, guard.handler, value)
     busy[number] = nil
     if self.is_cancelled then
       self.is_cancelled = false
@@ -121,7 +131,9 @@ return function(what, n, jobs, answers, cancels, ready, enough)
     elseif is_ok then
       send(number, started, result)
     else
-      send_error(number, started, result)
+      local err, trace = result, nil -- not guard.caught: a job that was cancelled as it waited for ever has failed, too
+      if type(result) == "table" then err, trace = result.err, result.trace end
+      send_error(number, started, err, traceback_of(err, trace))
     end
   end
 
@@ -139,7 +151,7 @@ return function(what, n, jobs, answers, cancels, ready, enough)
   -- ---- workers ----
 
   local function add_worker(worker_died)
-    local self = { block = nil, number = false, is_cancelled = false, result = nil, failed = false }
+    local self = { block = nil, number = false, is_cancelled = false, result = nil, trace = nil, failed = false }
     self.block = guard.go(worker_died, self, work, self)
     workers, all[self] = workers + 1, true
   end
@@ -161,8 +173,8 @@ return function(what, n, jobs, answers, cancels, ready, enough)
       local number = job[1]
       if note_taken(number) then
         self.number = number
-        if job[3] then do_async(self, number, now(), job[2])
-        else do_sync(self, number, now(), job[2]) end
+        if job[3] then do_async(self, number, begin_job(number), job[2])
+        else do_sync(self, number, begin_job(number), job[2]) end
         self.number = false
       end
       yield() -- the job may have been short, and have started others

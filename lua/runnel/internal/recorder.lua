@@ -3,6 +3,7 @@
 ---(runnel.internal.trace_threads).
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local events = require "runnel.internal.trace_events"
 local parts = require "runnel.internal.trace_parts"
 local recorder = core.internal.trace
@@ -150,7 +151,7 @@ end
 
 local function check_records(options)
   for key in pairs(options) do
-    if key ~= "records" then error(("trace: unknown option '%s'"):format(tostring(key)), 3) end
+    if key ~= "records" then error("trace: " .. check.unknown(key, { records = true }), 3) end
   end
   local records = options.records
   if records == nil then return DEFAULT end

@@ -37,26 +37,73 @@ end
 
 -- The name of the module that is the driver, or nil.
 local function driver_module()
-  local driver = core.driver(nil)
-  core.driver(driver)
+  local driver = internal.current_driver()
   if driver == nil then return nil end
   for name, module in pairs(package.loaded) do
     if rawequal(module, driver) then return name end
   end
 end
 
--- Passes the thread's unhandled errors on to on_error. `take` is internal.listen for a thread of a pool, which may wait
--- for jobs for ever. Cancelling this go block ends the thread.
-local function receive(take, reports, result, control)
-  local _ <close> = control
-  while true do
-    local report, err = take(reports)
-    if report == nil then
-      if err ~= nil then internal.unhandled(err, nil, result:name(), result) end
-      return
-    end
-    if report.is_result then internal.unhandled(report.err, report.traceback, report.where, result)
-    else internal.report(report.err, report.traceback, report.where) end
+---Receives the errors of a thread that nobody has taken there.
+---@class runnel.internal.Receiver
+---@field block? runnel.Channel<any> its go block
+---@field number integer in the order in which the threads were started
+---@field reports runnel.Channel<table>
+---@field result runnel.Channel<any> what the thread's function returns
+---@field control runnel.Channel<any> closed when the thread is to end
+local Receiver = {}
+Receiver.__index = Receiver
+
+local receivers, started = {}, 0 -- the receivers of threads that have not ended; how many there were
+
+-- Reports an error, or the one with which `reports` was closed.
+function Receiver:hear(report, err)
+  if report == nil then
+    if err ~= nil then internal.unhandled(err, nil, self.result:name(), self.result) end
+  elseif report.is_result then
+    internal.unhandled(report.err, report.traceback, report.where, self.result)
+  else
+    internal.report(report.err, report.traceback, report.where)
+  end
+end
+
+-- The go block has ended: so has the thread, or it is to end.
+function Receiver:__close()
+  receivers[self] = nil
+  self.control:close()
+end
+
+-- The state is closed.
+function Receiver:__gc()
+  if receivers[self] then start.finish() end
+end
+
+-- The go block of a receiver. `take` is internal.listen for a thread of a pool, which may wait for jobs for ever.
+-- Cancelling this go block ends the thread.
+local function receive(take, receiver)
+  local self <close> = receiver
+  repeat
+    local report, err = take(self.reports)
+    self:hear(report, err)
+  until report == nil
+end
+
+---The program ends: ends its threads, and reports the errors that nobody has taken there. May be called inside a go
+---block, where no other one can run, and when the state is being closed.
+function start.finish()
+  local list = {}
+  for receiver in pairs(receivers) do list[#list + 1] = receiver end
+  if #list == 0 then return end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  internal.stop_threads()
+  for _, self in ipairs(list) do
+    receivers[self] = nil
+    local is_waiting = internal.withdraw_take(self.block, self.reports)
+    if not is_waiting then self:hear(internal.arrived(self.block)) end
+    repeat
+      local report, err = self.reports:poll()
+      self:hear(report, err)
+    until report == nil
   end
 end
 
@@ -71,7 +118,7 @@ function start.name(name) return name:sub(1, LONGEST_NAME) end
 ---@param caller string the function that the program has called
 ---@param ... any arguments for the thread's function
 ---@return runnel.Channel<any>? result
----@return string? why it cannot be started
+---@return any block that of the go block that stands for the thread; or why it cannot be started
 function start.thread(job, where, caller, ...)
   job.name = start.name(caller .. " " .. where)
   job.path, job.cpath, job.args = package.path, package.cpath, table.pack(...)
@@ -86,9 +133,12 @@ function start.thread(job, where, caller, ...)
   local status, why = internal.start_thread(job, control, result, reports)
   if not status then return nil, (why:gsub("^value%.args%[(%d+)%]", "argument %1")) end
   if job.trace then job.trace.started:offer(true) end
-  local block = core.go(receive, caller == "thread" and reports.take or internal.listen, reports, result, control)
-  internal.stands_for(internal.started(block, caller), status, job.name)
-  return result
+  started = started + 1
+  local receiver = setmetatable({ number = started, reports = reports, result = result, control = control }, Receiver)
+  receiver.block = core.go(receive, caller == "thread" and reports.take or internal.listen, receiver)
+  receivers[receiver] = true
+  internal.stands_for(internal.started(receiver.block, caller), status, job.name)
+  return result, receiver.block
 end
 
 return start

@@ -63,6 +63,8 @@ return function(job)
     local is_deadlock = not ok and type(err) == "string" and err:find("deadlock: ", 1, true)
   until not (is_deadlock and stuck.fail and stuck.fail(err))
   if not ok then fail(err) end
+  local start = package.loaded["runnel.internal.start"] -- if it has started threads itself
+  if start then start.finish() end
   core.internal.report_unhandled()
   if recorder then recorder.leave() end
   reports:close()

@@ -77,7 +77,7 @@ local function send(self, what, level, subject, value, opts)
       elseif key == "encoding" then
         encode = values.encodings[values.check(option, what, level)].encode
       else
-        error(("%s: unknown option %q"):format(what, tostring(key)), level)
+        error(("%s: %s"):format(what, check.unknown(key, { encoding = true, headers = true, reply = true })), level)
       end
     end
   end

@@ -83,7 +83,7 @@ function options.read(url, opts, level)
     if key == "encoding" then
       encoding = values.check(value, "connect", level)
     elseif not KNOWN[key] then
-      error(("connect: unknown option %q"):format(tostring(key)), level)
+      error("connect: " .. check.unknown(key, KNOWN) .. ", encoding", level)
     else
       local ok, expected = KNOWN[key](value)
       if not ok then

@@ -4,6 +4,7 @@ local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local loop = require "runnel.internal.uv.loop"
+local signals = require "runnel.internal.uv.signals"
 
 local uv = loop.uv
 local chan, offer = core.chan, core.methods.offer
@@ -36,8 +37,10 @@ local function number_of(name)
   return full
 end
 
----Makes a channel of the signals that the program gets. Until it closes, these signals do nothing else. A signal waits
----until it is taken.
+---Makes a channel of the signals that the program gets. These signals do nothing else until the channel closes, or
+---nobody
+---holds it and nobody waits on it. A signal waits until it is taken; a second Ctrl-C (`int`) ends the program if the
+---first one has not been taken.
 ---@param ... string the names of the signals, as in `uv.signal("int", "term")`
 ---@return runnel.Channel<string> names the names, as they were passed
 function event.signal(...)
@@ -48,14 +51,9 @@ function event.signal(...)
     if not full then error("signal: " .. problem, 2) end
     wanted[i] = { name = name, full = full }
   end
-  loop.check_time "signal"
+  loop.check "signal"
   local ch = chan(SIGNALS)
-  for _, signal in ipairs(wanted) do
-    local handle = uv.new_signal()
-    local ok, err = handle:start(signal.full, function() offer(ch, signal.name) end)
-    close_with(ch, handle)
-    if not ok then ch:close(loop.message(err, signal.name)) end
-  end
+  signals.catch(ch, wanted)
   return ch
 end
 
@@ -111,7 +109,7 @@ end
 ---@return runnel.Channel<runnel.uv.Change> changes closes with an error if the path cannot be watched
 function event.watch(path)
   check.string(path, "a path", "watch")
-  loop.check_time "watch"
+  loop.check "watch"
   local ch, handle = chan(), uv.new_fs_event()
   close_with(ch, handle)
   local add = queue(ch, path)

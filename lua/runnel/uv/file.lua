@@ -9,6 +9,7 @@ local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
+local fail = core.internal.fail
 local uv = loop.uv
 local O = uv.constants
 
@@ -67,19 +68,19 @@ local function each_chunk(d, emit)
   end
 end
 
-local function read_into(out, where, by_lines)
+local function read_into(out, where, by_lines, max)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
   local over, err = stream_over(d, true)
   if over then
-    if by_lines then return lines.split(over:read(), out) end
+    if by_lines then return lines.split(over:read(), out, max, d.name) end
     over:read(out)
     return out:done():take()
   elseif over == nil then
     return out:close(err)
   elseif by_lines then
-    local emit = lines.splitter(out)
+    local emit = lines.splitter(out, max, d.name)
     err = each_chunk(d, emit)
     emit(nil)
   else
@@ -97,27 +98,29 @@ local file = {}
 ---@return runnel.Channel<string> chunks closes at the end, or with an error
 function file.read(where)
   check_place(where, "read")
-  loop.check_time "read"
+  loop.check "read"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
   return out
 end
 
----Reads the same as a channel of lines, without their newlines.
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n".
 ---@param where string|integer
----@return runnel.Channel<string> lines
-function file.lines(where)
+---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB
+---@return runnel.Channel<string> lines closes with an error if a line is longer
+function file.lines(where, opts)
   check_place(where, "lines")
-  loop.check_time "lines"
+  local max = lines.max(opts, "lines")
+  loop.check "lines"
   local out = lines.chan()
-  guard.started(guard.go(guard.close, out, read_into, out, where, true), "uv.lines")
+  guard.started(guard.go(guard.close, out, read_into, out, where, true, max), "uv.lines")
   return out
 end
 
 ---Reads standard input, as a channel of strings. It is read(0); for lines use lines(0).
 ---@return runnel.Channel<string> chunks
 function file.stdin()
-  loop.check_time "stdin"
+  loop.check "stdin"
   return file.read(0)
 end
 
@@ -176,14 +179,15 @@ local function write_from(result, ch, where, flags, newline)
   local opened, problem = descriptor.open(where, flags)
   if not opened then
     stream.refuse(ch, problem)
-    return result:close(problem)
+    return fail(result, problem, nil, "uv.write")
   end
   local d <close> = opened
   local written = 0
   local function count(n) written = written + n end
-  local next_value = ends.source(ch, result)
+  local next_value, source_error = ends.source(ch, result), nil
   local function take()
     local value, _, failure = next_value(ch, result)
+    source_error = failure
     return value, failure
   end
   local function next_text() return gather(take, ch, newline) end
@@ -196,7 +200,9 @@ local function write_from(result, ch, where, flags, newline)
   end
   if err == nil then result:offer(written) end
   stream.refuse(ch, err)
-  result:close(err)
+  if err == nil then result:close()
+  elseif err == source_error then ends.close(result, err, ch)
+  else fail(result, err, nil, "uv.write") end
 end
 
 -- The go block that writes has died.
@@ -212,12 +218,12 @@ end
 ---@param opts? { append?: boolean, lines?: boolean } `append`: append to the file instead of replacing it. `lines`: add
 ---a newline to each value
 ---@return runnel.Channel<integer> result a channel of one value, the number of bytes that were written; or it closes
----with an error. Closing it ends the writing.
+---with an error, which is reported unless somebody takes it. Closing it ends the writing.
 function file.write(where, ch, opts)
   check_place(where, "write")
   check.chan(ch, "write: channel")
   check.options(opts, { append = true, lines = true }, "write")
-  loop.check_time "write"
+  loop.check "write"
   local result = core.chan(1)
   local flags = O.O_WRONLY | O.O_CREAT | (opts and opts.append and O.O_APPEND or O.O_TRUNC)
   local end_of_line = opts and opts.lines and "\n" or nil

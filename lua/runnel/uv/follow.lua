@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local descriptor = require "runnel.internal.uv.descriptor"
+local guard = require "runnel.internal.guard"
 local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 
@@ -89,8 +90,8 @@ end
 
 -- Puts the lines of a file on a channel. Returns true when another file has replaced it at its path; or false, and the
 -- error if there is one.
-local function follow_file(out, d, path, pos, watching)
-  local emit = lines.splitter(out)
+local function follow_file(out, d, path, pos, watching, max)
+  local emit = lines.splitter(out, max, path)
   local err, stat = d:call(uv.fs_fstat, d.fd)
   if err then return false, err end
   local id = id_of(stat)
@@ -106,7 +107,7 @@ local function follow_file(out, d, path, pos, watching)
     if err then return false, err end
     if stat.size < pos then -- it was truncated
       if not emit(nil) then return false end
-      pos, emit = 0, lines.splitter(out)
+      pos, emit = 0, lines.splitter(out, max, path)
     elseif not watching:wait(at_path and CHECK_MS or RETRY_MS) then
       return false
     end
@@ -136,8 +137,7 @@ local function open(path, seen, last)
   return nil, err
 end
 
-local function follow_into(out, path, seen, last)
-  local closing <close> = out
+local function follow_into(out, path, seen, last, max)
   local watching <close> = watch(out)
   local begun = false
   repeat
@@ -145,15 +145,16 @@ local function follow_into(out, path, seen, last)
     local goes_on, err
     if opened then
       local d <close> = opened
-      goes_on, err = follow_file(out, d, path, pos, watching)
+      goes_on, err = follow_file(out, d, path, pos, watching, max)
     elseif begun or pos:find "^ENOENT" then -- once begun, an error may be temporary: the file is being replaced
       goes_on = watching:wait(RETRY_MS)
     else
       goes_on, err = false, pos
     end
     begun, seen = true, nil
-    if err then closing:close(err) end
+    if err then out:close(err) end
   until not goes_on
+  out:close()
 end
 
 ---@class runnel.uv.follow
@@ -165,18 +166,23 @@ local follow = {}
 ---its beginning; it counts as truncated when it is shorter than what has been read. Nothing is read while nobody takes:
 ---text that is written and removed again in that time is missed.
 ---@param path string
----@param opts? { last?: integer } `last`: begin with so many of the existing lines, 0 for new lines only; by default
----with all of them
----@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, or is
----not a regular file. Close it to stop following.
+---@param opts? { last?: integer, max?: integer } `last`: begin with so many of the existing lines, 0 for new lines
+---only;
+---by default with all of them. `max`: how many bytes a line may have, default 1 MB
+---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, is not
+---a
+---regular file, or has a longer line. Close it to stop following.
 function follow.follow(path, opts)
   check.string(path, "a path", "follow")
-  check.options(opts, { last = true }, "follow")
+  check.options(opts, { last = true, max = true }, "follow")
   local last = opts and opts.last
   if last ~= nil then check.integer(last, 0, "follow: last") end
-  loop.check_time "follow"
+  local max = opts and opts.max
+  if max ~= nil then check.integer(max, 1, "follow: max") end
+  loop.check "follow"
   local out = lines.chan()
-  core.go(follow_into, out, path, uv.fs_stat(path), last) -- lines written after this stat are new
+  -- Lines that are written after this stat are new.
+  guard.started(guard.go(guard.close, out, follow_into, out, path, uv.fs_stat(path), last, max), "uv.follow")
   return out
 end
 

@@ -6,10 +6,13 @@ local descriptor = require "runnel.internal.uv.descriptor"
 local loop = require "runnel.internal.uv.loop"
 local stream = require "runnel.uv.stream"
 
+local internal = core.internal
 local uv, find = loop.uv, string.find
 local describe, is_descriptor = check.describe, descriptor.is_descriptor
 
-local OPTIONS = { stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true }
+local OPTIONS = {
+  stdin = true, stdout = true, stderr = true, cwd = true, env = true, grace = true, detached = true, max = true,
+}
 local STANDARD = { "stdin", "stdout", "stderr" }
 
 -- The default time from SIGTERM to SIGKILL.
@@ -98,7 +101,7 @@ local function check_options(options, args)
   local n = #args + 1
   for key in next, options do
     if not (OPTIONS[key] or args[key] or key == n) then
-      complain("unknown option %s", describe(key))
+      complain("%s", check.unknown(key, OPTIONS))
     end
   end
   check_stdin(options.stdin)
@@ -112,6 +115,13 @@ local function check_options(options, args)
   end
   if options.detached ~= nil and type(options.detached) ~= "boolean" then
     complain("detached: true or false expected, got %s", describe(options.detached))
+  end
+  local max = options.max
+  if max ~= nil and (math.type(max) ~= "integer" or max < 1) then
+    complain("max: a number of bytes, at least 1, expected, got %s", describe(max))
+  end
+  if max ~= nil and options.stdout ~= "lines" and options.stderr ~= "lines" then
+    complain('max: it limits lines, and neither stdout nor stderr is "lines"')
   end
   local grace = options.grace
   if grace ~= nil and (type(grace) ~= "number" or grace < 0 or grace ~= grace) then
@@ -237,21 +247,27 @@ function Guard:__gc()
   if self.process.timer then signal_to(self.process, "sigkill") end
 end
 
--- Sends SIGKILL after the grace. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
-local function begin_grace(self)
-  local grace = math.ceil(math.min(self.grace, FOREVER_MS))
-  self.guard = setmetatable({ process = self }, Guard)
+-- Sends SIGKILL after so many ms. The timer is luv's because that can be stopped; rn.run would wait for an rn.timeout.
+local function begin_grace(self, ms)
+  local grace = math.ceil(math.min(ms, FOREVER_MS))
+  self.guard = self.guard or setmetatable({ process = self }, Guard)
   self.deadline = core.now() + grace
-  self.timer = uv.new_timer()
+  self.timer = self.timer or uv.new_timer()
   self.timer:start(grace, 0, function()
     if not loop.over then signal_to(self, "sigkill") end
   end)
 end
 
+local function close_streams(self)
+  for _, end_ in pairs(self.streams) do end_:close() end
+end
+
+-- Closes the streams after the loop's next turn, which reads what the process has written before it ended.
 local function end_grace(self)
   self.timer:stop() -- because loop.close closes it only after the next timers have run
   loop.close(self.timer)
   self.timer = nil
+  loop.after_turn(function() close_streams(self) end)
 end
 
 -- A process that is being stopped has ended. If it is detached, other processes of its group may still run; they get
@@ -266,16 +282,37 @@ local function wait_for_group(self)
   end)
 end
 
----Stops the process: closes its channels, sends SIGTERM, and SIGKILL if it has not ended within its grace. If it is
----detached, the signals go to its whole process group. Does not wait; take from `exit` for that. If the process has
----already ended, no signal is sent, not even to processes that it left behind.
-function Process:close()
-  if self.closing then return end
+-- Asks the process to end, and kills it after so many ms.
+local function stop(self, ms)
+  if self.closing then
+    if self.handle and core.now() + ms < self.deadline then begin_grace(self, ms) end
+    return
+  end
   self.closing = true
-  for _, end_ in pairs(self.streams) do end_:close() end
-  if not self.handle then return end
+  if not self.handle then return close_streams(self) end
   self:kill "term"
-  begin_grace(self)
+  begin_grace(self, ms)
+  for name, end_ in pairs(self.streams) do
+    if name == "stdin" then end_:close() else end_:drain(name) end
+  end
+end
+
+---Stops the process: sends SIGTERM, closes its input, and sends SIGKILL if it has not ended within its grace. Its
+---output
+---is read to the end, whether or not it is taken, so that the process can end in good order; of what is not taken, the
+---last 64 KB are kept. Then the channels close. If it is detached, the signals go to its whole process group. Does not
+---wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to processes that it
+---left behind.
+function Process:close() stop(self, self.grace) end
+
+---Stops the process as close does, and parks until it has ended.
+---@param ms? number after how many ms SIGKILL is sent, if it has not ended; default its grace
+---@return runnel.uv.Status? status nil if the process could not be started
+---@return string? err
+function Process:stop(ms)
+  if ms ~= nil then check.ms(ms, 0, "stop: ms") end
+  stop(self, ms or self.grace)
+  return self.exit:take()
 end
 
 Process.__close = Process.close
@@ -313,7 +350,11 @@ local function fail(self, options, err)
   end
   for _, end_ in pairs(self.streams) do end_:close() end
   loop.after_turn(function()
-    for _, ch in ipairs(channels) do stream.refuse(ch, err) end
+    internal.fail(self.exit, err, nil, "uv.spawn") -- one report for all of them
+    for i = 2, #channels do
+      internal.pass_on(err, channels[i], nil)
+      stream.refuse(channels[i], err)
+    end
   end)
 end
 
@@ -321,16 +362,19 @@ end
 ---@param options table the command and its arguments, and these fields.
 ---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
----descriptor; `stderr = "stdout"` sends it where stdout goes. `cwd`: its directory. `env`: changes to the environment,
+---descriptor; `max`: how many bytes a line may have, default 1 MB; `stderr = "stdout"` sends it where stdout goes.
+---`cwd`: its directory. `env`: changes to the environment,
 ---false to remove a variable. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true
 ---for a session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal,
 ---which goes to the program's own group, does not reach the process. Otherwise they signal only the process.
 ---@return runnel.uv.Process
----If it cannot be started, `exit` and the other channels close with the error.
+---If it cannot be started, `exit` and the other channels close with the error, which is reported unless it is taken
+---from
+---`exit`.
 local function spawn(options)
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end
-  loop.check_time "spawn"
+  loop.check "spawn"
   local file = options[1]
   local self = setmetatable({
     exit = core.promise_chan(), streams = {}, grace = options.grace or GRACE_MS, detached = options.detached,
@@ -353,7 +397,7 @@ local function spawn(options)
     local name = STANDARD[i]
     local end_ = self.streams[name]
     if end_ then
-      if options[name] == "lines" then end_.by_lines = true end
+      if options[name] == "lines" then end_.by_lines, end_.max = true, options.max end
       end_:hold(name)
     end
   end

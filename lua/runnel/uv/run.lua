@@ -159,6 +159,7 @@ function run.run(options)
   if not ok then error("run: " .. tostring(process):gsub("^spawn: ", ""), 2) end
   local p <close> = process
   p.kill_at_exit = setmetatable({ process = p }, KillAtExit)
+  if p.streams.stdin then p.streams.stdin.tells_source_error = true end
   local late, alarm = set_alarm(options.timeout)
   local _ <close> = alarm
   local status, texts, problem = gather(p, late, options)

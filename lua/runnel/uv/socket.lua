@@ -163,7 +163,7 @@ function socket.connect(host, port, opts)
   if ms ~= nil and (type(ms) ~= "number" or ms < 0 or ms ~= ms) then
     error("connect: timeout: a number of ms expected, got " .. tostring(ms), 2)
   end
-  loop.check_time "connect"
+  loop.check "connect"
   local late = ms and core.timeout(ms) or chan()
   local conn, err
   if port then conn, err = connect_tcp(host, port, late) else conn, err = connect_unix(host, late) end
@@ -188,16 +188,22 @@ end
 
 Listener.__gc = release
 
+-- The name of a connection for messages: who has connected.
+local function name_of(handle, path)
+  local ip, port = address_of(handle, handle.getpeername)
+  return port and ip .. ":" .. port or "a client of " .. (path or "a closed socket")
+end
+
 -- Makes what luv calls for each connection. libuv does not report the next one until this one has been accepted. While
 -- the channel is full, the listener must not keep the loop running, and the loop must not keep the listener alive; so
 -- the callback refers to the listener only through the slot, which is empty then.
-local function acceptor(new_handle)
+local function acceptor(new_handle, path)
   local slot = { listener = nil, waiting = false }
   local function accept(self)
     slot.waiting = false
     local handle = new_handle()
     if not self.handle:accept(handle) then return loop.close(handle) end
-    local conn = new_connection(handle)
+    local conn = new_connection(handle, name_of(handle, path))
     if offer(self.ch, conn) then return end
     slot.listener = nil
     self.handle:unref()
@@ -217,9 +223,9 @@ local function acceptor(new_handle)
 end
 
 -- Listens with a bound handle. Returns the channel of connections, or nil and an error.
-local function start(handle, new_handle)
+local function start(handle, new_handle, path)
   local self = setmetatable({ handle = handle, ch = chan(BUFFERED) }, Listener)
-  local slot = acceptor(new_handle)
+  local slot = acceptor(new_handle, path)
   slot.listener = self
   local ok, err, name = handle:listen(BACKLOG, slot.on_connection)
   if not ok then
@@ -240,7 +246,7 @@ local function listen_unix(path, mode)
   local ok, err = with_address(handle, "bind", path)
   if ok and mode then ok, err = uv.fs_chmod(path, mode) end -- before listen, while nobody can connect
   local ch
-  if ok then ch, err = start(handle, function() return uv.new_pipe(false) end) else loop.close(handle) end
+  if ok then ch, err = start(handle, function() return uv.new_pipe(false) end, path) else loop.close(handle) end
   return ch, path, err
 end
 
@@ -267,23 +273,19 @@ end
 ---a port, the path of a Unix socket
 ---@param port? integer 0 for any free port
 ---@param opts? { mode?: integer } `mode`: the file mode of a Unix socket, as in `tonumber("600", 8)`
----@return runnel.Channel<runnel.uv.Connection> connections closes with the error if it cannot listen
----@return integer|string|nil port the port, or the path; nil if it cannot listen
----@return string? err
+---@return runnel.Channel<runnel.uv.Connection>? connections nil if it cannot listen
+---@return any port the port, or the path; or the error
 function socket.listen(host, port, opts)
   check_place(host, port, "listen")
   check.options(opts, { mode = true }, "listen")
   local mode = opts and opts.mode
   if mode ~= nil then check.integer(mode, 0, "listen: mode") end
-  loop.check_time "listen"
+  loop.check "listen"
   loop.settle() -- a listener that has just been closed may still have the address
   local ch, where, err
   if port then ch, where, err = listen_tcp(host, port) else ch, where, err = listen_unix(host, mode) end
   if ch then return ch, where end
-  err = explain(err, host, port)
-  ch = chan()
-  ch:close(err)
-  return ch, nil, err
+  return nil, explain(err, host, port)
 end
 
 -- ---- resolve ----
@@ -301,7 +303,7 @@ end
 ---@return runnel.Channel<string> addresses closes after the last, or with an error
 function socket.resolve(host)
   check.string(host, "the name of a host", "resolve")
-  loop.check_time "resolve"
+  loop.check "resolve"
   local out = core.chan()
   guard.started(guard.go(guard.close, out, resolve_into, out, host), "uv.resolve")
   return out

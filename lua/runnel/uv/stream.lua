@@ -11,11 +11,12 @@ local loop = require "runnel.internal.uv.loop"
 local internal = core.internal
 
 local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
+local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
 local PRIORITY = { priority = true }
 
--- How many bytes are kept of an output that nobody has asked for yet.
+-- How many bytes are kept of an output that nobody takes and whose writer must not wait.
 local KEPT = 64 * 1024
 
 ---@class runnel.uv.Stream
@@ -26,29 +27,35 @@ local KEPT = 64 * 1024
 ---@field stopped? runnel.Channel<any> closes when nothing more can be written; made together with `output`
 ---@field ended? string why nothing more can be written
 ---@field source_error? any the error with which `output` closed, or the error of an invalid value on it
+---@field tells_source_error? boolean who has made the stream tells the program of `source_error`
 ---@field reading boolean luv reads
----@field held? runnel.uv.Held what has been read before anybody has asked for it
----@field lost? string the error with which `input` closes if part of what was read has been dropped
+---@field slot? table through which luv's callback refers to the stream (`reader`)
+---@field held? runnel.uv.Held what has been read and has no taker yet
+---@field drained? string what the error calls a stream that is read on also while nobody takes
+---@field dropped integer how many bytes of what was read have been dropped
+---@field lost? string the error with which `input` closes then
 ---@field standard? boolean it is standard input, output or error, which other programs use as well
 ---@field one_way? boolean the handle closes when reading ends, or when writing ends
 ---@field by_lines? boolean it is to be read by lines
+---@field max? integer how many bytes such a line may have
 local Stream = {}
 Stream.__index = Stream
 Stream.__name = "runnel.uv.stream"
 
 -- ---- the end ----
 
--- Closes a channel from which nobody will take any more, and empties it, so that waiting puts do not wait forever.
-local function refuse(ch, reason)
-  ch:close(reason)
-  while ch:poll() ~= nil do end
+-- Closes a channel from which nobody will take a value any more, and empties it, so that waiting puts do not wait
+-- forever. `failed`: the reason is an error, which is reported unless somebody takes it; a name for the report.
+local function refuse(ch, reason, failed)
+  if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
+  while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
 end
 
--- Ends writing: nothing more can be written.
-local function end_writing(self, reason)
+-- Ends writing: nothing more can be written. `failed` as for refuse.
+local function end_writing(self, reason, failed)
   self.ended = self.ended or reason
   if self.stopped then self.stopped:close() end
-  if self.output then refuse(self.output, reason) end
+  if self.output then refuse(self.output, reason, failed) end
 end
 
 local function release(self)
@@ -59,9 +66,23 @@ local function release(self)
   loop.close(handle)
 end
 
+-- Takes what is held; returns it as one chunk, or nil if there is nothing.
+local function take_held(self)
+  local held = self.held
+  self.held = nil
+  if not held then return nil end
+  if held.dropped > 0 then
+    self.dropped = self.dropped + held.dropped
+    self.lost = ("%d bytes of %s were dropped, because nobody took them"):format(self.dropped, held.what)
+  end
+  return held.size > 0 and table.concat(held) or nil
+end
+
 -- Ends the input: nothing more will be read.
 local function end_input(self, err)
   if self.input then
+    local chunk = take_held(self)
+    if chunk then self.input:put_async(chunk) end
     self.input:close(self.lost or err)
   elseif self.held then
     self.held.ended, self.held.err = true, err
@@ -92,28 +113,45 @@ local function stop_reading(self, slot, err)
 end
 
 local function read(self, slot)
-  slot.stream, slot.paused, self.reading = self, false, true
+  self.slot, slot.stream, slot.paused, self.reading = slot, self, false, true
   local ok, err = self.handle:read_start(slot.on_read)
   if not ok then stop_reading(self, slot, loop.message(err, self.name)) end
 end
 
--- Stops reading until this chunk, for which there is no taker yet, has been taken.
-local function pause(self, slot, chunk)
-  if self.reading then self.handle:read_stop() end
-  slot.stream, slot.paused, self.reading = nil, true, false
-  self.input:put_async(chunk, function()
-    if slot.paused and self.handle then read(self, slot) end
-  end)
-end
-
----A list of the chunks that have been read before anybody has asked for them.
+---A list of the chunks that have been read and have no taker yet.
 ---@class runnel.uv.Held
----@field slot table the stream's, as `reader` makes it
 ---@field what string what the error calls the stream, as in "stdout"
 ---@field size integer how many bytes the list has
 ---@field dropped integer how many bytes have been dropped
 ---@field ended? boolean reading has ended
 ---@field err? string the error with which it ended
+
+local function new_held(what) return { what = what, size = 0, dropped = 0 } end
+
+local hand_out
+
+-- Stops reading until this chunk, for which there is no taker yet, has been taken; or, if the stream must be read on,
+-- holds what comes until then.
+local function pause(self, slot, chunk)
+  if self.drained then
+    self.held = new_held(self.drained)
+  else
+    if self.reading then self.handle:read_stop() end
+    slot.stream, slot.paused, self.reading = nil, true, false
+  end
+  self.input:put_async(chunk, function()
+    if self.held then hand_out(self)
+    elseif slot.paused and self.handle then read(self, slot) end
+  end)
+end
+
+-- Puts what is held on the input.
+function hand_out(self)
+  local held = self.held
+  local chunk = take_held(self)
+  if chunk then pause(self, self.slot, chunk) end
+  if held.ended then self.input:close(self.lost or held.err) end
+end
 
 -- Adds a chunk and drops the oldest ones that are too many.
 local function hold(held, chunk)
@@ -142,18 +180,18 @@ end
 ---Begins to read before anybody asks for it, so that the writer is not blocked. Keeps the last 64 KB.
 ---@param what string what the error calls the stream, if something had to be dropped
 function Stream:hold(what)
-  self.held = { slot = reader(), what = what, size = 0, dropped = 0 }
-  read(self, self.held.slot)
+  self.held = new_held(what)
+  read(self, reader())
 end
 
--- Hands over the chunks that were held: somebody has asked for them.
-local function hand_out(self, held)
-  self.held = nil
-  if held.dropped > 0 then
-    self.lost = ("%d bytes of %s were dropped, because nobody had asked for it"):format(held.dropped, held.what)
-  end
-  if held.size > 0 then pause(self, held.slot, table.concat(held)) end
-  if held.ended then self.input:close(self.lost or held.err) end
+---From now on reads also while nobody takes, because the writer is about to end and must not be blocked. Keeps the last
+---64 KB of what nobody takes.
+---@param what string what the error calls the stream, if something had to be dropped
+function Stream:drain(what)
+  self.drained = what
+  if not self.input or not self.slot.paused or not self.handle then return end
+  self.held = new_held(what)
+  read(self, self.slot)
 end
 
 -- Calls a function when the channel closes. Several streams may read into one channel, so functions set before are
@@ -174,30 +212,33 @@ end
 function Stream:read(ch)
   if self.input then return self.input end
   self.input = ch or chan()
-  local held = self.held
-  if held then hand_out(self, held) end
+  local is_held = self.held ~= nil
+  if is_held then hand_out(self) end
   if not self.handle then
     self.input:close(self.ended)
     return self.input
   end
-  local slot = held and held.slot or reader()
+  local slot = is_held and self.slot or reader()
   watch(self.input, function() stop_reading(self, slot) end)
-  if not held then read(self, slot) end
+  if not is_held then read(self, slot) end
   return self.input
 end
 
----Reads the same as a channel of lines, without their newlines. Use either this or read.
----@return runnel.Channel<string> lines
-function Stream:lines()
-  if not self.input_lines then self.input_lines = lines.of(self:read()) end
+---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n". Use either this or read.
+---@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB. Later calls cannot change it
+---@return runnel.Channel<string> lines closes with an error if a line is longer
+function Stream:lines(opts)
+  local max = lines.max(opts, "lines") or self.max
+  if not self.input_lines then self.input_lines = lines.of(self:read(), max, self.name) end
   return self.input_lines
 end
 
 -- ---- writing ----
 
+-- A process may end before it has read its whole input, which its status tells: that is no error to report.
 local function failed(self, err)
   local message = loop.message(err, self.name)
-  end_writing(self, message)
+  end_writing(self, message, not self.one_way and "a writer" or nil)
   return false, message
 end
 
@@ -254,11 +295,13 @@ local function write_all(self, ch)
     if i == 1 then return refuse(ch, self.ended) end
     if value == nil then
       self.source_error = err
-      if err ~= nil then return self:close(err) end
-      return self:shutdown()
+      if err == nil then return self:shutdown() end
+      if not self.tells_source_error then pass_on(err, self.input, ch) end
+      return self:close(err)
     end
     if type(value) ~= "string" and type(value) ~= "number" then
       self.source_error = ("%s: only strings can be written, not a %s"):format(self.name or "stream", type(value))
+      if not self.tells_source_error then fail(ch, self.source_error, nil, "a writer") end
       return self:close(self.source_error)
     end
     self:write(value)
@@ -293,7 +336,8 @@ function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   return setmetatable({
     handle = handle, name = name, one_way = one_way, reading = false,
-    input = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for what is set later
+    dropped = 0,
+    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for them
   }, Stream)
 end
 

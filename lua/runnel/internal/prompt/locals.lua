@@ -220,8 +220,9 @@ function Locals:load(text, name, env)
   end
   local list = { keep }
   for i, mention in ipairs(names) do list[i + 1] = mention .. (self.cells[mention].const and "<const>" or "") end
-  local source = ("local %s = ... return function(...) %s\nend"):format(table.concat(list, ","),
-    with_calls(text, declarations, keep))
+  -- With a variable to be closed, `return rn.pmap(...)` is not a tail call: the library finds the line that called it.
+  local source = ("local %s = ... return function(...) local %s_<close> = nil %s\nend"):format(table.concat(list, ","),
+    keep, with_calls(text, declarations, keep))
   local make, err = load(source, name, "t", env or _G)
   if not make then return nil, err end
   local chunk = make(function(i, f) self:capture(declarations[i], f) end)

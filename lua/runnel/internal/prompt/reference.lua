@@ -189,11 +189,12 @@ p:sub(topic, ch, [close]) | (pub) adds a channel that gets the values of a topic
 p:unsub(topic, ch) | (pub) removes a channel from a topic
 p:unsub_all([topic]) | (pub) removes all channels, of one topic or of all
 p:kill([signal]) | (process) sends a signal, "term" by default: true, or false and the error
-p:close() | (process) stops it: closes its channels and sends SIGTERM, and SIGKILL after grace ms
+p:close() | (process) stops it: sends SIGTERM, and SIGKILL after grace ms; reads its output to the end
+p:stop([ms]) | (process) does the same, SIGKILL after ms; waits until it has ended, and returns what p.exit gives
 p.stdin, p.stdout, p.stderr | (process) channels of strings
 p.exit | (process) a promise of { code =, signal = }
 conn:read() | (connection) a channel of what comes in, as strings of any size
-conn:lines() | (connection) a channel of the lines that come in
+conn:lines([opts]) | (connection) a channel of the lines that come in
 conn:write(s) | (connection) waits until the system has taken all of it: true, or false and the error
 conn:writer() | (connection) a channel to write to; closing it ends writing
 conn:shutdown() | (connection) ends writing, while reading goes on

@@ -1,10 +1,11 @@
 ---Splits chunks of text into lines.
 
 local core = require "runnel.core"
+local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
-local find, sub, concat = string.find, string.sub, table.concat
+local byte, find, sub, concat = string.byte, string.find, string.sub, table.concat
 local alts, offer_lines = core.internal.moving.alts, core.internal.offer_lines
 local PRIORITY = { priority = true }
 
@@ -12,6 +13,22 @@ local lines = {}
 
 -- How many lines a channel of lines buffers, so that one switch between go blocks serves many lines.
 local BUFFERED = 128
+
+-- How many bytes a line may have by default: a peer, or a file, must not fill the memory.
+local MAX = 1024 * 1024
+
+---Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have;
+---nil
+---for the default.
+---@param opts? { max?: integer }
+---@param what string that function
+---@return integer?
+function lines.max(opts, what)
+  check.options(opts, { max = true }, what, 4)
+  local max = opts and opts.max
+  if max ~= nil then check.integer(max, 1, what .. ": max", 4) end
+  return max
+end
 
 ---Makes a channel for lines.
 ---@return runnel.Channel<string>
@@ -28,29 +45,49 @@ local function putter(out)
   end
 end
 
----Makes a function that is called with each chunk and puts its lines on a channel, without their newlines. Called with
----nil, it puts the rest, a last line that had no newline. It parks, and returns false once the channel is closed.
+---Makes a function that is called with each chunk and puts its lines on a channel, without their "\n" or "\r\n". Called
+---with nil, it puts the rest, a last line that had no newline. It parks, and returns false once the channel is closed.
+---If a line has more than `max` bytes, it closes the channel with an error.
 ---@param out runnel.Channel<string>
+---@param max? integer
+---@param name? string of what is read, for the error
 ---@return fun(chunk: string?): boolean
-function lines.splitter(out)
+function lines.splitter(out, max, name)
+  max = max or MAX
   local put = putter(out)
-  local parts, n = {}, 0 -- the parts of a line that continues in the next chunk
+  local parts, n, size = {}, 0, 0 -- the parts of a line that continues in the next chunk; how many; their bytes
+
+  local function too_long()
+    out:close(("%s: a line is longer than %d bytes; the option max allows longer ones"):format(name or "stream", max))
+    return false
+  end
+
+  -- Puts a line whose end was a newline.
+  local function put_line(line)
+    if byte(line, -1) == 13 then line = sub(line, 1, -2) end
+    if #line > max then return too_long() end
+    return put(line)
+  end
+
   return function(chunk)
-    if chunk == nil then return n == 0 or put(concat(parts, "", 1, n)) end
+    if chunk == nil then
+      if size > max then return too_long() end
+      return n == 0 or put(concat(parts, "", 1, n))
+    end
     local from, to = 1, find(chunk, "\n", 1, true)
     if to and n > 0 then
       parts[n + 1] = sub(chunk, 1, to - 1)
       local line = concat(parts, "", 1, n + 1)
-      parts, n = {}, 0
-      if not put(line) then return false end
+      parts, n, size = {}, 0, 0
+      if not put_line(line) then return false end
       from = to + 1
     end
     local state
     repeat
-      from, state = offer_lines(out, chunk, from)
+      from, state = offer_lines(out, chunk, from, max)
       if state == nil then
         to = find(chunk, "\n", from, true)
-        state = put(sub(chunk, from, to - 1)) and state
+        state = put_line(sub(chunk, from, to - 1)) and state
         from = to + 1
       end
       if state == false then return false end
@@ -58,6 +95,8 @@ function lines.splitter(out)
     if from <= #chunk then
       n = n + 1
       parts[n] = sub(chunk, from)
+      size = size + #parts[n]
+      if size > max + 1 then return too_long() end -- one more than `max`, because it may be the "\r"
     end
     return not out:closed() -- so that an endless line stops, too
   end
@@ -66,8 +105,10 @@ end
 ---Puts the lines of a channel of chunks on another channel, until either of the two closes; then closes the other one.
 ---@param chunks runnel.Channel<string>
 ---@param out runnel.Channel<string>
-function lines.split(chunks, out)
-  local next_chunk, emit = ends.source(chunks, out), lines.splitter(out)
+---@param max? integer
+---@param name? string
+function lines.split(chunks, out, max, name)
+  local next_chunk, emit = ends.source(chunks, out), lines.splitter(out, max, name)
   local chunk, _, err
   repeat
     chunk, _, err = next_chunk(chunks, out)
@@ -83,10 +124,12 @@ end
 
 ---Makes a channel of the lines of a channel of chunks. Closing either of the two closes the other.
 ---@param chunks runnel.Channel<string>
+---@param max? integer
+---@param name? string
 ---@return runnel.Channel<string>
-function lines.of(chunks)
+function lines.of(chunks, max, name)
   local out = lines.chan()
-  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out), "lines")
+  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, max, name), "lines")
   return out
 end
 

@@ -1,6 +1,7 @@
 ---What all modules of runnel.uv need: luv, its loop as the scheduler's driver, and a safe way to close handles.
 
 local core = require "runnel.core"
+local internal = core.internal
 local need = require "runnel.internal.need"
 local uv = need("luv", "Debian's lua-luv, LuaRocks' luv")
 local driver = require "runnel.driver.luv"
@@ -10,22 +11,29 @@ local driver = require "runnel.driver.luv"
 ---@field over boolean the Lua state is closing: callbacks must do nothing
 local loop = { over = false }
 
--- Requiring this module sets the driver, unless a driver is set that runs luv's loop and says so with the field
--- `luv = true`.
-local previous = core.driver(driver)
-if previous then
-  core.driver(previous)
-  if not previous.luv then
-    error("runnel.uv: a driver is set that does not run luv's loop; call rn.driver(nil) before, or let its wait(ms) "
-      .. "run luv's loop as well and set its field luv = true", 0)
+-- Raises an error if a driver is set that does not run luv's loop. One that does says so with the field `luv = true`.
+local function check_driver(what, level)
+  local set = internal.current_driver()
+  if not set or set.luv then return end
+  local name = "another driver"
+  for module, value in pairs(package.loaded) do
+    if rawequal(value, set) then name = module:gsub("^runnel%.driver%.", "") end
   end
+  error(("%s needs the driver luv, and %s is set: call rn.driver(require \"runnel.driver.luv\") or, to have both, "
+    .. "let that driver's wait(ms) run luv's loop, too, and set its field luv = true"):format(what, name), level)
 end
 
----Raises an error if a simulation is running, in which no events of the loop arrive. The error is raised at the line
----that called the caller of this function.
+-- Requiring this module sets the driver, unless one is set already.
+check_driver("runnel.uv", 0)
+if not internal.current_driver() then core.driver(driver) end
+
+---Raises an error if no events of the loop can arrive: in a simulation, and under another driver. The error is raised
+---at
+---the line that called the caller of this function.
 ---@param what string the name of that caller
-function loop.check_time(what)
-  if core.internal.is_simulation() then
+function loop.check(what)
+  check_driver(what .. ": runnel.uv", 4)
+  if internal.is_simulation() then
     error(what .. ": real I/O needs real time, and this is a simulation (sim.run, runnel --sim): call it outside one, "
       .. "or use channels of your own in its place", 3)
   end

@@ -1,0 +1,24 @@
+/* chan_stats.h: a look at a channel, of one state or between threads. */
+#ifndef RUNNEL_CHAN_STATS_H
+#define RUNNEL_CHAN_STATS_H
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+
+typedef struct ChanStats {
+  BufferKind kind; /* of its buffer: constant */
+  uint32_t limit;  /* values the buffer holds */
+  uint32_t count;  /* values in the buffer */
+  uint32_t ntakes; /* waiting takes */
+  uint32_t nputs;  /* waiting puts */
+  uint64_t puts;   /* values accepted */
+  uint64_t takes;  /* values given */
+  bool closed;     /* no more puts */
+  /* Of a channel between threads only: */
+  bool reason_taken; /* a take has got the reason of the close */
+  bool puts_full;    /* one more put may not wait */
+  bool takes_full;   /* nor a take */
+} ChanStats;
+
+#endif

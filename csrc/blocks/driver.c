@@ -1,0 +1,141 @@
+/* driver.c: see driver.h. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier): declares ppoll */
+#endif
+#include "blocks/driver.h"
+
+#include <lauxlib.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+#include "base/wakeup.h"
+#include "core/sched_wakeup.h"
+#include "sharing/shared_wait.h"
+
+#if defined(__linux__) || defined(__FreeBSD__) || defined(__OpenBSD__)
+#define HAVE_PPOLL
+#endif
+
+bool driver_has_news(const Sched *S) { return (S->wakeup && wakeup_is_pending(S->wakeup)) || shared_wait_has_news(S); }
+
+/* ---- waiting ---- */
+
+int driver_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+void driver_check_hook(lua_State *L) {
+  if (LIKELY(!lua_gethookmask(L))) return;
+  lua_pushcfunction(L, driver_nothing);
+  lua_call(L, 0, 0);
+}
+
+/* The longest waits: of one that a signal may fail to end, and of a driver that does not watch the wakeup. */
+enum { MAX_WAIT_NO_SIGNALS_MS = 100, MAX_WAIT_NO_WAKEUP_MS = 10 };
+
+enum { WATCHED = 4 }; /* descriptors that a sleep watches: of two loops, of the wakeup, and of the host's input */
+
+/* Sleeps, with these signals blocked, until one of the descriptors that are not negative is readable. */
+static void sleep_on(struct pollfd fds[WATCHED], int64_t ns, const sigset_t *blocked) {
+  struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+#ifdef HAVE_PPOLL
+  (void)ppoll(fds, WATCHED, ns < 0 ? NULL : &ts, blocked);
+#else
+  int highest = -1;
+  for (int i = 0; i < WATCHED; i++) {
+    if (fds[i].fd > highest) highest = fds[i].fd;
+  }
+  if (highest >= FD_SETSIZE) { /* too large for pselect */
+    const int64_t longest = MAX_WAIT_NO_SIGNALS_MS * CLOCK_MS;
+    if (ns < 0 || ns > longest) ns = longest;
+    (void)poll(fds, WATCHED, (int)((ns + CLOCK_MS - 1) / CLOCK_MS));
+    return;
+  }
+  fd_set readable;
+  FD_ZERO(&readable);
+  for (int i = 0; i < WATCHED; i++) {
+    if (fds[i].fd >= 0) FD_SET(fds[i].fd, &readable);
+  }
+  (void)pselect(highest + 1, &readable, NULL, NULL, ns < 0 ? NULL : &ts, blocked);
+#endif
+}
+
+/* Sleeps until a descriptor, `fd` or `other`, that is not negative is readable, or the wakeup is signalled. Signals are
+   blocked between the check of the debug hook and the sleep: one that came in between would not end the sleep. */
+static void sleep_ns(lua_State *L, const Sched *S, int fd, int other, int64_t ns) {
+  struct pollfd fds[WATCHED] = {
+      {.fd = fd, .events = POLLIN},
+      {.fd = other, .events = POLLIN},
+      {.fd = sched_wakeup_fd(S), .events = POLLIN},
+      {.fd = S->input_is_watched ? STDIN_FILENO : -1, .events = POLLIN},
+  };
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  if (!lua_gethookmask(L)) sleep_on(fds, ns, &old);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+bool driver_wait_readable(lua_State *L, Sched *S, int fd, int other, int64_t ns) {
+  World *w = &S->world;
+  S->wakeup_is_watched = true;
+  if (S->stop || w->ready.first) return false;
+  Timer *first = heap_first(&w->heap);
+  if (first) {
+    int64_t left = first->deadline - clock_now(&w->clock);
+    if (left <= 0) return false;
+    if (ns < 0 || left < ns) ns = left;
+  }
+  if (ns != 0) sleep_ns(L, S, fd, other, ns);
+  driver_check_hook(L);
+  return true;
+}
+
+/* Waits in the driver on top of the stack, which is popped. */
+static void wait_in(lua_State *L, const Sched *S, int64_t ns) {
+  const int64_t longest = MAX_WAIT_NO_WAKEUP_MS * CLOCK_MS;
+  bool may_have_news = driver_has_ports(S) || shared_wait_is_alive(S) || S->watcher;
+  if (may_have_news && !S->wakeup_is_watched && (ns < 0 || ns > longest)) ns = longest;
+  lua_getfield(L, -1, "wait");
+  lua_insert(L, -2);
+  if (ns < 0) lua_pushnil(L);
+  else lua_pushnumber(L, (lua_Number)ns / (lua_Number)CLOCK_MS);
+  lua_call(L, 2, 0);
+}
+
+void driver_wait(lua_State *L, Sched *S, int64_t ns) {
+  if (S->world.clock.is_virtual) {
+    if (ns > 0) clock_jump(&S->world.clock, S->world.clock.virtual_ns + ns);
+    return;
+  }
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    if (ns != 0) sleep_ns(L, S, -1, -1, ns);
+  } else {
+    wait_in(L, S, ns);
+  }
+  driver_check_hook(L);
+  if (UNLIKELY(S->wakeup) && wakeup_consume(S->wakeup) && S->port_hook) S->port_hook->poll(L, S);
+}
+
+bool driver_has_events(lua_State *L) {
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_DRIVER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_getfield(L, -1, "alive");
+  lua_insert(L, -2);
+  lua_call(L, 1, 1);
+  bool alive = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return alive;
+}
+
+bool driver_alive(lua_State *L) {
+  const Sched *S = sched_self(L);
+  if (S->world.clock.is_virtual) return false;
+  return driver_has_ports(S) || shared_wait_is_alive(S) || driver_has_events(L);
+}

@@ -1,0 +1,405 @@
+/* go.c: see go.h. */
+#include "blocks/go.h"
+
+#include <lauxlib.h>
+
+#include "blocks/go_close.h"
+#include "blocks/park.h"
+#include "channels/alt.h"
+#include "channels/chan.h"
+#include "core/attr.h"
+#include "core/observe.h"
+#include "errors/error.h"
+#include "errors/unhandled.h"
+#include "lifetimes/keep.h"
+#include "lifetimes/root.h"
+#include "sharing/shared_inbox.h"
+
+enum {
+  MAX_ARGUMENTS = 65000,           /* of a go block's function, at most: Alt.nresults counts them */
+  FEW_ARGUMENTS = LUA_MINSTACK / 2 /* for so many a new coroutine has room */
+};
+
+/* Slots for give_up, including those for the report of an error. */
+enum { STACK_TO_GIVE_UP = 13 };
+
+/* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
+   the coroutine, above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values:
+   there is room on their stack. */
+static Go *new_go(lua_State *L, Sched *S, int n, int nuvalues) {
+  Go *go = (Go *)chan_new(L, S, sizeof(Go), nuvalues);
+  int at = lua_gettop(L);
+  go->chan.flags = CHAN_RESULT | CHAN_GO | keep_result(S);
+  lua_State *co = lua_newthread(L);
+  go->alt = (Alt){.co = co, .state = ALT_NEW, .flags = ALT_BARE};
+  go->origin = S->current ? S->current->origin : 0;
+  lua_setiuservalue(L, at, GO_COROUTINE);
+  if (UNLIKELY(n > FEW_ARGUMENTS) && !lua_checkstack(co, n + LUA_MINSTACK)) {
+    luaL_error(L, "too many arguments for a go block"); /* uncovered: only when memory runs out */
+  }
+  go_close_guard(L, co);
+  root_add(L, S, go, at); /* the last call that may raise */
+  lua_insert(L, at - n);
+  lua_xmove(L, co, n);
+  return go;
+}
+
+/* Makes a ready go block with that many user values; see go_spawn. */
+static inline Go *spawn(lua_State *L, Sched *S, int nargs, int nuvalues) {
+  if (UNLIKELY(nargs > MAX_ARGUMENTS)) luaL_error(L, "too many arguments for a go block");
+  Go *go = new_go(L, S, nargs + 1, nuvalues);
+  go->alt.nresults = (uint16_t)nargs;
+  alt_make_ready(S, &go->alt);
+  OBSERVE(S, spawn, L, S, go, lua_gettop(L));
+  return go;
+}
+
+Go *go_spawn(lua_State *L, Sched *S, int nargs) { return spawn(L, S, nargs, GO_COROUTINE); }
+
+Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs) {
+  int give_up = lua_gettop(L) - nargs - 2;
+  Go *go = spawn(L, S, nargs, GO_FED);
+  go->chan.flags |= CHAN_FEEDS;
+  lua_insert(L, give_up);
+  lua_setiuservalue(L, give_up, GO_FED);
+  lua_setiuservalue(L, give_up, GO_GIVE_UP);
+  return go;
+}
+
+Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
+  Go *go = new_go(L, S, n, GO_COROUTINE);
+  go->alt.flags |= ALT_CALLBACK;
+  OBSERVE(S, spawn, L, S, go, lua_gettop(L));
+  return go;
+}
+
+/* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
+   `trace`: the index of the traceback, or 0; `is_reported`: whether that error is reported. Does not raise: an error in
+   give_up goes to on_error. */
+static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
+  int at = lua_gettop(L);
+  const Chan *ch = (const Chan *)lua_touserdata(L, at);
+  if (LIKELY(!(ch->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
+  lua_getiuservalue(L, at, GO_GIVE_UP);
+  lua_getiuservalue(L, at, GO_FED);
+  lua_pushvalue(L, reason);
+  lua_pushvalue(L, at);
+  lua_pushboolean(L, is_reported);
+  if (trace) lua_pushvalue(L, trace);
+  else lua_pushnil(L);
+  Sched *S = ch->sched;
+  bool outer = S->gives_up;
+  S->gives_up = true;
+  error_call(L, 5, "a function that is called when a go block dies", at);
+  S->gives_up = outer;
+}
+
+/* Sets up the buffer for the result of a go block that has ended, in memory that its alt has used. */
+static void begin_result(Chan *ch) {
+  ch->buf.kind = BUFFER_FIXED;
+  ch->buf.base = GO_RESULT;
+  ch->buf.limit = ch->buf.size = 1;
+  ch->buf.head = ch->buf.count = 0;
+  ch->take_total = 0;
+  ch->flags = (ch->flags & ~(uint32_t)CHAN_RESULT) | CHAN_SLOTS;
+}
+
+/* Ends a go block and pushes what root_remove pushes: on top its userdata, which is no root any more. Puts the value at
+   index `result` of L on the result channel (0: none) and closes it, with the value at index `reason` as its error (0:
+   none). Allocates nothing, and so does not raise. */
+static void end(lua_State *L, Sched *S, Go *go, int result, int reason) {
+  root_remove(L, S, go);
+  int at = lua_gettop(L);
+  go->alt.state = ALT_DEAD;
+  go->alt.co = NULL;
+  begin_result(&go->chan);
+  lua_pushnil(L);
+  lua_setiuservalue(L, at, GO_COROUTINE);
+  if (result && !lua_isnil(L, result)) chan_put(L, &go->chan, at, result);
+  if (reason) go->chan.flags |= CHAN_ERROR_KNOWN;
+  chan_close(L, &go->chan, at, reason);
+  OBSERVE(S, end, S, go, reason && !go_is_cancellation(L, at, reason));
+  if (go == S->awaited) S->stop = true;
+}
+
+/* A go block's function has returned `n` values, which are on its stack. */
+static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
+  lua_State *co = go->alt.co;
+  int top = lua_gettop(L), result = 0;
+  if (LIKELY(go != S->awaited)) {
+    if (n > 0 && !(go->alt.flags & ALT_CALLBACK)) {
+      if (n > 1) lua_settop(co, -n); /* the first result is on top */
+      lua_xmove(co, L, 1);
+      result = top + 1;
+    }
+    go_close_finish(S, go, co);
+  } /* else the caller of sched_run takes all results from the coroutine, which it keeps alive */
+  end(L, S, go, result, 0);
+  lua_settop(L, top);
+}
+
+void go_excuse(lua_State *L, int at, int err) {
+  if (lua_isnil(L, err)) lua_pushlightuserdata(L, L); /* nil cannot be stored */
+  else lua_pushvalue(L, err);
+  attr_set(L, at, ATTR_CANCEL);
+}
+
+bool go_is_cancellation(lua_State *L, int at, int err) {
+  bool is = false, is_nil = lua_isnil(L, err);
+  for (Attr key = ATTR_CANCEL; key <= ATTR_CANCEL_2 && !is; key++) {
+    attr_push(L, at, key);
+    is = is_nil ? lua_islightuserdata(L, -1) : lua_rawequal(L, -1, err);
+    lua_pop(L, 1);
+  }
+  return is;
+}
+
+/* Makes the error on top of L, which is popped, the one that the caller of sched_run raises. */
+static void fail_awaited(lua_State *L, Sched *S, Go *awaited) {
+  awaited->alt.flags |= ALT_RAISE;
+  lua_settop(S->outside.co, 0);
+  lua_xmove(L, S->outside.co, 1);
+}
+
+/* A go block has died, and all its variables are closed. On top of L, and popped: the error, the traceback, the
+   name. */
+static void ended_badly(lua_State *L, Sched *S, Go *go) {
+  int top = lua_gettop(L) - 3;
+  bool is_awaited = go == S->awaited;
+  S->current = NULL;
+  end(L, S, go, 0, top + 1);
+  lua_remove(L, -2); /* the table of strong roots */
+  give_up(L, top + 1, top + 2, !is_awaited && !go_is_cancellation(L, lua_gettop(L), top + 1));
+  lua_insert(L, top + 1); /* result channel, error, traceback, name */
+  if (is_awaited) {
+    lua_settop(L, top + 2);
+    fail_awaited(L, S, go);
+  } else if (!go_is_cancellation(L, top + 1, top + 2)) {
+    bool is_callback = go->alt.flags & ALT_CALLBACK && go->alt.flags & ALT_BARE;
+    if (is_callback || lua_isnil(L, top + 2)) error_report(L); /* nobody can take the error, or tell nil from a close */
+    else unhandled_add(L, S, top + 1);
+  }
+  lua_settop(L, top);
+}
+
+/* A go block, whose userdata is on top of L, dies of the error at that index before a cancellation has reached it: who
+   has cancelled it wants to hear no more of it. The error counts as the cancellation. */
+static void give_error_up(lua_State *L, const Go *go, int err) {
+  bool is_pending = go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING);
+  if (LIKELY(!is_pending)) return;
+  attr_push_table(L, lua_gettop(L)); /* it has one: that of the cancellation */
+  lua_pushvalue(L, err);
+  lua_rawseti(L, -2, ATTR_CANCEL); /* an existing field: allocates nothing */
+  lua_pop(L, 1);
+}
+
+/* A go block dies of the error on top of L, which is popped. Its own stack may have no room for another value. Returns
+   with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
+static int dies(lua_State *L, Sched *S, Go *go) {
+  int err = lua_gettop(L);
+  park_wakes(S, NULL);
+  root_push(L, go);
+  give_error_up(L, go, err);
+  error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
+  lua_remove(L, err + 1); /* error, traceback, name */
+  go->chan.flags = (go->chan.flags | CHAN_DYING) & ~(uint32_t)CHAN_KILLED;
+  int n = go_close_start(L, S, go);
+  if (n == 0) ended_badly(L, S, go);
+  return n;
+}
+
+/* Protected: if there is no memory for the message, the go block dies of that error. */
+static int raise_yielded(lua_State *L) {
+  return luaL_error(L, "a go block called coroutine.yield, and nothing would resume it: use rn.yield to let others "
+                       "run, or call the code that yields in a coroutine of its own");
+}
+
+/* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
+static int yielded(lua_State *L, Sched *S, Go *go, int n) {
+  uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
+  lua_pop(go->alt.co, n);
+  go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
+  if (go->chan.flags & CHAN_KILLED) {
+    go->alt.flags &= (uint8_t)~ALT_RAISE; /* that of the operation that it does not complete */
+    lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  } else {
+    lua_pushcfunction(L, raise_yielded);
+    lua_pcall(L, 0, 0, 0);
+  }
+  n = dies(L, S, go);
+  go->alt.flags = (uint8_t)((go->alt.flags & ~ALT_CALLBACK) | is_callback);
+  return n;
+}
+
+void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
+  if (UNLIKELY(status > LUA_YIELD && lua_status(go->alt.co) <= LUA_YIELD)) {
+    /* It could not be resumed, since it is running: somebody else has resumed it. */
+    lua_pop(go->alt.co, 1); /* seldom covered: specs resume it at random moments */
+    go_bury_unfit(L, S, go);
+    return;
+  }
+  while (status != LUA_OK) {
+    if (status == LUA_YIELD) {
+      if (go->alt.state != ALT_IDLE) return; /* a variable that is being closed waits */
+      n = yielded(L, S, go, n);
+    } else {
+      lua_xmove(go->alt.co, L, 1);
+      n = dies(L, S, go);
+    }
+    if (n == 0) return;
+    S->current = go;
+    status = lua_resume(go->alt.co, go_resumer(L), n, &n);
+  }
+  if (go->chan.flags & CHAN_DYING) {
+    lua_State *co = go->alt.co;
+    lua_xmove(co, L, 3);
+    go_close_finish(S, go, co);
+    ended_badly(L, S, go);
+  } else {
+    ended_well(L, S, go, n - 1); /* Lua counts the guard among them */
+  }
+}
+
+void go_bury(lua_State *L, Sched *S, Go *go) {
+  int at = lua_gettop(L);
+  if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
+  alt_stop_waiting(S, &go->alt);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  bool is_awaited = go == S->awaited;
+  end(L, S, go, 0, at + 1);
+  give_up(L, at + 1, 0, false);
+  lua_settop(L, at + 1);
+  if (is_awaited) fail_awaited(L, S, go);
+  lua_settop(L, at);
+}
+
+void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
+  int top = lua_gettop(L);
+  root_push(L, go);
+  go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
+  S->current = NULL;
+  go_bury(L, S, go);
+  lua_settop(L, top);
+}
+
+/* __close of the guard: (guard, error). Ends the go block whose coroutine L is, unless it has ended and the scheduler
+   closes its coroutine. */
+static int on_guard_closed(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (S->current && S->current->alt.co == L) return 0;
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    lua_settop(L, 0);
+    Go *go = root_push_at(L, i);
+    if (go && go->alt.co == L) {
+      go_bury(L, S, go);
+      break;
+    }
+  }
+  return 0;
+}
+
+/* What a killed go block does whenever it is resumed: it yields. */
+static int stay_killed(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_settop(L, 0);
+  return lua_yieldk(L, 0, 0, stay_killed);
+}
+
+int go_kill(lua_State *L, Go *go) {
+  Sched *S = go->chan.sched;
+  Alt *alt = &go->alt;
+  if (alt->flags & ALT_WEAK) root_promote(L, S, go);
+  /* If it is parked but in no queue, it has been committed, and whoever completes it, who is calling user code, will
+     wake it. */
+  bool is_being_completed = alt->state == ALT_PARKED && alt->count == 0;
+  if (alt->state != ALT_READY && !is_being_completed) {
+    alt_stop_waiting(S, alt);
+    alt_make_ready(S, alt);
+  }
+  alt->nresults = 0;
+  alt->flags &= (uint8_t) ~(ALT_SELECT | ALT_INDEX | ALT_LOOP); /* nothing of its operation is left on its stack */
+  go->chan.flags |= CHAN_KILLED;
+  return stay_killed(L, LUA_YIELD, 0);
+}
+
+/* Whether there is something left to cancel: not if the go block has ended or was dropped at the end of a simulation;
+   nor if somebody is closing its coroutine; nor if it is a callback that is about to be called, and cannot wait. */
+static bool is_cancellable(const Go *go) {
+  const Alt *alt = &go->alt;
+  if (!go->slot || alt->state == ALT_NEW) return false;
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_PARKED && alt->count)) return alt_is_active(alt);
+  return !(alt->flags & ALT_CALLBACK);
+}
+
+/* Whether a go block waits, but somebody has closed its coroutine while a debug hook kept the guard from being
+   called. */
+static bool is_defunct(const Go *go) {
+  const Alt *alt = &go->alt;
+  lua_Debug ar;
+  if (!go->slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
+  return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
+}
+
+bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
+  Alt *alt = &go->alt;
+  if (UNLIKELY(is_defunct(go))) {
+    lua_pushvalue(L, at);
+    go_bury(L, S, go);
+    lua_pop(L, 1);
+    return true;
+  }
+  if (!go->slot) go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
+  if (!is_cancellable(go)) return false;
+  if (alt->flags & ALT_CANCEL) return true;
+  attr_table(L, at);
+  /* That may have run finalizers: checked again. */
+  if (!is_cancellable(go)) return false;
+  if (alt->flags & ALT_CANCEL) return true;
+  lua_pushvalue(L, reason);
+  lua_rawseti(L, -2, go->chan.flags & CHAN_DYING ? ATTR_CANCEL_2 : ATTR_CANCEL);
+  lua_pop(L, 1);
+  /* If it is parked but in no queue, it has been committed, and whoever completes it is calling user code. */
+  bool is_parked = alt->state == ALT_PARKED && alt->count;
+  if (UNLIKELY(alt->shared) && !shared_wait_withdraw(S, alt)) {
+    /* Another thread has completed its operation: it gets that result first. */
+    shared_inbox_drain(L, S); /* seldom covered: another thread completes it just then */
+    if (alt->flags & ALT_CALLBACK || !is_cancellable(go)) return false; /* seldom covered: see above */
+    alt->flags |= ALT_CANCEL;                                           /* seldom covered: see above */
+    return true;                                                        /* seldom covered: see above */
+  }
+  if (is_parked) alt_commit(L, S, alt);
+  if (is_parked && alt->flags & ALT_CALLBACK) {
+    end(L, S, go, 0, reason);
+    lua_pop(L, 2);
+    return true;
+  }
+  alt->flags |= ALT_CANCEL;
+  if (alt->state == ALT_SLEEPING) alt_stop_waiting(S, alt);
+  else if (!is_parked) return true;
+  alt_wake(S, alt, 0);
+  return true;
+}
+
+bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch) {
+  Alt *alt = &go->alt;
+  bool waits = go->slot && alt->state == ALT_PARKED && alt->count == 1 && !(alt->flags & (ALT_SELECT | ALT_CALLBACK));
+  if (!waits || alt->own.waiter.chan != ch || alt->own.waiter.is_put || !alt_is_active(alt)) return false;
+  if (alt->shared && !shared_wait_withdraw(S, alt)) return false; /* another thread has completed it */
+  lua_pushnil(alt->co);
+  alt_complete(L, S, alt, 1);
+  return true;
+}
+
+void go_open(lua_State *L) {
+  lua_pushliteral(L, "the coroutine of the go block was closed or resumed by somebody else");
+  lua_setiuservalue(L, SCHED_SELF, SCHED_BURIED);
+  lua_newuserdatauv(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_guard_closed, 1);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_GUARD);
+  go_close_open(L);
+}

@@ -1,0 +1,81 @@
+/* park.h: how the caller of an operation waits: a go block parks; outside any go block the loop runs meanwhile.
+
+   1. park_begin gives the alt of the caller, or raises where it cannot wait. 2. The alt is enqueued, put to sleep or
+   made ready. 3. park_wait waits until the alt is committed and returns the results. */
+#ifndef RUNNEL_PARK_H
+#define RUNNEL_PARK_H
+
+#include "channels/alt.h"
+#include "channels/chan.h"
+#include "core/state.h"
+
+/* The slow path of park_begin: outside any go block, or where it raises. */
+Alt *park_begin_elsewhere(lua_State *L, Sched *S, const Operation *op);
+
+/* The alt with which the caller can wait: that of the running go block, or the outside one with L's arguments copied to
+   its mailbox. Raises where waiting is impossible; and in a go block that was cancelled, what it was cancelled with. */
+static inline Alt *park_begin(lua_State *L, Sched *S, const Operation *op) {
+  Go *go = S->current;
+  bool can_park = go && go->alt.co == L && !S->inside && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL));
+  if (LIKELY(can_park && lua_isyieldable(L))) return &go->alt;
+  return park_begin_elsewhere(L, S, op);
+}
+
+/* Waits until the alt, which has been enqueued, put to sleep or made ready, is committed. Returns the number of
+   results, which are on top of L. In a go block it yields (lua_yieldk), so it must be the last thing that a C function
+   does. `k` is called in the go block when it resumes; NULL: the results are returned. */
+int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k);
+
+/* For `k`: checks that the scheduler has resumed the go block, raises its error if there is one, and otherwise returns
+   the number of results. A cancelled go block that resumes without results raises; with results it keeps them, so that
+   no value is lost, and raises at its next wait. */
+int park_resumed(lua_State *L, Alt *alt);
+
+/* The default continuation of an operation: returns its results. */
+int park_return(lua_State *L, int status, lua_KContext alt);
+
+/* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
+   true. The caller keeps `ch` alive. With NULL that ends. */
+static inline void park_wakes(Sched *S, Chan *ch) {
+  S->parks_wake = ch;
+  sched_check_parks(S, PARK_WAKES, ch != NULL);
+}
+
+/* Whether the caller of an operation can wait, and need not raise first. */
+static inline bool park_is_possible(lua_State *L, const Sched *S) {
+  const Go *go = S->current;
+  if (S->inside) return false;
+  if (!go) return !S->running;
+  return go->alt.co == L && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L);
+}
+
+/* An operation on the handle of a shared channel at index `at`: does it now, or waits; `k` as of park_wait, if it waits.
+   Returns the number of results. Must be the last thing that a C function does, as park_wait. */
+int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
+
+/* The slow path of park_on. */
+int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
+
+/* Parks the caller in a single operation on the channel at index `at`; `k` as of park_wait. Inline, because with a
+   constant `op` the compiler removes most of the tests. */
+static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
+  Sched *S = ch->sched;
+  Go *go = S->current;
+  uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
+  bool is_usual = go && go->alt.co == L && !S->park_checks && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) &&
+                  (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
+                  (op->waiter & WAITER_FREE || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
+  if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
+  Alt *alt = &go->alt;
+  alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
+  if (op->waiter & WAITER_GIVES_UP) ch->flags |= CHAN_GIVE_UP;
+  alt->flags |= op->flags;
+  alt->since = S->world.looked;
+  chan_check(ch);
+  return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
+}
+
+/* Lets the other ready go blocks run; `k` as of park_wait. */
+int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);
+
+#endif

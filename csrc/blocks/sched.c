@@ -1,0 +1,328 @@
+/* sched.c: see sched.h. */
+#include "blocks/sched.h"
+
+#include <lauxlib.h>
+
+#include "base/random.h"
+#include "base/wakeup.h"
+#include "blocks/driver.h"
+#include "blocks/go.h"
+#include "blocks/go_close.h"
+#include "blocks/inspect.h"
+#include "blocks/timer.h"
+#include "channels/alt.h"
+#include "core/observe.h"
+#include "errors/error.h"
+#include "errors/unhandled.h"
+#include "lifetimes/keep.h"
+#include "lifetimes/root.h"
+#include "sharing/family.h"
+#include "sharing/shared_inbox.h"
+
+enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
+
+/* ---- the run queue ---- */
+
+/* Removes the next alt from the run queue: the first, or a random one if the world shuffles. */
+static Alt *next_ready(Sched *S) {
+  Link *link = S->world.ready.first;
+  if (UNLIKELY(S->world.shuffle)) {
+    for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
+  }
+  list_remove(&S->world.ready, link);
+  S->world.nready--;
+  return CONTAINER_OF(link, Alt, own.waiter.link);
+}
+
+/* ---- the loop ---- */
+
+/* Looks at the clock: fires due timers, and polls the driver once a millisecond. Between two looks there are as many
+   resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: few enough that go blocks which
+   begin to run longer are noticed soon, and enough that reading the clock costs next to nothing. */
+static void look(lua_State *L, Sched *S) {
+  World *w = &S->world;
+  int64_t now = clock_now(&w->clock), took = now - w->looked;
+  w->looked = now;
+  shared_wait_looked(S, now);
+  if (took > CLOCK_MS) w->stride = 1;
+  else if (w->stride < MAX_STRIDE) w->stride *= 2;
+  w->left = w->stride;
+  driver_check_hook(L);
+  shared_inbox_look(L, S);
+  timer_fire_due(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  if (now - w->polled >= CLOCK_MS) {
+    w->polled = now;
+    root_watch(L, S);
+    driver_run_tasks(S);
+    driver_wait(L, S, 0);
+  }
+}
+
+/* Waits in the driver until another thread has news, for this state and the threads that it has started, or that have
+   started it, may all wait for each other: see family.h. */
+static void wait_in_family(lua_State *L, Sched *S, Member *member) {
+  static const int64_t SHORTEST = 100 * CLOCK_MS, LONGEST = 1000 * CLOCK_MS;
+  Sharing *sharing = S->sharing;
+  family_idle(sharing);
+  if (!member->is_first) {
+    driver_wait(L, S, -1);
+  } else {
+    if (sharing->patience < SHORTEST) sharing->patience = SHORTEST;
+    driver_wait(L, S, sharing->patience);
+    bool is_over = S->stop || S->world.ready.first || shared_wait_has_news(S) || !sharing->go_on;
+    sharing->is_stuck = !is_over && family_is_stuck(member);
+    sharing->patience = is_over ? 0 : sharing->patience < LONGEST / 2 ? sharing->patience * 2 : LONGEST;
+  }
+  shared_wait_busy(sharing);
+}
+
+/* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
+static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+  driver_run_tasks(S);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_begins(S);
+  if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
+    driver_wait(L, S, ns);
+    if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
+    OBSERVE(S, awake, S);
+    return;
+  }
+  shared_wait_end_quiet(S->sharing);
+  /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
+  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
+    Member *member = S->sharing->member;
+    bool is_last = ns < 0 && member && !driver_has_ports(S) && !driver_has_events(L);
+    if (UNLIKELY(is_last)) wait_in_family(L, S, member);
+    else driver_wait(L, S, ns);
+    shared_wait_looked(S, clock_now(&S->world.clock));
+  }
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
+  OBSERVE(S, awake, S);
+  shared_wait_awake(S);
+  shared_inbox_look(L, S);
+}
+
+/* Waits for the next deadline, or in the driver; returns false if there is neither. */
+static bool wait(lua_State *L, Sched *S) {
+  World *w = &S->world;
+  int64_t now = clock_now(&w->clock);
+  bool is_stuck = S->sharing && S->sharing->is_stuck;
+  if (is_stuck) S->sharing->is_stuck = false;
+  w->looked = now;
+  shared_wait_looked(S, now);
+  root_watch(L, S);
+  driver_check_hook(L);
+  shared_inbox_look(L, S);
+  timer_fire_due(L, S, now);
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  if (S->stop || w->ready.first) return true;
+  Timer *first = heap_first(&w->heap);
+  if (!first && (is_stuck || !driver_alive(L))) {
+    /* If it is no deadlock, the program goes on and may take the errors. */
+    bool is_deadlock = S->awaited || S->outside.state == ALT_PARKED;
+    if (is_stuck) S->sharing->is_stuck = true; /* for the message */
+    if (!w->unhandled || !is_deadlock) return false;
+    unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
+    return true;
+  }
+  int64_t until = unhandled_deadline(S);
+  if (first && first->deadline < until) until = first->deadline;
+  OBSERVE(S, idle, S);
+  wait_in_driver(L, S, until == INT64_MAX && !first ? -1 : until - now);
+  return true;
+}
+
+/* Runs go blocks, fires timers, and waits in the driver; until S->stop is set (returns true), or nothing is left to
+   wait for (false). */
+static bool loop(lua_State *L, Sched *S) {
+  World *w = &S->world;
+  for (;;) {
+    while (w->ready.first && !S->stop) {
+      go_resume(L, S, next_ready(S));
+      if (--w->left == 0) look(L, S); /* goes on counting in the next run of the loop: runs may be short */
+    }
+    if (S->stop) return true;
+    if (!wait(L, S)) return false;
+  }
+}
+
+int64_t sched_next(lua_State *L, Sched *S) {
+  if (S->world.ready.first || shared_wait_has_news(S)) return 0;
+  Timer *first = heap_first(&S->world.heap);
+  if (!first && !driver_alive(L)) return -1;
+  int64_t until = unhandled_deadline(S);
+  if (first && first->deadline < until) until = first->deadline;
+  if (until == INT64_MAX && !first) return INT64_MAX;
+  int64_t left = until - clock_now(&S->world.clock);
+  return left > 0 ? left : 0;
+}
+
+/* See sched_step. */
+static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
+  World *w = &S->world;
+  int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
+  w->looked = w->polled = now;
+  root_watch(L, S);
+  shared_inbox_look(L, S);
+  timer_fire_due(L, S, now);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  driver_wait(L, S, 0);
+  while (w->ready.first && max-- > 0) {
+    go_resume(L, S, next_ready(S));
+    if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
+    if (--w->left == 0) look(L, S);
+  }
+  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, clock_now(&w->clock));
+  return sched_next(L, S);
+}
+
+/* Protected: () -> whether it was stopped. */
+static int protected_loop(lua_State *L) {
+  lua_pushboolean(L, loop(L, sched_self(L)));
+  return 1;
+}
+
+/* Protected: (max, ns) -> what step returns. */
+static int protected_step(lua_State *L) {
+  lua_pushinteger(L, step(L, sched_self(L), lua_tointeger(L, 1), lua_tointeger(L, 2)));
+  return 1;
+}
+
+/* Calls SCHED_LOOP or SCHED_STEP with the `n` arguments on top of L, which its result or error replaces. Returns the
+   status. */
+static int call_protected(lua_State *L, Sched *S, int function, int n) {
+  lua_getiuservalue(L, SCHED_SELF, function);
+  lua_insert(L, -n - 1);
+  S->running = true;
+  S->stop = false;
+  /* Only now: it may run finalizers and the function of a tap, which must not wait and may complete what the main
+     program waits for. */
+  OBSERVE(S, main_leaves, L, S);
+  shared_wait_awake(S);
+  if (UNLIKELY(S->sharing)) {
+    S->sharing->is_stuck = false;
+    shared_wait_looked(S, clock_now(&S->world.clock));
+  }
+  int status = lua_pcall(L, n, 1, 0);
+  S->running = false;
+  if (UNLIKELY(S->sharing)) {
+    shared_wait_busy(S->sharing); /* the driver may have raised an error */
+    shared_wait_end_quiet(S->sharing);
+  }
+  driver_run_tasks(S);
+  /* A program with a loop of its own may wait for the wakeup from here on. */
+  if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
+  S->current = NULL; /* if Lua could not even resume it */
+  OBSERVE(S, main_runs, S);
+  return status;
+}
+
+int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, SCHED_LOOP, 0); }
+
+/* See sched_run; `awaited` may be NULL. If it has ended, its results are on top of its coroutine, which the caller must
+   keep alive; or its error is on the mailbox, and it has ALT_RAISE. Returns whether it has ended. */
+static bool run(lua_State *L, Sched *S, Go *awaited) {
+  S->awaited = awaited;
+  int status = sched_call_loop(L, S);
+  S->awaited = NULL;
+  if (status != LUA_OK) lua_error(L);
+  bool stopped = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return stopped;
+}
+
+/* Protected: () raises the deadlock of a simulation. */
+static int raise_deadlock(lua_State *L) {
+  lua_pushnil(L); /* no description of what waits */
+  lua_pushnil(L);
+  return inspect_raise_deadlock(L, "sim.run");
+}
+
+/* Makes the go block that a simulation awaits, whose userdata is at index `at`, raise a deadlock from its operation, as
+   the main program's operation does outside a simulation. Returns false if it does not wait. */
+static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
+  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, raise_deadlock, 1);
+  (void)lua_pcall(L, 0, 0, 0);
+  bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
+  lua_pop(L, 1);
+  return cancelled;
+}
+
+void sched_run(lua_State *L, Sched *S) { run(L, S, NULL); }
+
+int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
+  int at = lua_gettop(L) - nargs;
+  Go *go = go_spawn(L, S, nargs);
+  lua_State *co = go->alt.co;
+  lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
+  bool ended = run(L, S, go);
+  while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
+  if (!ended) {
+    lua_pushnil(L);
+    lua_pushnil(L);
+    return inspect_raise_deadlock(L, what);
+  }
+  if (go->alt.flags & ALT_RAISE) {
+    lua_xmove(S->outside.co, L, 1);
+    return lua_error(L);
+  }
+  int n = lua_gettop(co) - 1; /* below the results is the guard */
+  luaL_checkstack(L, n, NULL);
+  lua_xmove(co, L, n);
+  go_close_finish(S, go, co);
+  return n;
+}
+
+int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
+  lua_pushinteger(L, max);
+  lua_pushinteger(L, ns);
+  if (call_protected(L, S, SCHED_STEP, 2) != LUA_OK) lua_error(L);
+  int64_t next = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return next;
+}
+
+void sched_check_outside(lua_State *L, Sched *S, const char *what) {
+  if (S->inside) luaL_error(L, "%s: cannot be called inside %s", what, S->inside);
+  if (!S->current && !S->running) return;
+  const char *where = S->current && !(S->current->alt.flags & ALT_CALLBACK) ? "a go block" : "a callback";
+  luaL_error(L, "%s: cannot be called inside %s, where the scheduler is already running", what, where);
+}
+
+/* ---- set-up ---- */
+
+void sched_open(lua_State *L, uint64_t seed) {
+  Sched *S = sched_self(L);
+  *S = (Sched){.world = {.stride = 1, .left = 1}, .next_id = 1};
+  S->world.random = seed ? seed : 1;
+  S->outside.flags = ALT_BARE;
+  go_open(L);
+  S->outside.co = lua_newthread(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
+  lua_newtable(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  for (int pool = 0; pool < SCHED_POOLS; pool++) {
+    lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* full size: releasing a block must not allocate */
+    lua_setiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
+  }
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_ATTRS);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, protected_loop, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_LOOP);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, protected_step, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_STEP);
+  error_open(L);
+  inspect_set_up(L);
+  keep_open(L);
+  root_open(L);
+}

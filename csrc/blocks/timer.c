@@ -1,0 +1,176 @@
+/* timer.c: see timer.h.
+
+   A pending timeout is kept alive by a slot of the table SCHED_TIMEOUTS; the number of the slot identifies it in the
+   windows. A free slot holds the number of the next free one, or 0. Slot 0 holds the storage of the windows. */
+#include "blocks/timer.h"
+
+#include "channels/alt.h"
+#include "channels/chan.h"
+#include "core/observe.h"
+
+enum { FIRST_TIMERS = 16 }; /* entries of the first heap */
+
+/* ---- the heap ---- */
+
+void timer_reserve(lua_State *L, Sched *S) {
+  Heap *heap = &S->world.heap;
+  while (heap->count == heap->capacity) {
+    uint32_t capacity = heap->capacity ? heap->capacity * 2 : FIRST_TIMERS;
+    HeapEntry *storage = (HeapEntry *)lua_newuserdatauv(L, capacity * sizeof(HeapEntry), 0);
+    if (heap->capacity < capacity) { /* otherwise a finalizer has grown it meanwhile */
+      heap_move(heap, storage, capacity);
+      lua_setiuservalue(L, SCHED_SELF, SCHED_HEAP);
+    } else {
+      lua_pop(L, 1); /* seldom covered: a finalizer ran at this very allocation */
+    }
+  }
+}
+
+void timer_sleep(Sched *S, Alt *alt, int64_t deadline) {
+  alt->state = ALT_SLEEPING;
+  alt->own.timer = (Timer){.deadline = deadline, .place = HEAP_NOWHERE};
+  heap_insert(&S->world.heap, &alt->own.timer);
+}
+
+/* ---- timeouts ---- */
+
+enum {
+  STORAGE = 0,        /* the slot of the windows' storage */
+  FIRST_WINDOWS = 16, /* entries of the first storage */
+  MANY = 4096         /* with at least so many slots, all are freed when no timeout is pending */
+};
+
+/* Pushes the table of slots and returns its index. Not to be kept during an allocation: that may run a finalizer, which
+   may ask for a timeout and so replace the table (forget_slots). */
+static int push_slots(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  return lua_gettop(L);
+}
+
+/* Moves the windows to larger storage, unless a finalizer has done so. May raise. */
+static void grow_windows(lua_State *L, Windows *windows) {
+  uint32_t capacity = windows->capacity ? windows->capacity * 2 : FIRST_WINDOWS;
+  Window *storage = (Window *)lua_newuserdatauv(L, capacity * sizeof(Window), 0);
+  if (windows->capacity < capacity) {
+    int table = push_slots(L);
+    lua_insert(L, --table);
+    lua_rawseti(L, table, STORAGE);
+    windows_move(windows, storage, capacity);
+  }
+  lua_pop(L, 1);
+}
+
+/* Frees the memory of all slots and windows. May raise. */
+static void forget_slots(lua_State *L, Pending *pending) {
+  lua_newtable(L);
+  if (pending->count == 0) {
+    lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+    *pending = (Pending){.count = 0};
+  } else { /* a finalizer has made a timeout */
+    lua_pop(L, 1);
+  }
+}
+
+/* Holds the timeout on top of L in a slot. May raise, and then nothing has changed. */
+static void hold(lua_State *L, Pending *pending, Timeout *t) {
+  int at = lua_gettop(L), table = push_slots(L);
+  uint32_t slot = pending->free, next_free = 0;
+  if (slot) {
+    lua_rawgeti(L, table, slot);
+    next_free = (uint32_t)lua_tointeger(L, -1);
+    lua_pop(L, 1);
+  } else {
+    slot = pending->size + 1;
+  }
+  lua_pushvalue(L, at);
+  lua_rawseti(L, table, slot);
+  lua_pop(L, 1);
+  pending->free = next_free;
+  if (slot > pending->size) pending->size = slot;
+  pending->count++;
+  t->slot = slot;
+}
+
+/* Makes room for another timeout if there is none. Returns whether it allocated, so that finalizers may have run. May
+   raise. */
+static bool make_room(lua_State *L, Sched *S) {
+  Pending *pending = &S->world.pending;
+  if (UNLIKELY(pending->count == 0 && pending->size >= MANY)) forget_slots(L, pending);
+  else if (UNLIKELY(windows_full(&pending->windows))) grow_windows(L, &pending->windows);
+  else if (UNLIKELY(S->world.heap.count == S->world.heap.capacity)) timer_reserve(L, S);
+  else return false;
+  return true;
+}
+
+/* Pushes a new timeout that is not pending yet. May raise. */
+static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
+  Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), 0);
+  t->chan.flags = CHAN_BARE;
+  t->timer = (Timer){.deadline = deadline, .is_timeout = true};
+  return t;
+}
+
+/* Makes the timeout on top of L pending. There must be room. May raise, and then nothing has changed. */
+static void enter(lua_State *L, Sched *S, Timeout *t) {
+  hold(L, &S->world.pending, t);
+  t->chan.flags |= CHAN_TIMEOUT;
+  windows_add(&S->world.pending.windows, t->timer.deadline, t->slot);
+  heap_insert(&S->world.heap, &t->timer);
+}
+
+void timer_push_timeout(lua_State *L, Sched *S, int64_t ns) {
+  Timeout *t = NULL;
+  int64_t grain = clock_grain(&S->world.clock), now = clock_now(&S->world.clock);
+  int64_t deadline = clock_after((now + grain - 1) / grain * grain, ns);
+  int top = lua_gettop(L);
+  /* An allocation may run finalizers, and these may use timers. So after each allocation the search begins again. */
+  for (;;) {
+    uint32_t shared = windows_find(&S->world.pending.windows, deadline);
+    if (shared) {
+      lua_rawgeti(L, push_slots(L), shared);
+      break;
+    }
+    if (UNLIKELY(make_room(L, S))) continue;
+    uint64_t seq = S->world.heap.next_seq;
+    if (!t) t = push_new(L, S, deadline);
+    if (UNLIKELY(S->world.heap.next_seq != seq)) continue;
+    enter(L, S, t);
+    break;
+  }
+  lua_insert(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+/* Closes the timeout whose timer is due and has left the heap. */
+static void fire_timeout(lua_State *L, Timer *timer) {
+  Timeout *t = CONTAINER_OF(timer, Timeout, timer);
+  Pending *pending = &t->chan.sched->world.pending;
+  uint32_t slot = t->slot;
+  windows_remove(&pending->windows, timer->deadline, slot);
+  int table = push_slots(L);
+  lua_rawgeti(L, table, slot); /* it may be reachable only through the slot */
+  lua_pushinteger(L, pending->free);
+  lua_rawseti(L, table, slot);
+  pending->free = slot;
+  pending->count--;
+  chan_close(L, &t->chan, table + 1, 0);
+  t->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
+  lua_settop(L, table - 1);
+}
+
+/* ---- due timers ---- */
+
+void timer_fire_due(lua_State *L, Sched *S, int64_t now) {
+  Heap *heap = &S->world.heap;
+  while (heap->count && heap->entries[0].deadline <= now) {
+    Timer *timer = heap_pop(heap);
+    PREFETCH(heap_first(heap)); /* while this one fires */
+    if (timer->is_timeout) {
+      fire_timeout(L, timer);
+      continue;
+    }
+    Alt *alt = CONTAINER_OF(timer, Alt, own.timer);
+    OBSERVE(S, slept, S, alt);
+    alt_wake(S, alt, 0);
+  }
+}

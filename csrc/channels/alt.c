@@ -1,0 +1,49 @@
+/* alt.c: see alt.h. */
+#include "channels/alt.h"
+
+/* Takes a sleeping or ready alt out of a world's timers or run queue. Returns false if it belongs to another world. */
+static bool leave_world(World *w, Alt *alt) {
+  if (alt->state == ALT_SLEEPING) {
+    Timer *timer = &alt->own.timer;
+    if (timer->place >= w->heap.count || heap_timer(w->heap.entries[timer->place]) != timer) return false;
+    heap_remove(&w->heap, timer);
+    return true;
+  }
+  Link *link = w->ready.first;
+  for (uint32_t i = 0; i < w->nready; i++, link = link->next) {
+    if (link != &alt->own.waiter.link) continue;
+    list_remove(&w->ready, link);
+    w->nready--;
+    return true;
+  }
+  return false;
+}
+
+void alt_withdraw_rest(Alt *alt) {
+  Waiter *waiters = alt_waiters(alt);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    if (waiters[i].link.next) alt_dequeue(&waiters[i]);
+  }
+  alt->count = 0;
+}
+
+void alt_stop_waiting(Sched *S, Alt *alt) {
+  alt_withdraw_rest(alt); /* one of a weak root that was not active any more may have been dropped (alt_drop_first) */
+  if (UNLIKELY(alt->shared)) S->others->abandon(S, alt);
+  if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
+    World *w = &S->world;
+    while (w && !leave_world(w, alt)) w = w->outer;
+  }
+  alt->state = ALT_IDLE;
+}
+
+void alt_drop_first(Chan *ch, bool is_put) {
+  Waiter *w = CONTAINER_OF(is_put ? ch->puts.first : ch->takes.first, Waiter, link);
+  Alt *alt = w->alt;
+  if (alt->flags & ALT_WEAK) {
+    alt_dequeue(w); /* seldom covered: somebody has closed the coroutine of a block that its channels keep */
+    return;
+  }
+  alt_stop_waiting(ch->sched, alt);
+  alt_wake(ch->sched, alt, 0);
+}

@@ -1,0 +1,430 @@
+/* chan.c: see chan.h.
+
+   A put asks: is the channel closed, does a take wait, is there room; else it waits. A take likewise. Whoever completes
+   the other side's operation (complete_*) pushes the results onto the other side's stack, commits its alt and wakes it.
+   Channels that have functions of their own (chan_ops.h) leave it to these. */
+#include "channels/chan.h"
+
+#include <lauxlib.h>
+
+#include "core/attr.h"
+#include "core/observe.h"
+#include "errors/error.h"
+
+const char chan_tag = 'c';
+
+/* ---- making one ---- */
+
+Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
+  if (b.kind == BUFFER_NONE) {
+    Chan *plain = chan_new(L, S, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+    observe_birth(L, S, lua_gettop(L));
+    return plain;
+  }
+  int nuvalues = CHAN_VALUES;
+  if (b.limit <= CHAN_INLINE) {
+    b.size = b.limit;
+    b.base = CHAN_VALUES;
+    nuvalues = CHAN_VALUES + (int)b.limit - 1;
+  }
+  Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
+  ch->buf = b;
+  if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
+  observe_birth(L, S, lua_gettop(L));
+  return ch;
+}
+
+void chan_push_done(lua_State *L, Chan *ch, int at) {
+  if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
+    lua_pushvalue(L, at); /* its own done(): it only ever closes, and closing a chain of them would recurse */
+    return;
+  }
+  attr_push(L, at, ATTR_DONE);
+  if (lua_isuserdata(L, -1)) return;
+  int top = lua_gettop(L);
+  const ChanOps *ops = chan_ops(ch);
+  bool is_watched = ops && ops->new_done;
+  Chan *done = is_watched ? ops->new_done(L, ch, at) : chan_new(L, ch->sched, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
+  done->flags |= CHAN_DONE;
+  attr_table(L, at);
+  if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
+    lua_replace(L, top);
+    lua_settop(L, top);
+    return;
+  }
+  lua_pushvalue(L, top + 1);
+  lua_rawseti(L, top + 2, ATTR_DONE);
+  lua_pushvalue(L, top + 1);
+  lua_replace(L, top);
+  lua_settop(L, top);
+  if (is_watched) ops->watch(L, ch, done);
+  else if (ch->flags & CHAN_CLOSED) chan_close(L, done, top, 0);
+}
+
+/* ---- the queues ---- */
+
+bool chan_has_waiter(const Chan *ch, const List *queue) {
+  const Link *link = queue->first;
+  if (!link) return false;
+  do {
+    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt; /* seldom covered: a policy has enqueued it */
+    if (alt_is_active(alt) && !(alt->shared && ch->sched->others->is_decided(alt)))
+      return true;                /* seldom covered: see above */
+    link = link->next;            /* seldom covered: see above */
+  } while (link != queue->first); /* seldom covered: see above */
+  return false;                   /* seldom covered: see above */
+}
+
+bool chan_few_count(const Chan *ch, const List *queue) {
+  if (chan_is_shared(ch)) return true;
+  uint32_t n = 0;
+  const Link *link = queue->first;
+  do {
+    if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_FREE) && ++n == CHAN_MAX_PENDING) return false;
+    link = link->next;
+  } while (link != queue->first);
+  return true;
+}
+
+int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put) {
+  attr_push_name(L, ch, at);
+  const char *name = lua_tostring(L, -1);
+  if (is_put) {
+    lua_pushfstring(L,
+                    "%s: %d puts wait, which is the limit; give the channel a buffer; if the puts come from a "
+                    "callback, a windowed one (sliding_buffer, dropping_buffer)",
+                    name, CHAN_MAX_PENDING);
+  } else {
+    lua_pushfstring(L,
+                    "%s: %d takes wait, which is the limit; give each taker a channel of its own (mult), or let "
+                    "fewer go blocks take",
+                    name, CHAN_MAX_PENDING);
+  }
+  return error_raise(L);
+}
+
+void chan_complete_put(lua_State *L, Waiter *w, bool accepted) {
+  Alt *alt = w->alt;
+  lua_pushboolean(alt->co, accepted);
+  int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
+  alt_complete(L, w->chan->sched, alt, n);
+}
+
+void chan_complete_take(lua_State *L, Waiter *w) {
+  Alt *alt = w->alt;
+  lua_xmove(L, alt->co, 1);
+  if (w->chan->buf.kind != BUFFER_NONE) w->chan->take_total++;
+  int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
+  alt_complete(L, w->chan->sched, alt, n);
+}
+
+/* Completes a take with nil: the channel is closed. `reason` is an index in L, or 0. */
+static void complete_closed(lua_State *L, Waiter *w, int reason) {
+  Alt *alt = w->alt;
+  lua_pushnil(alt->co);
+  int n = 1 + alt_push_port(alt->co, alt->flags, w->at);
+  if (reason) {
+    if (!(alt->flags & ALT_LOOP)) w->chan->flags |= CHAN_ERROR_TAKEN;
+    lua_pushvalue(L, reason);
+    lua_xmove(L, alt->co, 1);
+    n++;
+  }
+  alt_complete(L, w->chan->sched, alt, n);
+}
+
+/* ---- the values of the buffer ---- */
+
+/* Pushes the i-th value of the buffer, and leaves its slot empty. */
+static void move_out(lua_State *L, const Buffer *b, int at, uint32_t i) {
+  uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+  if (b->base) {
+    lua_getiuservalue(L, at, b->base + (int)slot);
+    lua_pushnil(L);
+    lua_setiuservalue(L, at, b->base + (int)slot);
+  } else {
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    lua_rawgeti(L, -1, (lua_Integer)slot + 1);
+    lua_replace(L, -2);
+  }
+}
+
+/* Moves the values to a larger ring. */
+static void grow(lua_State *L, Chan *ch, int at) {
+  Buffer *b = &ch->buf;
+  uint32_t size = buffer_grown(b);
+  lua_createtable(L, (int)size, 0);
+  if (b->size >= size) { /* a finalizer has grown it meanwhile */
+    lua_pop(L, 1);       /* seldom covered: a finalizer ran at this very allocation */
+    return;              /* seldom covered: see above */
+  }
+  for (uint32_t i = 0; i < b->count; i++) {
+    move_out(L, b, at, i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setiuservalue(L, at, CHAN_VALUES);
+  b->base = 0;
+  ch->flags &= ~(uint32_t)CHAN_SLOTS;
+  b->size = size;
+  b->head = 0;
+}
+
+void chan_reserve(lua_State *L, Chan *ch, int at) {
+  const Buffer *b = &ch->buf;
+  while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
+}
+
+/* chan_fetch if the slots are user values. */
+static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
+  int slot = b->base + (int)b->head;
+  /* The slot must not keep the value alive; numbers and booleans can stay there. */
+  if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
+    lua_pushnil(L);
+    lua_setiuservalue(L, at, slot);
+  }
+  if (LIKELY(b->kind != BUFFER_PROMISE)) buffer_advance(b); /* a promise keeps it */
+}
+
+void chan_fetch(lua_State *L, Chan *ch, int at) {
+  Buffer *b = &ch->buf;
+  if (LIKELY(b->base)) {
+    fetch_inline(L, b, at);
+    return;
+  }
+  lua_Integer slot = (lua_Integer)b->head + 1;
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (lua_rawgeti(L, -1, slot) >= LUA_TSTRING) {
+    lua_pushnil(L);
+    lua_rawseti(L, -3, slot);
+  }
+  lua_replace(L, -2);
+  buffer_advance(b);
+}
+
+/* chan_store behind the other values if the slots are user values and one is free. */
+static inline void store_inline(lua_State *L, Buffer *b, int at, int value) {
+  lua_pushvalue(L, value);
+  lua_setiuservalue(L, at, b->base + (int)buffer_tail(b));
+  b->count++;
+}
+
+void chan_store(lua_State *L, Chan *ch, int at, int value) {
+  Buffer *b = &ch->buf;
+  BufferAdd what = buffer_add(b);
+  if (UNLIKELY(what != BUFFER_ADD)) {
+    if (what == BUFFER_DROP) return;
+    chan_fetch(L, ch, at);
+    lua_pop(L, 1);
+  }
+  if (LIKELY(b->base)) {
+    store_inline(L, b, at, value);
+  } else {
+    lua_getiuservalue(L, at, CHAN_VALUES);
+    lua_pushvalue(L, value);
+    lua_rawseti(L, -2, (lua_Integer)buffer_tail(b) + 1);
+    lua_pop(L, 1);
+    b->count++;
+  }
+}
+
+/* Completes all waiting takes of a promise, which has got its value. */
+static void serve_promise(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while ((w = chan_first_taker(ch)) != NULL) {
+    chan_fetch(L, ch, at);
+    const Alt *taker = w->alt;
+    chan_complete_take(L, w);
+    OBSERVE(ch->sched, serve, ch, taker);
+  }
+}
+
+/* Moves values of waiting puts into the room that a take has made. There is a slot for each: nothing is allocated. */
+static void admit(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while (!buffer_full(&ch->buf) && (w = chan_first_putter(ch)) != NULL) {
+    lua_pushvalue(w->alt->co, w->at + 1);
+    lua_xmove(w->alt->co, L, 1);
+    chan_store(L, ch, at, lua_gettop(L));
+    lua_pop(L, 1);
+    ch->put_total++;
+    const Alt *putter = w->alt;
+    chan_complete_put(L, w, true);
+    OBSERVE(ch->sched, admit, ch, putter);
+  }
+}
+
+/* ---- put, take, close ---- */
+
+PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
+again:
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL_PUT)) {
+    if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
+    if (ch->flags & CHAN_RESULT) {
+      luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
+                    "make a channel for more values");
+    }
+    return ch->ops->put(L, ch, at, value);
+  }
+  Waiter *w = chan_first_taker(ch);
+  if (w && ch->buf.kind != BUFFER_PROMISE) {
+    ch->put_total++;
+    const Alt *taker = w->alt;
+    lua_pushvalue(L, value);
+    chan_complete_take(L, w);
+    chan_check(ch);
+    OBSERVE(ch->sched, put, L, ch, at, value, taker);
+    return PUT_DONE;
+  }
+  if (buffer_full(&ch->buf)) return PUT_WAIT;
+  if (UNLIKELY(ch->buf.count == ch->buf.size && buffer_add(&ch->buf) == BUFFER_ADD)) {
+    chan_reserve(L, ch, at);
+    goto again;
+  }
+  if (LIKELY(ch->buf.base && ch->buf.count < ch->buf.size)) store_inline(L, &ch->buf, at, value);
+  else chan_store(L, ch, at, value);
+  ch->put_total++;
+  if (w) serve_promise(L, ch, at);
+  chan_check(ch);
+  OBSERVE(ch->sched, put, L, ch, at, value, NULL);
+  return PUT_DONE;
+}
+
+int chan_take(lua_State *L, Chan *ch, int at) {
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL)) return ch->ops->take(L, ch, at);
+  if (buffer_count(&ch->buf)) {
+    if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
+    else chan_fetch(L, ch, at);
+    ch->take_total++;
+    OBSERVE(ch->sched, take, ch, NULL);
+    if (ch->puts.first) admit(L, ch, at);
+    chan_check(ch);
+    return 1;
+  }
+  Waiter *w = chan_first_putter(ch);
+  if (w) {
+    lua_pushvalue(w->alt->co, w->at + 1);
+    lua_xmove(w->alt->co, L, 1);
+    ch->put_total++; /* there is no buffer, so that counts the take, too */
+    const Alt *putter = w->alt;
+    chan_complete_put(L, w, true);
+    OBSERVE(ch->sched, take, ch, putter);
+    chan_check(ch);
+    return 1;
+  }
+  if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
+  lua_pushnil(L);
+  return 1 + attr_take_reason(L, ch, at);
+}
+
+ChanStats chan_stats(lua_State *L, const Chan *ch) {
+  const ChanOps *ops = chan_ops(ch);
+  if (ops && ops->stats) return ops->stats(L, ch);
+  ChanStats stats = {.kind = (BufferKind)ch->buf.kind,
+                     .ntakes = ch->ntakes,
+                     .nputs = ch->nputs,
+                     .puts = ch->put_total,
+                     .takes = ch->put_total,
+                     .closed = (ch->flags & CHAN_CLOSED) != 0};
+  if (ch->flags & CHAN_RESULT) { /* it gets its buffer when the go block ends */
+    stats.kind = BUFFER_FIXED;
+    stats.limit = 1;
+  } else if (ch->buf.kind != BUFFER_NONE) { /* else its memory ends before these fields (CHAN_UNBUFFERED_SIZE) */
+    stats.limit = ch->buf.limit;
+    stats.count = ch->buf.kind == BUFFER_POLICY ? 0 : ch->buf.count;
+    stats.takes = ch->take_total;
+  }
+  return stats;
+}
+
+lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
+  const ChanOps *ops = chan_ops(ch);
+  return ops && ops->count ? ops->count(L, ch, at) : (lua_Integer)chan_stats(L, ch).count;
+}
+
+/* Stores why the channel closes, unless it has been closed meanwhile. May raise; then nothing has changed. */
+static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
+  /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that has
+     died is free, too: it has no result. */
+  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & (CHAN_HAS_ATTRS | CHAN_BARE))) {
+    lua_pushvalue(L, reason);
+    lua_setiuservalue(L, at, CHAN_ATTRS);
+    ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
+    return;
+  }
+  attr_table(L, at);
+  if (!chan_is_closed(ch)) {
+    lua_pushvalue(L, reason);
+    lua_rawseti(L, -2, ATTR_REASON);
+    ch->flags |= CHAN_REASON;
+  }
+  lua_pop(L, 1);
+}
+
+/* Closes the channel's done() channel, if there is one. */
+static void close_done(lua_State *L, int at) {
+  attr_push(L, at, ATTR_DONE);
+  Chan *done = (Chan *)lua_touserdata(L, -1);
+  if (done) chan_close(L, done, lua_gettop(L), 0);
+  lua_pop(L, 1);
+}
+
+enum { STACK_FOR_ON_CLOSE = 8 }; /* slots, including those for the report of an error */
+
+void chan_call_on_close(lua_State *L, int at) {
+  int top = lua_gettop(L);
+  attr_push(L, at, ATTR_ON_CLOSE);
+  if (lua_isnil(L, -1) || !lua_checkstack(L, STACK_FOR_ON_CLOSE)) {
+    lua_settop(L, top);
+    return;
+  }
+  lua_pushnil(L);
+  attr_set(L, at, ATTR_ON_CLOSE); /* an existing key: nothing is allocated */
+  error_call(L, 0, "a function that is called on closing", at);
+}
+
+/* Completes the waiting puts that give up when the channel closes, which it has. */
+static void give_up_puts(lua_State *L, Chan *ch) {
+  Link *link = ch->puts.first;
+  for (uint32_t n = ch->nputs; n > 0; n--) {
+    Waiter *w = CONTAINER_OF(link, Waiter, link);
+    link = link->next;
+    if ((w->flags & WAITER_GIVES_UP) && alt_is_active(w->alt)) chan_complete_put(L, w, false);
+  }
+}
+
+bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
+  if (!reason) return true;
+  store_reason(L, ch, at, reason);
+  return !chan_is_closed(ch); /* else a finalizer has closed it meanwhile */
+}
+
+void chan_close_puts(lua_State *L, Chan *ch) {
+  ch->flags |= CHAN_CLOSED;
+  OBSERVE(ch->sched, close, ch);
+  if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
+}
+
+void chan_close_end(lua_State *L, Chan *ch, int at) {
+  Waiter *w = chan_first_taker(ch);
+  if (w) {
+    int top = lua_gettop(L);
+    int reason = attr_push_reason(L, ch, at) ? top + 1 : 0;
+    for (; w; w = chan_first_taker(ch)) complete_closed(L, w, reason);
+    lua_settop(L, top);
+  }
+  chan_check(ch);
+  if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
+  close_done(L, at);
+  chan_call_on_close(L, at);
+}
+
+void chan_close(lua_State *L, Chan *ch, int at, int reason) {
+  if (ch->flags & CHAN_CLOSED) return;
+  if (reason && ch->sched->gives_up) ch->flags |= CHAN_ERROR_KNOWN;
+  if (UNLIKELY(ch->flags & CHAN_SPECIAL)) {
+    ch->ops->close(L, ch, at, reason);
+    return;
+  }
+  if (!chan_close_begin(L, ch, at, reason)) return;
+  chan_close_puts(L, ch);
+  chan_close_end(L, ch, at);
+}

@@ -1,0 +1,52 @@
+/* chan_check.c: the invariants of a channel (chan.h), which a debug build asserts after each operation. */
+#include "channels/chan_custom.h"
+
+#ifdef RUNNEL_DEBUG
+#include <assert.h>
+
+/* Walks a queue: its length, and that every waiter in it is active. */
+static uint32_t check_queue(const Chan *ch, const List *queue, bool is_put) {
+  uint32_t n = 0;
+  const Link *link = queue->first;
+  if (!link) return 0;
+  do {
+    const Waiter *w = CONTAINER_OF(link, const Waiter, link);
+    assert(w->chan == ch && w->is_put == is_put);
+    assert(w->alt->state == ALT_PARKED && w->alt->count > 0);
+    assert(link->next->prev == link);
+    n++;
+    link = link->next;
+  } while (link != queue->first);
+  return n;
+}
+
+/* Whether the two queues hold only the two sides of one alts. */
+static bool same_alt(const Chan *ch) {
+  const Alt *alt = CONTAINER_OF(ch->puts.first, const Waiter, link)->alt;
+  const List *queues[2] = {&ch->puts, &ch->takes};
+  for (int i = 0; i < 2; i++) {
+    const Link *link = queues[i]->first;
+    do {
+      if (CONTAINER_OF(link, const Waiter, link)->alt != alt) return false;
+      link = link->next;
+    } while (link != queues[i]->first);
+  }
+  return true;
+}
+
+void chan_check(const Chan *ch) {
+  uint32_t nputs = check_queue(ch, &ch->puts, true), ntakes = check_queue(ch, &ch->takes, false);
+  assert(nputs == ch->nputs && ntakes == ch->ntakes);
+  if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
+  assert(!(nputs && ntakes) || same_alt(ch));
+  assert(!((ch->flags & CHAN_CLOSED) && ntakes));
+  bool has_slots = ch->buf.kind == BUFFER_FIXED && ch->buf.base && !(ch->flags & CHAN_SPECIAL);
+  assert(((ch->flags & CHAN_SLOTS) != 0) == has_slots);
+  if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
+  assert(!(ntakes && buffer_count(&ch->buf)));
+  assert(!(nputs && !buffer_full(&ch->buf)) || chan_custom_is_admitting(ch));
+  if (ch->buf.kind == BUFFER_NONE) return;
+  assert(ch->buf.count <= ch->buf.size);
+  assert(ch->buf.count <= ch->buf.limit || chan_custom_transduces(ch));
+}
+#endif

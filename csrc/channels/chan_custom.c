@@ -1,0 +1,494 @@
+/* chan_custom.c: see chan_custom.h. */
+#include "channels/chan_custom.h"
+
+#include <lauxlib.h>
+
+#include "channels/alt.h"
+#include "core/attr.h"
+#include "core/observe.h"
+#include "errors/error.h"
+#include "lifetimes/root.h"
+
+/* The methods of a policy. */
+enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
+
+/* What a callback gets for a take, or a put, that failed: nil or false. */
+enum Instead { NIL_INSTEAD, FALSE_INSTEAD };
+
+/* What to do with an error in a policy: raise it, or leave it on the stack. */
+enum OnError { RAISE, LEAVE };
+
+static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan, chan); }
+
+/* ---- calling ---- */
+
+/* Calls the function at index `base` + 1 with the arguments above it. The message handler, at `base`, is replaced by
+   the result; or by the error, and then it returns false. */
+static bool call_above(lua_State *L, Chan *ch, int at, int base, const char *what) {
+  Sched *S = ch->sched;
+  const char *outer = sched_set_inside(S, what);
+  custom(ch)->is_busy = true;
+  int status = lua_pcall(L, lua_gettop(L) - base - 1, 1, base);
+  custom(ch)->is_busy = false;
+  sched_set_inside(S, outer);
+  lua_replace(L, base);
+  if (UNLIKELY(custom(ch)->closes_later)) {
+    custom(ch)->closes_later = false;
+    chan_close(L, ch, at, 0);
+  }
+  return status == LUA_OK;
+}
+
+/* Calls the function and the `nargs` arguments on top of L for one result. Returns false if that is an error. */
+static bool call(lua_State *L, Chan *ch, int at, int nargs, const char *what) {
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
+  return call_above(L, ch, at, base, what);
+}
+
+/* Reports the error on top of L, which is popped, to on_error. */
+static void report(lua_State *L, int at) {
+  error_push_traceback(L);
+  lua_pushvalue(L, at);
+  error_report(L);
+}
+
+/* Raises an error about a policy, at the line that uses the channel: level 1 is the channel's function. */
+static int bad_policy(lua_State *L, const char *message) {
+  luaL_where(L, 2);
+  lua_pushstring(L, message);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* Raises if the result of a method is invalid. Runs in the protected call, since the message needs memory. */
+static void check_result(lua_State *L, enum Method method) {
+  int is_int = 1;
+  if (method == COUNT && (lua_tointegerx(L, -1, &is_int) < 0 || !is_int)) {
+    bad_policy(L, "the buffer policy's count did not return a non-negative integer");
+  }
+  if (method == REMOVE && lua_isnil(L, -1)) {
+    bad_policy(L, "the buffer policy's remove returned nil although its count is not 0");
+  }
+}
+
+/* Protected, since looking up a method may raise: (method number, policy, value) -> the method's result */
+static int call_method(lua_State *L) {
+  static const char *const names[] = {"full", "add", "remove", "count", "close"};
+  enum Method method = (enum Method)lua_tointeger(L, 1);
+  const char *name = names[method];
+  int type = lua_getfield(L, 2, name);
+  if (type == LUA_TNIL && method == CLOSE) return 0;
+  if (type == LUA_TNIL) return bad_policy(L, lua_pushfstring(L, "the buffer policy has no method '%s'", name));
+  lua_replace(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 1);
+  check_result(L, method);
+  return 1;
+}
+
+/* Calls a method of the channel's policy, with the value at index `value` or none (0). Pushes the result and returns
+   true; or pushes the error and returns false, unless it raises it. */
+static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, enum OnError on_error) {
+  lua_pushcfunction(L, call_method);
+  lua_pushinteger(L, method);
+  lua_getiuservalue(L, at, CHAN_VALUES);
+  if (value) lua_pushvalue(L, value);
+  bool ok = call(L, ch, at, value ? 3 : 2, "a buffer policy");
+  if (!ok && on_error == RAISE) lua_error(L);
+  return ok;
+}
+
+void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
+  /* Twice what closing needs: a policy may close its channel while it runs, and then it is too late to raise. */
+  luaL_checkstack(L, 2 * LUA_MINSTACK, NULL);
+  if (!chan_custom(ch) || !chan_custom(ch)->is_busy) return;
+  attr_push_name(L, ch, at);
+  luaL_error(L, "%s: a transducer or buffer policy must not use the channel that it runs for", lua_tostring(L, -1));
+}
+
+/* ---- the buffer of such a channel ---- */
+
+static bool is_full(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
+  chan_custom_check_busy(L, ch, at);
+  ask(L, ch, at, FULL, 0, RAISE);
+  bool full = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return full;
+}
+
+/* Whether the policy has room, if no operation asks: an error in the policy is reported, and counts as no room. */
+static bool has_room(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return !buffer_full(&ch->buf);
+  if (!ask(L, ch, at, FULL, 0, LEAVE)) {
+    report(L, at);
+    return false;
+  }
+  bool full = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return !full;
+}
+
+static lua_Integer count(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
+  chan_custom_check_busy(L, ch, at);
+  ask(L, ch, at, COUNT, 0, RAISE);
+  lua_Integer n = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
+/* Removes the next value and pushes it; or pushes the error and returns false, unless it raises it. */
+static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
+  if (ch->buf.kind != BUFFER_POLICY) {
+    chan_fetch(L, ch, at);
+    return true;
+  }
+  return ask(L, ch, at, REMOVE, 0, on_error);
+}
+
+/* Adds the value at index `value` to the buffer of a busy channel, which nothing else can change meanwhile. May
+   raise. */
+static void store_busy(lua_State *L, Chan *ch, int at, int value) {
+  chan_reserve(L, ch, at);
+  chan_store(L, ch, at, value);
+}
+
+/* Protected: (channel, value): the same. */
+static int store_value(lua_State *L) {
+  store_busy(L, (Chan *)lua_touserdata(L, 1), 1, 2);
+  return 0;
+}
+
+/* Adds the value at index `value` to the buffer; or pushes the error and returns false, unless it raises it. */
+static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
+  bool ok;
+  if (ch->buf.kind == BUFFER_POLICY) {
+    ok = ask(L, ch, at, ADD, value, on_error);
+  } else {
+    lua_pushcfunction(L, store_value);
+    lua_pushvalue(L, at);
+    lua_pushvalue(L, value);
+    ok = call(L, ch, at, 2, "a buffer");
+  }
+  if (ok) lua_pop(L, 1);
+  return ok;
+}
+
+/* Commits an alt before user code runs for it, and pushes its go block (or nil): that code may close the coroutine, and
+   then nothing else keeps the go block, which has ended, alive. */
+static void commit(lua_State *L, Alt *alt) {
+  Sched *S = sched_self(L);
+  alt_commit(L, S, alt);
+  if (alt == &S->outside) lua_pushnil(L);
+  else root_push(L, sched_go(alt));
+}
+
+/* Wakes the owner of a committed alt with the value on top of L, which is popped: the result of its take or put; or, if
+   `ok` is false, the error that it raises. A callback cannot raise it: the error is reported, and the callback gets
+   `instead` (nil or false) and the error. */
+static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Instead instead) {
+  Sched *S = sched_self(L);
+  if (UNLIKELY(alt->state == ALT_DEAD)) {
+    lua_pop(L, 1);
+    return;
+  }
+  if (!ok && alt->flags & ALT_CALLBACK) {
+    lua_pushvalue(L, -1);
+    report(L, at);
+    if (instead == FALSE_INSTEAD) lua_pushboolean(alt->co, 0);
+    else lua_pushnil(alt->co);
+    lua_xmove(L, alt->co, 1);
+    alt_wake(S, alt, 2);
+    return;
+  }
+  lua_xmove(L, alt->co, 1);
+  if (!ok) alt->flags |= ALT_RAISE;
+  alt_wake(S, alt, ok ? 1 + alt_push_port(alt->co, alt->flags, port) : 1);
+}
+
+/* Completes waiting takes, as many as the buffer has values. */
+static void serve(lua_State *L, Chan *ch, int at) {
+  while (ch->ntakes) {
+    lua_Integer n = (lua_Integer)ch->buf.count;
+    if (ch->buf.kind == BUFFER_POLICY) {
+      if (!ask(L, ch, at, COUNT, 0, LEAVE)) {
+        report(L, at);
+        return;
+      }
+      n = lua_tointeger(L, -1);
+      lua_pop(L, 1);
+    }
+    Waiter *w = n > 0 ? chan_first_taker(ch) : NULL;
+    if (!w) return;
+    /* Commits first: the policy's code may do anything to the other channels of an alts. */
+    Alt *alt = w->alt;
+    int port = w->at;
+    commit(L, alt);
+    bool ok = fetch(L, ch, at, LEAVE);
+    if (ok) ch->take_total++;
+    if (ok && alt->state != ALT_DEAD) OBSERVE(ch->sched, serve, ch, alt);
+    deliver(L, at, alt, port, ok, NIL_INSTEAD);
+    lua_pop(L, 1);
+  }
+}
+
+/* ---- the transducer ---- */
+
+/* Calls the exception handler with the error on top of L, which is popped; its result, if not nil, goes into the
+   buffer. Without a handler the error is reported. */
+static void handle_error(lua_State *L, Chan *ch, int at) {
+  if (lua_getiuservalue(L, at, CHAN_HANDLER) == LUA_TNIL) {
+    lua_pop(L, 1);
+    report(L, at);
+    return;
+  }
+  lua_insert(L, -2);
+  if (!call(L, ch, at, 1, "an exception handler")) {
+    report(L, at);
+    return;
+  }
+  if (!lua_isnil(L, -1) && !store(L, ch, at, lua_gettop(L), LEAVE)) report(L, at);
+  lua_pop(L, 1);
+}
+
+/* Whether the value on top of L is a reduced value. */
+static bool is_reduced(lua_State *L) {
+  if (!lua_getmetatable(L, -1)) return false;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_REDUCED);
+  bool is = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return is;
+}
+
+/* The transducer has returned a reduced value: waiting puts complete as accepted, their values are dropped, and the
+   channel closes. */
+static void reduced(lua_State *L, Chan *ch, int at) {
+  Waiter *w;
+  while ((w = chan_first_putter(ch)) != NULL) {
+    ch->put_total++;
+    const Alt *putter = w->alt;
+    chan_complete_put(L, w, true);
+    OBSERVE(ch->sched, admit, ch, putter);
+  }
+  chan_close(L, ch, at, 0);
+}
+
+/* Protected, since the message needs memory: (what the step function returned). */
+static int raise_no_accumulator(lua_State *L) {
+  return luaL_error(L, "the transducer's step function returned a %s, not its accumulator: return rf(acc, v), or acc",
+                    luaL_typename(L, 1));
+}
+
+/* Sends the value at index `value` through the transducer into the buffer. Does not raise. */
+static void step(lua_State *L, Chan *ch, int at, int value) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_getiuservalue(L, at, CHAN_STEP);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, value);
+  if (!call_above(L, ch, at, lua_gettop(L) - 3, "a transducer")) {
+    handle_error(L, ch, at);
+  } else if (LIKELY(lua_touserdata(L, -1) == ch)) {
+    lua_pop(L, 1);
+  } else if (is_reduced(L)) {
+    lua_pop(L, 1);
+    reduced(L, ch, at);
+  } else {
+    lua_pushcfunction(L, raise_no_accumulator);
+    lua_insert(L, -2);
+    call(L, ch, at, 1, "a transducer");
+    handle_error(L, ch, at);
+  }
+}
+
+/* For a closed channel on which no put waits: runs the transducer's completion, which may still add values, and calls
+   the policy's close. Once only. Does not raise. */
+static void finish(lua_State *L, Chan *ch, int at) {
+  if (custom(ch)->is_finished) return;
+  custom(ch)->is_finished = true;
+  if (custom(ch)->has_xform) {
+    lua_getiuservalue(L, at, CHAN_STEP);
+    lua_pushvalue(L, at);
+    if (call(L, ch, at, 1, "a transducer")) lua_pop(L, 1);
+    else handle_error(L, ch, at);
+    serve(L, ch, at);
+  }
+  if (ch->buf.kind == BUFFER_POLICY) {
+    if (ask(L, ch, at, CLOSE, 0, LEAVE)) lua_pop(L, 1);
+    else report(L, at);
+  }
+}
+
+/* The reducing function at the end of a channel's transducer, which adds to the buffer. rf() and rf(acc) give the
+   accumulator, rf(acc, v) adds v. Upvalues: the scheduler, the channel. */
+static int add(lua_State *L) {
+  int n = lua_gettop(L);
+  Chan *ch = (Chan *)lua_touserdata(L, lua_upvalueindex(2));
+  if (n == 0) lua_pushvalue(L, lua_upvalueindex(2));
+  if (n <= 1) return 1;
+  if (lua_isnil(L, 2)) return luaL_error(L, "a transducer produced nil, which a channel cannot hold");
+  if (!custom(ch)->is_busy) {
+    return luaL_error(L, "the reducing function of a channel works only within a put on it");
+  }
+  if (ch->buf.kind == BUFFER_POLICY) {
+    lua_pushcfunction(L, call_method);
+    lua_pushinteger(L, ADD);
+    lua_getiuservalue(L, lua_upvalueindex(2), CHAN_VALUES);
+    lua_pushvalue(L, 2);
+    lua_call(L, 3, 0);
+  } else {
+    store_busy(L, ch, lua_upvalueindex(2), 2);
+  }
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* ---- put and take ---- */
+
+/* Adds the value of the first waiting put, `w`, to the buffer and completes it. An error in the transducer goes to
+   on_error, whose handler may use the channel: what it puts is enqueued behind the puts that are being admitted. */
+static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
+  Alt *alt = w->alt;
+  int port = w->at, top = lua_gettop(L);
+  bool outer = custom(ch)->is_admitting;
+  custom(ch)->is_admitting = true;
+  commit(L, alt);
+  lua_pushvalue(alt->co, port + 1);
+  lua_xmove(alt->co, L, 1);
+  bool ok = true;
+  if (custom(ch)->has_xform) step(L, ch, at, top + 2);
+  else ok = store(L, ch, at, top + 2, LEAVE);
+  if (ok) {
+    ch->put_total++;
+    if (alt->state != ALT_DEAD) OBSERVE(ch->sched, admit, ch, alt);
+    lua_pushboolean(L, 1);
+  }
+  deliver(L, at, alt, port, ok, FALSE_INSTEAD);
+  lua_settop(L, top);
+  custom(ch)->is_admitting = outer;
+}
+
+/* Admits waiting puts while there is room. */
+static void admit_all(lua_State *L, Chan *ch, int at) {
+  while (ch->nputs && has_room(L, ch, at)) {
+    Waiter *w = chan_first_putter(ch);
+    if (w) admit(L, ch, at, w);
+  }
+  if (ch->flags & CHAN_CLOSED && !ch->nputs) finish(L, ch, at);
+}
+
+static PutResult put(lua_State *L, Chan *ch, int at, int value) {
+  chan_custom_check_busy(L, ch, at);
+  /* If a take waits the value goes through, room or not: else the two would wait for each other. */
+  bool full = is_full(L, ch, at);
+  if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
+  if ((full || (custom(ch)->is_admitting && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
+  if (custom(ch)->has_xform) step(L, ch, at, value);
+  else store(L, ch, at, value, RAISE);
+  ch->put_total++;
+  serve(L, ch, at);
+  chan_check(ch);
+  OBSERVE(ch->sched, put, L, ch, at, value, NULL);
+  return PUT_DONE;
+}
+
+/* Whether `finish` is still to run although the channel is closed and no put waits: the last waiting put, of an alts, was
+   withdrawn. The next take that finds nothing runs it. */
+static bool is_unfinished(const Chan *ch) {
+  return ch->flags & CHAN_CLOSED && !chan_custom(ch)->is_finished && !ch->nputs;
+}
+
+static int take(lua_State *L, Chan *ch, int at) {
+  chan_custom_check_busy(L, ch, at);
+  Waiter *w;
+  lua_Integer n = count(L, ch, at);
+  /* Puts may wait although nothing is buffered: the policy was full when empty, or the transducer drops values. */
+  while (n == 0 && (w = chan_first_putter(ch)) != NULL) {
+    admit(L, ch, at, w);
+    n = count(L, ch, at);
+  }
+  if (n == 0 && UNLIKELY(is_unfinished(ch))) {
+    finish(L, ch, at);
+    n = count(L, ch, at);
+  }
+  if (n > 0) {
+    fetch(L, ch, at, RAISE);
+    ch->take_total++;
+    OBSERVE(ch->sched, take, ch, NULL);
+    if (ch->nputs) admit_all(L, ch, at);
+    chan_check(ch);
+    return 1;
+  }
+  if (!(ch->flags & CHAN_CLOSED)) return TAKE_WAIT;
+  lua_pushnil(L);
+  return 1 + attr_take_reason(L, ch, at);
+}
+
+/* A policy or transducer that closes its channel while it runs: that is put off until it returns. */
+static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
+  if (custom(ch)->closes_later) return;
+  luaL_checkstack(L, LUA_MINSTACK, NULL); /* closing must not stop half way */
+  if (!chan_close_begin(L, ch, at, reason)) return;
+  if (custom(ch)->is_busy) {
+    custom(ch)->closes_later = true;
+    return;
+  }
+  chan_close_puts(L, ch);
+  if (!ch->nputs) finish(L, ch, at);
+  chan_close_end(L, ch, at);
+}
+
+static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
+  if (ch->buf.kind != BUFFER_POLICY) return chan_can(ch, is_put);
+  if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
+  return is_put ? !is_full(L, ch, at) : count(L, ch, at) > 0;
+}
+
+static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
+
+static const ChanOps custom_ops = {
+    .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
+
+/* ---- making one ---- */
+
+/* Gives a channel the transducer at index `xf`. */
+static void transduce(lua_State *L, CustomChan *c, int at, int xf) {
+  lua_pushvalue(L, xf);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushvalue(L, at);
+  lua_pushcclosure(L, add, 2);
+  lua_call(L, 1, 1);
+  if (luaL_getmetafield(L, -1, "__call") != LUA_TNIL) {
+    lua_pop(L, 1);
+  } else if (!lua_isfunction(L, -1)) {
+    luaL_error(L, "chan: the transducer returned a %s instead of a reducing function", luaL_typename(L, -1));
+  }
+  lua_setiuservalue(L, at, CHAN_STEP);
+  c->has_xform = true;
+}
+
+void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int handler) {
+  int nuvalues = CHAN_HANDLER;
+  if (!policy && b.limit <= CHAN_INLINE) {
+    b.size = b.limit;
+    b.base = (uint8_t)(b.limit > 1 ? CHAN_HANDLER + 1 : CHAN_VALUES);
+    if (b.limit > 1) nuvalues = b.base + (int)b.limit - 1;
+  }
+  Chan *ch = chan_new(L, S, sizeof(CustomChan), nuvalues);
+  int at = lua_gettop(L);
+  *custom(ch) = (CustomChan){.chan = *ch};
+  ch->buf = b;
+  ch->ops = &custom_ops;
+  ch->flags = CHAN_SPECIAL;
+  observe_birth(L, S, at);
+  if (policy) {
+    lua_pushvalue(L, policy);
+    lua_setiuservalue(L, at, CHAN_VALUES);
+  }
+  if (handler) {
+    lua_pushvalue(L, handler);
+    lua_setiuservalue(L, at, CHAN_HANDLER);
+  }
+  if (xf) transduce(L, custom(ch), at, xf);
+}

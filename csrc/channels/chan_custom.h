@@ -1,0 +1,43 @@
+/* chan_custom.h: channels whose values go through user code: a transducer, its exception handler, or a buffer policy
+   written in Lua.
+
+   While such code runs the channel is busy: other operations on it raise, closing it is put off until the code returns,
+   and nothing may wait. The code is always called protected, so that an error in it leaves the channel as it was. An
+   error in a transducer goes to the exception handler, or to on_error. An error in a policy is raised by the operation
+   for which the policy was called, which may be a waiting put or take; if it was called for none, the error goes to
+   on_error. */
+#ifndef RUNNEL_CHAN_CUSTOM_H
+#define RUNNEL_CHAN_CUSTOM_H
+
+#include "channels/chan.h"
+
+typedef struct CustomChan {
+  Chan chan;         /* with CHAN_SPECIAL */
+  bool has_xform;    /* values go through a transducer */
+  bool is_busy;      /* its transducer, handler or policy is running */
+  bool closes_later; /* closed while busy: closes when that ends */
+  bool is_finished;  /* the transducer's completion, and the policy's close, have run */
+  bool is_admitting; /* a waiting put is being admitted, and others may wait although there is room */
+} CustomChan;
+
+/* The channel as such a one, or NULL. */
+static inline const CustomChan *chan_custom(const Chan *ch) {
+  bool is_custom = ch->flags & CHAN_SPECIAL && !chan_is_shared(ch);
+  return is_custom ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
+}
+
+/* Whether its values go through a transducer. */
+static inline bool chan_custom_transduces(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->has_xform; }
+
+/* Whether puts may wait although there is room. */
+static inline bool chan_custom_is_admitting(const Chan *ch) { return chan_custom(ch) && chan_custom(ch)->is_admitting; }
+
+/* Pushes a new channel with a buffer of b's kind and limit, and with what is not 0 of these: the policy at index
+   `policy`, for BUFFER_POLICY; the transducer at index `xf`; the exception handler at index `handler`. Raises what the
+   transducer raises, or if it does not return a function. */
+void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int handler);
+
+/* Raises if the channel is busy; also makes room on the stack for any operation on it. */
+void chan_custom_check_busy(lua_State *L, const Chan *ch, int at);
+
+#endif

@@ -1,0 +1,72 @@
+/* chan_state.h: what a channel owns: its queues, its buffer, and its user values. */
+#ifndef RUNNEL_CHAN_STATE_H
+#define RUNNEL_CHAN_STATE_H
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "core/alt_state.h"
+
+/* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
+   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, or the
+   policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold its step
+   function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or behind
+   CHAN_HANDLER: a message then needs no table. */
+enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
+
+/* Values of the largest buffer whose slots are user values. */
+enum { CHAN_INLINE = 128 };
+
+typedef enum ChanFlag {
+  CHAN_CLOSED = 1,            /* accepts no more puts */
+  CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
+  CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
+  CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
+  CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
+  CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
+  CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
+  CHAN_GO = 2048,             /* the result channel of a go block, live or not */
+  CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
+  CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
+  CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
+  CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
+  CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
+  CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
+  CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
+  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, the slots are user values, and it is not CHAN_SPECIAL */
+  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
+} ChanFlag;
+
+struct Chan {
+  const void *tag;           /* &chan_tag: a faster test for a channel than comparing metatables */
+  Sched *sched;              /* the scheduler that it belongs to */
+  List puts;                 /* waiting puts, first come first served */
+  List takes;                /* waiting takes */
+  uint64_t id;               /* unique in the scheduler; a go block has that of its result channel */
+  uint64_t put_total;        /* puts accepted so far */
+  uint32_t ntakes;           /* how many takes wait */
+  uint32_t nputs;            /* how many puts wait */
+  uint32_t flags;            /* of ChanFlag */
+  Buffer buf;                /* the buffer's state. Without a buffer the channel's memory ends before its limit */
+  uint64_t take_total;       /* values taken so far; without a buffer that is put_total */
+  const struct ChanOps *ops; /* with CHAN_SPECIAL: how it does what it does in a way of its own (chan_ops.h) */
+};
+
+/* The size of a channel without a buffer. */
+#define CHAN_UNBUFFERED_SIZE offsetof(Chan, buf.limit)
+
+/* Its address is the tag of channels, and the scheduler's key in the registry. */
+extern const char chan_tag;
+
+/* The channel at index `i` of L, or NULL for anything else. */
+static inline Chan *chan_to(lua_State *L, int i) {
+  Chan *ch = (Chan *)lua_touserdata(L, i);
+  /* A light userdata has no length; a foreign one may be shorter than the tag. */
+  if (UNLIKELY(!ch || lua_rawlen(L, i) < CHAN_UNBUFFERED_SIZE || ch->tag != &chan_tag)) return NULL;
+  return ch;
+}
+
+#endif

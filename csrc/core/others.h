@@ -1,0 +1,22 @@
+/* others.h: what the core asks about operations that other threads may complete (sharing/shared_wait.h). S->others has
+   the answers; it is NULL until the state has a channel that it shares with another one. None of them raises. */
+#ifndef RUNNEL_OTHERS_H
+#define RUNNEL_OTHERS_H
+
+#include "core/state.h"
+
+typedef struct Others {
+  /* Withdraws an alt, which has alt->shared, from its shared channels and returns true. Returns false if another thread
+     has completed it: then the result comes, and stands. */
+  bool (*withdraw)(Sched *S, Alt *alt);
+  /* Makes it stop waiting on them, whatever other threads have done. A value that has come for it goes back. */
+  void (*abandon)(Sched *S, Alt *alt);
+  /* Whether it has been completed by another thread, or withdrawn. */
+  bool (*is_decided)(const Alt *alt);
+  /* Whether another thread may complete it, or has done so. */
+  bool (*is_open)(const Alt *alt);
+  /* Whether another thread may close a channel with CHAN_DONE_SHARED. */
+  bool (*may_close)(const Chan *done);
+} Others;
+
+#endif

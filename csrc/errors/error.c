@@ -1,0 +1,218 @@
+/* error.c: see error.h. */
+#include "errors/error.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "core/observe.h"
+#include "errors/name.h"
+#include "errors/origin.h"
+#include "errors/traceback.h"
+
+/* ---- the text of an error ---- */
+
+enum { MAX_FIELDS = 16 }; /* how many fields of a table are shown */
+
+/* Pushes the key of the table at index `at` that follows the key at index `last` (nil: the first one) in alphabetical
+   order; nil if there is none. Only keys that are strings, and whose values can be shown, count. */
+static void push_next_key(lua_State *L, int at, int last) {
+  lua_pushnil(L);
+  int best = lua_gettop(L);
+  for (lua_pushnil(L); lua_next(L, at); lua_pop(L, 1)) {
+    int type = lua_type(L, -1);
+    if (lua_type(L, -2) != LUA_TSTRING) continue;
+    if (type != LUA_TSTRING && type != LUA_TNUMBER && type != LUA_TBOOLEAN) continue;
+    if (!lua_isnil(L, last) && !lua_compare(L, last, -2, LUA_OPLT)) continue;
+    if (!lua_isnil(L, best) && !lua_compare(L, -2, best, LUA_OPLT)) continue;
+    lua_pushvalue(L, -2);
+    lua_replace(L, best);
+  }
+}
+
+/* Pushes the text of an error that is a table: its message, if it has one, and its other fields. Returns false if it
+   has neither; the text is then what tostring gives. */
+static bool push_table_text(lua_State *L, int at) {
+  luaL_Buffer b;
+  lua_getfield(L, at, "message");
+  bool has_message = lua_type(L, -1) == LUA_TSTRING;
+  lua_pushnil(L); /* the last key */
+  int message = lua_gettop(L) - 1, key = message + 1;
+  luaL_buffinit(L, &b);
+  if (has_message) {
+    lua_pushvalue(L, message);
+    luaL_addvalue(&b);
+  }
+  bool is_first = true;
+  for (int n = 0; n < MAX_FIELDS; n++) {
+    push_next_key(L, at, key); /* keeps what the buffer has on the stack */
+    lua_replace(L, key);
+    if (lua_isnil(L, key)) break;
+    if (has_message && strcmp(lua_tostring(L, key), "message") == 0) continue;
+    luaL_addstring(&b, is_first ? (has_message ? " (" : "{ ") : ", ");
+    is_first = false;
+    lua_pushvalue(L, key);
+    luaL_addvalue(&b);
+    luaL_addstring(&b, " = ");
+    lua_pushvalue(L, key);
+    lua_rawget(L, at);
+    luaL_tolstring(L, -1, NULL);
+    lua_remove(L, -2);
+    luaL_addvalue(&b);
+  }
+  if (!is_first) luaL_addstring(&b, has_message ? ")" : " }");
+  luaL_pushresult(&b);
+  lua_replace(L, message);
+  lua_settop(L, message);
+  if (lua_rawlen(L, message) > 0) return true;
+  luaL_tolstring(L, at, NULL);
+  lua_replace(L, message);
+  return false;
+}
+
+bool error_push_text(lua_State *L, int at) {
+  if (lua_type(L, at) == LUA_TTABLE && luaL_getmetafield(L, at, "__tostring") == LUA_TNIL) {
+    return push_table_text(L, at);
+  }
+  lua_settop(L, lua_gettop(L) - (lua_type(L, at) == LUA_TTABLE));
+  luaL_tolstring(L, at, NULL);
+  return true;
+}
+
+/* ---- raising and reporting ---- */
+
+int error_raise(lua_State *L) {
+  lua_Debug ar;
+  int level = 1;
+  while (lua_getstack(L, level, &ar) && lua_getinfo(L, "S", &ar) && origin_is_library(L, &ar)) level++;
+  luaL_where(L, level);
+  lua_insert(L, -2);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+/* The message handler: keeps the traceback of the error, and returns the error. */
+static int keep_traceback(lua_State *L) {
+  luaL_traceback(L, L, NULL, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  lua_settop(L, 1);
+  return 1;
+}
+
+void error_push_traceback(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_TRACEBACK);
+}
+
+void error_set_elsewhere(lua_State *L) { lua_setiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE); }
+
+/* Protected: (error, traceback or nil, name or channel or nil, whether it is written in any case): calls the error
+   handler, or writes to stderr. */
+static int report(lua_State *L) {
+  bool is_written = lua_toboolean(L, 4);
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_ELSEWHERE) != LUA_TNIL) {
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    lua_replace(L, 2);
+  }
+  lua_settop(L, 3);
+  if (lua_type(L, 3) == LUA_TUSERDATA) {
+    attr_push_name(L, (Chan *)lua_touserdata(L, 3), 3);
+    lua_replace(L, 3);
+  } else if (lua_isnil(L, 3)) {
+    lua_pushliteral(L, "the scheduler");
+    lua_replace(L, 3);
+  }
+  if (!is_written && lua_getiuservalue(L, SCHED_SELF, SCHED_ON_ERROR) != LUA_TNIL) {
+    lua_insert(L, 1);
+    lua_call(L, 3, 0);
+    return 0;
+  }
+  lua_settop(L, 3);
+  sched_self(L)->printed++;
+  error_push_text(L, 1);
+  const char *where = luaL_tolstring(L, 3, NULL), *message = lua_tostring(L, -2);
+  fprintf(stderr, "runnel: error in %s: %s\n", where, message);
+  if (lua_isstring(L, 2)) fprintf(stderr, "%s\n", lua_tostring(L, 2));
+  return 0;
+}
+
+/* Calls `report` with the three values from index `error` on. If that raises, leaves the error on top of L and returns
+   false. */
+static bool tell(lua_State *L, int error, bool is_written) {
+  lua_settop(L, error + 2);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_TELL);
+  for (int i = 0; i < 3; i++) lua_pushvalue(L, error + i);
+  lua_pushboolean(L, is_written);
+  return lua_pcall(L, 4, 0, 0) == LUA_OK;
+}
+
+void error_report(lua_State *L) {
+  Sched *S = sched_self(L);
+  OBSERVE(S, report, L, S);
+  int error = lua_gettop(L) - 2;
+  const char *outer = sched_set_inside(S, "an error handler");
+  if (!tell(L, error, false)) {
+    const char *message = lua_tostring(L, -1);
+    S->printed++;
+    fprintf(stderr, "runnel: error in the error handler: %s\n", message ? message : "not a string");
+    tell(L, error, true);
+  }
+  sched_set_inside(S, outer);
+  lua_settop(L, error - 1);
+}
+
+void error_call(lua_State *L, int nargs, const char *inside, int at) {
+  int base = lua_gettop(L) - nargs;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_MSGH);
+  lua_insert(L, base);
+  Sched *S = sched_self(L);
+  const char *outer = sched_set_inside(S, inside);
+  int status = lua_pcall(L, nargs, 0, base);
+  sched_set_inside(S, outer);
+  if (UNLIKELY(status != LUA_OK)) {
+    error_push_traceback(L);
+    lua_pushvalue(L, at);
+    error_report(L);
+  }
+  lua_settop(L, base - 1);
+}
+
+/* Protected: (go block's userdata, whether it was cancelled) -> traceback or nil, name. */
+static int describe_death(lua_State *L) {
+  Go *go = (Go *)lua_touserdata(L, 1);
+  bool is_cancelled = lua_toboolean(L, 2);
+  if (is_cancelled) lua_pushnil(L);
+  else traceback_push(L, go->alt.co);
+  name_push_go(L, go, 1);
+  /* It keeps its name while its variables are being closed, when its function is not on its stack any more. */
+  lua_pushvalue(L, -1);
+  attr_set(L, 1, ATTR_GO);
+  return 2;
+}
+
+void error_describe_death(lua_State *L, int at, bool is_cancelled) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE);
+  lua_pushvalue(L, at);
+  lua_pushboolean(L, is_cancelled);
+  if (lua_pcall(L, 2, 2, 0) != LUA_OK) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_pushnil(L);
+  }
+}
+
+void error_open(lua_State *L) {
+  static const struct {
+    int user_value;
+    lua_CFunction function;
+  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, report}, {SCHED_DESCRIBE, describe_death}};
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    lua_pushvalue(L, SCHED_SELF);
+    lua_pushcclosure(L, functions[i].function, 1);
+    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
+  }
+}

@@ -1,0 +1,43 @@
+/* error.h: errors: their text, their tracebacks, and how they are reported. The functions here call code of the user's
+   protected; its errors go to the error handler (on_error), or to stderr if there is none. */
+#ifndef RUNNEL_ERROR_H
+#define RUNNEL_ERROR_H
+
+#include "core/state.h"
+
+/* Pushes the text of the error at the absolute index `at`: what tostring gives; for a table without __tostring, its
+   message, if it has one, and its other fields that are strings, numbers or booleans. Returns false for a table that
+   has no such field; the text is then what tostring gives. May raise. */
+bool error_push_text(lua_State *L, int at);
+
+/* Raises the error on top of L, a string, with the position of the call: that of the innermost function on the stack
+   that is not one of the library's, or no position if that is a C function. */
+int error_raise(lua_State *L);
+
+/* Pushes the traceback that the message handler SCHED_MSGH has kept of the last error, or nil, and forgets it: if
+   memory runs out, no traceback is kept, and that of an earlier error must not be taken for that of a later one. */
+void error_push_traceback(lua_State *L);
+
+/* The function on top of L, which is popped, is called as f(err, traceback) for each error that is reported, and returns
+   the traceback of the report: errors that have come from another thread have one of there, too. */
+void error_set_elsewhere(lua_State *L);
+
+/* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or
+   nil, and where it happened: the name of a go block, or a channel, or nil for the scheduler itself. Never raises. */
+void error_report(lua_State *L);
+
+/* Calls the function below the `nargs` arguments on top of L, which are all popped. The call is protected and has no
+   result. The function cannot wait; error messages say that it is `inside`. Its error is reported, as one of the
+   channel at index `at`. */
+void error_call(lua_State *L, int nargs, const char *inside, int at);
+
+/* Pushes the traceback and the name of a go block that has raised and whose stack is unchanged; if memory runs out, nil
+   instead of either. Its userdata is at index `at`. A cancelled go block gets no traceback: it would take long, and an
+   error raised while its variables are being closed comes from elsewhere. */
+void error_describe_death(lua_State *L, int at, bool is_cancelled);
+
+/* Sets up the functions that are called protected, so that reporting does not allocate them (SCHED_MSGH and
+   others). */
+void error_open(lua_State *L);
+
+#endif

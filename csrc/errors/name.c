@@ -1,0 +1,135 @@
+/* name.c: see name.h. */
+#include "errors/name.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "core/attr.h"
+#include "errors/origin.h"
+
+/* Fills in the outermost function of a coroutine and where it was defined; false if the coroutine has not started. If
+   that is a C function (pcall, or one of the core's own), it is the outermost Lua function instead. lua_getstack takes
+   time in proportion to the level, and an endless recursion has very many levels: hence the binary search. */
+static bool outermost(lua_State *co, lua_Debug *ar) {
+  int low = 0, high = 1;
+  if (!lua_getstack(co, 0, ar)) return false;
+  while (lua_getstack(co, high, ar)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (lua_getstack(co, middle, ar)) low = middle;
+    else high = middle;
+  }
+  lua_getstack(co, low, ar);
+  lua_getinfo(co, "S", ar);
+  lua_Debug inner;
+  while (ar->linedefined < 0 && low > 0 && lua_getstack(co, --low, &inner) && lua_getinfo(co, "S", &inner)) {
+    if (inner.linedefined > 0) *ar = inner;
+  }
+  return true;
+}
+
+/* Pushes onto `co` the function of a go block that has not started, which lies below its `n` arguments; or, if that is
+   a C function, the first argument that is a Lua function. */
+static void push_function(lua_State *co, int n) {
+  int at = lua_gettop(co) - n, i = at;
+  while (i < at + n && (!lua_isfunction(co, i) || lua_iscfunction(co, i))) i++;
+  lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
+}
+
+/* Pushes the channel into which a go block of the library moves values, and returns true; or pushes nothing. */
+static bool push_target(lua_State *L, const Go *go, int at) {
+  if (!(go->chan.flags & CHAN_FEEDS)) return false;
+  int top = lua_gettop(L);
+  if (lua_getiuservalue(L, at, GO_FED) == LUA_TTABLE) {
+    lua_pushliteral(L, "to");
+    if (lua_rawget(L, top + 1) == LUA_TNIL) {
+      lua_pushliteral(L, "out");
+      lua_rawget(L, top + 1);
+    }
+  }
+  if (chan_to(L, -1)) {
+    lua_copy(L, -1, top + 1);
+    lua_settop(L, top + 1);
+    return true;
+  }
+  lua_settop(L, top);
+  return false;
+}
+
+/* Pushes the name of a go block that the library has started, as "pipe at job.lua:2 -> chan: results", and returns
+   true; or pushes nothing. */
+static bool push_origin_name(lua_State *L, const Go *go, int at, bool has_numbers) {
+  if (!origin_push(L, go->origin)) return false;
+  if (push_target(L, go, at)) {
+    if (!has_numbers) {
+      attr_push(L, lua_gettop(L), ATTR_NAME);
+      bool is_named = lua_type(L, -1) == LUA_TSTRING;
+      lua_pop(L, is_named ? 1 : 2);
+      if (!is_named) return true;
+    }
+    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
+    lua_pushfstring(L, "%s -> %s", lua_tostring(L, -3), lua_tostring(L, -1));
+    lua_replace(L, -4);
+    lua_pop(L, 2);
+  }
+  return true;
+}
+
+/* See name_push_go and name_push_label. */
+static void push_name(lua_State *L, Go *go, int at, bool has_numbers) {
+  attr_push(L, at, ATTR_GO);
+  if (lua_type(L, -1) == LUA_TSTRING) return;
+  lua_pop(L, 1);
+  lua_State *co = go->alt.co;
+  lua_Debug ar;
+  if (!co || !outermost(co, &ar)) {
+    if (!co || lua_gettop(co) <= go->alt.nresults) { /* a finalizer has ended it while it was being listed */
+      lua_pushliteral(L, "?");
+      return;
+    }
+    push_function(co, go->alt.nresults);
+    if (!lua_isfunction(co, -1)) { /* a value with a __call metamethod */
+      lua_pop(co, 1);
+      lua_pushliteral(L, "[C]");
+      return;
+    }
+    lua_getinfo(co, ">S", &ar);
+  }
+  if (go->origin && origin_is_library(L, &ar) && push_origin_name(L, go, at, has_numbers)) return;
+  if (ar.linedefined > 0) lua_pushfstring(L, "%s:%d", ar.short_src, ar.linedefined);
+  else lua_pushstring(L, ar.short_src);
+}
+
+void name_push_go(lua_State *L, Go *go, int at) { push_name(L, go, at, true); }
+
+void name_push_label(lua_State *L, Go *go, int at) { push_name(L, go, at, false); }
+
+bool name_push_where(lua_State *L, const Go *go) {
+  lua_State *co = go->alt.co;
+  lua_Debug ar;
+  int innermost = -1;
+  for (int level = 0; co && lua_getstack(co, level, &ar); level++) {
+    lua_getinfo(co, "Sl", &ar);
+    if (ar.currentline <= 0) continue;
+    if (!origin_is_library(L, &ar)) {
+      lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+      return true;
+    }
+    if (innermost < 0) innermost = level;
+  }
+  if (origin_push(L, go->origin)) {
+    const char *place = strstr(lua_tostring(L, -1), " at ");
+    lua_pushstring(L, place + 4);
+    lua_remove(L, -2);
+  } else if (innermost < 0) {
+    lua_pushnil(L);
+  } else {
+    lua_getstack(co, innermost, &ar);
+    lua_getinfo(co, "Sl", &ar);
+    lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+  }
+  return false;
+}

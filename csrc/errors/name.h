@@ -1,0 +1,20 @@
+/* name.h: the names of go blocks, and of the places where they wait, in lists and in messages. */
+#ifndef RUNNEL_NAME_H
+#define RUNNEL_NAME_H
+
+#include "core/state.h"
+
+/* Pushes the name of the go block whose userdata is at index `at`: the one that rn.rename has given it, or where its
+   function was defined (file:line), or, for one that the library has started, its origin (origin.h). */
+void name_push_go(lua_State *L, Go *go, int at);
+
+/* The same without the number of a channel that has no name: each call of the same line has the same name, and there are
+   as many names as the program has places. */
+void name_push_label(lua_State *L, Go *go, int at);
+
+/* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
+   library has started: the line of the call that did it, unless it waits in a function of the program's. Returns whether
+   there is such a function. */
+bool name_push_where(lua_State *L, const Go *go);
+
+#endif

@@ -1,0 +1,99 @@
+/* origin.c: see origin.h. SCHED_ORIGINS maps numbers to texts and texts to numbers. At LIBRARY it has the prefix of the
+   source names of the library's functions. */
+#include "errors/origin.h"
+
+#include <string.h>
+
+enum { LIBRARY = 0 };
+
+/* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is not known. */
+static const char *push_prefix(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+  lua_rawgeti(L, -1, LIBRARY);
+  lua_replace(L, -2);
+  return lua_tostring(L, -1);
+}
+
+static bool begins_with(const char *source, const char *prefix) {
+  return prefix && strncmp(source, prefix, strlen(prefix)) == 0;
+}
+
+bool origin_is_library(lua_State *L, const lua_Debug *ar) {
+  bool is = begins_with(ar->source, push_prefix(L));
+  lua_pop(L, 1);
+  return is;
+}
+
+bool origin_push(lua_State *L, uint32_t origin) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+  bool is_there = origin && lua_rawgeti(L, -1, origin) == LUA_TSTRING;
+  if (is_there) lua_remove(L, -2);
+  else lua_settop(L, lua_gettop(L) - (origin ? 2 : 1));
+  return is_there;
+}
+
+/* Fills in the current line of the innermost Lua function that is not one of the library's; false if there is none. */
+static bool find_caller(lua_State *L, lua_Debug *ar) {
+  const char *prefix = push_prefix(L);
+  bool found = false;
+  for (int level = 1; !found && lua_getstack(L, level, ar); level++) {
+    lua_getinfo(L, "S", ar);
+    found = ar->what[0] != 'C' && !begins_with(ar->source, prefix);
+  }
+  lua_pop(L, 1);
+  if (found) lua_getinfo(L, "l", ar);
+  return found;
+}
+
+/* The number of the text "WHAT at FILE:LINE": the one that it has already, or a new one. May raise. */
+static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
+  int text = lua_gettop(L) + 1, origins = text + 1;
+  lua_pushfstring(L, "%s at %s:%d", what, ar->short_src, ar->currentline);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+  lua_pushvalue(L, text);
+  lua_Integer n;
+  if (lua_rawget(L, origins) == LUA_TNUMBER) {
+    n = lua_tointeger(L, -1);
+  } else {
+    n = (lua_Integer)lua_rawlen(L, origins) + 1;
+    lua_pushvalue(L, text);
+    lua_rawseti(L, origins, n);
+    lua_pushvalue(L, text);
+    lua_pushinteger(L, n);
+    lua_rawset(L, origins);
+  }
+  lua_settop(L, text - 1);
+  return (uint32_t)n;
+}
+
+void origin_set(lua_State *L, int at, const char *what) {
+  Go *go = chan_to_go((Chan *)lua_touserdata(L, at));
+  LastOrigin *last = &sched_self(L)->last_origin;
+  lua_Debug ar;
+  if (!find_caller(L, &ar) || !go || !go->slot) return;
+  if (last->what != what || last->line != ar.currentline || strcmp(last->source, ar.short_src) != 0) {
+    uint32_t number = number_of(L, what, &ar);
+    *last = (LastOrigin){.what = what, .line = ar.currentline, .number = number};
+    memcpy(last->source, ar.short_src, sizeof last->source);
+  }
+  if (go->slot) go->origin = last->number; /* a finalizer may have ended it */
+}
+
+void origin_set_library(lua_State *L) {
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar)) return;
+  lua_getinfo(L, "S", &ar);
+  size_t length = strlen(ar.source);
+  if (length < 4 || strcmp(ar.source + length - 4, ".lua") != 0) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+  lua_pushlstring(L, ar.source, length - 4);
+  lua_pushliteral(L, "/");
+  lua_concat(L, 2);
+  lua_rawseti(L, -2, LIBRARY);
+  lua_pop(L, 1);
+}
+
+void origin_open(lua_State *L) {
+  lua_newtable(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+}

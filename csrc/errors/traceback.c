@@ -1,0 +1,119 @@
+/* traceback.c: see traceback.h. */
+#include "errors/traceback.h"
+
+#include <lauxlib.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Levels that are shown: the innermost and the outermost, as in luaL_traceback. */
+enum { INNERMOST = 10, OUTERMOST = 11 };
+
+enum {
+  MAX_NAME = 200,                            /* bytes of the name of a function that are shown */
+  MAX_LINE = MAX_NAME + 2 * LUA_IDSIZE + 80, /* bytes of a line */
+  MAX_TEXT = (INNERMOST + OUTERMOST + 2) * MAX_LINE
+};
+
+typedef struct Text {
+  size_t length;
+  char bytes[MAX_TEXT];
+} Text;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+static void
+append(Text *text, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  size_t room = sizeof text->bytes - text->length;
+  int n = vsnprintf(text->bytes + text->length, room, format, arguments);
+  va_end(arguments);
+  if (n > 0) text->length += (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
+static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
+
+/* Writes the name of the function on top of L, if it is in package.loaded, which is below it, or is a field of a module
+   there. Returns whether it is. */
+static bool append_global(lua_State *L, Text *text) {
+  int function = lua_gettop(L), loaded = function - 1;
+  for (lua_pushnil(L); lua_next(L, loaded); lua_pop(L, 1)) {
+    const char *module = string_at(L, -2);
+    if (module && lua_rawequal(L, -1, function)) {
+      append(text, "function '%.*s'", MAX_NAME, module);
+      return true;
+    }
+    if (!module || !lua_istable(L, -1)) continue;
+    bool is_global = strcmp(module, LUA_GNAME) == 0;
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+      const char *field = string_at(L, -2);
+      if (!field || !lua_rawequal(L, -1, function)) continue;
+      if (is_global) append(text, "function '%.*s'", MAX_NAME, field);
+      else append(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Writes how the function of a level is called; package.loaded is on top of L. Allocates nothing. */
+static void append_function(lua_State *L, Text *text, lua_Debug *ar) {
+  int top = lua_gettop(L);
+  bool has_modules = lua_istable(L, top);
+  lua_getinfo(L, "f", ar);
+  if (has_modules && append_global(L, text)) {
+    /* written */
+  } else if (*ar->namewhat != '\0') {
+    append(text, "%s '%.*s'", ar->namewhat, MAX_NAME, ar->name);
+  } else if (*ar->what == 'm') {
+    append(text, "main chunk");
+  } else if (*ar->what != 'C') {
+    append(text, "function <%s:%d>", ar->short_src, ar->linedefined);
+  } else {
+    append(text, "?");
+  }
+  lua_settop(L, top);
+}
+
+static int count_levels(lua_State *co) {
+  lua_Debug ar;
+  int low = 0, high = 1;
+  while (lua_getstack(co, high, &ar)) {
+    low = high;
+    high *= 2;
+  }
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (lua_getstack(co, middle, &ar)) low = middle + 1;
+    else high = middle;
+  }
+  return high;
+}
+
+void traceback_push(lua_State *L, lua_State *co) {
+  Text text = {.length = 0};
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
+  append(&text, "stack traceback:");
+  int levels = count_levels(co);
+  lua_Debug ar;
+  for (int level = 0; level < levels && lua_getstack(co, level, &ar); level++) {
+    int skipped = levels - INNERMOST - OUTERMOST;
+    if (level == INNERMOST && skipped > 0) {
+      append(&text, "\n\t...\t(skipping %d levels)", skipped);
+      level += skipped - 1;
+      continue;
+    }
+    lua_getinfo(co, "Slnt", &ar);
+    append(&text, "\n\t%s:", ar.short_src);
+    if (ar.currentline > 0) append(&text, "%d:", ar.currentline);
+    append(&text, " in ");
+    append_function(L, &text, &ar);
+    if (ar.istailcall) append(&text, "\n\t(...tail calls...)");
+  }
+  lua_pop(L, 1);
+  lua_pushlstring(L, text.bytes, text.length);
+}

@@ -1,0 +1,16 @@
+/* traceback.h: the traceback of a coroutine that has died, written without allocating.
+
+   luaL_traceback allocates while it reads the stack of the coroutine. An allocation may run finalizers, and a finalizer
+   may close the coroutine, which frees the stack frames that are being read. To stop the collector meanwhile is no way
+   out: starting it again begins a collection of the whole heap. */
+#ifndef RUNNEL_TRACEBACK_H
+#define RUNNEL_TRACEBACK_H
+
+#include <lua.h>
+
+/* Pushes onto L the traceback of the coroutine `co`, which is not running, in the form of luaL_traceback; each line and
+   the whole are cut to a fixed length. L must have 16 free slots. May raise, for lack of memory; by then the stack has
+   been read. */
+void traceback_push(lua_State *L, lua_State *co);
+
+#endif

@@ -1,0 +1,238 @@
+/* unhandled.c: see unhandled.h.
+
+   SCHED_UNHANDLED has the errors in the order in which they came, as a list of records: { error, traceback, name,
+   channel, deadline }. The first is number unhandled_first, and there are `unhandled` of them. A simulation has a list
+   of its own, in which number OUTER_LIST is the list of the outer world. */
+#include "errors/unhandled.h"
+
+#include <lauxlib.h>
+
+#include "core/attr.h"
+#include "core/chan_ops.h"
+#include "core/observe.h"
+#include "errors/error.h"
+
+/* How long an error waits to be taken. */
+static const int64_t GRACE = 5000 * CLOCK_MS;
+
+enum {
+  MOST = 1000,       /* errors that may wait: if there is one more, the oldest is reported */
+  STACK_TO_ADD = 12, /* slots of L */
+  OUTER_LIST = 0
+};
+
+/* Fields of a record. */
+enum { ERROR = 1, TRACEBACK, NAME, CHANNEL, DEADLINE };
+
+/* Whether somebody has taken the error with which the channel was closed. */
+static bool is_taken(const Chan *ch) {
+  const ChanOps *ops = chan_ops(ch);
+  return ch->flags & CHAN_ERROR_TAKEN || (ops && ops->is_error_taken && ops->is_error_taken(ch));
+}
+
+bool unhandled_may_come(lua_State *L) {
+  lua_rawgeti(L, -1, CHANNEL);
+  const Chan *ch = (const Chan *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return !ch || !is_taken(ch);
+}
+
+/* Protected: (error, traceback, name, channel, deadline): adds a record to the list. */
+static int keep(lua_State *L) {
+  Sched *S = sched_self(L);
+  lua_createtable(L, DEADLINE, 0);
+  for (int field = ERROR; field <= DEADLINE; field++) {
+    lua_pushvalue(L, field);
+    lua_rawseti(L, DEADLINE + 1, field);
+  }
+  OBSERVE(S, died, L, S);
+  World *w = &S->world; /* read only now: finalizers may have changed it */
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)w->unhandled_first + w->unhandled);
+  if (w->unhandled++ == 0) w->unhandled_due = lua_tointeger(L, DEADLINE);
+  return 0;
+}
+
+/* Removes the oldest record from a world's list, at index `list`, and pushes its fields for error_report. If somebody
+   has taken the error, pushes nothing and returns false. */
+static bool pop(lua_State *L, World *w, int list) {
+  int top = lua_gettop(L);
+  lua_rawgeti(L, list, w->unhandled_first);
+  lua_pushnil(L);
+  lua_rawseti(L, list, w->unhandled_first);
+  w->unhandled_first++;
+  if (--w->unhandled) {
+    lua_rawgeti(L, list, w->unhandled_first);
+    lua_rawgeti(L, -1, DEADLINE);
+    w->unhandled_due = lua_tointeger(L, -1);
+    lua_pop(L, 2);
+  } else {
+    w->unhandled_first = 1;
+  }
+  if (!unhandled_may_come(L)) {
+    lua_settop(L, top);
+    return false;
+  }
+  OBSERVE(sched_self(L), due, L, sched_self(L), top + 1);
+  for (int field = ERROR; field <= NAME; field++) lua_rawgeti(L, top + 1, field);
+  lua_remove(L, top + 1);
+  return true;
+}
+
+/* Reports the errors of a world that are due at `now`. Its list is on top of L and popped. */
+static void report(lua_State *L, World *w, int64_t now) {
+  int list = lua_gettop(L);
+  /* No more than there are now: the handler may start go blocks that fail in turn. */
+  for (uint32_t n = w->unhandled; n > 0 && w->unhandled && w->unhandled_due <= now; n--) {
+    if (pop(L, w, list)) error_report(L);
+  }
+  lua_pop(L, 1);
+}
+
+/* Pushes the channel from which the error at index `error` of the go block at index `at` must be taken. That is its
+   result channel; or, for a go block of the library that has closed the channel that it feeds with the error, that
+   channel. */
+static void push_where_to_take(lua_State *L, int at, int error) {
+  if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
+    lua_getiuservalue(L, at, GO_FED);
+    const Chan *fed = chan_to(L, -1);
+    if (fed && fed->buf.kind == BUFFER_SHARED && fed->ops->is_closed(fed)) return; /* with the error, or another one */
+    bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
+    if (is_there) {
+      is_there = lua_rawequal(L, -1, error);
+      lua_pop(L, 1);
+    }
+    if (is_there) return;
+    lua_pop(L, 1);
+  }
+  lua_pushvalue(L, at);
+}
+
+/* Keeps an error until somebody takes it. On top of L and popped: the error, its traceback or nil, where it happened,
+   and the channel from which it must be taken, or nil. There is room on the stack. Does not raise. */
+static void add(lua_State *L, Sched *S) {
+  int64_t now = clock_now(&S->world.clock);
+  int error = lua_gettop(L) - 3;
+  Chan *ch = (Chan *)lua_touserdata(L, -1);
+  if (ch) ch->flags |= CHAN_ERROR_KNOWN;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
+  for (int i = 0; i < 4; i++) lua_pushvalue(L, error + i);
+  lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
+  if (lua_pcall(L, DEADLINE, 0, 0) != LUA_OK) {
+    lua_settop(L, error + 2);
+    error_report(L);
+    return;
+  }
+  lua_settop(L, error - 1);
+  if (S->world.unhandled <= MOST) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  if (pop(L, &S->world, error)) error_report(L);
+  lua_pop(L, 1);
+}
+
+void unhandled_add(lua_State *L, Sched *S, int at) {
+  if (!lua_checkstack(L, STACK_TO_ADD)) {
+    error_report(L);
+    return;
+  }
+  push_where_to_take(L, at, lua_gettop(L) - 2);
+  add(L, S);
+}
+
+void unhandled_drop(lua_State *L, int at) {
+  Chan *ch = (Chan *)lua_touserdata(L, at);
+  if (ch->flags & (CHAN_ERROR_TAKEN | CHAN_ERROR_KNOWN)) return;
+  luaL_checkstack(L, STACK_TO_ADD, NULL);
+  lua_pushvalue(L, -1);
+  luaL_traceback(L, L, NULL, 1);
+  lua_pushvalue(L, at);
+  lua_pushvalue(L, at);
+  add(L, ch->sched);
+}
+
+void unhandled_report(lua_State *L, Sched *S, int64_t now) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  report(L, &S->world, now);
+}
+
+void unhandled_report_all(lua_State *L, Sched *S) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  for (World *w = &S->world; w; w = w->outer) {
+    lua_rawgeti(L, -1, OUTER_LIST);
+    lua_insert(L, -2);
+    report(L, w, INT64_MAX);
+  }
+  lua_pop(L, 1);
+}
+
+void unhandled_push_list(lua_State *L) {
+  lua_createtable(L, 0, 1);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  lua_rawseti(L, -2, OUTER_LIST);
+}
+
+/* Pushes the record of the error that must be taken from a channel, and returns true; or pushes something else and
+   returns false. */
+static bool find(lua_State *L, const World *w, const Chan *ch) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  for (uint32_t i = w->unhandled_first + w->unhandled; i-- > w->unhandled_first;) {
+    lua_rawgeti(L, -1, i);
+    lua_rawgeti(L, -1, CHANNEL);
+    bool is_it = lua_touserdata(L, -1) == ch;
+    lua_pop(L, 1);
+    if (is_it) return true;
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
+void unhandled_pass_on(lua_State *L, Sched *S, int err, int to, int from) {
+  int top = lua_gettop(L);
+  Chan *target = chan_to(L, to), *source = chan_to(L, from);
+  if (lua_isnil(L, err) || !lua_checkstack(L, STACK_TO_ADD)) return;
+  if (target && chan_is_closed(target)) target = NULL;
+  if (target) target->flags |= CHAN_ERROR_KNOWN;
+  if (!source || source->flags & CHAN_RESULT) return; /* a go block that is dying: its error comes later */
+  if (!(source->flags & CHAN_ERROR_KNOWN)) {
+    /* Not that of a go block: the program has closed the channel, or taking from it has raised the error. */
+    if (source->flags & CHAN_CLOSED) source->flags |= CHAN_ERROR_KNOWN;
+    lua_pushvalue(L, err);
+    lua_pushnil(L);
+    lua_pushvalue(L, from);
+    if (target) lua_pushvalue(L, to);
+    else lua_pushnil(L);
+    add(L, S);
+  } else if (S->world.unhandled && find(L, &S->world, source)) {
+    if (target) lua_pushvalue(L, to);
+    else lua_pushnil(L);
+    lua_rawseti(L, -2, CHANNEL); /* an existing field: allocates nothing */
+  }
+  lua_settop(L, top);
+}
+
+/* __gc of a value that lives as long as the state: reports the errors that are left when the state is closed, even
+   within a simulation. */
+static int report_rest(lua_State *L) {
+  unhandled_report_all(L, sched_self(L));
+  return 0;
+}
+
+void unhandled_open(lua_State *L) {
+  unhandled_push_list(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_UNHANDLED);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, keep, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_KEEP_UNHANDLED);
+  Sched *S = sched_self(L);
+  S->grace = GRACE;
+  S->world.unhandled_first = 1;
+  /* Finalizers run in reverse order of creation, so this one runs after those of objects that were made later. */
+  lua_pushvalue(L, SCHED_SELF);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, report_rest, 1);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_pop(L, 1);
+}

@@ -1,0 +1,111 @@
+/* keep.c: see keep.h.
+
+   The list is a table without gaps. A round checks each entry once, from the last to the first; the last entry takes the
+   place of one that is dropped. */
+#include "lifetimes/keep.h"
+
+#include <lauxlib.h>
+
+#include "lifetimes/root_table.h"
+
+enum {
+  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last round has kept, is trimmed only
+                          in cycles of the collector: an entry that is dropped between two parks must be added again */
+  TRIM_TO_GROW = 2,    /* a longer list: so many entries are checked for each that may have been added */
+  CYCLE_SHARE = 2,     /* each cycle of the collector checks one entry in so many, */
+  CYCLE_LEAST = 65536, /* and at least so many, which takes 1 ms */
+  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more waiters stays in the list */
+};
+
+/* Whether the queue may have a waiter of a strong root. */
+static bool has_waiter(const Sched *S, const List *queue) {
+  const Link *link = queue->first;
+  if (!link) return false;
+  for (int i = 0; i < LONG_QUEUE; i++) {
+    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt;
+    if (alt != &S->outside && !(alt->flags & ALT_WEAK)) return true;
+    link = link->next;
+    if (link == queue->first) return false;
+  }
+  return true;
+}
+
+/* Whether the entry on top of L, a block of waiters of that many bytes, is needed. */
+static bool block_is_needed(const Sched *S, const Waiter *block, size_t bytes) {
+  if (block->is_weak) return false; /* its go block may have been collected: its waiters must not be followed */
+  for (size_t i = 0; i < bytes / sizeof(Waiter); i++) {
+    if (block[i].link.next && block[i].alt != &S->outside && !(block[i].alt->flags & ALT_WEAK)) return true;
+  }
+  return false;
+}
+
+/* Whether the entry on top of L is needed; if not, clears its flag. */
+static bool is_needed(lua_State *L, const Sched *S) {
+  Chan *ch = (Chan *)lua_touserdata(L, -1);
+  if (ch->tag == &chan_tag) { /* else a block of waiters, which begins with a link or NULL */
+    if (has_waiter(S, &ch->puts) || has_waiter(S, &ch->takes)) return true;
+    ch->flags &= ~(uint32_t)(CHAN_KEPT | CHAN_LISTED);
+    return false;
+  }
+  Waiter *block = (Waiter *)lua_touserdata(L, -1);
+  if (block_is_needed(S, block, lua_rawlen(L, -1))) return true;
+  block->is_kept = false;
+  return false;
+}
+
+/* Notes whether the list has grown to its limit. */
+static void check_size(Sched *S) { sched_check_parks(S, PARK_KEPT, S->kept.size >= S->kept.limit); }
+
+void keep_trim(lua_State *L, Sched *S, uint32_t n) {
+  Kept *k = &S->kept;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
+  for (n = n < k->size ? n : k->size; n > 0; n--) {
+    if (k->next == 0) k->next = k->size;
+    lua_rawgeti(L, -1, k->next);
+    bool is_dropped = !is_needed(L, S);
+    lua_pop(L, 1);
+    if (is_dropped) {
+      lua_rawgeti(L, -1, k->size);
+      lua_rawseti(L, -2, k->next); /* an existing key: nothing is allocated */
+      lua_pushnil(L);
+      lua_rawseti(L, -2, k->size--);
+    }
+    if (--k->next == 0) k->limit = k->size < FEW / 2 ? FEW : 2 * k->size;
+  }
+  check_size(S);
+  lua_pop(L, 1);
+}
+
+void keep_trim_cycle(lua_State *L, Sched *S) {
+  uint32_t share = S->kept.room / CYCLE_SHARE;
+  keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
+}
+
+void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) { keep_trim(L, S, TRIM_TO_GROW * (waiters + 1)); }
+
+void keep_add(lua_State *L, Sched *S, int at) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);
+  lua_pushvalue(L, at);
+  lua_rawseti(L, -2, (lua_Integer)S->kept.size + 1);
+  if (++S->kept.size > S->kept.room) S->kept.room = S->kept.size;
+  check_size(S);
+  lua_pop(L, 1);
+}
+
+void keep_shrink(lua_State *L, Sched *S) {
+  Kept *k = &S->kept;
+  uint32_t room = root_room(k->size, k->room);
+  if (room == k->room) return;
+  lua_createtable(L, (int)room, 1);
+  if (k->size <= room) { /* else finalizers ran, and parked many go blocks */
+    root_move_entries(L, SCHED_KEPT, lua_gettop(L), room);
+    k->room = room;
+  }
+  lua_pop(L, 1);
+}
+
+void keep_open(lua_State *L) {
+  sched_self(L)->kept.limit = FEW;
+  lua_newtable(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
+}

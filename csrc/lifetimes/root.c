@@ -1,0 +1,305 @@
+/* root.c: see root.h.
+
+   A sweep goes on where the last one has stopped, from the end of each table to its begin, and then again from the end.
+   The place of a root that was removed is taken by the last one (root_table.c), which this round has visited, or which
+   is newer. So a round visits all that were there when it began. */
+#include "lifetimes/root.h"
+
+#include <lauxlib.h>
+
+#include "core/attr.h"
+#include "core/others.h"
+#include "lifetimes/keep.h"
+
+enum {
+  CHUNK = 512,         /* roots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
+  CHUNK_EVERY = 64,    /* such a sweep for each so many strong roots that are parked since the last one */
+  PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
+  CYCLE_SHARE = 2,     /* a cycle of the collector visits one root in so many, */
+  CYCLE_LEAST = 16384  /* and at least so many: with fewer, each cycle visits all */
+};
+
+/* So a go block that parks pays for visits to CHUNK / CHUNK_EVERY others, and what was abandoned and not visited yet is
+   at most a seventh of the strong roots that cannot be demoted. It must be little: the collector cannot free it, and the
+   next cycle comes later for it. */
+
+/* ---- strong and weak ---- */
+
+/* Pushes the channel of a waiter, from its owner's stack. */
+static void push_channel(lua_State *L, const Waiter *w) {
+  lua_State *co = w->alt->co;
+  lua_pushvalue(co, w->at);
+  lua_xmove(co, L, 1);
+}
+
+/* Makes the channels let go of a weak root, whose userdata is at index `at`. They are not looked for on its stack, which
+   is empty if somebody closes the coroutine. */
+static void release(lua_State *L, const Go *go, int at) {
+  int type = lua_getiuservalue(L, at, GO_WAITS), waits = lua_gettop(L);
+  if (type != LUA_TTHREAD) { /* else it had not parked yet */
+    uint32_t n = type == LUA_TTABLE ? go->alt.count : 1;
+    for (uint32_t i = 1; i <= n; i++) {
+      if (type == LUA_TTABLE) lua_rawgeti(L, waits, i);
+      else lua_pushvalue(L, waits);
+      attr_push_table(L, waits + 1);
+      lua_pushvalue(L, at);
+      lua_pushnil(L);
+      lua_rawset(L, -3);
+      lua_settop(L, waits);
+    }
+    lua_pushthread(go->alt.co);
+    lua_xmove(go->alt.co, L, 1);
+    lua_setiuservalue(L, at, GO_COROUTINE);
+  }
+  lua_settop(L, waits - 1);
+}
+
+void root_make_strong(lua_State *L, Sched *S, Go *go, int at) {
+  if (LIKELY(root_push_weak(L, go))) root_remove_weak(L, S, go->slot); /* else see root.h */
+  lua_pop(L, 1);
+  root_add_strong(L, S, go, at);
+  release(L, go, at);
+  go->alt.flags &= (uint8_t)~ALT_WEAK;
+}
+
+/* Pushes the userdata of a weak root. */
+static void push_weak(lua_State *L, const Go *go) {
+  if (LIKELY(root_push_weak(L, go))) return;
+  lua_pop(L, 1);
+  /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
+  int top = lua_gettop(L);
+  push_channel(L, alt_waiters(&go->alt));
+  attr_push_table(L, top + 1);
+  lua_pushnil(L);
+  while (lua_next(L, top + 2)) {
+    lua_pop(L, 1);
+    if (lua_touserdata(L, -1) == go) break;
+  }
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+void root_promote(lua_State *L, Sched *S, Go *go) {
+  push_weak(L, go);
+  root_make_strong(L, S, go, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
+/* Whether a strong root waits on channels only: if nobody can reach them, nothing will ever wake it. */
+static bool may_be_abandoned(const Go *go) {
+  const Alt *alt = &go->alt;
+  if (alt->flags & ALT_WEAK) return false;
+  if (alt->state == ALT_NEW) return true;
+  if (alt->state != ALT_PARKED || alt->count == 0 || !alt_is_active(alt)) return false;
+  const Others *others = go->chan.sched->others;
+  if (UNLIKELY(alt->shared) && others->is_open(alt)) return false; /* another state may wake it */
+  for (uint32_t i = 0; i < alt->count; i++) {
+    const Chan *ch = alt_waiters(alt)[i].chan;
+    if (LIKELY(!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE_SHARED)))) continue;
+    if (ch->flags & CHAN_TIMEOUT || others->may_close(ch)) return false; /* the timer, or another state */
+  }
+  return true;
+}
+
+/* Makes the tables of attributes in which the channels of a parked go block will hold it. */
+static void make_tables(lua_State *L, const Alt *alt) {
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt_waiters(alt)[i]);
+    attr_table(L, lua_gettop(L));
+    lua_pop(L, 2);
+  }
+}
+
+/* Whether all of its channels have one. */
+static bool have_tables(lua_State *L, const Alt *alt) {
+  bool have = true;
+  for (uint32_t i = 0; i < alt->count && have; i++) {
+    push_channel(L, &alt_waiters(alt)[i]);
+    have = attr_push_table(L, lua_gettop(L));
+    lua_pop(L, 2);
+  }
+  return have;
+}
+
+/* The size of the table that keeps alive what a parked alts waits on; 0 for a single operation. */
+static uint32_t size_of_waits(const Alt *alt) { return alt->flags & ALT_SELECT ? alt->count + 1 : 0; }
+
+/* Puts the channels and the block of waiters of an alts into the table on top of the stack, which has room for them. */
+static void fill_waits(lua_State *L, const Alt *alt) {
+  lua_pushvalue(alt->co, ALT_BLOCK);
+  lua_xmove(alt->co, L, 1);
+  lua_rawseti(L, -2, alt->count + 1);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt_waiters(alt)[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+/* Demotes the strong root on top of the stack. Its channels hold it, and its coroutine. May raise half way: that some
+   channels hold it already does no harm. */
+static void demote(lua_State *L, Sched *S, Go *go) {
+  Alt *alt = &go->alt;
+  int at = lua_gettop(L);
+  make_tables(L, alt);
+  keep_before_weak(L, &go->chan, at);
+  uint32_t size = size_of_waits(alt);
+  if (size) lua_createtable(L, (int)size, 0);
+  /* That has allocated: a finalizer may have woken the go block, which may have ended, or have parked elsewhere. */
+  if (!go->slot || !may_be_abandoned(go) || !have_tables(L, alt) || size_of_waits(alt) > size ||
+      !keep_when_weak(&go->chan)) {
+    lua_settop(L, at); /* seldom covered: a finalizer ran at this very allocation */
+    return;
+  }
+  root_reserve_weak(L, S, at);
+  if (size_of_waits(alt)) fill_waits(L, alt);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    push_channel(L, &alt_waiters(alt)[i]);
+    attr_push_table(L, lua_gettop(L));
+    lua_pushvalue(L, at);
+    lua_getiuservalue(L, at, GO_COROUTINE);
+    lua_rawset(L, -3);
+    lua_pop(L, size_of_waits(alt) ? 2 : 1);
+  }
+  if (alt->count) lua_setiuservalue(L, at, GO_WAITS); /* the table, or the one channel: instead of the coroutine */
+  root_move_to_weak(L, S, go);
+  lua_settop(L, at);
+  alt->flags |= ALT_WEAK;
+  if (size_of_waits(alt)) alt_waiters(alt)->is_weak = true;
+}
+
+/* ---- sweeps ---- */
+
+/* How many strong roots may be parked: those in the run queue are not. */
+static uint32_t idle(const Sched *S) {
+  return S->roots.strong > S->world.nready ? S->roots.strong - S->world.nready : 0;
+}
+
+/* The index to visit in a table of `n` roots; *next is that of the next one, or 0 at the end of a round. */
+static uint32_t advance(uint32_t *next, uint32_t n) {
+  if (*next == 0 || *next > n) *next = n;
+  return (*next)--;
+}
+
+/* Removes the next weak root if it was collected; their table is at index `weak`. */
+static void visit_weak(lua_State *L, Sched *S, int weak) {
+  uint32_t i = advance(&S->roots.next_weak, S->roots.weak);
+  if (lua_rawgeti(L, weak, i) == LUA_TNIL) root_remove_weak(L, S, i);
+  lua_pop(L, 1);
+}
+
+/* Demotes the next strong root if it may be abandoned; in a cycle only if it was parked already in the last one. */
+static void visit_strong(lua_State *L, Sched *S, int strong) {
+  Roots *r = &S->roots;
+  lua_rawgeti(L, strong, advance(&r->next_strong, r->strong));
+  Go *go = (Go *)lua_touserdata(L, -1);
+  if (may_be_abandoned(go) && (!r->is_cycle || go->alt.since <= r->last_cycle)) demote(L, S, go);
+  lua_pop(L, 1);
+}
+
+/* Protected: (n) visits so many roots of each kind, or all. */
+static int sweep_protected(lua_State *L) {
+  enum { COUNT = 1, STRONG, WEAK };
+  Sched *S = sched_self(L);
+  Roots *r = &S->roots;
+  lua_Integer n = lua_tointeger(L, COUNT);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_STRONG); /* only a sweep replaces it, and there is no other one */
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
+  for (lua_Integer i = n < r->weak ? n : r->weak; i > 0 && r->weak; i--) visit_weak(L, S, WEAK);
+  for (lua_Integer i = n < r->strong ? n : r->strong; i > 0 && r->strong; i--) visit_strong(L, S, STRONG);
+  if (r->is_cycle) {
+    root_shrink(L, S);
+    keep_shrink(L, S);
+  }
+  return 0;
+}
+
+/* Visits some roots of each kind. If memory runs out, the rest stays as it was. Does not raise. */
+static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
+  Roots *r = &S->roots;
+  if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
+  r->sweeping = true;
+  uint32_t unpaid = idle(S) > r->limit ? idle(S) - r->limit : 0; /* how many are parked for which none has visited */
+  r->is_cycle = is_cycle;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
+  lua_pushinteger(L, n);
+  r->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
+  if (r->failed) lua_pop(L, 1);
+  r->sweeping = false;
+  if (is_cycle) keep_trim_cycle(L, S);
+  else keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
+  uint32_t limit = idle(S) + CHUNK_EVERY;
+  r->limit = limit > unpaid + PARKED_LEAST ? limit - unpaid : PARKED_LEAST;
+}
+
+void root_add(lua_State *L, Sched *S, Go *go, int at) {
+  if (UNLIKELY(idle(S) >= S->roots.limit)) sweep(L, S, CHUNK, false);
+  root_add_strong(L, S, go, at);
+}
+
+/* ---- the sentinel ----
+
+   A userdata that nobody refers to: its finalizer runs once a cycle, sweeps, and makes the next one. SCHED_WEAK refers
+   to the sentinel weakly.
+
+   When memory is short, an allocation ends in a full collection. If that found the next sentinel dead, its finalizer
+   would be called in the same collection, and so on: the collection would never end. So the finalizer holds the next
+   sentinel while it allocates; and once an allocation has failed, it makes none and does nothing until the scheduler
+   has run. root_watch makes one then, and also if the finalizer could not be called at all. */
+
+/* Protected: makes the sentinel, if there is none, and returns it. Its metatable is the second upvalue. */
+static int make_sentinel(lua_State *L) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
+  if (lua_rawgeti(L, 1, ROOT_SENTINEL) == LUA_TNIL) {
+    lua_newuserdatauv(L, 0, 0);
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_setmetatable(L, -2);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, 1, ROOT_SENTINEL);
+  }
+  return 1;
+}
+
+/* __gc of the sentinel. */
+static int on_cycle(lua_State *L) {
+  Sched *S = sched_self(L);
+  Roots *r = &S->roots;
+  lua_settop(L, 1);
+  if (r->failed) return 0;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
+  if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
+    r->failed = true;
+    return 0;
+  }
+  uint32_t share = r->room / CYCLE_SHARE;
+  sweep(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST, true);
+  r->last_cycle = S->world.looked;
+  return 0;
+}
+
+void root_watch(lua_State *L, Sched *S) {
+  S->roots.failed = false;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
+  bool is_there = lua_rawgeti(L, -1, ROOT_SENTINEL) != LUA_TNIL;
+  lua_pop(L, 2);
+  if (LIKELY(is_there)) return;
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
+  lua_pcall(L, 0, 1, 0);
+  lua_pop(L, 1); /* the sentinel, or that there is no memory for one yet */
+}
+
+void root_open(lua_State *L) {
+  Sched *S = sched_self(L);
+  S->roots.limit = PARKED_LEAST;
+  root_table_open(L);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, sweep_protected, 1);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_SWEEP);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, on_cycle, 1);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcclosure(L, make_sentinel, 2);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
+  root_watch(L, S);
+}

@@ -1,0 +1,225 @@
+/* family.c: see family.h. */
+#include "sharing/family.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct Family {
+  pthread_mutex_t lock; /* guards what follows, but for `holds`, and the members */
+  List members;         /* Member.link */
+  atomic_uint holds;    /* of members, and of who makes it */
+};
+
+/* ---- members ---- */
+
+Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]) {
+  Member *member = (Member *)calloc(1, sizeof *member);
+  if (!member) return NULL;
+  member->family = family;
+  for (int i = 0; chans && i < MEMBER_CHANS; i++) member->chans[i] = chans[i];
+  (void)pthread_mutex_lock(&family->lock);
+  atomic_fetch_add_explicit(&family->holds, 1, memory_order_relaxed);
+  list_append(&family->members, &member->link);
+  (void)pthread_mutex_unlock(&family->lock);
+  return member;
+}
+
+static void release(Family *family) {
+  if (atomic_fetch_sub(&family->holds, 1) > 1) return;
+  (void)pthread_mutex_destroy(&family->lock);
+  free(family);
+}
+
+Member *family_new(void) {
+  Family *family = (Family *)calloc(1, sizeof *family);
+  if (!family) return NULL;
+  atomic_init(&family->holds, 1);
+  (void)pthread_mutex_init(&family->lock, NULL);
+  Member *first = family_add(family, NULL);
+  if (first) first->is_first = true;
+  release(family);
+  return first;
+}
+
+void family_leave(Member *member) {
+  Family *family = member->family;
+  (void)pthread_mutex_lock(&family->lock);
+  list_remove(&family->members, &member->link);
+  (void)pthread_mutex_unlock(&family->lock);
+  free(member);
+  release(family);
+}
+
+static void set_idle(Member *member, const Sharing *sharing) {
+  (void)pthread_mutex_lock(&member->family->lock);
+  member->is_idle = sharing != NULL;
+  member->sharing = sharing;
+  (void)pthread_mutex_unlock(&member->family->lock);
+}
+
+/* Sharing.go_on */
+static void go_on(Sharing *sharing) {
+  sharing->go_on = NULL;
+  set_idle(sharing->member, NULL);
+}
+
+void family_idle(Sharing *sharing) {
+  sharing->go_on = go_on;
+  set_idle(sharing->member, sharing);
+}
+
+/* ---- what a member waits for ---- */
+
+static Member *member_of(Link *link) { return CONTAINER_OF(link, Member, link); }
+
+/* Whether the state has a handle of the channel. */
+static bool has(const Sharing *sharing, const SharedChan *chan) {
+  Link *first = sharing->holds.first, *link = first;
+  if (!first) return false;
+  do {
+    if (CONTAINER_OF(link, SharedHold, link)->chan == chan) return true;
+    link = link->next;
+  } while (link != first);
+  return false;
+}
+
+/* See family_waits. */
+static uint32_t look_at_waits(const Sharing *own, const Sharing *sharing, MemberWait *waits, uint32_t most) {
+  uint32_t n = 0;
+  Link *first = sharing->waits.first, *link = first;
+  if (!first) return 0;
+  do {
+    const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
+    for (uint32_t i = 0; wait->local && i < wait->n; i++) {
+      const SharedWaiter *op = &wait->ops[i];
+      if (has(own, op->chan) || n++ >= most) continue;
+      waits[n - 1].is_put = op->kind == SHARED_PUT;
+      shared_chan_get_name(op->chan, waits[n - 1].name);
+    }
+    link = link->next;
+  } while (link != first);
+  return n;
+}
+
+uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits, uint32_t most) {
+  if (!own->member) return 0;
+  Family *family = own->member->family;
+  uint32_t n = 0;
+  (void)pthread_mutex_lock(&family->lock);
+  Link *link = family->members.first;
+  do {
+    const Member *member = member_of(link);
+    if (member->is_idle && member->sharing->owner == owner) n = look_at_waits(own, member->sharing, waits, most);
+    link = link->next;
+  } while (link != family->members.first);
+  (void)pthread_mutex_unlock(&family->lock);
+  return n;
+}
+
+/* ---- the look ---- */
+
+/* The channels of members that may be stuck, in the order of their addresses: once for each member and hold. */
+typedef struct Held {
+  SharedChan **chans;
+  size_t n;
+  size_t capacity;
+} Held;
+
+static bool add(Held *held, SharedChan *chan) {
+  if (!chan) return true;
+  if (held->n == held->capacity) {
+    size_t capacity = held->capacity ? held->capacity * 2 : 64;
+    SharedChan **chans = (SharedChan **)realloc((void *)held->chans, capacity * sizeof(SharedChan *));
+    if (!chans) return false;
+    held->chans = chans;
+    held->capacity = capacity;
+  }
+  held->chans[held->n++] = chan;
+  return true;
+}
+
+static bool add_all(Held *held, const Member *member) {
+  for (int i = 0; i < MEMBER_CHANS; i++) {
+    if (!add(held, member->chans[i])) return false;
+  }
+  Link *first = member->sharing->holds.first, *link = first;
+  if (!first) return true;
+  do {
+    if (!add(held, CONTAINER_OF(link, SharedHold, link)->chan)) return false;
+    link = link->next;
+  } while (link != first);
+  return true;
+}
+
+static int by_address(const void *a, const void *b) {
+  uintptr_t x = (uintptr_t) * (SharedChan *const *)a, y = (uintptr_t) * (SharedChan *const *)b;
+  return (x > y) - (x < y);
+}
+
+/* How many of the holds are on this channel. */
+static uint32_t count(const Held *held, const SharedChan *chan) {
+  size_t low = 0, high = held->n;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uintptr_t)held->chans[middle] < (uintptr_t)chan) low = middle + 1;
+    else high = middle;
+  }
+  uint32_t n = 0;
+  while (low < held->n && held->chans[low++] == chan) n++;
+  return n;
+}
+
+/* Whether nobody but the members that have `held` can complete what this member waits for. Looks at the holds first:
+   who has completed something may have let go of the channel after that. */
+static bool cannot_go_on(const Member *member, const Held *held) {
+  const Sharing *sharing = member->sharing;
+  Link *first = sharing->waits.first, *link = first;
+  if (first) {
+    do {
+      const SharedWait *wait = CONTAINER_OF(link, SharedWait, link);
+      for (uint32_t i = 0; i < wait->n; i++) {
+        if (shared_chan_holds(wait->ops[i].chan) != count(held, wait->ops[i].chan)) return false;
+      }
+      if (shared_wait_is_decided(wait)) return false;
+      link = link->next;
+    } while (link != first);
+  }
+  return !sharing->arrived && owner_is_empty(sharing->owner);
+}
+
+/* Leaves only those stuck that wait for each other. Returns false if the first member is not among them. */
+static bool narrow(const Family *family, Member *first, Held *held) {
+  for (bool is_over = false; !is_over;) {
+    Link *link = family->members.first;
+    is_over = true;
+    held->n = 0;
+    do {
+      if (member_of(link)->is_stuck && !add_all(held, member_of(link))) return false;
+      link = link->next;
+    } while (link != family->members.first);
+    if (held->n) qsort((void *)held->chans, held->n, sizeof(SharedChan *), by_address);
+    if (!cannot_go_on(first, held)) return false;
+    do {
+      Member *member = member_of(link);
+      if (member->is_stuck && !cannot_go_on(member, held)) member->is_stuck = is_over = false;
+      link = link->next;
+    } while (link != family->members.first);
+  }
+  return true;
+}
+
+bool family_is_stuck(Member *first) {
+  Family *family = first->family;
+  Held held = {0};
+  (void)pthread_mutex_lock(&family->lock);
+  Link *link = family->members.first;
+  do {
+    Member *member = member_of(link);
+    member->is_stuck = member->is_idle;
+    link = link->next;
+  } while (link != family->members.first);
+  bool is_stuck = narrow(family, first, &held);
+  (void)pthread_mutex_unlock(&family->lock);
+  free((void *)held.chans);
+  return is_stuck;
+}

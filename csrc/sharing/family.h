@@ -1,0 +1,60 @@
+/* family.h: a state and the threads that it and they have started, which may all wait for each other for ever.
+
+   No state can see that alone. So a member notes when it waits and only other threads can end that: no timer is
+   pending, and neither its driver nor a port expects anything. Its lists of handles and of what it waits for do not
+   change until it notes that it goes on. The first member, which is the main program, looks at the others from time to
+   time while it waits like that. It is a deadlock if the channels that it waits on are held by such members alone,
+   which wait on channels that are held by such members alone, and so on.
+
+   A false alarm is not possible: whoever could still use one of these channels has a hold on it, or gets one from
+   somebody who has. So a deadlock is not noticed if a channel is also held by C code, by another family, or by a value
+   that is in the buffer of a channel.
+
+   Nothing here uses Lua: it looks at the states of other threads. */
+#ifndef RUNNEL_FAMILY_H
+#define RUNNEL_FAMILY_H
+
+#include "sharing/shared_wait.h"
+
+/* Channels that a thread has besides its handles, while it runs. */
+enum { MEMBER_CHANS = 3 };
+
+typedef struct Family Family;
+
+struct Member {
+  Link link;                       /* in the family. This, and what follows `chans`, is under the family's lock */
+  Family *family;                  /* with a hold; constant */
+  bool is_first;                   /* it is the first member; constant */
+  SharedChan *chans[MEMBER_CHANS]; /* constant; NULL: none */
+  bool is_idle;                    /* only other threads can end its wait */
+  const Sharing *sharing;          /* while it is idle: its state, which stays as it is */
+  bool is_stuck;                   /* while the first member looks: it may be part of a deadlock */
+};
+
+/* Makes a family with its first member; NULL when memory runs out. */
+Member *family_new(void);
+
+/* Adds a member, which is not idle; NULL when memory runs out. The caller holds `chans` as long as it is a member. In
+   the thread of any member. */
+Member *family_add(Family *family, SharedChan *const chans[MEMBER_CHANS]);
+
+/* Removes the member, and frees it. In its own thread, or before that has begun. */
+void family_leave(Member *member);
+
+/* Notes that the member whose state has this Sharing is idle, until it calls shared_wait_busy. */
+void family_idle(Sharing *sharing);
+
+/* What a member waits for: a take from a shared channel, or a put on it. */
+typedef struct MemberWait {
+  bool is_put;                    /* a put */
+  char name[SHARED_NAME_MAX + 1]; /* of the channel; or an empty string */
+} MemberWait;
+
+/* What the member with this owner waits for on channels that the state `own` does not have: writes at most `most` of
+   these, and returns how many there are. 0 if that member is not idle. `own` is the state that asks. */
+uint32_t family_waits(const Sharing *own, const Owner *owner, MemberWait *waits, uint32_t most);
+
+/* For the first member, which is idle: whether it is part of a deadlock. */
+bool family_is_stuck(Member *first);
+
+#endif

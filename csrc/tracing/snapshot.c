@@ -1,0 +1,374 @@
+/* snapshot.c: see snapshot.h. */
+#include "tracing/snapshot.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "channels/chan_custom.h"
+#include "core/attr.h"
+#include "errors/name.h"
+#include "lifetimes/root.h"
+#include "tracing/trace_list.h"
+
+/* Channels, slots for edges, or go blocks that one call of snapshot_fill visits: 1 to 2 ms. */
+enum { PART = 2048 };
+
+enum { COMPLETE, CHANS, EDGES, GOS };
+
+/* ---- memory ---- */
+
+/* Makes room for `n` more elements of `size` bytes. */
+static void *grow(lua_State *L, SnapshotArray *array, size_t size, uint32_t n) {
+  if (array->room - array->n < n) {
+    size_t room = (size_t)array->room * 2 > array->n + (size_t)n ? (size_t)array->room * 2 : array->n + (size_t)n;
+    void *items = room < UINT32_MAX / 2 ? realloc(array->items, room * size) : NULL;
+    if (!items) luaL_error(L, "not enough memory");
+    array->items = items;
+    array->room = (uint32_t)room;
+  }
+  return (char *)array->items + array->n * size;
+}
+
+/* Gives a hash table, whose elements are `size` bytes, `room` empty slots; a power of two. */
+static void clear_table(lua_State *L, SnapshotArray *table, size_t size, uint32_t room) {
+  if (table->room < room) {
+    table->n = 0;
+    (void)grow(L, table, size, room);
+  }
+  table->room = room; /* exactly: it is the mask of the hash, too */
+  if (table->items) memset(table->items, 0, room * size);
+}
+
+/* ---- texts ---- */
+
+static uint32_t hash_text(const char *text, size_t length) {
+  uint32_t h = 2166136261u;
+  for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)text[i]) * 16777619u;
+  return h ^ h >> 15;
+}
+
+/* The slot of the table for a text: where it is, or an empty one. */
+static uint32_t *text_slot(Snapshot *s, const char *text, size_t length) {
+  uint32_t *slots = (uint32_t *)s->index.items, mask = s->index.room - 1;
+  uint32_t i = hash_text(text, length) & mask;
+  while (slots[i] && strcmp(snapshot_text(s, slots[i] - 1), text) != 0) i = (i + 1) & mask;
+  return &slots[i];
+}
+
+static void grow_index(lua_State *L, Snapshot *s) {
+  clear_table(L, &s->index, sizeof(uint32_t), s->index.room ? s->index.room * 2 : 256);
+  for (uint32_t at = 0; at < s->texts.n;) {
+    const char *text = snapshot_text(s, at);
+    size_t length = strlen(text);
+    *text_slot(s, text, length) = at + 1;
+    at += (uint32_t)length + 1;
+  }
+}
+
+/* The offset of a text, which is added if it is new. A zero ends it. */
+static uint32_t add_text(lua_State *L, Snapshot *s, const char *text) {
+  if (s->ntexts * 2 >= s->index.room) grow_index(L, s);
+  size_t length = strlen(text);
+  uint32_t *slot = text_slot(s, text, length);
+  if (*slot) return *slot - 1;
+  char *at = (char *)grow(L, &s->texts, 1, (uint32_t)length + 1);
+  memcpy(at, text, length + 1);
+  *slot = s->texts.n + 1;
+  s->texts.n += (uint32_t)length + 1;
+  s->ntexts++;
+  return *slot - 1;
+}
+
+/* The same for the value on top of L, which is popped; "" unless it is a string. */
+static uint32_t add_string(lua_State *L, Snapshot *s) {
+  uint32_t text = add_text(L, s, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "");
+  lua_pop(L, 1);
+  return text;
+}
+
+/* The text of a label. */
+static uint32_t add_label(lua_State *L, Sched *S, Snapshot *s, uint16_t label) {
+  if (label >= s->labels.n) {
+    uint32_t more = label + 256u - s->labels.n;
+    memset(grow(L, &s->labels, sizeof(uint32_t), more), 0, more * sizeof(uint32_t));
+    s->labels.n += more;
+  }
+  uint32_t known = ((uint32_t *)s->labels.items)[label];
+  if (known) return known - 1;
+  trace_push_label(L, S, label);
+  uint32_t text = add_string(L, s);
+  ((uint32_t *)s->labels.items)[label] = text + 1;
+  return text;
+}
+
+/* ---- what is there already ---- */
+
+static uint64_t *seen_slot(const Snapshot *s, uint64_t key) {
+  uint64_t *slots = (uint64_t *)s->seen.items, mask = s->seen.room - 1;
+  uint64_t i = key * UINT64_C(0x9E3779B97F4A7C15) >> 20 & mask;
+  while (slots[i] && slots[i] != key) i = (i + 1) & mask;
+  return &slots[i];
+}
+
+/* Whether this key, which is not 0, has not been there yet. */
+static bool is_new(lua_State *L, Snapshot *s, uint64_t key) {
+  if (s->nseen * 2 >= s->seen.room) {
+    SnapshotArray old = s->seen;
+    s->seen = (SnapshotArray){0};
+    clear_table(L, &s->seen, sizeof(uint64_t), old.room ? old.room * 2 : 1024);
+    for (uint32_t i = 0; i < old.room; i++) {
+      uint64_t k = ((uint64_t *)old.items)[i];
+      if (k) *seen_slot(s, k) = k;
+    }
+    free(old.items);
+  }
+  uint64_t *slot = seen_slot(s, key);
+  if (*slot) return false;
+  *slot = key;
+  s->nseen++;
+  return true;
+}
+
+/* ---- channels ---- */
+
+/* Adds the channel at index `at`, unless it is there. `entry` is its entry in the list of channels, or NULL. */
+static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at, const TraceChan *entry) {
+  if (!is_new(L, s, ch->id << 1)) return;
+  ChanStats stats = chan_stats(L, ch);
+  SnapshotChan c = {.id = ch->id,
+                    .kind = chan_is_shared(ch) ? BUFFER_SHARED : (uint8_t)stats.kind,
+                    .limit = stats.limit,
+                    .count = stats.count,
+                    .nputs = stats.nputs,
+                    .ntakes = stats.ntakes,
+                    .puts = stats.puts,
+                    .takes = stats.takes};
+  if (entry) {
+    c.name = add_label(L, S, s, entry->label);
+  } else {
+    attr_push(L, at, ATTR_NAME);
+    c.name = add_string(L, s);
+  }
+  c.flags =
+      (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
+                (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
+                (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
+  SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
+  *to = c;
+  s->chans.n++;
+}
+
+static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bool is_put, uint64_t total) {
+  uint64_t key =
+      (chan * UINT64_C(0xBF58476D1CE4E5B9) ^ ((uint64_t)name << 1 | is_put) * UINT64_C(0x94D049BB133111EB)) | 1;
+  if (!is_new(L, s, key)) return;
+  SnapshotEdge *to = (SnapshotEdge *)grow(L, &s->edges, sizeof(SnapshotEdge), 1);
+  *to = (SnapshotEdge){.chan = chan, .total = total, .name = name, .is_put = is_put};
+  s->edges.n++;
+}
+
+/* ---- go blocks ---- */
+
+/* Fills in what an alt waits for, and adds its channels. */
+static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
+  if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
+  g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt_waiters(alt)->is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
+  g->nchans = alt->count;
+  g->chan = alt_waiters(alt)->chan->id;
+  for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it: hence the question each time */
+    const Waiter *w = &alt_waiters(alt)[i];
+    bool is_put = w->is_put;
+    lua_pushvalue(alt->co, w->at);
+    lua_xmove(alt->co, L, 1);
+    const Chan *ch = chan_to(L, -1);
+    if (ch) {
+      add_chan(L, S, s, ch, lua_gettop(L), NULL);
+      if (!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) add_edge(L, s, ch->id, g->name, is_put, 0);
+    }
+    lua_pop(L, 1);
+    if (alt->state != ALT_PARKED || !alt_is_active(alt)) return;
+  }
+}
+
+/* Adds the go block at index `at`. */
+static void add_go(lua_State *L, Sched *S, Snapshot *s, Go *go, int at) {
+  uint16_t label = trace_label(&go->chan);
+  if (label == TRACE_HIDDEN) return;
+  SnapshotGo g = {.id = go->chan.id, .state = go->alt.state};
+  if (label >= TRACE_FIRST && label < TRACE_OTHER) {
+    g.name = add_label(L, S, s, label);
+  } else {
+    name_push_go(L, go, at);
+    g.name = add_string(L, s);
+  }
+  if (go->alt.state != ALT_IDLE) {
+    name_push_where(L, go);
+    g.where = add_string(L, s);
+  } else {
+    g.where = add_text(L, s, ""); /* uncovered: the loop serves the monitor while no go block runs */
+  }
+  if ((go->alt.state == ALT_PARKED || go->alt.state == ALT_SLEEPING) && !(go->alt.flags & ALT_BARE))
+    g.since = go->alt.since;
+  add_waits(L, S, s, &g, &go->alt);
+  SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
+  *to = g;
+  s->gos.n++;
+}
+
+/* Adds the main program, if it waits. */
+static void add_main(lua_State *L, Sched *S, Snapshot *s) {
+  const Alt *alt = &S->outside;
+  bool waits = alt->state == ALT_PARKED || alt->state == ALT_SLEEPING;
+  if (!waits && !S->awaited) return;
+  SnapshotGo g = {.state = waits ? alt->state : ALT_PARKED, .name = add_label(L, S, s, TRACE_MAIN)};
+  g.where = add_text(L, s, "");
+  if (waits) g.since = alt->since;
+  add_waits(L, S, s, &g, alt);
+  SnapshotGo *to = (SnapshotGo *)grow(L, &s->gos, sizeof(SnapshotGo), 1);
+  *to = g;
+  s->gos.n++;
+  s->has_main = true;
+}
+
+/* ---- filling ---- */
+
+/* Each adds what is at `i`, and returns false if there is nothing from there on. */
+
+static bool fill_chan(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  if (i >= trace_nchans(S)) return false;
+  TraceChan entry = S->tracer->chans[i];
+  const Chan *ch = trace_push_chan(L, S, i);
+  if (!ch) return true;
+  add_chan(L, S, s, ch, lua_gettop(L), &entry);
+  lua_pop(L, 1);
+  return true;
+}
+
+static bool fill_edge(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  const Trace *t = S->tracer;
+  if (!trace_is_on(S) || !t->edges || i > t->edges_mask) return false;
+  const TraceEdge e = t->edges[i];
+  if (!e.key || trace_edge_is_result(&e)) return true;
+  uint64_t chan = trace_whole_id(S->next_id, trace_edge_chan(&e));
+  if (!*seen_slot(s, chan << 1)) return true; /* collected */
+  uint32_t name = add_label(L, S, s, trace_edge_label(&e));
+  if (e.puts) add_edge(L, s, chan, name, true, e.puts);
+  if (e.takes) add_edge(L, s, chan, name, false, e.takes);
+  return true;
+}
+
+static bool fill_go(lua_State *L, Sched *S, Snapshot *s, uint32_t i) {
+  if (i == 0) {
+    s->ngos = root_push_list(L);
+    lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  }
+  int top = lua_gettop(L);
+  lua_getiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  bool is_over = i >= s->ngos || !lua_istable(L, -1); /* no table: somebody else fills a snapshot, which is over */
+  Go *go = is_over ? NULL : root_push_listed(L, top + 1, i + 1);
+  if (go) add_go(L, S, s, go, top + 2);
+  lua_settop(L, top);
+  if (!is_over) return true;
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_SNAPSHOT);
+  return false;
+}
+
+static void begin(lua_State *L, Sched *S, Snapshot *s) {
+  s->gos.n = s->chans.n = s->edges.n = s->texts.n = s->labels.n = s->ntexts = s->nseen = 0;
+  clear_table(L, &s->index, sizeof(uint32_t), s->index.room ? s->index.room : 256);
+  clear_table(L, &s->seen, sizeof(uint64_t), s->seen.room ? s->seen.room : 1024);
+  s->is_virtual = S->world.clock.is_virtual;
+  s->now = clock_now(&S->world.clock);
+  s->taken = 0;
+  s->ready = S->world.nready;
+  s->has_main = false;
+  s->memory = (uint64_t)lua_gc(L, LUA_GCCOUNT) * 1024;
+  s->next = 0;
+}
+
+bool snapshot_fill(lua_State *L, Sched *S, Snapshot *s) {
+  static bool (*const fill[])(lua_State *, Sched *, Snapshot *,
+                              uint32_t) = {[CHANS] = fill_chan, [EDGES] = fill_edge, [GOS] = fill_go};
+  int64_t began = clock_now(&(Clock){0});
+  uint8_t phase = s->phase;
+  s->phase = COMPLETE; /* if this raises, it begins anew */
+  if (phase == COMPLETE) {
+    begin(L, S, s);
+    phase = CHANS;
+  }
+  for (int i = 0; i < PART && phase != COMPLETE; i++) {
+    if (fill[phase](L, S, s, s->next)) {
+      s->next++;
+    } else {
+      s->next = 0;
+      phase = phase == GOS ? COMPLETE : (uint8_t)(phase + 1);
+      if (phase == GOS) add_main(L, S, s);
+    }
+  }
+  s->taken += clock_now(&(Clock){0}) - began;
+  s->phase = phase;
+  return phase == COMPLETE;
+}
+
+/* ---- what a page asks about ---- */
+
+bool snapshot_push_go(lua_State *L, Sched *S, uint64_t id) {
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
+    if (go && go->chan.id == id) return true;
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
+/* The same for a channel among those that an alt waits on. */
+static bool push_waited(lua_State *L, const Alt *alt, uint64_t id) {
+  if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return false;
+  for (uint32_t i = 0; i < alt->count; i++) {
+    const Waiter *w = &alt_waiters(alt)[i];
+    if (w->chan->id != id) continue;
+    lua_pushvalue(alt->co, w->at);
+    lua_xmove(alt->co, L, 1);
+    return true;
+  }
+  return false;
+}
+
+bool snapshot_push_chan(lua_State *L, Sched *S, uint64_t id) {
+  for (uint32_t i = 0; i < trace_nchans(S); i++) {
+    if (S->tracer->chans[i].id == id && trace_push_chan(L, S, i)) return true;
+  }
+  if (push_waited(L, &S->outside, id)) return true;
+  for (uint32_t i = 1; i <= root_count(S); i++) {
+    const Go *go = root_push_at(L, i);
+    if (go && push_waited(L, &go->alt, id)) return true;
+    lua_pop(L, 1);
+  }
+  return false;
+}
+
+void snapshot_push_values(lua_State *L, Chan *ch, int at, lua_Integer max) {
+  lua_newtable(L);
+  int list = lua_gettop(L);
+  lua_Integer n = 0;
+  const Buffer *b = &ch->buf;
+  if (b->kind >= BUFFER_POLICY) return;
+  if (b->kind != BUFFER_NONE && !b->base) lua_getiuservalue(L, at, CHAN_VALUES);
+  for (uint32_t i = 0; i < buffer_count(b) && n < max; i++) {
+    uint32_t slot = b->head + i < b->size ? b->head + i : b->head + i - b->size;
+    if (b->base) lua_getiuservalue(L, at, b->base + (int)slot);
+    else lua_rawgeti(L, list + 1, (lua_Integer)slot + 1);
+    lua_rawseti(L, list, ++n);
+  }
+  lua_settop(L, list);
+  const Link *link = ch->puts.first;
+  for (uint32_t i = 0; i < ch->nputs && link && n < max; i++, link = link->next) {
+    const Waiter *w = CONTAINER_OF(link, Waiter, link);
+    if (!alt_is_active(w->alt)) continue;
+    lua_pushvalue(w->alt->co, w->at + 1);
+    lua_xmove(w->alt->co, L, 1);
+    lua_rawseti(L, list, ++n);
+  }
+}

@@ -1,0 +1,114 @@
+/* watch.c: see watch.h. */
+#include "tracing/watch.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/wakeup.h"
+#include "core/observe.h"
+#include "core/sched_wakeup.h"
+
+static void ask(Watch *watch) {
+  atomic_store(&watch->asked, true);
+  wakeup_signal(watch->wakeup);
+}
+
+/* Calls the watcher if another thread has asked for it. An error of it is dropped. */
+static void look(lua_State *L, Sched *S) {
+  if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
+  atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
+  if (!lua_checkstack(L, LUA_MINSTACK)) return;
+  const char *outer = sched_set_inside(S, "the monitor");
+  lua_getiuservalue(L, SCHED_SELF, SCHED_WATCHER);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
+  sched_set_inside(S, outer);
+}
+
+static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
+
+static void wait_ends(Sched *S) {
+  int64_t since = atomic_exchange(&S->watch->waiting, 0);
+  if (since) atomic_fetch_add(&S->watch->waited, clock_now(&(Clock){0}) - since);
+}
+
+static const Watcher functions = {.look = look, .wait_begins = wait_begins, .wait_ends = wait_ends};
+
+/* ---- what runs ---- */
+
+static uint32_t running(Watch *watch, char *name, size_t room) {
+  uint64_t runs = watch->runs ? atomic_load_explicit(watch->runs, memory_order_relaxed) : 0;
+  uint32_t label = (uint32_t)(runs >> 32);
+  pthread_mutex_lock(&watch->mutex);
+  bool is_known = label >= TRACE_FIRST && label - TRACE_FIRST < watch->nnames && watch->names[label - TRACE_FIRST];
+  const char *known = is_known ? watch->names[label - TRACE_FIRST] : "go block";
+  (void)snprintf(name, room, "%s", label == TRACE_MAIN ? "the main program" : runs ? known : "");
+  pthread_mutex_unlock(&watch->mutex);
+  return (uint32_t)runs;
+}
+
+void watch_name(Watch *watch, uint16_t label, const char *name) {
+  uint32_t i = label - (uint32_t)TRACE_FIRST;
+  pthread_mutex_lock(&watch->mutex);
+  if (i >= watch->nnames) {
+    uint32_t n = (i + 1) * 2;
+    char **names = realloc(watch->names, n * sizeof *names);
+    if (names) {
+      memset(names + watch->nnames, 0, (n - watch->nnames) * sizeof *names);
+      watch->names = names;
+      watch->nnames = n;
+    }
+  }
+  size_t size = strlen(name) + 1;
+  if (i < watch->nnames && !watch->names[i] && (watch->names[i] = malloc(size))) memcpy(watch->names[i], name, size);
+  pthread_mutex_unlock(&watch->mutex);
+}
+
+/* ---- its life ---- */
+
+/* __gc of a Watch. Its thread has ended. */
+static int finalize(lua_State *L) {
+  Watch *watch = (Watch *)lua_touserdata(L, 1);
+  if (!watch->wakeup) return 0;
+  wakeup_release(watch->wakeup);
+  watch->wakeup = NULL;
+  for (uint32_t i = 0; i < watch->nnames; i++) free(watch->names[i]);
+  free(watch->names);
+  pthread_mutex_destroy(&watch->mutex);
+  Sched *S = sched_self(L);
+  if (S->watch == watch) {
+    S->watch = NULL;
+    S->watcher = NULL;
+  }
+  return 0;
+}
+
+void watch_begin(lua_State *L, Sched *S, int f) {
+  if (S->watch) luaL_error(L, "this Lua state is being watched already");
+  Wakeup *wakeup = sched_wakeup(L, S);
+  if (!wakeup) {
+    luaL_error(L, "not enough memory"); /* uncovered: only when memory runs out */
+  }
+  Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 0);
+  *watch = (Watch){.release = WATCH_RELEASE, .ask = ask, .running = running};
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, SCHED_SELF);
+  lua_pushcclosure(L, finalize, 1);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  pthread_mutex_init(&watch->mutex, NULL);
+  watch->wakeup = wakeup_hold(wakeup);
+  watch->runs = S->tracer ? &S->tracer->running : NULL;
+  lua_pushvalue(L, f);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
+  S->watch = watch;
+  S->watcher = &functions;
+}
+
+void watch_end(lua_State *L, Sched *S) {
+  S->watch = NULL;
+  S->watcher = NULL;
+  lua_pushnil(L);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_WATCHER);
+}

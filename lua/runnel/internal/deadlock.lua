@@ -1,0 +1,163 @@
+---Says in the error of a deadlock what to do about it: which channel was not closed, and which jobs of a pipeline have
+---not ended. The go blocks of the library that this explains are then not listed.
+
+local core = require "runnel.core"
+
+-- The jobs that are named for each pipeline, and the characters of each of their values.
+local NAMED, LONGEST = 8, 60
+
+-- Functions of the library that take from one channel until it closes, or from several.
+local READERS = {
+  into = true, map = true, merge = true, pipe = true, pmap = true, pmap_unordered = true, reduce = true, split = true,
+  take = true, transduce = true,
+}
+
+local deadlock = {}
+
+---Channels of the library that the program does not know.
+---@type table<runnel.Channel<any>, true>
+deadlock.private = setmetatable({}, { __mode = "k" })
+
+-- ---- channels that nobody has closed ----
+
+local function name_of(ch)
+  local stats = ch:stats()
+  return "chan: " .. (stats.name or "#" .. stats.id)
+end
+
+-- The channels on which a go block of the library puts, and which it closes.
+local function targets(entry)
+  local fed = entry.fed
+  if core.is_chan(fed) then return { fed } end
+  if type(fed) ~= "table" then return {} end
+  local to = rawget(fed, "to") or rawget(fed, "out")
+  if to then return { to } end
+  return core.is_chan(fed[1]) and fed or {}
+end
+
+-- The channels that a go block waits for, and whether it ends when they close.
+local function sources(entry)
+  if entry.operation == "put" then return {}, false end
+  local fed = entry.fed
+  local from = type(fed) == "table" and rawget(fed, "from")
+  if from then return { from }, true end
+  local chs = entry.channel and { entry.channel } or entry.channels or {}
+  if fed == nil or not entry.is_hidden then return chs, entry.loops or false end
+  return READERS[entry.name:match "^[%a_]+"] and chs or {}, true
+end
+
+-- Follows what waits to what it waits for. Returns a channel on which no go block would put, and the go block that
+-- takes all its values, if there is one; or nothing.
+local function unclosed(entry, feeders, seen)
+  local chs, is_reader = sources(entry)
+  for _, ch in ipairs(chs) do
+    if core.is_chan(ch) and not (seen[ch] or deadlock.private[ch]) and not ch:closed() and ch:done() ~= ch then
+      seen[ch] = true
+      if not feeders[ch] then
+        if is_reader then return ch, entry end
+      else
+        for _, feeder in ipairs(feeders[ch]) do
+          local found, reader = unclosed(feeder, feeders, seen)
+          if found then return found, reader end
+        end
+      end
+    end
+  end
+end
+
+local function about_channel(list, waits)
+  local feeders, starts = {}, { waits }
+  for _, entry in ipairs(list) do
+    local chs = { entry.result, table.unpack(targets(entry)) }
+    if entry.fed ~= nil and #chs == 1 then return nil end -- it may feed any channel
+    for _, ch in ipairs(chs) do
+      feeders[ch] = feeders[ch] or {}
+      table.insert(feeders[ch], entry)
+    end
+    if not waits and entry.loops then table.insert(starts, entry) end
+  end
+  for _, start in ipairs(starts) do
+    local ch, reader = unclosed(start, feeders, {})
+    if ch then
+      local who = not reader.loops and reader.name
+        or reader.where and "the for loop at " .. reader.where
+        or "the for loop over it"
+      return ("%s was not closed: %s ends when it is. Call ch:close() after the last put"):format(name_of(ch), who)
+    end
+  end
+end
+
+-- ---- jobs that have not ended ----
+
+local function quoted(text) return ("%q"):format(text) end
+
+local function short(value)
+  local ok, text = pcall(type(value) == "string" and quoted or core.internal.error_text, value)
+  if not ok then return "a " .. type(value) end
+  return #text <= LONGEST and text or text:sub(1, LONGEST) .. "..."
+end
+
+local function about_jobs(name, jobs)
+  local values, n = {}, 0
+  for result, value in pairs(jobs.open) do
+    if not result:closed() then
+      n = n + 1
+      if n <= NAMED then values[n] = short(value) end
+    end
+  end
+  if n == 0 then return nil end
+  table.sort(values)
+  if n > NAMED then table.insert(values, ("and %d more"):format(n - NAMED)) end
+  return ("%s: %s. A job ends when its result channel is closed: the function at %s, or the go block that it starts, "
+    .. "must call result:close() after the last put, also after an error"):format(name:gsub(" %->.*", ""),
+    (n == 1 and "the job of the value %s has not ended" or n .. " jobs have not ended, those of the values %s")
+      :format(table.concat(values, ", ")), jobs.where)
+end
+
+---The jobs of a pipeline that have not ended, for the report of a deadlock. What is started by guard.go with a table
+---that has this as the field `jobs` is named after its pipeline there.
+---@class runnel.Jobs
+---@field where string where the function of the jobs was defined
+---@field open table<runnel.Channel<any>, any> the value of each job, by its result channel
+
+---@param af any the function of the jobs
+---@return runnel.Jobs
+function deadlock.jobs(af)
+  local where = "?"
+  if type(af) == "function" then
+    local info = debug.getinfo(af, "S")
+    where = info.linedefined > 0 and info.short_src .. ":" .. info.linedefined or "[C]"
+  end
+  return { where = where, open = {} }
+end
+
+local function jobs_of(entry) return type(entry.fed) == "table" and rawget(entry.fed, "jobs") or nil end
+
+-- Removes the go blocks of pipelines that were explained from the list, if they wait in functions of the library.
+local function remove_explained(list, explained)
+  local n = 0
+  for i, entry in ipairs(list) do
+    list[i] = nil
+    if not (entry.is_hidden and explained[jobs_of(entry) or list]) then
+      n = n + 1
+      list[n] = entry
+    end
+  end
+end
+
+core.internal.explain(function(list, waits)
+  local lines, explained = {}, {}
+  for _, entry in ipairs(list) do
+    local jobs = jobs_of(entry)
+    if jobs and explained[jobs] == nil then
+      local line = about_jobs(entry.name, jobs)
+      explained[jobs] = line ~= nil
+      table.insert(lines, line)
+    end
+  end
+  if #lines == 0 then table.insert(lines, about_channel(list, waits)) end
+  remove_explained(list, explained)
+  return #lines > 0 and "\n" .. table.concat(lines, "\n") or nil
+end)
+
+return deadlock

@@ -1,0 +1,70 @@
+local core = require "runnel.core"
+local rn = require "runnel"
+local stage = require "spec.support.stage"
+local uv = require "luv"
+
+describe("wakeup_fd", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  -- Waits for the descriptor alone, as a host does after a step that returned math.huge. Fails after 20 s.
+  local function wait_for_news()
+    local is_readable, is_late = false, false
+    local watch, timer = uv.new_poll(core.wakeup_fd()), uv.new_timer()
+    watch:start("r", function() is_readable = true end)
+    timer:start(20000, 0, function() is_late = true end)
+    while not is_readable and not is_late do uv.run "once" end
+    watch:close()
+    timer:close()
+    uv.run "nowait"
+    assert.is_true(is_readable)
+  end
+
+  local function step()
+    local ms
+    repeat ms = rn.step() until ms ~= 0
+    return ms
+  end
+
+  it("wakes a host that polls when another thread puts on a shared channel", function()
+    local requests, answers, got = rn.shared_chan(), rn.shared_chan(), {}
+    local thread = rn.thread(function(from, to)
+      for v in from do to:put(v * 2) end
+    end, requests, answers)
+    rn.go(function()
+      for i = 1, 20 do
+        requests:put(i)
+        got[i] = answers:take()
+      end
+      requests:close()
+    end)
+    local ended = false
+    rn.go(function()
+      thread:take()
+      ended = true
+    end)
+    while not ended do
+      local ms = step()
+      if not ended then
+        assert.equal(math.huge, ms)
+        wait_for_news()
+      end
+    end
+    assert.equal(20, #got)
+    assert.equal(40, got[20])
+  end)
+
+  it("is the same descriptor each time, and is not readable after a step", function()
+    local fd = core.wakeup_fd()
+    assert.equal(fd, core.wakeup_fd())
+    assert.equal("integer", math.type(fd))
+    step()
+    local is_readable = false
+    local watch = uv.new_poll(fd)
+    watch:start("r", function() is_readable = true end)
+    uv.run "nowait"
+    watch:close()
+    uv.run "nowait"
+    assert.is_false(is_readable)
+  end)
+end)

@@ -1,0 +1,74 @@
+-- What waits uses no CPU time, whatever the driver.
+
+local process = require "spec.support.process"
+local stage = require "spec.support.stage"
+local terminal = require "spec.support.terminal"
+
+-- The lines that set a driver.
+local DRIVERS = {
+  luv = 'require "runnel.uv"',
+  cqueues = 'rn.driver(require "runnel.driver.cqueues")',
+  ["cqueues beside runnel.uv"] = 'rn.driver(require "runnel.driver.cqueues") require "runnel.uv"',
+  luasocket = 'rn.driver(require "runnel.driver.luasocket")',
+  copas = 'rn.driver(require "runnel.driver.copas")',
+}
+
+-- The seconds of CPU time of all threads that a script prints, whose main part is `wait`.
+local function seconds(setup, text)
+  local output, status = stage.script('local rn = require "runnel"\n' .. setup .. "\n" .. text)
+  if status ~= 0 then error(output, 2) end
+  return assert(tonumber(output), output)
+end
+
+for name, setup in pairs(DRIVERS) do
+  describe("under the driver " .. name, function()
+    if select(2, stage.script('local rn = require "runnel"\n' .. setup)) ~= 0 then
+      return pending "its library is not installed"
+    end
+
+    it("idle pools and threads use no CPU time #slow", function()
+      local used = seconds(setup, [[
+        local jobs = rn.shared_chan()
+        rn.thread(function(ch) return ch:take() end, jobs)
+        local pool <close> = rn.threads(2, function(v) return v end)
+        for _ in rn.pmap(2, pool, { 1, 2, 3 }) do end
+        local before = os.clock()
+        rn.sleep(2000)
+        print(os.clock() - before)
+        jobs:close()
+      ]])
+      assert.is_true(used < 0.4, used) -- three threads that spin use up to 2 s on each processor
+    end)
+
+    it("an idle prompt uses no CPU time #slow", function()
+      if not terminal.available then return pending "tmux is missing" end
+      local dir <close> = process.directory()
+      local term <close> = setmetatable(terminal.runnel(dir), { __close = function(self) self:close() end })
+      term:enter(setup .. " before = os.clock()")
+      term:expect "%[2%]>$"
+      os.execute "sleep 2"
+      term:enter "('used %.1f'):format(os.clock() - before)"
+      local used = tonumber(term:expect('"used [%d.]+"'):match '"used ([%d.]+)"')
+      assert.is_true(used < 0.4, used)
+    end)
+  end)
+end
+
+describe("runnel.uv", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+
+  it("leaves the cost of a pool's jobs as it is #slow", function()
+    local function cost(setup)
+      return seconds(setup, [[
+        local pool <close> = rn.threads(2, function(v) return v end)
+        local before = os.clock()
+        local n = 0
+        local function count() n = n + 1 return n <= 50000 and n or nil end
+        for _ in rn.pmap(8, pool, count) do end
+        print(os.clock() - before)
+      ]])
+    end
+    local without, with = cost "", cost(DRIVERS.luv)
+    assert.is_true(with < 3 * without + 0.5, ("%.2f s, and %.2f without it"):format(with, without))
+  end)
+end)
