@@ -4,7 +4,6 @@
 #include <lauxlib.h>
 
 #include "blocks/go_close.h"
-#include "blocks/park.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "core/attr.h"

@@ -34,13 +34,6 @@ int park_resumed(lua_State *L, Alt *alt);
 /* The default continuation of an operation: returns its results. */
 int park_return(lua_State *L, int status, lua_KContext alt);
 
-/* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
-   true. The caller keeps `ch` alive. With NULL that ends. */
-static inline void park_wakes(Sched *S, Chan *ch) {
-  S->parks_wake = ch;
-  sched_check_parks(S, PARK_WAKES, ch != NULL);
-}
-
 /* Whether the caller of an operation can wait, and need not raise first. */
 static inline bool park_is_possible(lua_State *L, const Sched *S) {
   const Go *go = S->current;

@@ -179,6 +179,13 @@ static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
   else S->park_checks &= (uint8_t)~check;
 }
 
+/* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
+   true. The caller keeps `ch` alive. With NULL that ends. */
+static inline void park_wakes(Sched *S, Chan *ch) {
+  S->parks_wake = ch;
+  sched_check_parks(S, PARK_WAKES, ch != NULL);
+}
+
 /* Notes what kind of user code is called, inside which waiting is impossible; NULL: none. Returns what it was. */
 static inline const char *sched_set_inside(Sched *S, const char *inside) {
   const char *outer = S->inside;
