@@ -43,7 +43,7 @@ end
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from, to)
   if is_plain(from) then return next_value end
-  return function(...) return unless_failed(pcall(next_value, ...)) end
+  return function() return unless_failed(pcall(next_value, from, to)) end
 end
 
 ---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
@@ -60,8 +60,8 @@ function ends.sink(to, what)
   end
 end
 
----Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel was
----closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
+---Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel
+---was closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
 ---reported. What was passed to the go block's give_up must hold the channel meanwhile.
 ---@param to runnel.Channel<any>
 ---@param what string what the error handler calls the one who moves them
