@@ -10,7 +10,6 @@ local ORDER = {
 
 -- Files that include each other count as one file: the parts of a shared channel, whose values may be shared channels.
 local SAME = {
-  ["channels/announce"] = "channels/chan",
   ["shared/after"] = "shared/chan", ["shared/alt"] = "shared/chan", ["shared/chan_state"] = "shared/chan",
   ["shared/value"] = "shared/chan",
 }

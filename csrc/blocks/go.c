@@ -4,7 +4,6 @@
 #include <lauxlib.h>
 
 #include "blocks/go_close.h"
-#include "blocks/lead.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "core/attr.h"
@@ -21,7 +20,7 @@ enum {
 };
 
 /* Slots for give_up, including those for the report of an error. */
-enum { STACK_TO_GIVE_UP = 12 };
+enum { STACK_TO_GIVE_UP = 13 };
 
 /* Makes the userdata and the coroutine of a go block and a strong root of it, and moves the `n` values on top of L to
    the coroutine, above the guard (go_close.h). The callers are functions that Lua calls, and have pushed few values:
@@ -74,8 +73,9 @@ Go *go_spawn_waiting(lua_State *L, Sched *S, int n) {
 }
 
 /* Calls the give_up function of a go block, whose userdata is on top of L, that has died for the reason at that index;
-   `is_reported`: whether that error is reported. Does not raise: an error in give_up goes to on_error. */
-static void give_up(lua_State *L, int reason, bool is_reported) {
+   `trace`: the index of the traceback, or 0; `is_reported`: whether that error is reported. Does not raise: an error in
+   give_up goes to on_error. */
+static void give_up(lua_State *L, int reason, int trace, bool is_reported) {
   int at = lua_gettop(L);
   const Chan *ch = (const Chan *)lua_touserdata(L, at);
   if (LIKELY(!(ch->flags & CHAN_FEEDS)) || !lua_checkstack(L, STACK_TO_GIVE_UP)) return;
@@ -84,10 +84,12 @@ static void give_up(lua_State *L, int reason, bool is_reported) {
   lua_pushvalue(L, reason);
   lua_pushvalue(L, at);
   lua_pushboolean(L, is_reported);
+  if (trace) lua_pushvalue(L, trace);
+  else lua_pushnil(L);
   Sched *S = ch->sched;
   bool outer = S->gives_up;
   S->gives_up = true;
-  error_call(L, 4, "a function that is called when a go block dies", at);
+  error_call(L, 5, "a function that is called when a go block dies", at);
   S->gives_up = outer;
 }
 
@@ -135,11 +137,17 @@ static void ended_well(lua_State *L, Sched *S, Go *go, int n) {
   lua_settop(L, top);
 }
 
+void go_excuse(lua_State *L, int at, int err) {
+  if (lua_isnil(L, err)) lua_pushlightuserdata(L, L); /* nil cannot be stored */
+  else lua_pushvalue(L, err);
+  attr_set(L, at, ATTR_CANCEL);
+}
+
 bool go_is_cancellation(lua_State *L, int at, int err) {
-  bool is = false;
+  bool is = false, is_nil = lua_isnil(L, err);
   for (Attr key = ATTR_CANCEL; key <= ATTR_CANCEL_2 && !is; key++) {
     attr_push(L, at, key);
-    is = !lua_isnil(L, -1) && lua_rawequal(L, -1, err);
+    is = is_nil ? lua_islightuserdata(L, -1) : lua_rawequal(L, -1, err);
     lua_pop(L, 1);
   }
   return is;
@@ -160,7 +168,7 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   S->current = NULL;
   end(L, S, go, 0, top + 1);
   lua_remove(L, -2); /* the table of strong roots */
-  give_up(L, top + 1, !is_awaited && !go_is_cancellation(L, lua_gettop(L), top + 1));
+  give_up(L, top + 1, top + 2, !is_awaited && !go_is_cancellation(L, lua_gettop(L), top + 1));
   lua_insert(L, top + 1); /* result channel, error, traceback, name */
   if (is_awaited) {
     lua_settop(L, top + 2);
@@ -188,6 +196,7 @@ static void give_error_up(lua_State *L, const Go *go, int err) {
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
+  sched_wake_on_park(S, NULL);
   root_push(L, go);
   give_error_up(L, go, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));
@@ -207,7 +216,6 @@ static int raise_yielded(lua_State *L) {
 /* A go block's coroutine has yielded `n` values, but not in an operation: it dies. Returns what dies() returns. */
 static int yielded(lua_State *L, Sched *S, Go *go, int n) {
   uint8_t is_callback = go->alt.flags & ALT_CALLBACK;
-  lead_withdraw(S);
   lua_pop(go->alt.co, n);
   go->alt.flags |= ALT_CALLBACK; /* it cannot park any more if a finalizer resumes it before it is closed */
   if (go->chan.flags & CHAN_KILLED) {
@@ -258,7 +266,7 @@ void go_bury(lua_State *L, Sched *S, Go *go) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_BURIED);
   bool is_awaited = go == S->awaited;
   end(L, S, go, 0, at + 1);
-  give_up(L, at + 1, false);
+  give_up(L, at + 1, 0, false);
   lua_settop(L, at + 1);
   if (is_awaited) fail_awaited(L, S, go);
   lua_settop(L, at);

@@ -10,7 +10,7 @@ Go *go_spawn(lua_State *L, Sched *S, int nargs);
 
 /* The same for a go block that feeds a channel. On top of L: give_up, fed, the function and its arguments, all of which
    are replaced. If the go block dies, by an error, a cancel or in any other way, give_up(fed, reason, its result
-   channel, whether the error is reported) is called. It must not wait. It may not be called if memory runs out. */
+   channel, whether the error is reported, traceback or nil) is called. It must not wait. It may not be called if memory runs out. */
 Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
 
 /* Makes a coroutine, not started, that can wait like a go block: for a pending take_async or put_async. Its stack is
@@ -36,6 +36,10 @@ bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason);
 /* If the go block waits in a take on the channel, and on nothing else, withdraws that take, which returns nil, and
    returns true. Otherwise nothing happens, now or later. */
 bool go_withdraw_take(lua_State *L, Sched *S, Go *go, const Chan *ch);
+
+/* Makes the error at index `err`, which may be nil, count as what the go block at index `at` was cancelled with. May
+   raise. */
+void go_excuse(lua_State *L, int at, int err);
 
 /* Whether the error at index `err` is what the go block whose userdata is at index `at` was cancelled with. Such an
    error is not reported. */

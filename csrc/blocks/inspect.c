@@ -349,6 +349,13 @@ static bool is_of_program(lua_State *L, const Go *go) {
 }
 
 void inspect_check_leaks(lua_State *L, bool rests) {
+  bool is_leak = false; /* nearly always, and a list takes longer than many a program */
+  for (uint32_t i = root_count(sched_self(L)); i > 0 && !is_leak; i--) {
+    const Go *go = root_push_at(L, i);
+    is_leak = go && is_of_program(L, go);
+    lua_pop(L, 1);
+  }
+  if (!is_leak) return;
   push_list(L, is_of_program, false);
   int list = lua_gettop(L);
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);

@@ -5,7 +5,6 @@
 
 #include "blocks/go.h"
 #include "blocks/inspect.h"
-#include "blocks/lead.h"
 #include "blocks/sched.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
@@ -112,6 +111,15 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
+/* See sched_wake_on_park. Neither allocates nor raises. */
+static void wake_taker(lua_State *L, Sched *S) {
+  Waiter *w = chan_first_taker(S->parks_wake);
+  sched_wake_on_park(S, NULL);
+  if (!w) return;
+  lua_pushboolean(L, 1);
+  chan_complete_take(L, w);
+}
+
 int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFunction k) {
 #ifdef RUNNEL_DEBUG
   for (uint32_t i = 0; i < alt->count; i++) chan_check(alt_waiters(alt)[i].chan);
@@ -120,7 +128,7 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   if (UNLIKELY(S->park_checks & PARK_KEPT)) keep_trim_grown(L, S, alt->count);
   if (UNLIKELY(alt == &S->outside)) return wait_outside(L, S, alt, op);
   alt->since = S->world.looked;
-  if (UNLIKELY(S->park_checks & PARK_LEAD)) lead_pass(L, S);
+  if (UNLIKELY(S->park_checks & PARK_WAKES)) wake_taker(L, S);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 

@@ -7,7 +7,6 @@
 
 #include <lauxlib.h>
 
-#include "channels/announce.h"
 #include "core/attr.h"
 #include "core/observe.h"
 #include "errors/error.h"
@@ -174,10 +173,6 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
 }
 
-void chan_reserve_all(lua_State *L, Chan *ch, int at, uint32_t n) {
-  while (ch->buf.size < n) grow(L, ch, at);
-}
-
 /* chan_fetch if the slots are user values. */
 static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
   int slot = b->base + (int)b->head;
@@ -263,10 +258,6 @@ PutResult chan_put(lua_State *L, Chan *ch, int at, int value) {
 again:
   if (UNLIKELY(ch->flags & CHAN_SPECIAL_PUT)) {
     if (ch->flags & CHAN_CLOSED) return PUT_CLOSED;
-    if (ch->flags & CHAN_ANNOUNCES) {
-      announce(L, ch, at); /* its taker runs later */
-      goto again;
-    }
     if (ch->flags & CHAN_RESULT) {
       luaL_error(L, "put: this is the result channel of a go block, and only the go block puts on it; "
                     "make a channel for more values");
@@ -421,7 +412,6 @@ void chan_close_end(lua_State *L, Chan *ch, int at) {
     lua_settop(L, top);
   }
   chan_check(ch);
-  if (UNLIKELY(ch->flags & CHAN_ANNOUNCES)) announce(L, ch, at);
   if ((ch->flags & (CHAN_HAS_ATTRS | CHAN_TIMEOUT)) != CHAN_HAS_ATTRS) return;
   close_done(L, at);
   chan_call_on_close(L, at);

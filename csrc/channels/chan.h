@@ -56,7 +56,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at);
 /* ---- put, take, close ---- */
 
 /* With any of these flags a put takes a special path. */
-#define CHAN_SPECIAL_PUT (CHAN_CLOSED | CHAN_RESULT | CHAN_SPECIAL | CHAN_ANNOUNCES)
+#define CHAN_SPECIAL_PUT (CHAN_CLOSED | CHAN_RESULT | CHAN_SPECIAL)
 
 /* Puts the value at index `value` of L if that can be done at once. */
 PutResult chan_put(lua_State *L, Chan *ch, int at, int value);
@@ -193,9 +193,6 @@ int chan_no_room(lua_State *L, const Chan *ch, int at, bool is_put);
 
 /* Makes sure of a slot for one more value, for a transducer even above the limit. */
 void chan_reserve(lua_State *L, Chan *ch, int at);
-
-/* Makes sure of slots for `n` values, at most the limit. */
-void chan_reserve_all(lua_State *L, Chan *ch, int at, uint32_t n);
 
 /* Adds the value at index `value` to the buffer, for which there must be a slot. Neither allocates nor raises. */
 void chan_store(lua_State *L, Chan *ch, int at, int value);

@@ -14,9 +14,6 @@
    CHAN_HANDLER: a message then needs no table. */
 enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 
-/* User value of a channel that announces what it has: the channel on which it does (announce.h). */
-enum { ANNOUNCE_ON = CHAN_VALUES + 1 };
-
 /* Values of the largest buffer whose slots are user values. */
 enum { CHAN_INLINE = 128 };
 
@@ -40,7 +37,6 @@ typedef enum ChanFlag {
   CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, the slots are user values, and it is not CHAN_SPECIAL */
-  CHAN_ANNOUNCES = 16777216,  /* its next value, or its close, is to be announced (announce.h) */
   CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
 } ChanFlag;
 

@@ -122,7 +122,7 @@ typedef struct Kept {
 /* What a wait must look at besides its channel and its go block: reasons to take the slow path (park.h). */
 typedef enum ParkCheck {
   PARK_INSIDE = 1, /* Sched.inside is set */
-  PARK_LEAD = 2,   /* the running go block offers its lead (lead.h) */
+  PARK_WAKES = 2,  /* Sched.parks_wake is set */
   PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
 } ParkCheck;
 
@@ -140,7 +140,7 @@ struct Sched {
   const struct Observer *births;   /* who is told of new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
   Go *current;                     /* the go block that is running, or NULL */
-  Chan *turn;                      /* with PARK_LEAD: the channel on which the followers wait for its lead (lead.h) */
+  Chan *parks_wake;                /* with PARK_WAKES: when the running go block parks, a take on it completes */
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
   uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
@@ -179,6 +179,13 @@ static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L
 static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
   if (on) S->park_checks |= (uint8_t)check;
   else S->park_checks &= (uint8_t)~check;
+}
+
+/* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
+   true (park.c). The caller keeps `ch` alive. With NULL that ends. */
+static inline void sched_wake_on_park(Sched *S, Chan *ch) {
+  S->parks_wake = ch;
+  sched_check_parks(S, PARK_WAKES, ch != NULL);
 }
 
 /* Notes what kind of user code is called, inside which waiting is impossible; NULL: none. Returns what it was. */

@@ -186,17 +186,19 @@ static int internal_is_cancellation(lua_State *L) {
 static int internal_excuse(lua_State *L) {
   check_chan(L, 1, "excuse", "excuse(result, err)");
   lua_settop(L, 2);
-  attr_set(L, 1, ATTR_CANCEL);
+  go_excuse(L, 1, 2);
   return 0;
 }
 
 /* started(block, what) -> block: names a go block that the library has started after `what`, the function that the
-   program has called, and the line of that call (origin_set). */
+   program has called, and the line of that call (origin_set). Or `what` is a go block that has ended, whose name the
+   other one gets. */
 static int internal_started(lua_State *L) {
-  check_chan(L, 1, "started", "started(block, what)");
-  const char *what = luaL_checkstring(L, 2);
+  Go *go = chan_to_go(check_chan(L, 1, "started", "started(block, what)"));
+  Chan *before = chan_to(L, 2);
   lua_settop(L, 2);
-  origin_set(L, 1, what);
+  if (!before) origin_set(L, 1, luaL_checkstring(L, 2));
+  else if (go && chan_to_go(before)) go->origin = chan_to_go(before)->origin;
   lua_settop(L, 1);
   return 1;
 }
@@ -386,7 +388,6 @@ void lua_internal_open(lua_State *L) {
   lua_copy_open(L);
   lua_moving_open(L);
   lua_job_open(L);
-  lua_unordered_open(L);
   lua_packing_open(L);
   lua_thread_open(L);
   lua_pool_open(L);

@@ -1,7 +1,7 @@
 /* lua/job.c: core.internal.job: pipelines (lua/runnel/pipeline.lua) use it to take a value, start its job and deliver
    the results. */
 #include "blocks/alts.h"
-#include "blocks/lead.h"
+#include "blocks/park.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"
@@ -55,32 +55,22 @@ static int job_next(lua_State *L) {
 
 /* ---- starting ---- */
 
-/* Continues start() after the job's function has parked and returned, or has raised. `before`: how often the lead had
-   been passed on when start() was called. */
-static int job_started(lua_State *L, int status, lua_KContext before) {
-  const Chan *turn = chan_to(L, 1);
-  lead_withdraw(sched_self(L));
-  lua_pushboolean(L, turn && (lua_KContext)turn->put_total != before);
-  if (LIKELY(status == LUA_OK || status == LUA_YIELD)) return 1;
-  lua_insert(L, -2);
-  return 2;
+/* f has parked, and has returned. */
+static int job_called(lua_State *L, int status, lua_KContext context) {
+  (void)status;
+  (void)context;
+  lua_pushboolean(L, 1);
+  return 1;
 }
 
-/* start(turn, handler, f, value, result) -> passed, failure: calls f(value, result), with the message handler. If f
-   parks, the lead passes to the first taker of the channel `turn`. `passed`: whether the lead was passed. `failure`:
-   what the handler has returned for an error, or nothing. If `turn` is false, the lead is not passed. */
-static int job_start(lua_State *L) {
+/* call(turn, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that waits
+   on `turn` completes. */
+static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
-  Chan *turn = chan_to(L, 1);
-  lua_KContext before = 0;
-  if (turn && S->current) {
-    before = (lua_KContext)turn->put_total;
-    lead_offer(S, turn);
-  }
-  int status = lua_pcallk(L, 2, 0, 2, before, job_started);
-  if (UNLIKELY(status != LUA_OK)) return job_started(L, status, before);
-  lead_withdraw(S);
-  return 0; /* it has not waited */
+  sched_wake_on_park(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
+  lua_callk(L, 2, 0, 0, job_called);
+  sched_wake_on_park(S, NULL);
+  return 0;
 }
 
 /* result() -> a new channel for the results of a job, as chan(1) */
@@ -139,14 +129,6 @@ static int job_deliver(lua_State *L) {
 
 /* ---- about channels ---- */
 
-/* turns(turn) -> passed, waiting: how often the lead has been passed on, and how many followers wait for it */
-static int job_turns(lua_State *L) {
-  const Chan *turn = check_chan(L, 1, "turns", "turns(turn)");
-  lua_pushinteger(L, (lua_Integer)turn->put_total);
-  lua_pushinteger(L, turn->ntakes);
-  return 2;
-}
-
 /* is_plain(ch) -> see lua/moving.h */
 static int job_is_plain(lua_State *L) {
   const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
@@ -156,8 +138,8 @@ static int job_is_plain(lua_State *L) {
 
 void lua_job_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"next", job_next},   {"start", job_start},       {"result", job_result}, {"deliver", job_deliver},
-      {"turns", job_turns}, {"is_plain", job_is_plain}, {NULL, NULL},
+      {"next", job_next},       {"call", job_call},         {"result", job_result},
+      {"deliver", job_deliver}, {"is_plain", job_is_plain}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -444,7 +444,8 @@ function core.internal.fail(ch, err, traceback, where) end
 
 ---Names a go block of the library after the function that the program called, and the line of that call.
 ---@param block runnel.Channel<any> its result channel
----@param what string the name of the function that the program called
+---@param what string|runnel.Channel<any> the name of the function that the program called; or a go block that has ended
+---and has that name
 ---@return runnel.Channel<any> block
 function core.internal.started(block, what) end
 
@@ -778,15 +779,13 @@ core.internal.job = {}
 ---@return any err
 function core.internal.job.next(from, to) end
 
----Calls f(value, result). If that parks, the lead passes to the first go block that waits on `turn`.
----@param turn runnel.Channel<any>|false false: nobody gets the lead
----@param handler function the message handler
+---Calls f(value, result). When that parks, the first take that waits on `turn` completes.
+---@param turn runnel.Channel<true> without a buffer
 ---@param f function
 ---@param value any
 ---@param result runnel.Channel<any>
----@return boolean? passed whether the lead has passed on
----@return any failure what the handler has returned for an error
-function core.internal.job.start(turn, handler, f, value, result) end
+---@return boolean? parked whether f has parked
+function core.internal.job.call(turn, f, value, result) end
 
 ---Makes a channel for the results of a job: core.chan(1).
 ---@return runnel.Channel<any> result
@@ -800,46 +799,9 @@ function core.internal.job.result() end
 ---@return any err with which `result` was closed
 function core.internal.job.deliver(result, to) end
 
----How often the lead has passed on, and how many followers wait for it.
----@param turn runnel.Channel<any>
----@return integer passed
----@return integer waiting
-function core.internal.job.turns(turn) end
-
 ---Whether no code of the user's runs in operations on the channel.
 ---@param ch runnel.Channel<any>
 ---@return boolean
 function core.internal.job.is_plain(ch) end
-
----How an unordered pipeline counts its jobs and delivers their results as they come. For the library only.
----@class runnel.unordered
-core.internal.unordered = {}
-
----The jobs of a pipeline: a channel that counts them, on which the leader waits as long as there are too many.
----@class runnel.Jobs: runnel.Channel<true>
-
----@param n integer jobs at a time
----@return runnel.Jobs jobs
-function core.internal.unordered.jobs(n) end
-
----Counts one more job; waits until there are fewer than n.
----@param list runnel.Channel<runnel.Channel<any>> where its result channel will put itself when it has something
----@param jobs runnel.Jobs
----@return runnel.Channel<any> result its result channel: as core.chan(1)
-function core.internal.unordered.place(list, jobs) end
-
----Counts one job less; or says that no further job will come. After the last job the list is closed.
----@param list runnel.Channel<runnel.Channel<any>>
----@param jobs runnel.Jobs
-function core.internal.unordered.over(list, jobs) end
-
----Moves values from the result channels on the list to `to`, as they come. Drops them once `to` is closed.
----@param list runnel.Channel<runnel.Channel<any>>
----@param jobs runnel.Jobs
----@param deliverer runnel.Deliverer
----@param to runnel.Channel<any>
----@return boolean? is_value true: the caller must put `v`; false: a job has failed; nil: the list is closed
----@return any v the value, or the error, after which the caller calls over()
-function core.internal.unordered.deliver(list, jobs, deliverer, to) end
 
 return core

@@ -730,7 +730,7 @@ describe("runnel, the executable", function()
       assert.same({ out = "from luv\n", err = "", status = 0 }, result)
     end)
 
-    it_with_luv("ends when only go blocks are left that wait for signals, and does not call them parked", function()
+    it_with_luv("ends when only go blocks are left that wait for signals, and does not list them", function()
       local result = script([[
         local rn, uv = require "runnel", require "runnel.uv"
         rn.go(function()

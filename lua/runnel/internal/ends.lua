@@ -6,7 +6,7 @@ local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local next_value, is_plain = internal.job.next, internal.job.is_plain
+local next_value, is_plain, move = internal.job.next, internal.job.is_plain, internal.job.deliver
 local put_while_open, is_cancelled = internal.moving.put_while_open, internal.moving.is_cancelled
 local pass_on = internal.pass_on
 
@@ -43,7 +43,7 @@ end
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from, to)
   if is_plain(from) then return next_value end
-  return function() return unless_failed(pcall(next_value, from, to)) end
+  return function(...) return unless_failed(pcall(next_value, ...)) end
 end
 
 ---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
@@ -57,6 +57,21 @@ function ends.sink(to, what)
   return function(_, value)
     local ok, accepted = guard.call(what, put_while_open, to, value)
     return not ok or accepted
+  end
+end
+
+---Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel was
+---closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
+---reported. What was passed to the go block's give_up must hold the channel meanwhile.
+---@param to runnel.Channel<any>
+---@param what string what the error handler calls the one who moves them
+---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): nil, any move to be called with `to`
+function ends.mover(to, what)
+  if is_plain(to) then return move end
+  return function(from)
+    local ok, _, err
+    repeat ok, _, err = guard.call(what, move, from, to) until ok
+    return nil, err
   end
 end
 

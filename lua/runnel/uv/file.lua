@@ -186,9 +186,9 @@ local function write_from(result, ch, where, flags, newline)
   local function count(n) written = written + n end
   local next_value, source_error = ends.source(ch, result), nil
   local function take()
-    local value, _
-    value, _, source_error = next_value(ch, result)
-    return value, source_error
+    local value, _, failure = next_value(ch, result)
+    source_error = failure
+    return value, failure
   end
   local function next_text() return gather(take, ch, newline) end
   local over, err = stream_over(d, false)

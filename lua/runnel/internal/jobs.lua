@@ -1,0 +1,284 @@
+---The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves what
+---the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
+---
+---Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at most
+---n. af may park: a channel on which another go block waits is passed to internal.job.call, and when af parks, that go
+---block wakes. If af does not park, no coroutines are switched.
+---
+---Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the deliverer,
+---another go block, moves the results of one after the other to `to`. The capacity of the queue limits the jobs. When af
+---parks, a worker that waits for its turn wakes and is the feeder from then on.
+---
+---Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks, the
+---worker's partner wakes and moves the results.
+
+local core = require "runnel.core"
+local deadlock = require "runnel.internal.deadlock"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local internal = core.internal
+
+local chan, take, put_free = core.chan, internal.moving.take, internal.moving.put
+local call, new_result = internal.job.call, internal.job.result
+
+-- The capacity of a channel at most: more would not fit into memory.
+local MOST_PLACES = 1 << 30
+
+local function ask(ex_handler, err)
+  local ok, value = guard.call("the ex_handler of a pipeline", ex_handler, err)
+  if ok then return value end
+end
+
+-- Returns the value to put for a job that has ended with an error, or nil. The handler runs in a go block of its own,
+-- so that nothing it does can end the caller.
+local function instead_of(err, trace, ex_handler)
+  if ex_handler then
+    local block = guard.go(guard.nothing, nil, ask, ex_handler, err)
+    local value, failure = take(block)
+    ends.close(nil, failure, block) -- the handler's go block has died: that is reported
+    return value
+  end
+  internal.report(err, trace, "a job of a pipeline")
+end
+
+---@class runnel.PipelineWorker
+---@field block runnel.Channel<any> its go block's result channel
+---@field from runnel.Channel<any> where the values come from
+---@field to runnel.Channel<any> where the results go; rn.ps shows its name
+---@field jobs runnel.Jobs
+---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
+---@field job false|"called"|"delivers"|"helped"|"delivered" false: it has no job. Called: it calls af, or is about to.
+---Unordered: it delivers the results itself; or its partner does; or has done so
+---@field err any the error of which its go block has died while it had a job; nil: none
+---@field trace? string the traceback of that error
+---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
+---@field delivered? runnel.Channel<true> unordered: where it waits for its partner
+
+---Runs a pipeline.
+---@param what string the function that the program has called
+---@param n integer jobs at a time
+---@param to runnel.Channel<any>
+---@param af function
+---@param from runnel.Channel<any>
+---@param close? boolean false: leave `to` open at the end
+---@param window? integer ordered: how many jobs may have undelivered results; nil: the pipeline is unordered
+---@param ex_handler? fun(err: any): any
+---@param at_end? fun() called when all is done
+---@return runnel.Channel<any> to
+return function(what, n, to, af, from, close, window, ex_handler, at_end)
+  local next_value, put, deliver_values = ends.source(from, to), ends.sink(to, "a pipeline"), ends.mover(to, "a pipeline")
+  local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
+  local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
+  local turn = window and chan() -- where workers wait while another one is the feeder
+  local feeder -- the worker that takes the next value
+  local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
+  local jobs = deadlock.jobs(af)
+  local open = jobs.open
+  local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
+
+  local function close_to()
+    if at_end then at_end() end
+    if close ~= false then guard.close(to, reason) end
+  end
+
+  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go block
+  -- has died of it.
+  local function finish(err, source)
+    if over then return end
+    if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
+    over, reason = true, err
+    if turn then turn:close() end
+  end
+
+  -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish.
+  local function deliver(result)
+    local _, err = deliver_values(result, to)
+    open[result] = nil
+    if err == nil then return end
+    local value = instead_of(err, nil, ex_handler)
+    if value ~= nil then put(to, value) end
+  end
+
+  -- ---- workers ----
+
+  local worker_died, work, start_partner
+
+  local function start_worker(self)
+    self.block = guard.go(worker_died, self, work, self)
+    return self.block
+  end
+
+  local function add_worker()
+    local self = { from = from, to = to, jobs = jobs, result = false, job = false }
+    if not queue then
+      self.partner, self.delivered = chan(), chan()
+      start_partner(self)
+    end
+    local block = start_worker(self)
+    workers[self], count, idle = true, count + 1, idle + 1
+    return block
+  end
+
+  local function leave(self)
+    if self.result then self.result:close() end
+    if self.partner then self.partner:close() end
+    workers[self], count = nil, count - 1
+    if count > 0 then return end
+    if queue then queue:close() else close_to() end
+  end
+
+  -- A go block that has no job has died: starts no further job, and ends the workers that wait for a value.
+  local function stop(why)
+    if over then return end
+    finish(why)
+    for worker in pairs(workers) do
+      if not worker.job then pcall(core.cancel, worker.block, why) end
+    end
+  end
+
+  -- The worker that had this job before has died: af has raised, has called coroutine.yield, or was cancelled.
+  local function fail_job(self)
+    local result, err, trace = self.result, self.err, self.trace
+    if err == nil then err = "a job of a pipeline has raised nil" end
+    if ex_handler and not result:closed() then
+      guard.close(result, err) -- who delivers the results calls the handler
+    else
+      instead_of(err, trace, ex_handler)
+      result:close()
+    end
+  end
+
+  -- The partner of a worker. If the worker calls af while its partner runs, af has parked.
+  local function help(self)
+    repeat
+      if self.job == "called" or self.job == "helped" then
+        self.job = "helped"
+        deliver(self.result)
+        self.job = "delivered"
+        self.delivered:offer(true)
+      end
+    until not take(self.partner)
+  end
+
+  local function partner_died(self, why, block)
+    if self.job == "helped" then guard.close(self.result, why) else stop(why) end
+    local ok, successor = pcall(start_partner, self)
+    if ok then return pcall(internal.started, successor, block) end
+    stop(why) -- memory has run out
+    if self.job == "helped" then self.job = "called" end
+    self.delivered:offer(true)
+  end
+
+  function start_partner(self) return guard.go(partner_died, self, help, self) end
+
+  -- After af has parked, or has raised: the partner delivers the results, or has done so, or will find that this worker
+  -- does.
+  local function end_job(self)
+    if self.job == "helped" then take(self.delivered) end
+    if self.job == "delivered" then return end
+    self.job = "delivers"
+    deliver(self.result)
+  end
+
+  local function work_unordered(self)
+    while not over do
+      local result = new_result()
+      self.result = result
+      local value, _, err = next_value(from, to)
+      if value == nil then return finish(err, from) end
+      self.job, open[result], idle = "called", value, idle - 1
+      if idle == 0 and count < n then add_worker() end
+      if call(self.partner, af, value, result) then
+        end_job(self)
+      else
+        self.job = "delivers"
+        deliver(result)
+      end
+      self.job, idle = false, idle + 1
+    end
+  end
+
+  -- Waits until this worker is the feeder. Returns false if no further value is taken.
+  local function may_feed(self)
+    -- If the feeder has a job while another worker runs, it has parked: this worker replaces it.
+    while not over and feeder and feeder ~= self and not feeder.job do take(turn) end
+    feeder, idle = self, idle - 1
+    return not over
+  end
+
+  local function work_in_order(self)
+    while may_feed(self) do
+      repeat
+        local result = new_result()
+        self.result = result
+        put_free(queue, result)
+        local value, _, err = next_value(from, to)
+        if value == nil then return finish(err, from) end
+        self.job, open[result] = "called", value
+        if idle == 0 and count < n then add_worker() end
+        call(turn, af, value, result)
+        if is_wide and not result:closed() then
+          turn:offer(true)
+          take(result:done())
+        end
+        self.job = false
+      until feeder ~= self or over
+      self.result, idle = false, idle + 1
+    end
+  end
+
+  function work(self)
+    if self.job then
+      fail_job(self)
+      if not queue then end_job(self) end
+      self.result, self.job, idle = false, false, idle + 1
+    end
+    if queue then work_in_order(self) else work_unordered(self) end
+    leave(self)
+  end
+
+  -- Another go block takes the place of one that had a job, and reports the error.
+  function worker_died(self, why, block, _, trace)
+    if self.job then
+      self.err, self.trace = why, trace
+      if pcall(start_worker, self) then
+        if turn then turn:offer(true) end -- the feeder has a job: another worker replaces it
+        pcall(internal.started, self.block, block)
+        pcall(internal.excuse, block, why)
+        return
+      end
+    end
+    stop(why)
+    leave(self)
+  end
+
+  -- ---- the deliverer of an ordered pipeline ----
+
+  local function deliver_in_turn(self)
+    local result = self.result or take(queue)
+    while result do
+      self.result = result
+      deliver(result)
+      self.result = false
+      result = take(queue)
+    end
+    close_to()
+  end
+
+  -- Starts no further job; another go block delivers what is left, and closes `to` with the error.
+  local function deliverer_died(self, why, block)
+    stop(why)
+    if reason == nil then reason = why end -- `from` had ended
+    local ok, successor = pcall(guard.go, deliverer_died, self, deliver_in_turn, self)
+    if ok then return pcall(internal.started, successor, block) end
+    for result in core.methods.poll, queue do guard.close(result, why) end -- memory has run out
+    close_to()
+  end
+
+  guard.started(add_worker(), what) -- the go blocks that it starts get the same name
+  if queue then
+    local deliverer = { to = to, jobs = jobs, result = false }
+    guard.started(guard.go(deliverer_died, deliverer, deliver_in_turn, deliverer), what)
+  end
+  return to
+end
