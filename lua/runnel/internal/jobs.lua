@@ -1,16 +1,16 @@
----The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves what
----the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
+---The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves
+---what the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
 ---
----Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at most
----n. af may park: a channel on which another go block waits is passed to internal.job.call, and when af parks, that go
----block wakes. If af does not park, no coroutines are switched.
+---Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at
+---most n. af may park: a channel on which another go block waits is passed to internal.job.call, and when af parks,
+---that go block wakes. If af does not park, no coroutines are switched.
 ---
----Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the deliverer,
----another go block, moves the results of one after the other to `to`. The capacity of the queue limits the jobs. When af
----parks, a worker that waits for its turn wakes and is the feeder from then on.
+---Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the
+---deliverer, another go block, moves the results of one after the other to `to`. The capacity of the queue limits the
+---jobs. When af parks, a worker that waits for its turn wakes and is the feeder from then on.
 ---
----Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks, the
----worker's partner wakes and moves the results.
+---Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks,
+---the worker's partner wakes and moves the results.
 
 local core = require "runnel.core"
 local deadlock = require "runnel.internal.deadlock"
@@ -66,7 +66,8 @@ end
 ---@param at_end? fun() called when all is done
 ---@return runnel.Channel<any> to
 return function(what, n, to, af, from, close, window, ex_handler, at_end)
-  local next_value, put, deliver_values = ends.source(from, to), ends.sink(to, "a pipeline"), ends.mover(to, "a pipeline")
+  local next_value, put = ends.source(from), ends.sink(to, "a pipeline")
+  local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
   local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
   local turn = window and chan() -- where workers wait while another one is the feeder
@@ -81,8 +82,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if close ~= false then guard.close(to, reason) end
   end
 
-  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go block
-  -- has died of it.
+  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go
+  -- block has died of it.
   local function finish(err, source)
     if over then return end
     if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
