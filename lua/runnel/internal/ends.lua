@@ -39,9 +39,8 @@ end
 ---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
 ---raises is treated as the error with which it closed. The function lets other go blocks run after 128 values.
 ---@param from runnel.Channel<any>
----@param to runnel.Channel<any>
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
-function ends.source(from, to)
+function ends.source(from)
   if is_plain(from) then return next_value end
   return function() return unless_failed(pcall(next_value, from, to)) end
 end

@@ -67,7 +67,7 @@ end
 ---@param at_end? fun() called when all is done
 ---@return runnel.Channel<any> to
 return function(what, n, to, af, from, close, window, ex_handler, at_end)
-  local next_value, put = ends.source(from, to), ends.sink(to, "a pipeline")
+  local next_value, put = ends.source(from), ends.sink(to, "a pipeline")
   local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
   local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
