@@ -51,7 +51,7 @@ describe("mix", function()
   after_each(stage.close)
 
   it("puts the values of all inputs on one channel, false too", function()
-    sim.each_seed(50, function()
+    stage.explore(function()
       stage.forget()
       local out = rn.chan()
       local m = rn.mix(out)
@@ -147,7 +147,7 @@ describe("mix", function()
 
   describe("toggle", function()
     it("mutes: values are taken and dropped", function()
-      sim.each_seed(20, function()
+      stage.explore(function()
         local m, out, inputs = mix_of(2)
         m:toggle { [inputs.a] = { mute = true } }
         flush(out)
@@ -156,11 +156,11 @@ describe("mix", function()
         assert.is_true(inputs.a:stats().take_total > taken)
         m:toggle { [inputs.a] = { mute = false } }
         assert.equal("ab", letters(out, 50))
-      end)
+      end, { leaks = false })
     end)
 
     it("pauses: values are not taken", function()
-      sim.each_seed(20, function()
+      stage.explore(function()
         local m, out, inputs = mix_of(2)
         m:toggle { [inputs.a] = { pause = true } }
         flush(out)
@@ -169,11 +169,11 @@ describe("mix", function()
         assert.equal(taken, inputs.a:stats().take_total)
         m:toggle { [inputs.a] = { pause = false } }
         assert.equal("ab", letters(out, 50))
-      end)
+      end, { leaks = false })
     end)
 
     it("solos: the others are dropped, whatever else the state is", function()
-      sim.each_seed(20, function()
+      stage.explore(function()
         local m, out, inputs = mix_of(3)
         m:toggle { [inputs.a] = { solo = true, mute = true, pause = true }, [inputs.c] = { pause = true } }
         flush(out)
@@ -187,11 +187,11 @@ describe("mix", function()
         m:toggle { [inputs.a] = { solo = false }, [inputs.b] = { solo = false } }
         flush(out)
         assert.equal("b", letters(out, 50))
-      end)
+      end, { leaks = false })
     end)
 
     it("solos: with the solo mode pause the others wait", function()
-      sim.each_seed(20, function()
+      stage.explore(function()
         local m, out, inputs = mix_of(2)
         m:solo_mode "pause"
         m:toggle { [inputs.a] = { solo = true, mute = true, pause = true } }
@@ -203,7 +203,7 @@ describe("mix", function()
         flush(out)
         assert.equal("a", letters(out, 50))
         assert.is_true(inputs.b:stats().take_total > b)
-      end)
+      end, { leaks = false })
     end)
 
     it("adds channels in their state, and changes nothing that is not named", stage.sim(function()
@@ -223,7 +223,7 @@ describe("mix", function()
     end))
 
     it("takes nothing more of what is paused, from the call on", function()
-      sim.each_seed(100, function()
+      stage.explore(function()
         local out, ch = rn.chan(100), rn.chan(1)
         local m = rn.mix(out)
         m:admix(ch)
@@ -242,7 +242,7 @@ describe("mix", function()
         for value in function() return (out:poll()) end do list[#list + 1] = value end
         for i = 1, taken do assert.equal(i, list[i]) end
         assert.equal(taken, #list)
-      end)
+      end, { leaks = false })
     end)
 
     it("adds in the same order every time", function()

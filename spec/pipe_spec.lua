@@ -1,5 +1,4 @@
 local rn = require "runnel"
-local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 
 -- A channel on which 1, 2, 3, ... wait, and a function that returns how many were taken.
@@ -101,7 +100,7 @@ describe("pipe", function()
   end))
 
   it("never takes after the close, whatever the order of events", function()
-    sim.each_seed(200, function()
+    stage.explore(function()
       local from, taken = counting()
       local to = rn.pipe(from, rn.chan())
       rn.go(function() for _ = 1, 3 do to:take() end end)
@@ -115,7 +114,7 @@ describe("pipe", function()
       local before = taken()
       rn.sleep(1)
       assert.equal(before, taken())
-    end)
+    end, { leaks = false })
   end)
 
   it("keeps to buffers that drop", stage.sim(function()
@@ -174,7 +173,7 @@ describe("merge", function()
   after_each(stage.close)
 
   it("gives all values of all channels, each channel's in order, then closes", function()
-    sim.each_seed(50, function()
+    stage.explore(function()
       local chs = {}
       for i = 1, 5 do
         local list = {}
@@ -250,7 +249,7 @@ describe("merge", function()
   end))
 
   it("takes nothing more once its result is closed, whatever the order of events", function()
-    sim.each_seed(200, function()
+    stage.explore(function()
       local chs, taken = {}, {}
       for i = 1, 4 do chs[i], taken[i] = counting() end
       local function total() return taken[1]() + taken[2]() + taken[3]() + taken[4]() end
@@ -265,7 +264,7 @@ describe("merge", function()
       assert.equal(at_close, after)
       assert.equal(after, total())
       assert.same({}, left())
-    end)
+    end, { leaks = false })
   end)
 
   it("does not stay behind when its result closes while it waits", stage.sim(function()

@@ -90,7 +90,7 @@ for variant, pipeline_async in pairs(variants) do
             assert.same({}, others())
           end
           sim.run(check)
-          sim.each_seed(25, check)
+          stage.explore(check)
         end)
       end
 
@@ -134,14 +134,14 @@ for variant, pipeline_async in pairs(variants) do
       end)
 
       it("does not take a value before it can start its job", function()
-        sim.each_seed(20, function()
+        stage.explore(function()
           local from, taken = endless()
           local job = jobs(second)
           pipeline_async(3, rn.chan(), job.af, from)
           rn.sleep(500)
           assert.equal(3, #job.started)
           assert.equal(3, taken())
-        end)
+        end, { leaks = false })
       end)
     end)
 
@@ -177,7 +177,7 @@ for variant, pipeline_async in pairs(variants) do
           for i = 1, v % 4 == 3 and 20 or v % 4 do list[i] = v * 100 + i end
           return list
         end
-        sim.each_seed(30, function()
+        stage.explore(function()
           local job = jobs(function(v) return v % 5 end, results)
           local list = rn.into({}, pipeline_async(3, rn.chan(), job.af, rn.to_chan(range(20)))):take()
           local expected = {}
@@ -247,7 +247,7 @@ for variant, pipeline_async in pairs(variants) do
 
     describe("af", function()
       it("may park itself", function()
-        sim.each_seed(20, function()
+        stage.explore(function()
           local running, peak = 0, 0
           local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
             running = running + 1
@@ -360,7 +360,7 @@ for variant, pipeline_async in pairs(variants) do
       end))
 
       it("that raises goes to ex_handler, whose value takes the place of its results", function()
-        sim.each_seed(20, function()
+        stage.explore(function()
           local errors = {}
           local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
             if v % 3 == 0 then error({ v }) end
@@ -445,7 +445,7 @@ for variant, pipeline_async in pairs(variants) do
       for _, with in ipairs { "with", "without" } do
         local name = "that calls coroutine.yield is an error of that job alone, reported once, %s ex_handler"
         it(name:format(with), function()
-          sim.each_seed(10, function()
+          sim.each_seed(20, function()
             local told = 0
             local list = rn.into({}, pipeline_async(3, rn.chan(), function(v, result)
               result:put(v)
@@ -553,7 +553,7 @@ for variant, pipeline_async in pairs(variants) do
           assert.same({}, left())
         end
         sim.run(check)
-        sim.each_seed(50, check)
+        stage.explore(check, { leaks = false })
       end)
 
       it("at any moment nothing more is taken or started", function()
@@ -711,7 +711,7 @@ for variant, pipeline_async in pairs(variants) do
     end))
 
     it("chains in stages, each with its own parallelism", function()
-      sim.each_seed(10, function()
+      stage.explore(function()
         local first, second_stage, third = jobs(second), jobs(second), jobs(function() return 10 end)
         local to = rn.chan()
         pipeline_async(1, to, third.af,
@@ -863,12 +863,12 @@ describe("pipeline_async with a window", function()
       assert.equal(10, #job.started)
     end
     sim.run(check)
-    sim.each_seed(20, check)
+    stage.explore(check)
   end)
 
   it("has the results in order, and is faster than without", function()
     for _, window in ipairs { 3, 4, 5, 8, 10, 1000 } do
-      sim.each_seed(10, function()
+      stage.explore(function()
         local job = jobs(function(v) return v == 1 and 10000 or 1000 end)
         local to = rn.pipeline_async(3, rn.chan(), job.af, rn.to_chan(range(10)), true, { window = window })
         assert.same(range(10), rn.into({}, to):take())

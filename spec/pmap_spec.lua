@@ -89,7 +89,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           end
         end
         sim.run(check)
-        sim.each_seed(10, check)
+        stage.explore(check)
       end)
     end
 
@@ -112,7 +112,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     end))
 
     it("takes no value before it can start its job", function()
-      sim.each_seed(20, function()
+      stage.explore(function()
         local from, taken = endless()
         local job = jobs(second)
         local results = pmap(3, job.f, from)
@@ -121,7 +121,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         assert.equal(3, taken())
         results:close()
         from:close()
-      end)
+      end, { leaks = false })
     end)
 
     it("starts no more jobs while nobody takes results", stage.sim(function()
@@ -196,7 +196,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
     describe("with a job that raises", function()
       it("closes with the error, starts no further one, and cancels those that run", function()
-        sim.each_seed(20, function()
+        stage.explore(function()
           local job = jobs(function(v) return v * 10 end, function(v) return v == 3 end)
           local from, taken = endless()
           local list, err = drain(pmap(4, job.f, from))
@@ -207,12 +207,12 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
           assert.is_true(taken() <= 7)
           from:close()
           assert.same({}, left())
-        end)
+        end, { leaks = false })
       end)
 
       if is_ordered then
         it("delivers the results before it, of jobs that still run as well", function()
-          sim.each_seed(20, function()
+          stage.explore(function()
             local job = jobs(function(v) return v == 1 and 100 or v end, function(v) return v == 3 end)
             local list, err = drain(pmap(5, job.f, range(9)))
             assert.same({ { 1, 2 }, "no 3" }, { list, err })
@@ -381,7 +381,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
 
     describe("with an exception handler", function()
       it("puts what that returns, and goes on", function()
-        sim.each_seed(10, function()
+        stage.explore(function()
           local job = jobs(function(v) return v end, function(v) return v % 2 == 0 end)
           local results = pmap(3, job.f, range(9), { ex_handler = function(err, v)
             assert.equal("no " .. v, err)
@@ -450,7 +450,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
 
       it("lets the others go on where a handler says what to put", function()
-        sim.each_seed(20, function()
+        stage.explore(function()
           local job = jobs(function(v) return v % 4 * 10 end)
           local results = pmap(3, job.f, range(12), { timeout = 25, ex_handler = function(err, v)
             assert.is_true(rn.is_timeout(err))
@@ -485,7 +485,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
 
       it("takes the result of a late job that has caught the error, and cancels no other one for it", function()
-        sim.each_seed(10, function()
+        stage.explore(function()
           local list, err = drain(pmap(2, function(v)
             if v > 2 then
               rn.sleep(1)
@@ -536,7 +536,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
     describe("whose result channel is closed half way", function()
       it("cancels the running jobs, takes nothing more, and leaves no go block behind", function()
         for at = 1, 60, 3 do
-          sim.each_seed(3, function()
+          stage.explore(function()
             local from, taken = endless()
             local job = jobs(function(v) return v * 7 % 5 * 3 end)
             local results = pmap(3, job.f, from)
@@ -554,7 +554,7 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
             consumer:take()
             from:close()
             assert.same({}, left())
-          end)
+          end, { leaks = false })
         end
       end)
 

@@ -155,7 +155,7 @@ describe("pub", function()
     end))
 
     it("a subscriber that blocks the others lets them continue", function()
-      sim.each_seed(50, function()
+      stage.explore(function()
         local source = rn.chan()
         local p = rn.pub(source, parity)
         local stuck, odd = p:sub("even", rn.chan()), rn.into({}, p:sub("odd", rn.chan()))

@@ -81,7 +81,7 @@ describe("sim", function()
       collectgarbage("incremental", 1, 1000) -- a collection at every allocation
       collectgarbage()
       setmetatable({}, mt)
-      core.internal.simulate(1, false, f)
+      core.internal.simulate(1, false, false, f)
       collectgarbage("incremental", 200, 100)
       collectgarbage()
       assert.equal(100, #timeouts)

@@ -1183,7 +1183,7 @@ describe("rn.threads", function()
     raises("^threads: it is broken$", function() rn.threads(2, "raises_when_loaded") end)
     package.path = path
     raises("^threads: k: an integer of at least 1 expected, got 0", function() rn.threads(0, "x") end)
-    raises("^threads: n: an integer of at least 1 expected, got nothing", function()
+    raises('^threads: n: an integer of at least 1 expected, got "nothing"', function()
       rn.threads(1, "x", { n = "nothing" })
     end)
     raises('^threads: unknown option "size"', function() rn.threads(1, "x", { size = 1 }) end)

@@ -306,7 +306,7 @@ local outside = {
   function() core.run() end,
   function() core.run(act, 8) end,
   function()
-    core.internal.simulate(below(256), chance(2), function()
+    core.internal.simulate(below(256), chance(2), chance(2), function()
       for _ = 1, 2 + below(4) do core.go(act, 8) end
       core.sleep(100)
     end)

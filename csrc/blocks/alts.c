@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "base/random.h"
+#include "blocks/explore.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
@@ -14,6 +15,19 @@
 /* ---- try ---- */
 
 enum { NONE_CAN = -1, MIXED = -2 };
+
+/* The choice of an explorer among `ready` operations that can complete; `chosen`, if a policy has changed its mind. */
+NOINLINE static int explore(lua_State *L, Explore *e, const Alts *a, uint32_t ready, int chosen) {
+  uint32_t left = explore_choose(e, ready, CHOICE_ALTS);
+  for (int i = 0; i < a->n; i++) {
+    Chan *ch = a->ops[i].ch;
+    if (a->ops[i].passed) continue;
+    bool can =
+        ch->flags & CHAN_SPECIAL ? ch->ops->can(L, ch, alts_at(i), a->ops[i].is_put) : chan_can(ch, a->ops[i].is_put);
+    if (can && left-- == 0) return i;
+  }
+  return chosen;
+}
 
 /* The operation to do at once, or NONE_CAN. Notes whether a policy was asked. MIXED if there is one on a shared
    channel, so that try_mixed has to choose. */
@@ -39,6 +53,7 @@ static int choose(lua_State *L, Sched *S, Alts *a) {
     if (priority) break;
   }
   a->asked = asked;
+  if (UNLIKELY(ready > 1) && S->world.explore) return explore(L, S->world.explore, a, ready, chosen);
   return chosen;
 }
 

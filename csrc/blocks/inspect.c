@@ -220,14 +220,15 @@ static int by_id(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Pushes a list of all go blocks, in the order of their ids; `in_detail`: with what add_details adds. */
-static void push_list(lua_State *L, bool in_detail) {
+/* Pushes a list of all go blocks, or (unless NULL) of those that are listed, in the order of their ids; `in_detail`:
+   with what add_details adds. */
+static void push_list(lua_State *L, bool (*is_listed)(lua_State *L, const Go *go), bool in_detail) {
   int list = lua_gettop(L) + 1;
   uint32_t n = root_push_list(L), found = 0;
   Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
   for (uint32_t i = 1; i <= n; i++) {
     const Go *go = root_push_listed(L, list, i);
-    if (go) order[found++] = (Listed){go->chan.id, i};
+    if (go && (!is_listed || is_listed(L, go))) order[found++] = (Listed){go->chan.id, i};
     lua_pop(L, 1);
   }
   qsort(order, found, sizeof(Listed), by_id);
@@ -238,7 +239,7 @@ static void push_list(lua_State *L, bool in_detail) {
     Go *go = root_push_listed(L, list, order[i].at);
     if (go) {
       push_entry(L, go, entries + 1);
-      if (in_detail) add_details(L, go, entries + 1);
+      if (in_detail && go->slot) add_details(L, go, entries + 1); /* else a finalizer has ended it */
       lua_rawseti(L, entries, ++added);
     }
     lua_settop(L, entries);
@@ -247,7 +248,7 @@ static void push_list(lua_State *L, bool in_detail) {
   lua_settop(L, list);
 }
 
-void inspect_push_list(lua_State *L) { push_list(L, false); }
+void inspect_push_list(lua_State *L) { push_list(L, NULL, false); }
 
 /* Pushes the line of a deadlock report for the entry of ps at index `entry`. */
 static void push_line(lua_State *L, int entry) {
@@ -256,8 +257,8 @@ static void push_line(lua_State *L, int entry) {
   lua_getfield(L, entry, "name");
   bool is_thread = lua_getfield(L, entry, "waits") == LUA_TTABLE;
   if (lua_getfield(L, entry, is_thread ? "state" : "operation") == LUA_TNIL) {
-    lua_pushliteral(L, "?"); /* seldom covered: a finalizer has woken the go block meanwhile */
-    lua_replace(L, -2);
+    lua_pop(L, 1);
+    lua_getfield(L, entry, "state");
   }
   lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
                   lua_tostring(L, top + 4));
@@ -270,7 +271,7 @@ static void push_line(lua_State *L, int entry) {
   } else if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
     name_channels(L);
   } else {
-    lua_pushliteral(L, ""); /* seldom covered: see above */
+    lua_pushliteral(L, ""); /* seldom covered: a finalizer has woken the go block meanwhile */
   }
   lua_getfield(L, entry, "where");
   const char *where = lua_tostring(L, -1);
@@ -279,6 +280,24 @@ static void push_line(lua_State *L, int entry) {
   lua_replace(L, top + 1);
   lua_settop(L, top + 1);
 }
+
+/* Adds the lines of the list at index `list` to the buffer on top of L. */
+static void add_lines(lua_State *L, luaL_Buffer *b, int list) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
+    lua_rawgeti(L, list, i);
+    push_line(L, lua_gettop(L));
+    lua_remove(L, -2);
+    luaL_addvalue(b);
+  }
+  if (n > LISTED_IN_DEADLOCK) {
+    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
+    luaL_addvalue(b);
+  }
+}
+
+/* Whether a go block belongs to the running simulation, if there is one. Those of others may have been left parked. */
+static bool is_of_world(lua_State *L, const Go *go) { return go->chan.id >= sched_self(L)->world.first_id; }
 
 /* Pushes what SCHED_EXPLAIN says about a deadlock, or an empty text. It may remove go blocks from the list. */
 static void push_explanation(lua_State *L, int waiting, int list) {
@@ -297,12 +316,11 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   const Sched *S = sched_self(L);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
   luaL_Buffer b;
-  push_list(L, true);
+  push_list(L, is_of_world, true);
   int list = lua_gettop(L);
   bool has_blocks = lua_rawlen(L, list) > 0;
   push_explanation(L, waits, list);
   int explanation = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   luaL_buffinit(L, &b);
   lua_pushfstring(L,
                   "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
@@ -312,19 +330,52 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
   if (!has_blocks) luaL_addstring(&b, "; there are no go blocks");
   lua_pushvalue(L, explanation);
   luaL_addvalue(&b);
-  if (n > 0) luaL_addstring(&b, "\nparked go blocks:");
-  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
-    lua_rawgeti(L, list, i);
-    push_line(L, lua_gettop(L));
-    lua_remove(L, -2);
-    luaL_addvalue(&b);
-  }
-  if (n > LISTED_IN_DEADLOCK) {
-    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
-    luaL_addvalue(&b);
-  }
+  if (lua_rawlen(L, list) > 0) luaL_addstring(&b, "\nparked go blocks:");
+  add_lines(L, &b, list);
   luaL_pushresult(&b);
   return error_raise(L);
+}
+
+/* ---- leaks ---- */
+
+/* Whether a go block of the running simulation is one that the library has started; or that the program has. A pending
+   callback is neither. */
+static bool is_of_library(lua_State *L, const Go *go) {
+  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && name_is_library(L, go);
+}
+
+static bool is_of_program(lua_State *L, const Go *go) {
+  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
+}
+
+void inspect_check_leaks(lua_State *L, bool rests) {
+  bool is_leak = false; /* nearly always, and a list takes longer than many a program */
+  for (uint32_t i = root_count(sched_self(L)); i > 0 && !is_leak; i--) {
+    const Go *go = root_push_at(L, i);
+    is_leak = go && is_of_program(L, go);
+    lua_pop(L, 1);
+  }
+  if (!is_leak) return;
+  push_list(L, is_of_program, false);
+  int list = lua_gettop(L);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
+  if (n == 0) {
+    lua_pop(L, 1);
+    return;
+  }
+  push_list(L, is_of_library, false);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  lua_pushfstring(L, "leak: %I go block%s %s", (LUAI_UACINT)n, n == 1 ? "" : "s",
+                  rests    ? n == 1 ? "waits for ever" : "wait for ever"
+                  : n == 1 ? "goes on for ever"
+                           : "go on for ever");
+  luaL_addvalue(&b);
+  add_lines(L, &b, list);
+  if (lua_rawlen(L, list + 1)) luaL_addstring(&b, "\ngo blocks of the library:");
+  add_lines(L, &b, list + 1);
+  luaL_pushresult(&b);
+  lua_error(L);
 }
 
 void inspect_set_up(lua_State *L) {

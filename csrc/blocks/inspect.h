@@ -16,6 +16,10 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
    for ever. Says what SCHED_EXPLAIN makes of it, and lists the go blocks that are parked. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
+/* Raises an error if a go block of the running simulation is left that the program has started; `rests`: it waits on
+   channels, since nothing is ready or timed. */
+void inspect_check_leaks(lua_State *L, bool rests);
+
 /* Sets up SCHED_DESCRIBE_WAITING. */
 void inspect_set_up(lua_State *L);
 

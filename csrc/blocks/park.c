@@ -111,10 +111,10 @@ static int wait_outside(lua_State *L, Sched *S, Alt *alt, const Operation *op) {
   return alt->nresults;
 }
 
-/* See park_wakes. Neither allocates nor raises. */
+/* See sched_wake_on_park. Neither allocates nor raises. */
 static void wake_taker(lua_State *L, Sched *S) {
   Waiter *w = chan_first_taker(S->parks_wake);
-  park_wakes(S, NULL);
+  sched_wake_on_park(S, NULL);
   if (!w) return;
   lua_pushboolean(L, 1);
   chan_complete_take(L, w);

@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/wakeup.h"
 #include "blocks/driver.h"
+#include "blocks/explore.h"
 #include "blocks/go.h"
 #include "blocks/go_close.h"
 #include "blocks/inspect.h"
@@ -23,12 +24,17 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
-/* Removes the next alt from the run queue: the first, or a random one if the world shuffles. */
-static Alt *next_ready(Sched *S) {
+/* A random alt in the run queue, or the one that the world's explorer chooses. */
+NOINLINE static Link *choose_ready(lua_State *L, Sched *S) {
+  if (S->world.explore) return explore_next(L, S);
   Link *link = S->world.ready.first;
-  if (UNLIKELY(S->world.shuffle)) {
-    for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
-  }
+  for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
+  return link;
+}
+
+/* Removes the next alt from the run queue: the first, unless the world shuffles. */
+static inline Alt *next_ready(lua_State *L, Sched *S) {
+  Link *link = UNLIKELY(S->world.shuffle) ? choose_ready(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
   S->world.nready--;
   return CONTAINER_OF(link, Alt, own.waiter.link);
@@ -140,7 +146,7 @@ static bool loop(lua_State *L, Sched *S) {
   World *w = &S->world;
   for (;;) {
     while (w->ready.first && !S->stop) {
-      go_resume(L, S, next_ready(S));
+      go_resume(L, S, next_ready(L, S));
       if (--w->left == 0) look(L, S); /* goes on counting in the next run of the loop: runs may be short */
     }
     if (S->stop) return true;
@@ -170,7 +176,7 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
-    go_resume(L, S, next_ready(S));
+    go_resume(L, S, next_ready(L, S));
     if (until != INT64_MAX && clock_now(&w->clock) >= until) break;
     if (--w->left == 0) look(L, S);
   }
@@ -244,6 +250,8 @@ static int raise_deadlock(lua_State *L) {
    the main program's operation does outside a simulation. Returns false if it does not wait. */
 static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
   if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
+  Explore *explore = S->world.explore;
+  if (explore && explore->tell) explore->tell(explore, CHOICE_NONE, 0, 0);
   lua_pushvalue(L, SCHED_SELF);
   lua_pushcclosure(L, raise_deadlock, 1);
   (void)lua_pcall(L, 0, 0, 0);

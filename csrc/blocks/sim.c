@@ -4,10 +4,23 @@
 #include <lauxlib.h>
 
 #include "base/random.h"
+#include "blocks/explore.h"
+#include "blocks/inspect.h"
 #include "blocks/sched.h"
 #include "blocks/timer.h"
+#include "channels/alt.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
+
+/* Drops a go block of this world that waits for nothing any more. */
+static void drop(lua_State *L, Sched *S, Go *go) {
+  Alt *alt = &go->alt;
+  alt->state = ALT_IDLE;
+  alt->nresults = 0; /* in case somebody resumes its coroutine */
+  alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
+  root_remove(L, S, go);
+  lua_pop(L, 2);
+}
 
 /* A go block was ready or asleep when its world ended. If it belongs to the outer world it goes on there, else it is
    dropped. */
@@ -19,11 +32,23 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
     list_append(&world->outer->ready, &alt->own.waiter.link);
     world->outer->nready++;
   } else {
-    alt->state = ALT_IDLE;
-    alt->nresults = 0; /* in case somebody resumes its coroutine */
-    alt->flags &= (uint8_t) ~(ALT_RAISE | ALT_CANCEL);
-    root_remove(L, S, go);
-    lua_pop(L, 2);
+    drop(L, S, go);
+  }
+}
+
+/* Drops the go blocks of this world that are parked: of a search that runs a program a million times, they would pile
+   up until a sweep (root.h) finds them, and one that waits on a channel of the outer world would meet the next run. */
+static void drop_parked(lua_State *L, Sched *S) {
+  int top = lua_gettop(L);
+  for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
+    Go *go = root_push_at(L, i);
+    bool is_parked = go && go->chan.id >= S->world.first_id && go->alt.state != ALT_READY;
+    if (is_parked && go->alt.state != ALT_SLEEPING) {
+      if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
+      alt_stop_waiting(S, &go->alt);
+      drop(L, S, go);
+    }
+    lua_settop(L, top);
   }
 }
 
@@ -45,23 +70,38 @@ static void end_world(lua_State *L, Sched *S) {
   S->world = *world->outer;
 }
 
+/* Runs go blocks and jumps from one deadline to the next until nothing is ready or timed. Returns false if that does not
+   come; an explorer gives up sooner. */
+static bool come_to_rest(lua_State *L, Sched *S) {
+  enum { ROUNDS = 10000, ROUND = 100 }; /* deadlines, and go blocks resumed between two of them, at most */
+  for (int i = 0; i < ROUNDS || S->world.explore; i++) {
+    int64_t ns = sched_step(L, S, ROUND, INT64_MAX);
+    if (ns < 0 || ns == INT64_MAX) return true;
+    clock_jump(&S->world.clock, S->world.clock.virtual_ns + ns);
+  }
+  return false;
+}
+
 /* Protected: (f, ...) -> f's results. Makes room for what sim_run pushes above them, when it is too late to raise. */
 static int run(lua_State *L) {
-  int n = sched_run_function(L, sched_self(L), lua_gettop(L) - 1, "sim.run");
+  Sched *S = sched_self(L);
+  int n = sched_run_function(L, S, lua_gettop(L) - 1, S->world.explore ? "sim.explore" : "sim.run");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
+  if (lua_toboolean(L, lua_upvalueindex(2))) inspect_check_leaks(L, come_to_rest(L, S));
   return n;
 }
 
 /* User values that belong to a world. The heap's is set when the heap grows. */
 static const int OF_WORLD[] = {SCHED_HEAP, SCHED_TIMEOUTS, SCHED_UNHANDLED};
 
-bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_t *elapsed) {
+bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t *elapsed) {
   enum { OUTER = 3, NEW = 2, BELOW = OUTER + NEW }; /* what is put below the function: outer values, and new ones */
   int nargs = lua_gettop(L) - at;
   lua_newtable(L);
   unhandled_push_list(L);
   lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, run, 1);
+  lua_pushboolean(L, options->leaks);
+  lua_pushcclosure(L, run, 2);
   lua_rotate(L, at, NEW + 1);
   /* The outer values are read last: an allocation may run finalizers, which may replace them. */
   for (int i = 0; i < OUTER; i++) lua_getiuservalue(L, SCHED_SELF, OF_WORLD[i]);
@@ -72,9 +112,10 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
                      .clock = {.is_virtual = true},
                      .stride = 1,
                      .left = 1,
-                     .shuffle = shuffle,
+                     .shuffle = options->shuffle || options->explore,
+                     .explore = options->explore,
                      .unhandled_first = 1};
-  random_seed(&S->world.random, seed);
+  random_seed(&S->world.random, options->seed);
   for (int i = 1; i < OUTER; i++) {
     lua_pushvalue(L, at + OUTER - 1 + i);
     lua_setiuservalue(L, SCHED_SELF, OF_WORLD[i]);
@@ -82,7 +123,9 @@ bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_
   int status = lua_pcall(L, nargs + 1, LUA_MULTRET, 0);
   (void)lua_checkstack(L, LUA_MINSTACK); /* `run` has made room, but Lua asserts that it was asked for here */
   *elapsed = S->world.clock.virtual_ns;
+  S->world.explore = NULL; /* handlers and finalizers make no choices of the search */
   unhandled_report(L, S, INT64_MAX);
+  if (options->leaks || options->explore) drop_parked(L, S);
   end_world(L, S);
   for (int i = 0; i < OUTER; i++) {
     lua_pushvalue(L, at + i);

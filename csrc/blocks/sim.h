@@ -5,9 +5,18 @@
 
 #include "core/state.h"
 
+/* How a simulation runs. */
+typedef struct SimOptions {
+  uint64_t seed;           /* of everything random */
+  bool shuffle;            /* run ready go blocks in random order */
+  bool leaks;              /* when the function has returned, run on until nothing is ready or timed, and raise an error
+                              if a go block is left that the program has started */
+  struct Explore *explore; /* what makes the choices, or NULL */
+} SimOptions;
+
 /* Runs the function at index `at` of L with the arguments above it in a new world, until it has ended. Replaces them by
    its results and returns true, or by its error and returns false. Sets the virtual time that has passed, in ns. What
    is ready or timed in the outer world waits meanwhile. May raise before it begins. */
-bool sim_run(lua_State *L, Sched *S, int at, uint64_t seed, bool shuffle, int64_t *elapsed);
+bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t *elapsed);
 
 #endif

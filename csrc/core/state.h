@@ -76,21 +76,23 @@ typedef struct Pending {
 
 /* What a simulation replaces as a whole. */
 typedef struct World {
-  struct World *outer;      /* the world that goes on when this one is over, or NULL */
-  uint64_t first_id;        /* go blocks of this world have ids from here on */
-  Clock clock;              /* the time */
-  Heap heap;                /* sleepers and timeouts */
-  Pending pending;          /* the timeouts among them */
-  List ready;               /* the run queue: Alt.own.waiter.link of ready go blocks */
-  uint32_t nready;          /* its length */
-  bool shuffle;             /* run ready go blocks in random order */
-  uint32_t stride;          /* resumes between two looks at the clock: adapted to how long go blocks run */
-  uint32_t left;            /* of them, until the next look */
-  uint32_t moves;           /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
-  int64_t looked;           /* when the loop last looked at the clock, in ns */
-  int64_t polled;           /* when it last polled the driver, in ns */
-  uint64_t random;          /* state of the random numbers: never 0 */
-  uint32_t unhandled;       /* errors that nobody has taken yet */
+  struct World *outer;     /* the world that goes on when this one is over, or NULL */
+  uint64_t first_id;       /* go blocks of this world have ids from here on */
+  Clock clock;             /* the time */
+  Heap heap;               /* sleepers and timeouts */
+  Pending pending;         /* the timeouts among them */
+  List ready;              /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;         /* its length */
+  bool shuffle;            /* run ready go blocks in random order, or in that of `explore` */
+  struct Explore *explore; /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
+  int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
+  uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
+  uint32_t left;      /* of them, until the next look */
+  uint32_t moves;     /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
+  int64_t looked;     /* when the loop last looked at the clock, in ns */
+  int64_t polled;     /* when it last polled the driver, in ns */
+  uint64_t random;    /* state of the random numbers: never 0 */
+  uint32_t unhandled; /* errors that nobody has taken yet */
   uint32_t unhandled_first; /* number of the first of them in SCHED_UNHANDLED */
   int64_t unhandled_due;    /* when that one is to be reported */
 } World;
@@ -180,8 +182,8 @@ static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
 }
 
 /* Until the running go block parks: when it does, the first take that waits on `ch`, which has no buffer, completes with
-   true. The caller keeps `ch` alive. With NULL that ends. */
-static inline void park_wakes(Sched *S, Chan *ch) {
+   true (park.c). The caller keeps `ch` alive. With NULL that ends. */
+static inline void sched_wake_on_park(Sched *S, Chan *ch) {
   S->parks_wake = ch;
   sched_check_parks(S, PARK_WAKES, ch != NULL);
 }

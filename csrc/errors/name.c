@@ -107,6 +107,12 @@ void name_push_go(lua_State *L, Go *go, int at) { push_name(L, go, at, true); }
 
 void name_push_label(lua_State *L, Go *go, int at) { push_name(L, go, at, false); }
 
+bool name_is_library(lua_State *L, const Go *go) {
+  lua_Debug ar;
+  if (!go->alt.co || !outermost(go->alt.co, &ar)) return false;
+  return ar.linedefined < 0 ? go->origin != 0 : origin_is_library(L, &ar);
+}
+
 bool name_push_where(lua_State *L, const Go *go) {
   lua_State *co = go->alt.co;
   lua_Debug ar;

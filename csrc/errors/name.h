@@ -12,6 +12,9 @@ void name_push_go(lua_State *L, Go *go, int at);
    as many names as the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
+/* Whether a go block that has begun is one that the library has started for itself: its function is the library's. */
+bool name_is_library(lua_State *L, const Go *go);
+
 /* Pushes the line of the program (file:line) at which a go block waits, or nil if it has not started. Of one that the
    library has started: the line of the call that did it, unless it waits in a function of the program's. Returns whether
    there is such a function. */

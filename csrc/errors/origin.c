@@ -6,8 +6,7 @@
 
 enum { LIBRARY = 0 };
 
-/* Pushes and returns the prefix of the source names of the library's functions; nil and NULL if it is not known. */
-static const char *push_prefix(lua_State *L) {
+const char *origin_push_library(lua_State *L) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
   lua_rawgeti(L, -1, LIBRARY);
   lua_replace(L, -2);
@@ -19,7 +18,7 @@ static bool begins_with(const char *source, const char *prefix) {
 }
 
 bool origin_is_library(lua_State *L, const lua_Debug *ar) {
-  bool is = begins_with(ar->source, push_prefix(L));
+  bool is = begins_with(ar->source, origin_push_library(L));
   lua_pop(L, 1);
   return is;
 }
@@ -34,7 +33,7 @@ bool origin_push(lua_State *L, uint32_t origin) {
 
 /* Fills in the current line of the innermost Lua function that is not one of the library's; false if there is none. */
 static bool find_caller(lua_State *L, lua_Debug *ar) {
-  const char *prefix = push_prefix(L);
+  const char *prefix = origin_push_library(L);
   bool found = false;
   for (int level = 1; !found && lua_getstack(L, level, ar); level++) {
     lua_getinfo(L, "S", ar);

@@ -9,6 +9,9 @@
 
 #include "core/state.h"
 
+/* Pushes and returns how the source names of the library's own functions begin; nil and NULL if that is not known. */
+const char *origin_push_library(lua_State *L);
+
 /* Whether a function is one of the library's own Lua functions. */
 bool origin_is_library(lua_State *L, const lua_Debug *ar);
 

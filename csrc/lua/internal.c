@@ -393,5 +393,6 @@ void lua_internal_open(lua_State *L) {
   lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);
+  lua_explore_open(L);
   lua_setfield(L, -2, "internal");
 }

@@ -67,9 +67,9 @@ static int job_called(lua_State *L, int status, lua_KContext context) {
    on `turn` completes. */
 static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
-  park_wakes(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
+  sched_wake_on_park(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
   lua_callk(L, 2, 0, 0, job_called);
-  park_wakes(S, NULL);
+  sched_wake_on_park(S, NULL);
   return 0;
 }
 

@@ -98,16 +98,16 @@ static int core_wakeup_fd(lua_State *L) {
 int module_simulate(lua_State *L) {
   Sched *S = sched_self(L);
   sched_check_outside(L, S, "sim.run");
-  lua_Integer seed = luaL_checkinteger(L, 1);
-  bool shuffle = lua_toboolean(L, 2);
-  check_callable(L, 3, "sim.run");
+  SimOptions options = {
+      .seed = (uint64_t)luaL_checkinteger(L, 1), .shuffle = lua_toboolean(L, 2), .leaks = lua_toboolean(L, 3)};
+  check_callable(L, 4, "sim.run");
   int64_t elapsed;
-  bool ok = sim_run(L, S, 3, (uint64_t)seed, shuffle, &elapsed);
+  bool ok = sim_run(L, S, 4, &options, &elapsed);
   lua_pushboolean(L, ok);
-  lua_replace(L, 1);
-  check_push_ms(L, elapsed);
   lua_replace(L, 2);
-  return lua_gettop(L);
+  check_push_ms(L, elapsed);
+  lua_replace(L, 3);
+  return lua_gettop(L) - 1;
 }
 
 void lua_run_open(lua_State *L) {

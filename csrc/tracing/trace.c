@@ -129,6 +129,7 @@ NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   }
   trace_set_running(t, go);
   if (t->ring) {
+    if (UNLIKELY(t->story)) t->story->running = go;
     trace_look_at_clock(t, S);
     trace_record(t, TRACE_RUN, trace_actor_of(go), 0, 0, 0);
   }

@@ -2,6 +2,7 @@
 #ifndef RUNNEL_TRACE_RECORD_H
 #define RUNNEL_TRACE_RECORD_H
 
+#include "tracing/story.h"
 #include "tracing/trace_state.h"
 
 /* ---- who does something ---- */
@@ -49,6 +50,7 @@ static inline void trace_record(Trace *t, TraceKind kind, TraceActor who, uint32
                                                .kind = (uint8_t)kind,
                                                .what = (uint8_t)what,
                                                .label = who.label};
+  if (UNLIKELY(t->story)) story_add(t->story, (int)kind, who.id, who.label, chan, seq, what);
 }
 
 /* Reads the clock, if there is a ring. A simulation has a clock of its own, which begins at 0; records go on where they
@@ -56,7 +58,7 @@ static inline void trace_record(Trace *t, TraceKind kind, TraceActor who, uint32
 static inline void trace_look_at_clock(Trace *t, const Sched *S) {
   if (!t->ring) return;
   const Clock *clock = &S->world.clock;
-  int64_t now = clock_now(clock);
+  int64_t now = clock_now(clock) + S->world.steps_ns;
   if (UNLIKELY(clock->is_virtual != t->was_virtual || now + t->offset < t->now)) {
     t->was_virtual = clock->is_virtual;
     t->offset = t->now - now;

@@ -135,6 +135,7 @@ typedef struct Trace {
   uint32_t chans_size;  /* and for how many there is room */
   uint32_t nlabels;     /* labels in use, those that are no name's included */
   const Chan *tapped;   /* the tapped channel, or NULL */
+  struct Story *story;  /* what hears each record, too (story.h), or NULL */
   bool hears_errors;    /* there is a function for unhandled errors (trace_kept.h) */
   bool is_kept_due;     /* the error that is about to be reported is the one that `kept` is for */
   TraceRecord *kept;    /* the copy of the ring for an error, or NULL */

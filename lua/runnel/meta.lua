@@ -554,13 +554,14 @@ function core.internal.job_of(block) end
 
 ---Runs a function under virtual time. For runnel.sim.
 ---@param seed integer
----@param shuffle boolean
+---@param shuffle? boolean
+---@param leaks? boolean
 ---@param f fun(...: any): ...
 ---@param ... any
 ---@return boolean ok
 ---@return number elapsed
 ---@return any ...
-function core.internal.simulate(seed, shuffle, f, ...) end
+function core.internal.simulate(seed, shuffle, leaks, f, ...) end
 
 ---Whether a simulation is running. For runnel.uv.
 ---@return boolean

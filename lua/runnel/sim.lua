@@ -12,16 +12,18 @@
 
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
+local explore = require "runnel.internal.explore"
+local internal = core.internal
 
 ---@class runnel.sim
 local sim = {}
 
-local running = false
 local last_elapsed = 0
 
+local MOST_NUMBERS = 1 << 30
+
 -- Returns or raises what `run` does, after the core has run the simulation or has refused to.
-local function finish(was_running, accepted, ok, elapsed, ...)
-  running = was_running
+local function finish(accepted, ok, elapsed, ...)
   if not accepted then error(ok, 2) end
   last_elapsed = elapsed
   if not ok then error((...), 0) end
@@ -30,36 +32,100 @@ end
 
 ---Runs a function as a go block under virtual time.
 ---@param f fun(...): ... the function
----@param opts? { seed?: integer, shuffle?: boolean } `seed`: of all that is random, default 1. `shuffle`: run ready go
----blocks in random order; by default they run first come, first served
+---@param opts? { seed?: integer, shuffle?: boolean, leaks?: boolean } `seed`: of all that is random, default 1.
+---`shuffle`: run ready go blocks in random order; by default they run first come, first served. `leaks`: when `f` has
+---returned, run on until nothing is ready or timed, and raise an error if a go block is left that the program has
+---started
 ---@param ... any its arguments
 ---@return any ... its results. An error of the function is raised. If it waits while no go block is ready and no timer
 ---is set, that is a deadlock: the operation that waits raises an error, which the function may catch
 function sim.run(f, opts, ...)
   check.callable(f, "sim.run")
-  check.options(opts, { seed = true, shuffle = true }, "sim.run")
-  local seed = opts and opts.seed or 1
+  check.options(opts, { seed = true, shuffle = true, leaks = true }, "sim.run")
+  opts = opts or {}
+  local seed = opts.seed or 1
   check.integer(seed, math.mininteger, "sim.run: seed")
-  local was_running = running
-  running = true
-  return finish(was_running, pcall(core.internal.simulate, seed, opts and opts.shuffle or false, f, ...))
+  return finish(pcall(internal.simulate, seed, opts.shuffle, opts.leaks, f, ...))
 end
 
 ---The virtual time since the running simulation began, or, after it, how much time the last one took.
 ---@return number ms
-function sim.elapsed() return running and core.now() or last_elapsed end
+function sim.elapsed() return internal.is_simulation() and core.now() or last_elapsed end
 
 ---Runs a function with each of the seeds 1 to n, shuffled, each in a simulation of its own. An error is raised again
 ---with its seed, and `sim.run(f, { seed = seed, shuffle = true }, seed)` replays it.
 ---@param n integer how many seeds
 ---@param f fun(seed: integer) the function
-function sim.each_seed(n, f)
+---@param opts? { leaks?: boolean } as of sim.run
+function sim.each_seed(n, f, opts)
   check.integer(n, 1, "sim.each_seed: number of seeds")
   check.callable(f, "sim.each_seed")
+  check.options(opts, { leaks = true }, "sim.each_seed")
   for seed = 1, n do
-    local ok, err = pcall(sim.run, f, { seed = seed, shuffle = true }, seed)
+    local ok, err = pcall(sim.run, f, { seed = seed, shuffle = true, leaks = opts and opts.leaks }, seed)
     if not ok then error(("with seed %d: %s"):format(seed, tostring(err)), 0) end
   end
+end
+
+---A choice of a simulation: of the search in sim.explore, at random by the seed in sim.run. For faults that a test
+---injects, as in `if sim.choose(2) == 2 then rn.cancel(worker) end`.
+---@param n integer how many there are
+---@return integer 1 to n
+function sim.choose(n)
+  check.integer(n, 1, "sim.choose: how many there are")
+  local chosen = internal.explore.choose(math.min(n, MOST_NUMBERS))
+  if not chosen then error("sim.choose: there is nothing to choose outside a simulation", 2) end
+  return chosen
+end
+
+local OPTIONS = { seconds = true, steps = true, leaks = true, timers = true, schedule = true }
+
+-- The options of sim.explore, and the seconds; or raises at the caller's line.
+local function check_explore(opts)
+  local what = "sim.explore"
+  check.options(opts, OPTIONS, what, 4)
+  opts = opts or {}
+  local function refuse(name, expected, value)
+    error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 4)
+  end
+  local environment = os.getenv "RUNNEL_EXPLORE_SECONDS"
+  local is_set = environment and environment ~= ""
+  local seconds = is_set and tonumber(environment) or opts.seconds or 1
+  if is_set and not tonumber(environment) then refuse("RUNNEL_EXPLORE_SECONDS", "a number", environment) end
+  if type(seconds) ~= "number" or not (seconds >= 0 and seconds < math.huge) then
+    refuse("seconds", "a number of at least 0", seconds)
+  end
+  local steps = opts.steps or 10000
+  if math.type(steps) ~= "integer" or steps < 1 or steps > MOST_NUMBERS then
+    refuse("steps", "an integer of at least 1", opts.steps)
+  end
+  if opts.leaks ~= nil and type(opts.leaks) ~= "boolean" then refuse("leaks", "true or false", opts.leaks) end
+  if opts.timers ~= nil and opts.timers ~= "any" then refuse("timers", '"any"', opts.timers) end
+  if opts.schedule ~= nil and (type(opts.schedule) ~= "string" or not explore.parse(opts.schedule)) then
+    refuse("schedule", 'what a message of sim.explore ends with, as "2:51c0",', opts.schedule)
+  end
+  return opts, seconds, steps
+end
+
+---Searches the orders in which a program can run: runs a function under one schedule after another, each in a
+---simulation of its own, and raises the first failure with a story of it. A failure is an error, also one that nobody
+---takes; a deadlock; a leak: a go block that the program has started and that waits when `f` has returned and nothing
+---is ready or timed. `f` makes its channels inside, and must make the same choices whenever it is run.
+---@param f fun() called once for each schedule
+---@param opts? { seconds?: number, steps?: integer, leaks?: boolean, timers?: "any", schedule?: string } `seconds`: how
+---long to search, default 1; the environment's RUNNEL_EXPLORE_SECONDS overrides it. `steps`: longer runs are given up,
+---default 10000. `leaks = false`: a run ends when `f` has returned. `timers = "any"`: a timer may fire while go blocks
+---are ready. `schedule`: runs only that one, as given in a failure's message
+---@return runnel.Explored explored `schedules`, and whether they are `all`
+function sim.explore(f, opts)
+  check.callable(f, "sim.explore")
+  local options, seconds, steps = check_explore(opts)
+  local ok, explorer = pcall(internal.explore.new, steps, options.timers == "any")
+  if not ok then error(explorer, 2) end
+  local result, message, is_callers, elapsed = explore.run(f, options, seconds, explorer)
+  last_elapsed = elapsed or last_elapsed
+  if not result then error(message, is_callers and 2 or 0) end
+  return result
 end
 
 return sim

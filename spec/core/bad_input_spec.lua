@@ -162,7 +162,8 @@ describe("bad input", function()
     "^alts: no operations", function() rn.alts({}, { priority = true }) end,
     "^alts: a list of operations expected, got nothing$", function() rn.alts() end,
     "^alts: a list of operations expected, got number$", function() rn.alts(42) end,
-    "^alts: a list of operations expected, got a channel; put the channels into a list: rn.alts { ch, ... }$", function() rn.alts(ch) end,
+    "^alts: a list of operations expected, got a channel; put the channels into a list: rn.alts { ch, ... }$",
+    function() rn.alts(ch) end,
     "^alts: operation 1 has no value to put, or nil, which cannot be put; write", function() rn.alts { { ch } } end,
     "^alts: operation 1 is not a channel; write a channel to take from it, or {channel, value} to put$",
     function() rn.alts { 42 } end,
@@ -186,7 +187,8 @@ describe("bad input", function()
   it("to alt", each_raises {
     "^alt: no operations: it would wait for ever$", function() rn.alt {} end,
     "^alt: a list of clauses expected, got nothing;", function() rn.alt() end,
-    "^alt: a list of clauses expected, got a channel; write rn.alt { { channel, function }, ... }$", function() rn.alt(ch) end,
+    "^alt: a list of clauses expected, got a channel; write rn.alt { { channel, function }, ... }$",
+    function() rn.alt(ch) end,
     "^alt: clause 1 is a channel; write {channel, function} or {{channel, value}, function}$",
     function() rn.alt { ch } end,
     "^alt: clause 2 is a function; write", function() rn.alt { { ch, print }, print } end,
@@ -220,7 +222,8 @@ describe("bad input", function()
   end))
 
   it("to go, run, on_error and driver", each_raises {
-    "^go: a function expected, got number; to call f%(...%) in a go block, write rn.go%(f, ...%)$", function() rn.go(42) end,
+    "^go: a function expected, got number; to call f%(...%) in a go block, write rn.go%(f, ...%)$",
+    function() rn.go(42) end,
     "^go: a function expected, got nothing;", function() rn.go() end,
     "^on_error: a function expected, got string$", function() rn.on_error "x" end,
     "^rename: a string expected, got no value$", function() rn.rename() end,
@@ -268,7 +271,8 @@ describe("bad input", function()
     function() rn.pipeline_async(3, ch, print, ch, true, { window = 2 }) end,
     "^pipeline_async_unordered: n: an integer of at least 1 expected, got %-1$",
     function() rn.pipeline_async_unordered(-1, ch, print, ch) end,
-    "^pipeline: transducer: a function expected, got a table; call it as rn.pipeline%(n, to, xf, from%)$", function() rn.pipeline(1, ch, {}, ch) end,
+    "^pipeline: transducer: a function expected, got a table; call it as rn.pipeline%(n, to, xf, from%)$",
+    function() rn.pipeline(1, ch, {}, ch) end,
     "^pipe: to: a channel expected, got nothing$", function() rn.pipe(ch) end,
     "^merge: channels: element 2 is not a channel but a number$", function() rn.merge { ch, 42 } end,
     "^into: list: a table expected, got nothing$", function() rn.into(nil, ch) end,

@@ -208,6 +208,11 @@ function stage.run(f, opts)
   return table.unpack(results, 1, results.n)
 end
 
+---Searches the orders of a test for a short while. Its go blocks that stay behind fail, unless `leaks` is false.
+---@param f fun()
+---@param opts? { leaks?: boolean }
+function stage.explore(f, opts) return sim.explore(f, { seconds = 0.05, leaks = opts and opts.leaks }) end
+
 ---A function that runs its argument by stage.run: `it("...", stage.within(function() ... end))`.
 function stage.within(f, opts)
   return function() stage.run(f, opts) end

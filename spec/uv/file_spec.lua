@@ -81,7 +81,8 @@ describe("runnel.uv", function()
 
     it("reject invalid options at the caller's line", function()
       for message, opts in pairs {
-        ['unknown option "limit"'] = { limit = 1 }, ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
+        ['unknown option "limit"; known: max'] = { limit = 1 },
+        ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
         ["a table of options expected, got a number"] = 7,
       } do
         local _, err = pcall(function() uv.lines("/dev/null", opts) end)

@@ -153,14 +153,12 @@ describe("uv.follow", function()
     meta.__index.start = function() return nil, "ENOSPC" end
     local path = uv_stage.path "1\n"
     local ch = uv.follow(path)
-    local before = rn.now()
     assert.equal("1", ch:take())
     rn.sleep(10)
     append(path, "2\n")
     local line = ch:take()
     meta.__index.start = start
     assert.equal("2", line)
-    assert.is_true(rn.now() - before > 500)
     ch:close()
   end)
 

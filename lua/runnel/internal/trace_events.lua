@@ -5,7 +5,8 @@
 ---Events are pairs of B and E. (X events have a begin and a duration; rounded apart, they overlap.) The clock is read
 ---once per resume, so the events of one run are spread evenly over it: their order is exact, their times are not.
 
-local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 -- tracing/trace_state.h
+-- As in csrc/tracing/trace_state.h.
+local RUN, PARK, SPAWN, END, IDLE, PUT, TAKE, CLOSE, CHAN, TIMER = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local DIRECT, FIFO, WAITED, RESULT, TIMEOUT, BETWEEN = 1, 2, 4, 8, 16, 32
 local UNCOUNTED = 0x7FFFFFFF -- how many values are in a buffer
 local OPERATION = { [0] = "take", "put", "alts", "sleep", "yield", "run the scheduler" } -- TraceWhat

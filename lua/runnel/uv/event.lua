@@ -38,9 +38,8 @@ local function number_of(name)
 end
 
 ---Makes a channel of the signals that the program gets. These signals do nothing else until the channel closes, or
----nobody
----holds it and nobody waits on it. A signal waits until it is taken; a second Ctrl-C (`int`) ends the program if the
----first one has not been taken.
+---nobody holds it and nobody waits on it. A signal waits until it is taken; a second Ctrl-C (`int`) ends the program if
+---the first one has not been taken.
 ---@param ... string the names of the signals, as in `uv.signal("int", "term")`
 ---@return runnel.Channel<string> names the names, as they were passed
 function event.signal(...)

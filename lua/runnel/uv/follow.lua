@@ -167,11 +167,9 @@ local follow = {}
 ---text that is written and removed again in that time is missed.
 ---@param path string
 ---@param opts? { last?: integer, max?: integer } `last`: begin with so many of the existing lines, 0 for new lines
----only;
----by default with all of them. `max`: how many bytes a line may have, default 1 MB
+---only; by default with all of them. `max`: how many bytes a line may have, default 1 MB
 ---@return runnel.Channel<string> lines without their newlines; closes with an error if the file cannot be read, is not
----a
----regular file, or has a longer line. Close it to stop following.
+---a regular file, or has a longer line. Close it to stop following.
 function follow.follow(path, opts)
   check.string(path, "a path", "follow")
   check.options(opts, { last = true, max = true }, "follow")

@@ -298,11 +298,10 @@ local function stop(self, ms)
 end
 
 ---Stops the process: sends SIGTERM, closes its input, and sends SIGKILL if it has not ended within its grace. Its
----output
----is read to the end, whether or not it is taken, so that the process can end in good order; of what is not taken, the
----last 64 KB are kept. Then the channels close. If it is detached, the signals go to its whole process group. Does not
----wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to processes that it
----left behind.
+---output is read to the end, whether or not it is taken, so that the process can end in good order; of what is not
+---taken, the last 64 KB are kept. Then the channels close. If it is detached, the signals go to its whole process
+---group. Does not wait; take from `exit` for that. If the process has already ended, no signal is sent, not even to
+---processes that it left behind.
 function Process:close() stop(self, self.grace) end
 
 ---Stops the process as close does, and parks until it has ended.
@@ -362,15 +361,14 @@ end
 ---@param options table the command and its arguments, and these fields.
 ---`stdin`: true for a new channel (the default), a channel whose values are written to it, false for none, or a file
 ---descriptor. `stdout`, `stderr`: `"chunks"` (the default) or `"lines"` for a channel, false for none, or a file
----descriptor; `max`: how many bytes a line may have, default 1 MB; `stderr = "stdout"` sends it where stdout goes.
----`cwd`: its directory. `env`: changes to the environment,
----false to remove a variable. `grace`: ms between SIGTERM and SIGKILL when it is closed, default 2000. `detached`: true
----for a session and process group of its own. Then `kill` and `close` signal the whole group, and Ctrl-C in a terminal,
----which goes to the program's own group, does not reach the process. Otherwise they signal only the process.
+---descriptor; `stderr = "stdout"` sends it where stdout goes. `max`: how many bytes a line may have, default 1 MB.
+---`cwd`: its directory. `env`: changes to the environment, false to remove a variable. `grace`: ms between SIGTERM and
+---SIGKILL when it is closed, default 2000. `detached`: true for a session and process group of its own. Then `kill` and
+---`close` signal the whole group, and Ctrl-C in a terminal, which goes to the program's own group, does not reach the
+---process. Otherwise they signal only the process.
 ---@return runnel.uv.Process
 ---If it cannot be started, `exit` and the other channels close with the error, which is reported unless it is taken
----from
----`exit`.
+---from `exit`.
 local function spawn(options)
   local valid, for_luv = pcall(options_for_luv, options)
   if not valid then error("spawn: " .. tostring(for_luv), 2) end

@@ -45,7 +45,7 @@ Stream.__name = "runnel.uv.stream"
 -- ---- the end ----
 
 -- Closes a channel from which nobody will take a value any more, and empties it, so that waiting puts do not wait
--- forever. `failed`: the reason is an error, which is reported unless somebody takes it; a name for the report.
+-- forever. `failed`: the reason is an error, reported unless somebody takes it; this is the name in the report.
 local function refuse(ch, reason, failed)
   if failed then fail(ch, reason, nil, failed) else ch:close(reason) end
   while (#ch > 0 or ch:stats().puts > 0) and ch:poll() ~= nil do end
@@ -335,9 +335,9 @@ local stream = { Stream = Stream, refuse = refuse }
 function stream.new(handle, name, one_way)
   loop.ignore_sigpipe()
   return setmetatable({
-    handle = handle, name = name, one_way = one_way, reading = false,
-    dropped = 0,
-    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil, -- makes room for them
+    handle = handle, name = name, one_way = one_way, reading = false, dropped = 0,
+    -- Makes room for what is set later.
+    input = nil, slot = nil, held = nil, output = nil, ended = nil, source_error = nil,
   }, Stream)
 end
 

@@ -18,8 +18,7 @@ local BUFFERED = 128
 local MAX = 1024 * 1024
 
 ---Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have;
----nil
----for the default.
+---nil for the default.
 ---@param opts? { max?: integer }
 ---@param what string that function
 ---@return integer?

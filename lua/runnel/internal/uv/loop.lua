@@ -28,8 +28,7 @@ check_driver("runnel.uv", 0)
 if not internal.current_driver() then core.driver(driver) end
 
 ---Raises an error if no events of the loop can arrive: in a simulation, and under another driver. The error is raised
----at
----the line that called the caller of this function.
+---at the line that called the caller of this function.
 ---@param what string the name of that caller
 function loop.check(what)
   check_driver(what .. ": runnel.uv", 4)

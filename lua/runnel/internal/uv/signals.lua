@@ -26,7 +26,7 @@ Catch.__index = Catch
 
 local open = setmetatable({}, { __mode = "k" }) ---@type table<runnel.Channel<any>, runnel.uv.Catch>
 ---@type table<runnel.Channel<any>, true?>
-local kept = {} -- luacheck: ignore 241
+local kept = {} -- luacheck: ignore 241 (it only keeps them alive)
 local has_ended = false -- the script has; go blocks run on
 local Cycle = {} -- the metatable of a value that is collected in each cycle
 local is_watched = false

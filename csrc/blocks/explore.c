@@ -1,0 +1,164 @@
+/* explore.c: see explore.h. */
+#include "blocks/explore.h"
+
+#include <lauxlib.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "blocks/timer.h"
+
+/* Choices of one run besides those of its steps, at most. */
+enum { MORE_CHOICES = 1 << 16 };
+
+/* By how much the clock of a trace advances at each step: virtual time does not, and all would be at one point. */
+static const int64_t STEP_NS = 1000;
+
+/* ---- the lists ---- */
+
+bool explore_add(Choices *list, Choice choice) {
+  if (list->n == list->size) {
+    uint32_t size = list->size ? list->size * 2 : 64;
+    Choice *items = realloc(list->items, size * sizeof(Choice));
+    if (!items) return false; /* uncovered: only when memory runs out */
+    list->items = items;
+    list->size = size;
+  }
+  list->items[list->n++] = choice;
+  return true;
+}
+
+bool explore_backtrack(Explore *e) {
+  Choices path = e->made;
+  e->made = e->path;
+  while (path.n && path.items[path.n - 1].chosen + 1 >= path.items[path.n - 1].of >> 2) path.n--;
+  if (path.n) path.items[path.n - 1].chosen++;
+  e->path = path;
+  return path.n > 0;
+}
+
+uint32_t explore_hash(const Explore *e) {
+  uint32_t h = 2166136261u; /* FNV-1a */
+  for (uint32_t i = 0; i < e->made.n; i++) h = (h ^ e->made.items[i].of) * 16777619u;
+  return h ^ h >> 16;
+}
+
+void explore_close(Explore *e) {
+  free(e->made.items);
+  free(e->script.items);
+  free(e->path.items);
+  e->made = e->script = e->path = (Choices){0};
+}
+
+/* ---- a run ---- */
+
+void explore_begin(Explore *e, const Choices *prefix, Strategy strategy, uint64_t seed, uint32_t changes) {
+  e->made.n = e->steps = e->nlowered = 0;
+  e->gave_up = e->astray = false;
+  e->prefix = prefix;
+  e->strategy = strategy;
+  random_seed(&e->random, seed);
+  e->nchanges = changes < EXPLORE_CHANGES ? changes : EXPLORE_CHANGES;
+  for (uint32_t i = 0; i < e->nchanges; i++) e->change[i] = 1 + random_below(&e->random, e->most ? e->most : 1);
+}
+
+/* The run has met `now` instead of the choice that its prefix says. */
+static void go_astray(Explore *e, Choice now) {
+  e->astray = true;
+  e->stray_at = e->made.n;
+  e->stray_before = e->prefix->items[e->made.n];
+  e->stray_now = now;
+}
+
+void explore_end(Explore *e) {
+  if (e->steps > e->most) e->most = e->steps;
+  if (e->gave_up || e->astray || !e->prefix || e->made.n >= e->prefix->n) return;
+  if (e->prefix->items[e->made.n].of) go_astray(e, (Choice){0});
+}
+
+/* Makes a choice: the one of the prefix, or else `tail`, that of the strategy. */
+static uint32_t choose(Explore *e, uint32_t n, ChoiceKind kind, uint32_t tail) {
+  Choice choice = {.chosen = tail, .of = n << 2 | kind};
+  if (e->prefix && e->made.n < e->prefix->n && !e->astray) {
+    const Choice *wanted = &e->prefix->items[e->made.n];
+    if (wanted->of && wanted->of != choice.of) go_astray(e, choice);
+    choice.chosen = wanted->chosen < n ? wanted->chosen : n - 1;
+  }
+  if (e->made.n >= e->limit + MORE_CHOICES || !explore_add(&e->made, choice)) {
+    e->gave_up = true;
+    return 0;
+  }
+  if (UNLIKELY(e->tell != NULL)) e->tell(e, kind, choice.chosen, n);
+  return choice.chosen;
+}
+
+uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind) {
+  return choose(e, n, kind, e->strategy == STRATEGY_FIRST ? 0 : random_below(&e->random, n));
+}
+
+/* ---- the next go block ---- */
+
+/* The priority of a go block, counted from the first id of its world, so that it is the same in each run; 0: of the
+   next timer. */
+static uint32_t priority(const Explore *e, uint64_t id) {
+  for (uint32_t i = 0; i < e->nlowered; i++) {
+    if (e->lowered[i] == id) return EXPLORE_CHANGES - i;
+  }
+  uint64_t h = e->random ^ (id + 1) * UINT64_C(0x9E3779B97F4A7C15);
+  h = (h ^ h >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
+  return (uint32_t)(h >> 32) | UINT32_C(1) << 31;
+}
+
+/* The number of the ready go block with the highest priority, or of the timer; and its id. */
+static uint32_t highest(const Explore *e, const World *w, uint32_t n, uint64_t *id) {
+  const Link *link = w->ready.first;
+  uint32_t best = 0, most = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t of = 0;
+    if (i < w->nready) {
+      of = sched_go(CONTAINER_OF(link, Alt, own.waiter.link))->chan.id - w->first_id + 1;
+      link = link->next;
+    }
+    uint32_t p = priority(e, of);
+    if (p <= most) continue;
+    best = i;
+    most = p;
+    *id = of;
+  }
+  return best;
+}
+
+/* What the strategy chooses of the ready go blocks, and the timer if there is one more. */
+static uint32_t choose_ready(Explore *e, const World *w, uint32_t n) {
+  if (e->strategy == STRATEGY_FIRST) return 0;
+  if (e->strategy == STRATEGY_RANDOM) return random_below(&e->random, n);
+  uint64_t id = 0;
+  uint32_t best = highest(e, w, n, &id);
+  for (uint32_t i = 0; i < e->nchanges; i++) {
+    if (e->change[i] > e->steps) continue;
+    e->change[i] = UINT32_MAX; /* it is done */
+    e->lowered[e->nlowered++] = id;
+    best = highest(e, w, n, &id);
+  }
+  return best;
+}
+
+Link *explore_next(lua_State *L, Sched *S) {
+  World *w = &S->world;
+  Explore *e = w->explore;
+  for (;;) {
+    if (e->steps >= e->limit) e->gave_up = true;
+    if (UNLIKELY(e->gave_up || e->astray)) luaL_error(L, "sim.explore: this run is given up");
+    e->steps++;
+    w->steps_ns += STEP_NS;
+    uint32_t n = w->nready + (e->any_timers && w->heap.count);
+    uint32_t i = n > 1 ? choose(e, n, CHOICE_READY, choose_ready(e, w, n)) : 0;
+    if (i < w->nready) {
+      Link *link = w->ready.first;
+      while (i-- > 0) link = link->next;
+      return link;
+    }
+    int64_t due = heap_first(&w->heap)->deadline;
+    clock_jump(&w->clock, due);
+    timer_fire_due(L, S, due);
+  }
+}

@@ -1,0 +1,95 @@
+/* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and noted. sim.explore
+   searches them: the search itself, which runs a program again and again, is in Lua (internal/explore.lua).
+
+   A choice is one of two or more: the ready go block that runs next, the ready operation that an alts without priority
+   does, a number of sim.choose. Number 0 is the first in the queue, the first operation given, 1. A run follows its
+   prefix, a list of choices, as far as that goes, and then a strategy:
+
+   - first: always number 0, so a run without a prefix is first come, first served;
+   - random;
+   - priorities: of the ready go blocks, the one with the highest of random priorities, which change at a few random
+     steps (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with Probabilistic Guarantees of Finding
+     Bugs, 2010); other choices at random.
+
+   With the path as its prefix and `first` after it, and explore_backtrack after each run, the search is depth first.
+
+   The lists are in malloc'ed memory: choices are made where Lua must not allocate. */
+#ifndef RUNNEL_EXPLORE_H
+#define RUNNEL_EXPLORE_H
+
+#include "core/state.h"
+
+typedef enum Strategy { STRATEGY_FIRST, STRATEGY_RANDOM, STRATEGY_PRIORITIES } Strategy;
+
+typedef enum ChoiceKind {
+  CHOICE_READY = 1, /* of ready go blocks; with any_timers, the last one is the next timer */
+  CHOICE_ALTS,      /* of ready operations of an alts */
+  CHOICE_PROGRAM,   /* of sim.choose */
+  CHOICE_NONE       /* none: what `tell` is told when the program waits for ever, and is about to raise that */
+} ChoiceKind;
+
+typedef struct Choice {
+  uint32_t chosen; /* the number, from 0 */
+  uint32_t of;     /* how many there were, and the kind: n << 2 | kind. In a prefix, 0: not known */
+} Choice;
+
+typedef struct Choices {
+  Choice *items;
+  uint32_t n;    /* how many */
+  uint32_t size; /* for how many there is room */
+} Choices;
+
+/* Changes of priorities in one run, at most. */
+enum { EXPLORE_CHANGES = 4 };
+
+typedef struct Explore {
+  Choices made;                      /* the choices of this run, or of the last one */
+  Choices script;                    /* a prefix that was set */
+  Choices path;                      /* the prefix of the depth-first search */
+  const Choices *prefix;             /* of this run: one of these two, or NULL */
+  Strategy strategy;                 /* of this run */
+  uint64_t random;                   /* state of the strategy's random numbers */
+  uint32_t steps;                    /* go blocks resumed in this run */
+  uint32_t most;                     /* the most in a run so far */
+  uint32_t limit;                    /* longer runs are given up */
+  bool any_timers;                   /* a timer may fire while go blocks are ready */
+  bool gave_up;                      /* this run was given up */
+  bool astray;                       /* this run has met another choice than its prefix says, namely: */
+  uint32_t stray_at;                 /* its number, from 0 */
+  Choice stray_before;               /* what the prefix says */
+  Choice stray_now;                  /* what there was, or nothing: the run ended before */
+  uint32_t nchanges;                 /* changes of priorities in this run */
+  uint32_t nlowered;                 /* and how many there were so far */
+  uint32_t change[EXPLORE_CHANGES];  /* at which steps */
+  uint64_t lowered[EXPLORE_CHANGES]; /* the go blocks that got the lowest priority, in this order */
+  void (*tell)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of); /* is told of each choice, or NULL */
+} Explore;
+
+/* Begins a run with that prefix (or NULL) and strategy. */
+void explore_begin(Explore *e, const Choices *prefix, Strategy strategy, uint64_t seed, uint32_t changes);
+
+/* Ends it: notes if it was shorter than its prefix. */
+void explore_end(Explore *e);
+
+/* A choice of n, 2 or more: its number from 0. Does not raise; a run with too many choices is given up at its next
+   step. */
+uint32_t explore_choose(Explore *e, uint32_t n, ChoiceKind kind);
+
+/* The next ready go block, still in the run queue, which is not empty. Raises to end a run that is given up or went
+   astray. May fire a timer. */
+Link *explore_next(lua_State *L, Sched *S);
+
+/* After a run with the path as its prefix: the path becomes the next one that was not run. Returns false if there is
+   none. */
+bool explore_backtrack(Explore *e);
+
+/* Adds a choice to a list. Returns false if there is no memory. */
+bool explore_add(Choices *list, Choice choice);
+
+/* A number for what there was to choose in the last run: the kinds of the choices, and of how many. */
+uint32_t explore_hash(const Explore *e);
+
+/* Frees all memory. */
+void explore_close(Explore *e);
+
+#endif

@@ -1,0 +1,43 @@
+/* story.h: what happens in one run of an explorer (blocks/explore.h), in the order in which it happens, each with the line of
+   the program that did it. It hears what a trace records (trace_record.h), and the choices.
+
+   Its memory is not Lua's, and it calls nothing that allocates there: to be told changes nothing in what happens. */
+#ifndef RUNNEL_STORY_H
+#define RUNNEL_STORY_H
+
+#include "core/state.h"
+
+/* Kinds of events besides those of a trace (TraceKind). */
+enum {
+  STORY_CHOICE = 32 /* and above: a choice of that kind (ChoiceKind); `chan` was chosen, of `seq` */
+};
+
+typedef struct StoryEvent {
+  int64_t time;            /* virtual, in ns */
+  uint32_t go;             /* as in a TraceRecord */
+  uint32_t chan;           /* as there */
+  uint32_t seq;            /* as there */
+  uint16_t label;          /* as there */
+  uint8_t kind;            /* a TraceKind, or one of the above */
+  uint8_t what;            /* as there */
+  int line;                /* where the running go block is in the program, or 0 */
+  char source[LUA_IDSIZE]; /* the file */
+} StoryEvent;
+
+typedef struct Story {
+  const Sched *sched; /* whose */
+  const Go *running;  /* the go block that runs and has not parked or ended, or NULL */
+  char *library;      /* how the names of the library's own sources begin */
+  StoryEvent *events; /* in order */
+  uint32_t n;         /* how many */
+  uint32_t size;      /* for how many there is room */
+  bool is_short;      /* there was no memory for more */
+} Story;
+
+/* Adds an event. Does not raise. */
+void story_add(Story *story, int kind, uint32_t go, uint16_t label, uint32_t chan, uint64_t seq, int what);
+
+/* Frees the memory of a story, which may be empty. */
+void story_clear(Story *story);
+
+#endif

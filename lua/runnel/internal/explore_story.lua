@@ -1,0 +1,147 @@
+---Tells what happened in one run of sim.explore: who did what where, one step after the other.
+
+local recorder = require "runnel.core".internal.trace
+
+local RUN, PARK, SPAWN, END, PUT, TAKE, CLOSE = 1, 2, 3, 4, 6, 7, 8 -- TraceKind in tracing/trace_state.h
+local READY, ALTS, CHOSEN, DEADLOCK = 33, 34, 35, 36 -- tracing/story.h
+local DIRECT, WAITED, RESULT, TIMEOUT = 1, 4, 8, 16 -- TraceHow
+local ON_TAKE, ON_PUT, ON_ALTS, ON_SLEEP = 0, 1, 2, 3 -- TraceWhat
+
+local MOST = 100 -- steps; of a longer story, the end
+
+local story = {}
+
+-- Without the folders of files.
+local function short(text) return (text:gsub("[^%s/]*/", "")) end
+
+-- Names by id. Of several things with one name, the second is "name #2".
+local function number(ids, name_of)
+  local names, count = {}, {}
+  for _, id in ipairs(ids) do
+    local name = name_of(id)
+    count[name] = (count[name] or 0) + 1
+    names[id] = count[name] == 1 and name or ("%s #%d"):format(name, count[name])
+  end
+  return names
+end
+
+-- The low half of an id, which records have.
+local function low(id) return id & 0xFFFFFFFF end
+
+-- What is in the events: the names of go blocks and channels.
+local function survey(event)
+  local gos, labels, timeouts = {}, {}, {}
+  for i = 1, math.huge do
+    local kind, _, go, ch, seq, how, label = event(i)
+    if not kind then break end
+    if kind == SPAWN or kind == RUN and #gos == 0 then gos[#gos + 1] = kind == SPAWN and low(seq) or go end
+    if go ~= 0 and label ~= 0 then labels[go] = label end
+    if kind == CLOSE and how & TIMEOUT ~= 0 then timeouts[ch] = true end
+  end
+  local found = { timeouts = timeouts }
+  found.gos = number(gos, function(id)
+    if id == gos[1] then return "f" end
+    return labels[id] and short(recorder.label(labels[id])) or "a go block"
+  end)
+  local names, unnamed = recorder.names()
+  local ids = {}
+  for id in pairs(names) do ids[#ids + 1] = id end
+  table.sort(ids)
+  local chans = number(ids, function(id) return unnamed[id] and "chan " .. short(names[id]) or names[id] end)
+  found.chans = {}
+  for id, name in pairs(chans) do found.chans[low(id)] = name end
+  return found
+end
+
+-- The name of a channel.
+local function channel(found, id)
+  if found.chans[id] then return found.chans[id] end
+  if found.gos[id] then return "the result of " .. found.gos[id] end
+  return found.timeouts[id] and "a timeout" or "a channel"
+end
+
+-- What a parked go block waits for.
+local function wait(found, how, ch, n, place)
+  if how == ON_TAKE then return ("waits to take from %s%s"):format(channel(found, ch), place) end
+  if how == ON_PUT then return ("waits to put on %s%s"):format(channel(found, ch), place) end
+  if how == ON_SLEEP then return "sleeps" .. place end
+  if how ~= ON_ALTS then return "yields" .. place end
+  local more = n > 1 and (" and %d more"):format(n - 1) or ""
+  return ("waits in alts on %s%s%s"):format(channel(found, ch), more, place)
+end
+
+-- What a go block does in an event, or nil.
+local function deed(found, kind, ch, seq, how, place)
+  if kind == PUT then return ("puts on %s%s"):format(channel(found, ch), place) end
+  if kind == TAKE then return ("takes from %s%s"):format(channel(found, ch), place) end
+  if kind == CLOSE then return ("closes %s%s"):format(channel(found, ch), place) end
+  if kind == SPAWN then return ("starts %s"):format(found.gos[low(seq)] or "a go block") end
+  if kind == END then return how == 0 and "ends" or "ends with an error" end
+  if kind == ALTS then return ("does the ready operation %d of %d%s"):format(ch + 1, seq, place) end
+  if kind == CHOSEN then return ("sim.choose(%d) is %d%s"):format(seq, ch + 1, place) end
+end
+
+-- A deed that has woken this go block, or nil: none.
+local function woken(did, who) return did and who and ("%s, which wakes %s"):format(did, who) or did end
+
+-- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end.
+local function steps_of(event, found, kind_of_failure)
+  local list, waits, step, is_marked, wakes = {}, {}, nil, false, nil
+  for i = 1, math.huge do
+    local kind, time, go, ch, seq, how, _, where = event(i)
+    if not kind or kind == DEADLOCK and kind_of_failure == "deadlock" then break end
+    local place = where and (" (%s)"):format(short(where)) or ""
+    if kind == READY then
+      is_marked = ch > 0
+    elseif kind == RUN and go ~= 0 then
+      step = { who = found.gos[go] or "a callback", is_marked = is_marked, time = time, go = go, did = {} }
+      list[#list + 1] = step
+      waits[go], is_marked = nil, false
+    elseif step and kind == PARK and go == step.go then
+      step.did[#step.did + 1] = wait(found, how, ch, seq, place)
+      waits[go] = step.did[#step.did]
+    elseif step and (kind == PUT or kind == TAKE) and how & WAITED ~= 0 and go ~= step.go then
+      -- A put that waited is recorded before the take, a take after the put.
+      local last = #step.did
+      if kind == PUT and how & DIRECT ~= 0 then wakes = found.gos[go]
+      elseif last > 0 and found.gos[go] then step.did[last] = woken(step.did[last], found.gos[go]) end
+    elseif step and (go == step.go or kind == ALTS or kind == CHOSEN) and (kind == SPAWN or kind == END or
+      how & RESULT == 0) then
+      step.did[#step.did + 1] = woken(deed(found, kind, ch, seq, how, place), wakes)
+      wakes = nil
+    end
+  end
+  return list, waits
+end
+
+---@param event fun(i: integer): integer?, number?, integer?, integer?, integer?, integer?, integer?, string?
+---@param kind string of failure
+---@return { text: string, has_marks: boolean }
+function story.tell(event, kind)
+  local found = survey(event)
+  local steps, waits = steps_of(event, found, kind)
+  local width, has_marks, lines, time = 0, false, {}, 0
+  for _, step in ipairs(steps) do width = math.max(width, #step.who) end
+  if #steps > MOST then lines[1] = ("  ... %d steps, then:"):format(#steps - MOST) end
+  for i = math.max(1, #steps - MOST + 1), #steps do
+    local step = steps[i]
+    if step.time ~= time then lines[#lines + 1] = ("  at %.14g ms:"):format(step.time) end
+    time, has_marks = step.time, has_marks or step.is_marked
+    lines[#lines + 1] = ("%3d %s %-" .. width .. "s  %s"):format(i, step.is_marked and "*" or " ", step.who,
+      step.did[1] or "goes on")
+    for k = 2, #step.did do lines[#lines + 1] = (" "):rep(8 + width) .. step.did[k] end
+  end
+  if kind == "leak" or kind == "deadlock" then
+    local ids = {}
+    for id in pairs(waits) do ids[#ids + 1] = id end
+    table.sort(ids)
+    if #ids > 0 then lines[#lines + 1] = "At the end:" end
+    for _, id in ipairs(ids) do
+      lines[#lines + 1] = ("      %-" .. width .. "s  %s"):format(found.gos[id] or "a callback",
+        (waits[id]:gsub("^waits", "waits for ever")))
+    end
+  end
+  return { text = table.concat(lines, "\n"), has_marks = has_marks }
+end
+
+return story

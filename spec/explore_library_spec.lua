@@ -1,0 +1,356 @@
+---The library's own operations in every order that a short search finds, while channels close and go blocks are
+---cancelled at any step. And mutants of them, each with a fault that a reviewer might miss: the same programs must
+---find it.
+
+local rn = require "runnel"
+local sim = require "runnel.sim"
+local stage = require "spec.support.stage"
+
+-- Starts a go block that does one of the acts, or none, after some steps.
+local function disturb(acts)
+  local act, steps = acts[sim.choose(#acts + 1)], sim.choose(4) - 1
+  if not act then return end
+  rn.go(function()
+    rn.rename "disturbs"
+    for _ = 1, steps do rn.yield() end
+    act()
+  end)
+end
+
+-- Puts 1 to n on a channel, until it is closed, and closes it.
+local function source(ch, n)
+  return rn.go(function()
+    rn.rename "source"
+    for i = 1, n do
+      if not ch:put(i) then return end
+    end
+    ch:close()
+  end)
+end
+
+-- Takes all values of a channel into a list.
+local function reader(ch)
+  local list = {}
+  rn.go(function()
+    rn.rename "reader"
+    for value in ch do list[#list + 1] = value end
+    list.is_over = true
+  end)
+  return list
+end
+
+-- Asserts that a list has values from `first` on, in order and without gaps.
+local function assert_run(list, first)
+  for i, value in ipairs(list) do
+    if value ~= first + i - 1 then error(("value %d is %s: %s"):format(i, value, table.concat(list, " ")), 2) end
+  end
+end
+
+local function is_subset(list, n)
+  local seen = {}
+  for _, value in ipairs(list) do
+    if seen[value] or value < 1 or value > n then error("taken twice, or never put: " .. table.concat(list, " "), 2) end
+    seen[value] = true
+  end
+end
+
+-- The programs. Each gets the modules to use: the library's, or mutants. What waits at the end is found as a leak.
+local programs = {}
+
+function programs.mult(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local m = lib.mult.mult(from)
+  local a, b = m:tap(rn.chan()), m:tap(rn.chan(1))
+  local got_a, got_b = reader(a), reader(b)
+  source(from, 3)
+  local is_whole_a, is_whole_b = true, true
+  disturb {
+    function() is_whole_a = false a:close() end,
+    function() is_whole_a = false m:untap(a) a:close() end,
+    function() is_whole_b = false b:close() end,
+  }
+  rn.sleep(1)
+  assert_run(got_a, 1)
+  assert_run(got_b, 1)
+  assert(not is_whole_a or #got_a == 3, "a tap has lost values")
+  assert(not is_whole_b or #got_b == 3, "a tap has lost values")
+end
+
+function programs.pub(lib)
+  local from = rn.chan()
+  local p = lib.pub.pub(from, function(v) return v % 2 end)
+  local odd, even, other = rn.chan(), rn.chan(), rn.chan()
+  p:sub(1, odd)
+  p:sub(0, even)
+  p:sub(1, other)
+  local got_odd, got_even, got_other = reader(odd), reader(even), reader(other)
+  source(from, 4)
+  disturb {
+    function() other:close() end,
+    function() p:unsub(1, other) other:close() end,
+    function() p:unsub_all(1) odd:close() other:close() end,
+    function() even:close() end,
+  }
+  rn.sleep(1)
+  for _, list in ipairs { got_odd, got_other } do
+    for i, value in ipairs(list) do assert(value == 2 * i - 1, "not in order") end
+  end
+  for i, value in ipairs(got_even) do assert(value == 2 * i, "not in order") end
+end
+
+function programs.mix(lib)
+  local out = rn.chan()
+  local m = lib.mix.mix(out)
+  local a, b = rn.chan(), rn.chan()
+  m:admix(a)
+  m:admix(b)
+  local got = {}
+  rn.go(function()
+    rn.rename "reader"
+    for value in out do got[#got + 1] = value end
+  end)
+  source(a, 2)
+  source(b, 2)
+  local is_whole, expected = true, 4
+  disturb {
+    function() is_whole = false out:close() a:close() b:close() end,
+    function() m:toggle { [a] = { pause = true } } m:toggle { [a] = { pause = false } } end,
+    function()
+      local c = rn.chan()
+      m:admix(c)
+      expected = 5
+      source(c, 1)
+    end,
+    function()
+      is_whole = false
+      m:unmix(a)
+      a:close()
+      for _ in a do end
+    end,
+  }
+  rn.sleep(1)
+  if is_whole then assert(#got == expected, ("%d of %d values"):format(#got, expected)) end
+  for _, ch in ipairs { a, b, out } do ch:close() end
+  for _, ch in ipairs { a, b } do for _ in ch do end end
+end
+
+function programs.merge()
+  local a, b = rn.chan(), rn.chan(1)
+  local out = rn.merge { a, b }
+  local got = reader(out)
+  source(a, 2)
+  source(b, 2)
+  local is_whole = true
+  disturb { function() is_whole = false out:close() a:close() b:close() end }
+  rn.sleep(1)
+  assert(got.is_over)
+  assert(#got <= 4 and (#got == 4 or not is_whole), "a value was lost")
+  for _, ch in ipairs { a, b } do for _ in ch do end end
+end
+
+function programs.map(lib)
+  local a, b = rn.chan(), rn.chan()
+  local out = lib.operations.map(function(x, y) return x + y end, { a, b })
+  local got = reader(out)
+  source(a, 3)
+  source(b, 3)
+  local is_whole = true
+  disturb {
+    function() is_whole = false out:close() end,
+    function() is_whole = false a:close() end,
+  }
+  rn.sleep(1)
+  for i, value in ipairs(got) do assert(value == 2 * i, "not in order") end
+  assert(#got == 3 or not is_whole, "a value was lost")
+  a:close()
+  b:close()
+  for _, ch in ipairs { a, b } do for _ in ch do end end
+end
+
+function programs.split(lib)
+  local from = rn.chan()
+  local yes, no = lib.operations.split(function(v) return v % 2 == 0 end, from)
+  local got_yes, got_no = reader(yes), reader(no)
+  source(from, 4)
+  disturb {
+    function() yes:close() end,
+    function() no:close() end,
+    function() yes:close() no:close() from:close() end,
+  }
+  rn.sleep(1)
+  for i, value in ipairs(got_yes) do assert(value == 2 * i, "not in order") end
+  for i, value in ipairs(got_no) do assert(value == 2 * i - 1, "not in order") end
+  from:close()
+  for _ in from do end
+end
+
+for _, name in ipairs { "pmap", "pmap_unordered" } do
+  programs[name] = function()
+    local from, running, most = rn.chan(), 0, 0
+    local results = rn[name](2, function(v)
+      running = running + 1
+      most = math.max(most, running)
+      local _ <close> = setmetatable({}, { __close = function() running = running - 1 end })
+      rn.yield()
+      return v
+    end, from)
+    local got = reader(results)
+    source(from, 3)
+    local is_whole = true
+    disturb { function() is_whole = false results:close() from:close() end }
+    rn.sleep(1)
+    assert(running == 0 and most <= 2, "too many jobs")
+    if name == "pmap" then assert_run(got, 1) else is_subset(got, 3) end
+    assert(#got == 3 or not is_whole, "a value was lost")
+    for _ in from do end
+  end
+end
+
+for _, name in ipairs { "pipeline_async", "pipeline_async_unordered" } do
+  programs[name] = function()
+    local from, to, running, most = rn.chan(), rn.chan(), 0, 0
+    rn[name](2, to, function(v, result)
+      running = running + 1
+      most = math.max(most, running)
+      rn.go(function()
+        rn.rename "job"
+        rn.yield()
+        running = running - 1
+        result:put(v)
+        result:close()
+      end)
+    end, from)
+    local got = reader(to)
+    source(from, 3)
+    local is_whole = true
+    disturb { function() is_whole = false to:close() from:close() end }
+    rn.sleep(1)
+    assert(most <= 2, "too many jobs")
+    if name == "pipeline_async" then assert_run(got, 1) else is_subset(got, 3) end
+    assert(#got == 3 or not is_whole, "a value was lost")
+    for _ in from do end
+  end
+end
+
+function programs.scope(lib)
+  local alive, ended = 0, false
+  local function child()
+    alive = alive + 1
+    local _ <close> = setmetatable({}, { __close = function() alive = alive - 1 end })
+    assert(not ended, "started in a scope that has ended")
+    rn.yield()
+    rn.sleep(sim.choose(2))
+  end
+  local s_of
+  local outer = rn.go(function()
+    rn.rename "outer"
+    local ok, err = pcall(lib.scope.scope, function(s)
+      s_of = s
+      s:go(child)
+      s:go(function()
+        rn.rename "second"
+        child()
+        if sim.choose(2) == 2 then error("raised", 0) end
+      end)
+      rn.yield()
+    end)
+    ended = true
+    assert(alive == 0, "a go block has outlived its scope")
+    assert(ok or err == "raised" or err == "from outside" or err == "cancelled", err)
+  end)
+  disturb {
+    function() rn.cancel(outer, "from outside") end,
+    function() if s_of then s_of:cancel() end end,
+  }
+  outer:take()
+  assert(alive == 0)
+end
+
+-- Values are neither lost nor doubled, whoever is cancelled.
+function programs.cancel()
+  local ch, sent, got = rn.chan(sim.choose(2) - 1), {}, {}
+  local function try(f, ...)
+    local ok, result = pcall(f, ...)
+    assert(ok or result == "stop", result)
+    return ok and result
+  end
+  local putter = rn.go(function()
+    rn.rename "putter"
+    for i = 1, 2 do sent[i] = try(ch.put, ch, i) or nil end
+  end)
+  local other = rn.chan()
+  local taker = rn.go(function()
+    rn.rename "taker"
+    for _ = 1, 2 do
+      local value = try(sim.choose(2) == 1 and ch.take or function() return (rn.alts { other, ch }) end, ch)
+      if value then got[value] = (got[value] or 0) + 1 end
+    end
+  end)
+  for _, victim in ipairs { putter, taker } do
+    if sim.choose(2) == 2 then rn.cancel(victim, "stop") end
+    rn.yield()
+  end
+  rn.sleep(1)
+  for _ = 1, 3 do
+    rn.cancel(putter, "stop")
+    rn.cancel(taker, "stop")
+    rn.yield()
+  end
+  ch:close()
+  for value in ch do got[value] = (got[value] or 0) + 1 end
+  for i = 1, 2 do assert(got[i] == (sent[i] and 1), ("value %d: put %s, taken %s times"):format(i, sent[i], got[i])) end
+end
+
+local NAMES = { "mult", "pub", "mix", "operations", "scope" }
+local library = {}
+for _, name in ipairs(NAMES) do library[name] = require("runnel." .. name) end
+
+-- The library with one text of one module replaced by another.
+local function mutant(module, text, replacement)
+  local path = assert(package.searchpath("runnel." .. module, package.path))
+  local file = assert(io.open(path))
+  local code = file:read "a"
+  file:close()
+  local from, to = code:find(text, 1, true)
+  assert(from, "the module has no such text any more: " .. text)
+  assert(not code:find(text, to, true), "the module has the text twice: " .. text)
+  local mutated = code:sub(1, from - 1) .. replacement .. code:sub(to + 1)
+  return setmetatable({ [module] = assert(load(mutated, "@" .. path))() }, { __index = library })
+end
+
+describe("in any order, with closes and cancels at any step,", function()
+  before_each(stage.open)
+  after_each(stage.close)
+
+  local sorted = {}
+  for name in pairs(programs) do sorted[#sorted + 1] = name end
+  table.sort(sorted)
+  for _, name in ipairs(sorted) do
+    it(name .. " does what it promises", function()
+      assert.is_true(sim.explore(function() programs[name](library) end, { seconds = 0.2 }).schedules > 0)
+    end)
+  end
+
+  local MUTANTS = {
+    { "mult", "mult", "if self.pending > 0 then take(self.delivered) end", "" },
+    { "mult", "mult", "self.pending = self.pending - 1", "self.pending = 0" },
+    { "mult", "mult", "put[2], tap.busy = value, true", "put[2], tap.busy = true, true" },
+    { "mult", "mult", "accepted = not ok or result", "accepted = not ok" },
+    { "mix", "mix", "  self.change:offer(true)\n", "" },
+    { "mix", "mix", "put(self.out, value)", "self.out:offer(value)" },
+    { "pub", "pub", "for i = 2, #topics do ends.close(topics[i].ch, reason) end", "" },
+    { "map", "operations", "ops[n], places[n] = ch, i", "ops[n], places[n] = ch, 1" },
+    { "split", "operations", "ends.close(no, err)", "" },
+    { "scope", "scope", "if s.living == 0 then all_ended(s) end\n  if not ok",
+      "if s.living <= 1 then all_ended(s) end\n  if not ok" },
+    { "scope", "scope", "if not s.cancelled then cancel_all(s, err) end", "cancel_all(s, err) s.members[2] = nil" },
+  }
+  for i, m in ipairs(MUTANTS) do
+    it(("mutant %d, of %s, is found"):format(i, m[2]), function()
+      local lib = mutant(m[2], m[3], m[4])
+      local ok, err = pcall(sim.explore, function() programs[m[1]](lib) end, { seconds = 100, steps = 2000 })
+      assert.is_false(ok)
+      assert.matches("^sim.explore: %l+: ", err)
+    end)
+  end
+end)
