@@ -42,7 +42,7 @@ end
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
 function ends.source(from)
   if is_plain(from) then return next_value end
-  return function(...) return unless_failed(pcall(next_value, ...)) end
+  return function(_, to) return unless_failed(pcall(next_value, from, to)) end
 end
 
 ---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
