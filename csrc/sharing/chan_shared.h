@@ -11,10 +11,6 @@ static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0
 /* chan_take for a handle. `in_loop`: a for loop drops the error of the close, which then does not count as taken. */
 int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
 
-/* Like chan_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
-   that is not quiet, or until this scheduler waits. */
-PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
-
 /* Gives it a name in all states that get it from now on. */
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
