@@ -132,7 +132,7 @@ function operations.map(f, chs, buf)
 end
 
 local function take_values(n, ch, out)
-  local take, put = ends.source(ch, out), ends.sink(out, "a take")
+  local take, put = ends.source(ch), ends.sink(out, "a take")
   for _ = 1, n do
     local value, _, err = take(ch, out)
     if value == nil then return ends.close(out, err, ch) end

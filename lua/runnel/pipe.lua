@@ -14,7 +14,7 @@ local pipe = {}
 
 -- Moves values until `from` or `to` closes. If `to` closes, it stops waiting for `from`, too.
 local function forward(from, to, close)
-  local take, put = ends.source(from, to), ends.sink(to, "a pipe")
+  local take, put = ends.source(from), ends.sink(to, "a pipe")
   while true do
     local value, _, err = take(from, to)
     if value == nil then

@@ -257,19 +257,19 @@ describe("remote jobs", function()
 
   it("run once though Lua computes for longer than the server waits", each_test(function(server, conn)
     local list = start_workers(server, 2, "busy", 1)
-    assert.same({ 5000, 10 }, stage.drain(rn.pmap(2, conn:remote "busy", { 5000, 10 })))
-    local _, begun = (list[1]:output() .. list[2]:output()):gsub("begins 5000", "")
+    assert.same({ 3000, 10 }, stage.drain(rn.pmap(2, conn:remote "busy", { 3000, 10 })))
+    local _, begun = (list[1]:output() .. list[2]:output()):gsub("begins 3000", "")
     assert.equal(1, begun)
   end))
 
   it("that have waited while Lua computed run on another worker, and there only", each_test(function(server, conn)
     local first = start_workers(server, 1, "busy", 2)[1]
-    local results = rn.pmap(2, conn:remote "busy", { 5000, 11 })
+    local results = rn.pmap(2, conn:remote "busy", { 3000, 11 })
     assert(first:says "begins")
     local second = start_workers(server, 1, "busy", 2)[1]
-    assert.same({ 5000, 11 }, stage.drain(results))
+    assert.same({ 3000, 11 }, stage.drain(results))
     rn.sleep(100)
-    for _, v in ipairs { 5000, 11 } do
+    for _, v in ipairs { 3000, 11 } do
       local _, begun = (first:output() .. second:output()):gsub("begins " .. v .. "\n", "")
       assert.equal(1, begun, "job " .. v)
     end
@@ -479,33 +479,6 @@ describe("remote jobs", function()
     assert.equal(2000, n)
     disturber:take()
   end))
-end)
-
-describe("remote jobs in a cluster #slow", function()
-  it("go on when the server that leads is lost", function()
-    if not nats_server.installed then return pending(nats_server.MISSING) end
-    if not has_nats then return pending "runnel.nats has not been built" end
-    local cluster <close> = nats_server.cluster(3)
-    local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
-    local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
-    local settings = { replicas = 3, drain_on_term = false }
-    -- At first not all servers of the cluster may know each other.
-    local worker <close> = background.wait_until(20000, function() -- luacheck: ignore 211
-      local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
-      return ok and made
-    end)
-    local n = 0
-    for v in rn.pmap(32, conn:remote("square", { replicas = 3 }), range(2000)) do
-      n = n + 1
-      assert.equal(n * n, v)
-      if n == 1000 then
-        local info = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-square", "", 5000))
-        local leader = info.data:match '"leader":"server(%d)"'
-        cluster.servers[tonumber(leader)]:kill()
-      end
-    end
-    assert.equal(2000, n)
-  end)
 end)
 
 describe("bad input for remote stages", function()

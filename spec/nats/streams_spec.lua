@@ -802,34 +802,4 @@ describe("streams", function()
       assert.same({ nil, nil, "stream not found" }, { bucket:get "a" })
     end)
   end)
-
-  -- The server that is killed has the consumer. Only that server has a consumer without a name.
-  for _, name in ipairs { false, "shop" } do
-    local kind = name and "with" or "without"
-    it(("go on in a cluster of three when a server is killed: a source %s a name #slow"):format(kind), function()
-      local cluster <close> = nats_server.cluster()
-      local far <close> = connect(cluster.url)
-      local stream, err
-      background.wait_until(30000, function()
-        stream, err = far:stream("orders", { replicas = 3 })
-        return stream
-      end)
-      assert.is_truthy(stream, err)
-      local sink, source = assert(far:sink "orders"), assert(far:source("orders", { name = name or nil }))
-      for i = 1, 30 do
-        if i == 10 then
-          local consumers = assert(far:request("$JS.API.CONSUMER.LIST.orders", "")).data
-          cluster.servers[tonumber(consumers:match '"leader":"server(%d)"')]:kill()
-        end
-        assert(sink:put(tostring(i)))
-        local m
-        repeat -- a message whose acknowledgement was lost with the server comes again
-          m = take_within(source, 60000)
-          m:ack()
-        until not name or tonumber(m.value) >= i
-        assert.equal(tostring(i), m.value)
-      end
-      source:close()
-    end)
-  end
 end)

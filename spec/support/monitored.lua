@@ -1,6 +1,8 @@
 ---A program with a monitor, in a process of its own, and requests to it. They go through bash, which can open TCP
 ---connections, so that no library is needed.
 
+local json = require "dkjson"
+
 local monitored = {}
 
 local function quote(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -156,6 +158,27 @@ function Program:close()
     kill %d]]):format(self.pid, self.pid, self.pid))
   os.remove(self.sign)
   self.out:close()
+end
+
+---The messages of a stream's text, decoded; without the {} of its end.
+---@param text string
+---@return table[]
+function monitored.messages(text)
+  local list = {}
+  for line in text:gmatch "data: ({\".-})\n" do list[#list + 1] = assert(json.decode(line)) end
+  return list
+end
+
+---The newest rows of some messages, by kind: 0 channels, 1 fills, 2 go blocks, 3 edges; and the texts.
+---@param list table[]
+function monitored.rows_of(list)
+  local rows, texts = { [0] = {}, {}, {}, {} }, {}
+  for _, message in ipairs(list) do
+    for _, text in ipairs(message.n) do texts[text[1]] = text[2] end
+    for _, row in ipairs(message.u) do rows[row[1]][row[2]] = row end
+    for _, gone in ipairs(message.d or {}) do rows[gone[1]][gone[2]] = nil end
+  end
+  return rows, texts
 end
 
 return monitored

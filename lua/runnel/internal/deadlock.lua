@@ -99,11 +99,14 @@ end
 
 local function about_jobs(name, jobs)
   local values, n = {}, 0
-  for result, value in pairs(jobs.open) do
-    if not result:closed() then
-      n = n + 1
-      if n <= NAMED then values[n] = short(value) end
-    end
+  local function add(result, value)
+    if result:closed() then return end
+    n = n + 1
+    if n <= NAMED then values[n] = short(value) end
+  end
+  for result, value in pairs(jobs.open) do add(result, value) end
+  for worker in pairs(jobs.workers or {}) do
+    if worker.job then add(worker.result, worker.value) end
   end
   if n == 0 then return nil end
   table.sort(values)
@@ -118,7 +121,8 @@ end
 ---that has this as the field `jobs` is named after its pipeline there.
 ---@class runnel.Jobs
 ---@field where string where the function of the jobs was defined
----@field open table<runnel.Channel<any>, any> the value of each job, by its result channel
+---@field open table<runnel.Channel<any>, any> ordered: the value of each job, by its result channel
+---@field workers? table<runnel.PipelineWorker, true> unordered: they have the jobs and their values
 
 ---@param af any the function of the jobs
 ---@return runnel.Jobs

@@ -39,11 +39,10 @@ end
 ---returns nil, nil and the error of the close, if any. Once `to` is closed, it takes nothing more. An error that `from`
 ---raises is treated as the error with which it closed. The function lets other go blocks run after 128 values.
 ---@param from runnel.Channel<any>
----@param to runnel.Channel<any>
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): any, any, any next_value to be called with both
-function ends.source(from, to)
+function ends.source(from)
   if is_plain(from) then return next_value end
-  return function(...) return unless_failed(pcall(next_value, ...)) end
+  return function(_, to) return unless_failed(pcall(next_value, from, to)) end
 end
 
 ---Makes a function that puts a value on `to` and returns whether it was accepted. If `to` closes while the put waits,
@@ -60,8 +59,8 @@ function ends.sink(to, what)
   end
 end
 
----Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel was
----closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
+---Makes a function that moves all values of a channel to `to`, and returns nil and the error with which that channel
+---was closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
 ---reported. What was passed to the go block's give_up must hold the channel meanwhile.
 ---@param to runnel.Channel<any>
 ---@param what string what the error handler calls the one who moves them

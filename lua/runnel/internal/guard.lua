@@ -14,8 +14,8 @@ local guard = {}
 
 ---Starts a go block of the library. All of them start here. Such a go block may die: from an error, because it was
 ---cancelled (`:kill`), or because a user's function called coroutine.yield. Then `give_up(fed, reason, block,
----is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do not wait
----forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless
+---is_reported, traceback)` is called, which closes the channels that the go block feeds, so that their takers do not
+---wait forever. `give_up` must not wait. `is_reported`: the reason will be reported as an error of the go block, unless
 ---`give_up` calls `internal.excuse`.
 ---@type fun(give_up: runnel.GiveUp, fed: any, f: function, ...: any): runnel.Channel<any>
 guard.go = internal.moving.go

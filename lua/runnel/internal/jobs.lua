@@ -1,16 +1,16 @@
----The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves what
----the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
+---The engine of the pipelines (runnel.pipeline): calls `af(value, result)` for the values of one channel, and moves
+---what the jobs put on their result channels to another one. A job runs from the call of af until `result` is closed.
 ---
----Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at most
----n. af may park: a channel on which another go block waits is passed to internal.job.call, and when af parks, that go
----block wakes. If af does not park, no coroutines are switched.
+---Workers are go blocks that take a value and call af. A worker is started when all others have a job; there are at
+---most n. internal.job.call calls af; when af parks, that wakes a go block that waits on a channel for it. If af does
+---not park, no coroutines are switched.
 ---
----Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the deliverer,
----another go block, moves the results of one after the other to `to`. The capacity of the queue limits the jobs. When af
----parks, a worker that waits for its turn wakes and is the feeder from then on.
+---Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the
+---deliverer, another go block, moves the results of one after the other to `to`. The capacity of the queue limits the
+---jobs. When af parks, a worker that waits for its turn wakes, and is the feeder from then on.
 ---
----Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks, the
----worker's partner wakes and moves the results.
+---Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks,
+---the worker's partner, another go block, wakes and moves the results.
 
 local core = require "runnel.core"
 local deadlock = require "runnel.internal.deadlock"
@@ -49,6 +49,7 @@ end
 ---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
 ---@field job false|"called"|"delivers"|"helped"|"delivered" false: it has no job. Called: it calls af, or is about to.
 ---Unordered: it delivers the results itself; or its partner does; or has done so
+---@field value any unordered: the value of its job
 ---@field err any the error of which its go block has died while it had a job; nil: none
 ---@field trace? string the traceback of that error
 ---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
@@ -66,7 +67,8 @@ end
 ---@param at_end? fun() called when all is done
 ---@return runnel.Channel<any> to
 return function(what, n, to, af, from, close, window, ex_handler, at_end)
-  local next_value, put, deliver_values = ends.source(from, to), ends.sink(to, "a pipeline"), ends.mover(to, "a pipeline")
+  local next_value, put = ends.source(from), ends.sink(to, "a pipeline")
+  local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
   local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
   local turn = window and chan() -- where workers wait while another one is the feeder
@@ -74,6 +76,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
   local jobs = deadlock.jobs(af)
   local open = jobs.open
+  if not window then jobs.workers = workers end
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
 
   local function close_to()
@@ -81,8 +84,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if close ~= false then guard.close(to, reason) end
   end
 
-  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go block
-  -- has died of it.
+  -- No further value is taken: `from` has ended, with an error if `err` is not nil; or else (`source` is nil) a go
+  -- block has died of it.
   local function finish(err, source)
     if over then return end
     if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
@@ -93,7 +96,6 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish.
   local function deliver(result)
     local _, err = deliver_values(result, to)
-    open[result] = nil
     if err == nil then return end
     local value = instead_of(err, nil, ex_handler)
     if value ~= nil then put(to, value) end
@@ -112,11 +114,10 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     local self = { from = from, to = to, jobs = jobs, result = false, job = false }
     if not queue then
       self.partner, self.delivered = chan(), chan()
-      start_partner(self)
+      guard.started(start_partner(self), what)
     end
-    local block = start_worker(self)
+    guard.started(start_worker(self), what)
     workers[self], count, idle = true, count + 1, idle + 1
-    return block
   end
 
   local function leave(self)
@@ -186,7 +187,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
       self.result = result
       local value, _, err = next_value(from, to)
       if value == nil then return finish(err, from) end
-      self.job, open[result], idle = "called", value, idle - 1
+      self.job, self.value, idle = "called", value, idle - 1
       if idle == 0 and count < n then add_worker() end
       if call(self.partner, af, value, result) then
         end_job(self)
@@ -194,7 +195,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
         self.job = "delivers"
         deliver(result)
       end
-      self.job, idle = false, idle + 1
+      self.job, self.value, idle = false, nil, idle + 1
     end
   end
 
@@ -259,7 +260,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     while result do
       self.result = result
       deliver(result)
-      self.result = false
+      self.result, open[result] = false, nil
       result = take(queue)
     end
     close_to()
@@ -275,7 +276,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     close_to()
   end
 
-  guard.started(add_worker(), what) -- the go blocks that it starts get the same name
+  add_worker() -- the go blocks that it starts get the same name
   if queue then
     local deliverer = { to = to, jobs = jobs, result = false }
     guard.started(guard.go(deliverer_died, deliverer, deliver_in_turn, deliverer), what)

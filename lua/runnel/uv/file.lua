@@ -184,7 +184,7 @@ local function write_from(result, ch, where, flags, newline)
   local d <close> = opened
   local written = 0
   local function count(n) written = written + n end
-  local next_value, source_error = ends.source(ch, result), nil
+  local next_value, source_error = ends.source(ch), nil
   local function take()
     local value, _, failure = next_value(ch, result)
     source_error = failure

@@ -107,7 +107,7 @@ end
 ---@param max? integer
 ---@param name? string
 function lines.split(chunks, out, max, name)
-  local next_chunk, emit = ends.source(chunks, out), lines.splitter(out, max, name)
+  local next_chunk, emit = ends.source(chunks), lines.splitter(out, max, name)
   local chunk, _, err
   repeat
     chunk, _, err = next_chunk(chunks, out)

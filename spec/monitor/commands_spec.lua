@@ -1,0 +1,206 @@
+-- runnel.monitor without a browser: commands from the page, and the values that it asks for.
+
+local monitored = require "spec.support.monitored"
+
+if not (pcall(require, "runnel.monitor")) then
+  describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
+  return
+end
+
+describe("runnel.monitor", function()
+  local program
+  after_each(function()
+    if program then program:close() end
+    program = nil
+  end)
+
+  local function start(text) program = monitored.start(text) return program end
+
+  local CONTROLLED = [[
+    local m = listen(0, { control = %s, show = %s })
+    local jobs = rn.chan(2):name "jobs"
+    local block = rn.go(function() rn.rename "victim" rn.chan():take() end)
+    rn.go(function() local _, err = block:take() print("killed: " .. tostring(err)) end)
+    jobs:put("secret") jobs:put { 1, 2, key = "hidden" }
+    rn.go(function() rn.rename "putter" jobs:put(3.5) end)
+    while not told() do rn.sleep(20) end
+    for _ = 1, #jobs do print("job", (jobs:take())) end
+    for _ = 1, 3 do print("job", (jobs:poll())) end
+  ]]
+
+  -- The ids of the go block and the channel with these names.
+  local function ids(p, go, chan)
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(2)))
+    local go_id, chan_id
+    for _, row in pairs(rows[2]) do go_id = texts[row[3]] == go and row[11] or go_id end
+    for id, row in pairs(rows[0]) do chan_id = texts[row[3]] == chan and id or chan_id end
+    return go_id, chan_id
+  end
+
+  -- Posts commands, which get the numbers from 1 on.
+  local function post(p, ...)
+    for i, command in ipairs { ... } do
+      local status, answer = p:post(command[1] .. "?", command[2])
+      assert.equal(202, status)
+      assert.equal(tostring(i), answer:match '"number":(%d+)')
+    end
+  end
+
+  it("kills a go block and puts values where control = true", function()
+    local p = start(CONTROLLED:format("true", '"types"'))
+    local victim, jobs = ids(p, "victim", "jobs")
+    local stream = p:open_stream "seven"
+    local value = "id=" .. jobs .. "&type=number&text="
+    post(p, { "/kill", "id=" .. victim }, { "/kill", "id=987654" }, { "/inject", value .. "77" },
+      { "/inject", value .. "seven" })
+    local got = {}
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do got[result[1]] = result[2] and "yes" or result[3] end
+    end
+    assert.same({ "yes", "there is no go block #987654 any more", "yes", "not a number: seven" }, got)
+    local out = p:finish()
+    assert.match("killed: killed from the monitor's page", out)
+    assert.match("job\t77", out)
+  end)
+
+  it("refuses both without control = true, and forms that are wrong", function()
+    local p = start(CONTROLLED:format("false", '"types"'))
+    assert.equal(403, (p:post("/kill?", "id=1")))
+    assert.equal(403, (p:post("/inject?", "id=1&type=string&text=x")))
+    assert.equal(400, (p:post("/values?", "id=1&evil=1")))
+    assert.equal(400, (p:post("/values?", "id=" .. ("1"):rep(100))))
+    assert.equal(404, (p:post("/load?", "text=x")))
+    assert.not_match("killed: killed", p:finish())
+  end)
+
+  it("refuses forms with a zero in a field or without a type, and drops one that is not complete", function()
+    local p = start "local m = listen(0) rn.sleep(600000)"
+    assert.equal(400, (p:post("/values?", "id=1%00")))
+    local head = ("POST /values?token=%s HTTP/1.1\nContent-Length: "):format(p.token)
+    assert.equal(400, (monitored.request(p.port, head .. "0")))
+    assert.is_nil((monitored.request(p.port, head .. "100\nContent-Type: application/x-www-form-urlencoded", nil, 0.5)))
+    assert.equal(202, (p:post("/values?", "id=1")))
+  end)
+
+  for show, expected in pairs {
+    ['"types"'] = { "string (6 bytes)", "table (3 entries)", "float" },
+    ['"values"'] = { '"secret"', '{ 1, 2, "key" = "hidden" }', "3.5" },
+    ['function(v) return "a " .. type(v) end'] = { "a string", "a table", "a number" },
+  } do
+    it("shows of values what `show` allows: " .. show, function()
+      local p = start(CONTROLLED:format("false", show))
+      local _, jobs = ids(p, "victim", "jobs")
+      local stream = p:open_stream [["r":\[\[]]
+      post(p, { "/values", "id=" .. jobs })
+      local got
+      for _, message in ipairs(monitored.messages(stream())) do
+        for _, result in ipairs(message.r) do got = result end
+      end
+        assert.same({ 1, true, table.unpack(expected) }, got)
+    end)
+  end
+
+  it("shows the values in a buffer, the oldest first, and then those of puts that wait", function()
+    local p = start [[
+      local m = listen(0, { show = "values" })
+      local big = rn.chan(1000):name "big"
+      for i = 1, 1000 do big:put(i) end
+      for _ = 1, 990 do big:take() end
+      for i = 1001, 1005 do big:put(i) end
+      local long, crowded = rn.chan(30):name "long", rn.chan():name "crowded"
+      for i = 1, 30 do long:put(i) end
+      for i = 1, 30 do rn.go(function() crowded:put(i) end) end
+      local small, unbuffered = rn.chan(2):name "small", rn.chan():name "unbuffered"
+      small:put "first" small:put "second" small:take() small:put "third"
+      rn.go(function() small:put "fourth" end)
+      rn.go(function() unbuffered:put "waits" end)
+      rn.go(function() rn.alts { { unbuffered, "of alts" }, rn.chan() } end)
+      local shared = rn.shared_chan(2):name "shared"
+      shared:put(1)
+      local policy = rn.chan(rn.priority_buffer(2)):name "policy"
+      policy:put(1)
+      local block = rn.go(function() rn.rename "waiter" rn.chan():take() end)
+      rn.go(function() rn.sleep(600000) end)
+      block:take()
+    ]]
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(2)))
+    local id_of = {}
+    for id, row in pairs(rows[0]) do id_of[texts[row[3]]] = id end
+    for _, row in pairs(rows[2]) do
+      if texts[row[3]] == "waiter" then id_of.result = row[11] end
+    end
+    local stream = p:open_stream "there is no channel #987654"
+    local names = { "long", "crowded", "big", "small", "unbuffered", "shared", "policy", "result" }
+    local posted = {}
+    for i, name in ipairs(names) do posted[i] = { "/values", "id=" .. id_of[name] } end
+    posted[#posted + 1] = { "/values", "id=987654" }
+    post(p, table.unpack(posted))
+    local got = {}
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do got[names[result[1]] or "none"] = table.move(result, 2, #result, 1, {}) end
+    end
+    local function numbers(from, to)
+      local list = { true }
+      for i = from, to do list[#list + 1] = tostring(i) end
+      return list
+    end
+    assert.same({
+      long = numbers(1, 20),
+      crowded = numbers(1, 20),
+      big = numbers(991, 1005),
+      small = { true, '"second"', '"third"', '"fourth"' },
+      unbuffered = { true, '"waits"', '"of alts"' },
+      shared = { true },
+      policy = { true },
+      result = { true },
+      none = { false, "there is no channel #987654 any more" },
+    }, got)
+  end)
+
+  it("keeps a number of commands while the program computes, and refuses more", function()
+    local p = start "local m = listen(0) rn.sleep(1) repeat until told() rn.sleep(600000)"
+    local stream = p:open_stream "\\[64,false"
+    local accepted = {}
+    for i = 1, 64 do accepted[i] = 202 end
+    assert.same(accepted, p:post_often(64, "/values?", "id=987654"))
+    local status, answer = p:post("/values?", "id=987654")
+    assert.equal(503, status)
+    assert.match("the program computes, and takes no more commands", answer)
+    p:tell()
+    local numbers, expected = {}, {}
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do numbers[#numbers + 1] = result[1] end
+    end
+    for i = 1, 64 do expected[i] = i end
+    assert.same(expected, numbers)
+  end)
+
+  it("refuses more pages than it can feed, until one is closed", function()
+    local p = start "local m = listen(0) rn.sleep(600000)"
+    local script = ([[
+      for i in {1..16}; do
+        exec {fd}<>/dev/tcp/127.0.0.1/%d
+        printf "GET /events?token=%s HTTP/1.0\r\nHost: 127.0.0.1:%d\r\n\r\n" >&$fd
+        read -t 20 -u $fd && fds="$fds $fd"
+      done
+      echo $fds | wc -w
+      exec sleep 60]]):format(p.port, p.token, p.port)
+    local holding = assert(io.popen(("echo $$; exec bash -c '%s' 2>/dev/null"):format(script)))
+    local pid, held = holding:read("l", "l")
+    assert.equal("16", held:match "%d+")
+    local status, answer = p:get "/events?"
+    assert.equal(503, status)
+    assert.match("too many pages are open", answer)
+    assert.equal(200, (p:get "/?"))
+    os.execute("kill " .. pid)
+    holding:close()
+    local tries, n = 0, 0
+    while n == 0 and tries < 50 do
+      tries = tries + 1
+      os.execute "sleep 0.2" -- until the server has noticed it
+      n = #monitored.messages(p:events(2))
+    end
+    assert.equal(2, n)
+  end)
+
+end)

@@ -1,0 +1,270 @@
+-- runnel.monitor without a browser: what the server sends of the program.
+
+local monitored = require "spec.support.monitored"
+
+if not (pcall(require, "runnel.monitor")) then
+  describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
+  return
+end
+
+describe("runnel.monitor", function()
+  local program
+  after_each(function()
+    if program then program:close() end
+    program = nil
+  end)
+
+  local function start(text) program = monitored.start(text) return program end
+
+  it("sends go blocks and channels, and then what has changed", function()
+    local p = start [[
+      local m = listen(0)
+      local jobs, idle = rn.chan(3):name "jobs", rn.chan():name "idle"
+      rn.go(function() rn.rename "feeder" for i = 1, 1000 do jobs:put(i) end end)
+      rn.go(function() rn.rename "idler" idle:take() end)
+      rn.go(function() rn.rename "worker" for _ in jobs do rn.sleep(10) end end)
+      rn.sleep(600000)
+    ]]
+    local list = monitored.messages(p:events(4))
+    local rows, texts = monitored.rows_of(list)
+    local chans, gos = {}, {}
+    for id, row in pairs(rows[0]) do chans[texts[row[3]]] = id end
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = row end
+    assert.is_truthy(chans.jobs)
+    assert.is_truthy(chans.idle)
+    assert.equal(3, rows[0][chans.jobs][5])
+    local fill = rows[1][chans.jobs]
+    assert.is_true(fill[3] > 4 and fill[3] - fill[4] <= 3)
+    assert.same({ 3, 1 }, { fill[5], fill[6] })
+    assert.same({ 1, 2, chans.jobs }, table.move(gos.feeder, 5, 7, 1, {}))
+    assert.same({ 1, 1, chans.idle }, table.move(gos.idler, 5, 7, 1, {}))
+    assert.is_true(list[1].reset)
+    for _, row in ipairs(list[#list].u) do assert.not_equal(chans.idle, row[2]) end
+    assert.same({}, list[#list].n)
+  end)
+
+  it("sends at most 64 KB a second when 1000 channels change, and all of them in turn #slow", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 1000 do
+        local ch = rn.chan(10):name("channel number " .. i)
+        chs[i] = ch
+        rn.go(function() rn.rename("reader " .. i) for _ in ch do end end)
+      end
+      rn.go(function()
+        for n = 1, 1000 do
+          for _, ch in ipairs(chs) do ch:put(n) end
+          rn.sleep(20)
+        end
+      end)
+      rn.sleep(600000)
+    ]]
+    local text = p:events(12)
+    local list = monitored.messages(text)
+    local bytes, seconds = #text - #text:match "[^\n]+", (list[12].t - list[1].t) / 1000
+    assert.is_true(bytes <= seconds * 64 * 1024, ("%d bytes in %.1f s"):format(bytes, seconds))
+    local rows = monitored.rows_of(list)
+    local n = 0
+    for id in pairs(rows[0]) do
+      n = n + 1
+      assert.is_truthy(rows[1][id])
+    end
+    assert.is_true(n >= 1000, n .. " channels")
+  end)
+
+  it("folds go blocks that do the same if there are very many, and the program goes on #slow", function()
+    local p = start [[
+      local m = listen(0)
+      local done = 0
+      local chs = {}
+      for i = 1, 100 do chs[i] = rn.chan() end
+      for i = 1, 100000 do rn.go(function() rn.rename "waiter" chs[i % 100 + 1]:take() end) end
+      rn.go(function() while done < 300 or not told() do rn.sleep(10) done = done + 1 end end):take()
+      print("turns: " .. done)
+    ]]
+    local list = monitored.messages(p:events_until '"gos":100001')
+    assert.equal(100001, list[#list].gos)
+    local rows = monitored.rows_of(list)
+    local n, folded = 0, 0
+    for _, row in pairs(rows[2]) do
+      n = n + 1
+      folded = math.max(folded, row[10])
+    end
+    assert.is_true(n < 1000, n .. " rows")
+    assert.is_true(folded >= 1000, folded .. " in a row")
+    assert.match("turns: %d%d%d", p:finish())
+  end)
+
+  it("sends any name as a text in one line", function()
+    local p = start [[
+      local m = listen(0)
+      rn.go(function() rn.rename '</script><b>"x"\\\n\r\1' rn.chan():name "a\n\ndata: {}":take() end)
+      rn.sleep(600000)
+    ]]
+    local text = p:events(2)
+    assert.is_nil(text:find("\ndata: {}", 1, true))
+    local rows, texts = monitored.rows_of(monitored.messages(text))
+    local found
+    for _, row in pairs(rows[2]) do found = found or texts[row[3]] == '</script><b>"x"\\\n\r\1' end
+    assert.is_true(found)
+  end)
+
+  it("sends of each channel its kind and fill, and of each go block what it waits for", function()
+    local p = start [[
+      local m = listen(0)
+      local shared = rn.shared_chan(3):name "shared"
+      shared:put(1) shared:put(2) shared:take()
+      local policy = rn.chan(rn.priority_buffer(5)):name "policy"
+      policy:put(1)
+      local mapped = rn.chan(4, rn.xf.map(tostring)):name "mapped"
+      local closed, full = rn.chan(2):name "closed", rn.chan(1):name "full"
+      closed:close() full:put(1)
+      rn.go(function() rn.rename "putter" full:put(2) end)
+      rn.go(function() rn.rename "chooser" rn.alts { rn.chan(), rn.timeout(600000), mapped:done() } end)
+      rn.go(function() rn.rename "taker" shared:take() shared:take() end)
+      local trace = require("runnel.core").internal.trace
+      trace.hide(rn.go(function() rn.rename "hidden" rn.chan():take() end))
+      for i = 1, 100 do rn.chan(1):name("gone"):put(i) end
+      collectgarbage()
+      rn.run(function()
+        rn.go(function() end):take()
+        rn.sleep(600000)
+      end)
+    ]]
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(3)))
+    local chans, gos = {}, {}
+    for id, row in pairs(rows[0]) do
+      chans[texts[row[3]]] = { limit = row[5], flags = row[6], fill = table.move(rows[1][id], 3, 7, 1, {}), id = id }
+    end
+    for _, row in pairs(rows[2]) do gos[texts[row[3]]] = { op = row[6], chan = row[7], chans = row[8] } end
+    assert.same({ op = 0, chan = 0, chans = 0 }, gos.main) -- it waits for the go block of rn.run
+    local function check(name, limit, flags, fill)
+      local found = chans[name] or {}
+      assert.same({ limit, flags, fill }, { found.limit, found.flags, found.fill }, name)
+    end
+    check("shared", 3, 0, { 2, 2, 0, 0, 1 })
+    check("policy", chans.policy.limit, 0, { 1, 0, 0, 0, 0 }) -- a policy is not asked how much it holds
+    check("mapped", 4, 8, { 0, 0, 0, 0, 0 })
+    check("closed", 2, 1, { 0, 0, 0, 0, 0 })
+    check("full", 1, 0, { 1, 0, 1, 1, 0 })
+    assert.same({ op = 2, chan = chans.full.id, chans = 1 }, gos.putter)
+    assert.same({ 3, 3 }, { gos.chooser.op, gos.chooser.chans })
+    assert.equal(1, gos.taker.op)
+    assert.is_nil(gos.hidden)
+    assert.is_nil(chans.gone)
+  end)
+
+  it("takes away thousands of channels that are gone, in parts #slow", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 1500 do chs[i] = rn.chan(1) end
+      while not told() do rn.sleep(20) end
+      chs = nil
+      collectgarbage()
+      local stays = rn.chan(1):name "stays"
+      rn.sleep(600000)
+      stays:put(1)
+    ]]
+    local stream = p:open_stream([["chans":[0-9],.*"d":\[.*\]}$]], [["chans":1500,.*\]}$]])
+    p:tell() -- the page has all of them
+    local list = monitored.messages(stream())
+    local was_cut, gone = false, 0
+    for _, message in ipairs(list) do
+      was_cut = was_cut or message.cut and #message.d > 0
+      gone = gone + #message.d
+    end
+    assert.is_true(was_cut)
+    assert.is_true(gone >= 1500, gone .. " rows")
+    local rows = monitored.rows_of(list)
+    local n = 0
+    for _ in pairs(rows[0]) do n = n + 1 end
+    assert.is_true(n < 10, n .. " channels are left")
+  end)
+
+  it("sends a part of the go blocks, and how many there are besides, if thousands have names of their own", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 5 do chs[i] = rn.chan() end -- 1024 takes may wait on each
+      for i = 1, 300 do rn.go(function() rn.rename "same" chs[i % 5 + 1]:take() end) end
+      for i = 1, 4100 do rn.go(function() rn.rename("block " .. i) chs[i % 5 + 1]:take() end) end
+      rn.sleep(600000)
+    ]]
+    local found = false
+    for _ = 1, 10 do -- the first picture may have been taken while they began
+      local list = monitored.messages(p:events_until '"gos":4400.*"more":10[0-9]')
+      assert.equal(102, list[#list].more) -- 4101 names and the main program have 4000 rows
+      local rows, texts = monitored.rows_of(list)
+      for _, row in pairs(rows[2]) do
+        found = found or texts[row[3]] == "same" and row[7] == 0 and row[10] == 300 -- on no single channel
+      end
+      if found then break end
+    end
+    assert.is_true(found)
+  end)
+
+  it("folds channels that are alike if there are very many, with what is put on and taken from them", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 5000 do
+        local plain, named = rn.chan(2), rn.chan(3):name("job " .. i)
+        rn.go(function() rn.rename "putter" plain:put(1) plain:put(2) plain:put(3) end)
+        rn.go(function() rn.rename "taker" named:take() end)
+        chs[i] = { plain, named }
+      end
+      chs[1][2]:close()
+      local other = rn.chan(1):name "other"
+      rn.go(function() other:take() end)
+      rn.go(function() rn.rename "feeder" for i = 2, 11 do chs[i][2]:put(i) end end)
+      while not told() do rn.sleep(20) end
+    ]]
+    local list = monitored.messages(p:events_until '"gos":9990.*"chans":10001.*]}$')
+    p:finish()
+    assert.equal(0, list[#list].more_chans)
+    local rows, texts = monitored.rows_of(list)
+    local found, edges = {}, {}
+    for id, row in pairs(rows[0]) do
+      local name = texts[row[3]]:gsub("%d+", "N")
+      found[name .. (row[6] % 2 == 1 and " closed" or "")] = { row[5], row[7], table.unpack(rows[1][id], 5) }
+    end
+    assert.same({ 10000, 5000, 10000, 5000, 0 }, found["(command line):N"])
+    assert.same({ 14997, 4999, 0, 0, 4989 }, found["job N"])
+    assert.same({ 3, 1, 0, 0, 0 }, found["job N closed"])
+    assert.same({ 1, 1, 0, 0, 1 }, found.other)
+    for _, row in pairs(rows[3]) do
+      edges[texts[row[3]] .. " " .. texts[rows[0][row[4]][3]]:gsub("%d+", "N")] = { row[5], row[6] }
+    end
+    assert.same({ 1, -1 }, edges["putter (command line):N"])
+    assert.same({ 0, -1 }, edges["taker job N"])
+    assert.same({ 1, -1 }, edges["feeder job N"])
+    for _, row in pairs(rows[2]) do
+      if texts[row[3]] == "putter" then assert.same({ 2, 5000 }, { row[6], row[10] }) end
+    end
+  end)
+
+  it("sends a part of the channels, and how many there are besides, if thousands have names of their own", function()
+    local p = start [[
+      local m = listen(0)
+      local chs = {}
+      for i = 1, 4100 do
+        local name = tostring(i):gsub("%d", function(digit) return string.char(65 + digit) end)
+        chs[i] = rn.chan(1):name(name)
+      end
+      rn.sleep(600000)
+      chs[1]:put(1)
+    ]]
+    local list = monitored.messages(p:events_until '"chans":4100.*"more_chans":[1-9]')
+    assert.equal(100, list[#list].more_chans)
+  end)
+
+  it("says that the program has ended", function()
+    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
+    local stream = p:open_stream "never there"
+    p:tell()
+    assert.match("event: ended\ndata: {}\n\n$", stream())
+  end)
+
+end)

@@ -1,0 +1,37 @@
+-- Remote stages over a cluster of servers, one of which is killed.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+
+local has_nats, nats = pcall(require, "runnel.nats")
+if not has_nats or not nats_server.installed then
+  describe("remote jobs in a cluster", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+describe("remote jobs in a cluster #slow", function()
+  it("go on when the server that leads is lost", function()
+    local cluster <close> = nats_server.cluster(3)
+    local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
+    local other <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50 }))
+    local settings = { replicas = 3, drain_on_term = false }
+    -- At first not all servers of the cluster may know each other.
+    local worker <close> = background.wait_until(20000, function() -- luacheck: ignore 211
+      local ok, made = pcall(other.serve, other, "square", 8, function(v) return v * v end, settings)
+      return ok and made
+    end)
+    local values, n = {}, 0
+    for i = 1, 2000 do values[i] = i end
+    for v in rn.pmap(32, conn:remote("square", { replicas = 3 }), values) do
+      n = n + 1
+      assert.equal(n * n, v)
+      if n == 1000 then
+        local info = assert(conn:request("$JS.API.STREAM.INFO.runnel-jobs-square", "", 5000))
+        local leader = info.data:match '"leader":"server(%d)"'
+        cluster.servers[tonumber(leader)]:kill()
+      end
+    end
+    assert.equal(2000, n)
+  end)
+end)

@@ -1,0 +1,48 @@
+-- Streams of JetStream in a cluster of servers, one of which is killed.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+
+local has_nats, nats = pcall(require, "runnel.nats")
+if not has_nats or not nats_server.installed then
+  describe("streams", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+-- A connection that is back soon after the server is.
+local function connect(url) return assert(nats.connect(url, { reconnect_wait = 20 })) end
+
+local function take_within(ch, ms) return (rn.alts { ch, rn.timeout(ms) }) end
+
+describe("streams", function()
+  -- The server that is killed has the consumer. Only that server has a consumer without a name.
+  for _, name in ipairs { false, "shop" } do
+    local kind = name and "with" or "without"
+    it(("go on in a cluster of three when a server is killed: a source %s a name #slow"):format(kind), function()
+      local cluster <close> = nats_server.cluster()
+      local far <close> = connect(cluster.url)
+      local stream, err
+      background.wait_until(30000, function()
+        stream, err = far:stream("orders", { replicas = 3 })
+        return stream
+      end)
+      assert.is_truthy(stream, err)
+      local sink, source = assert(far:sink "orders"), assert(far:source("orders", { name = name or nil }))
+      for i = 1, 30 do
+        if i == 10 then
+          local consumers = assert(far:request("$JS.API.CONSUMER.LIST.orders", "")).data
+          cluster.servers[tonumber(consumers:match '"leader":"server(%d)"')]:kill()
+        end
+        assert(sink:put(tostring(i)))
+        local m
+        repeat -- a message whose acknowledgement was lost with the server comes again
+          m = take_within(source, 60000)
+          m:ack()
+        until not name or tonumber(m.value) >= i
+        assert.equal(tostring(i), m.value)
+      end
+      source:close()
+    end)
+  end
+end)
