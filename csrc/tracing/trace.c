@@ -120,7 +120,7 @@ static bool prepare(lua_State *L, const Trace *t, const Go *go) {
   return is_ready;
 }
 
-/* on_run with all that is rare, or needs a ring. */
+/* The part of on_run that is rare, or needs a ring. */
 NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   Trace *t = S->tracer;
   if (!go->chan.buf.label || t->is_tight) {
@@ -217,7 +217,7 @@ static void on_born(lua_State *L, Sched *S, int at) {
   trace_record(t, TRACE_CHAN, trace_current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
-/* on_put with all that is rare, or needs a ring. */
+/* The part of on_put that is rare, or needs a ring. */
 NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   Sched *S = ch->sched;
   int how = taker ? TRACE_DIRECT : 0;
