@@ -72,9 +72,9 @@ local function covers(more, less)
   return true
 end
 
--- Groups channels that were made at the same line. A channel belongs to a group if each go block that puts on it or takes
--- from it does so with the group's first channel, too. So the channels that a program makes for each job are one group,
--- although some of them have not been taken from yet.
+-- Groups channels that were made at the same line. A channel belongs to a group if each go block that puts on it or
+-- takes from it does so with the group's first channel, too. So the channels that a program makes for each job are one
+-- group, although some of them have not been taken from yet.
 local function alike(list, ends)
   table.sort(list, function(a, b)
     local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n

@@ -9,11 +9,10 @@ local offer = core.methods.offer
 
 local signals = {}
 
--- When nobody holds a channel and nobody waits on it, nobody can take from it any more: its signals then get their former
--- effect back. So luv's callbacks hold their channel weakly, and the channel's finalizer gives the signals back. But a
--- go block that waits on a channel is kept alive only by that channel. So while somebody waits, the table `kept` holds the
--- channel. A finalizer that runs in each cycle of the collector updates the table, and the channel's own finalizer checks
--- once more.
+-- When nobody holds a channel and nobody waits on it, nobody can take from it any more: its signals then get their
+-- former effect back. So luv's callbacks hold their channel weakly, and its finalizer gives the signals back. But a go
+-- block that waits on a channel is kept alive only by that channel. So while somebody waits, the table `kept` holds the
+-- channel. A finalizer that runs in each cycle of the collector updates the table; the channel's own checks once more.
 
 ---The signals of one channel. Only the channel refers to it strongly.
 ---@class runnel.uv.Catch
