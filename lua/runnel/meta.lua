@@ -779,13 +779,13 @@ core.internal.job = {}
 ---@return any err
 function core.internal.job.next(from, to) end
 
----Calls f(value, result). When that parks, the first take that waits on `turn` completes.
----@param turn runnel.Channel<true> without a buffer
+---Calls f(value, result). When that parks, the first take that waits on `on_park` completes.
+---@param on_park runnel.Channel<true> without a buffer
 ---@param f function
 ---@param value any
 ---@param result runnel.Channel<any>
 ---@return boolean? parked whether f has parked
-function core.internal.job.call(turn, f, value, result) end
+function core.internal.job.call(on_park, f, value, result) end
 
 ---Makes a channel for the results of a job: core.chan(1).
 ---@return runnel.Channel<any> result
