@@ -146,12 +146,12 @@ struct Sched {
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  Roots roots;            /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
-  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
-  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
-  struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
-  struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
+  Roots roots;                 /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;       /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched;      /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;       /* they end when standard input is readable, too: the host's prompt waits for it */
+  struct PortHook *port_hook;  /* messages from other threads (driver.h), or NULL without a port */
+  struct runnel_task *tasks;   /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
   const struct Others *others;        /* what to ask about them (others.h), or NULL */
