@@ -72,7 +72,7 @@ build = {
         "csrc/tracing/trace.c",
         "csrc/tracing/trace_edges.c",
         "csrc/tracing/trace_help.c",
-        "csrc/tracing/trace_kept.c",
+        "csrc/tracing/trace_copy.c",
         "csrc/tracing/trace_list.c",
         "csrc/tracing/trace_switch.c",
         "csrc/tracing/watch.c",

@@ -21,10 +21,10 @@
 
 /* User values of the scheduler. */
 enum {
-  SCHED_STRONG = 1, /* table: go blocks that the scheduler keeps alive (root_table.c) */
-  SCHED_WEAK,       /* weak table: go blocks that only their channels keep alive */
-  SCHED_SWEEP,      /* C function: visits some of them; the next one makes the sentinel (root.c) */
-  SCHED_SENTINEL,
+  SCHED_STRONG = 1,  /* table: go blocks that the scheduler keeps alive (root_table.c) */
+  SCHED_WEAK,        /* weak table: go blocks that only their channels keep alive */
+  SCHED_SWEEP,       /* C function: the protected part of a sweep (root.c) */
+  SCHED_SENTINEL,    /* C function: makes the sentinel (root.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -87,8 +87,8 @@ typedef struct World {
   struct Explore *explore; /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
-  uint32_t left;      /* of them, until the next look */
-  uint32_t moves;     /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
+  uint32_t left;      /* resumes left until the next look */
+  uint32_t moves;     /* values that the running go block of the library has moved in this turn (lua/moving.c) */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
   int64_t polled;     /* when it last polled the driver, in ns */
   uint64_t random;    /* state of the random numbers: never 0 */
@@ -154,7 +154,7 @@ struct Sched {
   struct runnel_task *tasks;   /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
-  const struct Others *others;        /* what to ask about them (others.h), or NULL */
+  const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
   const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */

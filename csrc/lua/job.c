@@ -49,7 +49,7 @@ static int next_in_turn(lua_State *L, int status, lua_KContext alt) {
    waits; then nothing is taken. */
 static int job_next(lua_State *L) {
   Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
-  if (moving_is_turn_over(from->sched)) return moving_let_others_run(L, from->sched, &TAKE, next_in_turn);
+  if (moving_is_turn_over(from->sched)) return park_yield(L, from->sched, &TAKE, next_in_turn);
   return next(L, from, to);
 }
 
@@ -63,11 +63,11 @@ static int job_called(lua_State *L, int status, lua_KContext context) {
   return 1;
 }
 
-/* call(turn, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that waits
-   on `turn` completes. */
+/* call(on_park, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that
+   waits on `on_park` completes. */
 static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
-  sched_wake_on_park(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
+  sched_wake_on_park(S, check_chan(L, 1, "call", "call(on_park, f, value, result)"));
   lua_callk(L, 2, 0, 0, job_called);
   sched_wake_on_park(S, NULL);
   return 0;
@@ -106,12 +106,12 @@ static int deliver(lua_State *L, int n) {
   Sched *S = result->sched;
   for (;; n = 0) {
     if (n == 0) {
-      if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, has_put);
+      if (moving_is_turn_over(S)) return park_yield(L, S, &TAKE, has_put);
       n = chan_take(L, result, RESULT);
-      if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &RESULT_TAKE, has_taken);
+      if (n == TAKE_WAIT) return park_on(L, result, RESULT, &RESULT_TAKE, has_taken);
     }
     if (lua_isnil(L, VALUE)) return n;
-    if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return moving_park(L, to, TO, &PUT, has_put);
+    if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return park_on(L, to, TO, &PUT, has_put);
     S->world.moves++;
     lua_settop(L, TO);
   }

@@ -25,8 +25,8 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
 
 /* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
    (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on
-   all of them; the caller enqueues the alt on the handles. Frees `wait`, unless it waits. Raises if a channel has no
-   room for one more waiter, or the value cannot be unpacked. */
+   all of them; the caller enqueues the alt on the handles. `wait` is freed in all cases but that one. Raises if a
+   channel has no room for one more waiter, or the value cannot be unpacked. */
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags);
 
 #endif

@@ -117,7 +117,8 @@ describe("the library's Lua modules", function()
   local list <close> = assert(io.popen "find lua -name '*.lua'")
   for path in list:lines() do
     local module, names = path:gsub("^lua/", ""):gsub("%.lua$", ""):gsub("/", "."), {}
-    for name in without_comments(path, pages.read(path)):gmatch 'require%s*%(?"(runnel[%w_.]*)"' do names[name] = true end
+    local code = without_comments(path, pages.read(path))
+    for name in code:gmatch 'require%s*%(?"(runnel[%w_.]*)"' do names[name] = true end
     requires[module] = names
   end
 
