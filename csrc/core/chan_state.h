@@ -23,7 +23,7 @@ typedef enum ChanFlag {
   CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
   CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
   CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
-  CHAN_ONLY_CLOSES = 512,     /* nobody can put on it: what done() returns, or a timeout. It is its own done() */
+  CHAN_CLOSES_ITSELF = 512,   /* what done() returns, or a timeout: no program closes it, and it is its own done() */
   CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
   CHAN_GO = 2048,             /* the result channel of a go block, live or not */
   CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
