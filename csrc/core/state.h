@@ -126,14 +126,6 @@ typedef enum ParkCheck {
   PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
 } ParkCheck;
 
-/* The origin that was looked up last (origin.c). */
-typedef struct LastOrigin {
-  const char *what;        /* the function that the program has called; only compared */
-  int line;                /* line of the call */
-  char source[LUA_IDSIZE]; /* file of the call */
-  uint32_t number;         /* the origin */
-} LastOrigin;
-
 struct Sched {
   World world;                     /* time and the run queue */
   const struct Observer *observer; /* who is told of all that happens (observe.h), or NULL */
@@ -154,13 +146,12 @@ struct Sched {
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  const void *checked;    /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
-  Roots roots;            /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
-  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
-  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
-  struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
-  struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
+  Roots roots;                 /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;       /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched;      /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;       /* they end when standard input is readable, too: the host's prompt waits for it */
+  struct PortHook *port_hook;  /* messages from other threads (driver.h), or NULL without a port */
+  struct runnel_task *tasks;   /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
@@ -169,7 +160,6 @@ struct Sched {
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */
   uint64_t printed;                   /* errors that were written to stderr, since there was no handler */
-  LastOrigin last_origin;             /* of origin.c */
 };
 
 /* The scheduler of the C function that is running. */

@@ -11,10 +11,6 @@ static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0
 /* chan_take for a handle. `in_loop`: a for loop drops the error of the close, which then does not count as taken. */
 int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
 
-/* Like chan_put, but does not wake the scheduler of a take that waits, if it sleeps: a put on the channel that is not
-   quiet does so, or this scheduler when it begins to wait. */
-PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
-
 /* Gives it a name in all states that get it from now on. */
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 

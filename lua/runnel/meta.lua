@@ -484,17 +484,6 @@ function core.internal.cores() end
 ---@return any err
 function core.internal.listen(ch) end
 
----Offers the message of a thread of a pool. If more than `least` values are in the buffer of `jobs`, the state that
----takes the answers is not woken for it: the next answer does that, or the end of this thread's turn.
----@param answers runnel.Channel<table>
----@param message table
----@param jobs runnel.Channel<table>
----@param least integer
----@param until_ms number after this time it is woken all the same
----@return boolean? accepted false: the channel is closed; nil: it has no room
----@return boolean is_quiet whether it was accepted and nobody was woken
-function core.internal.answer(answers, message, jobs, least, until_ms) end
-
 ---A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
 ---@param n? integer
 ---@return integer? seed
