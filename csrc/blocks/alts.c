@@ -290,7 +290,6 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
     }
   }
   enqueue_all(L, alt, waiters, a);
-  if (a->op->waiter & WAITER_FREE) S->world.moves = 0;
   int results = park_wait(L, S, alt, a->op, resumed);
   release_block(L, S, a->n); /* it gets here outside any go block only */
   return results;

@@ -141,7 +141,6 @@ static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operat
   int n = chan_shared_do(L, S, shared, alt, 0);
   if (n && (op->is_put ? !lua_toboolean(L, -1) : lua_isnil(L, -n))) ch->flags |= CHAN_CLOSED;
   if (n && (!k || alt == &S->outside)) return n;
-  if (op->waiter & WAITER_FREE) S->world.moves = 0;
   if (n) {
     /* So that `k` is called. */
     alt->nresults = (uint16_t)n; /* seldom covered: another thread came between */

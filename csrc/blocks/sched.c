@@ -37,6 +37,7 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
   Link *link = UNLIKELY(S->world.shuffle) ? choose_ready(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
   S->world.nready--;
+  S->world.moves = 0;
   return CONTAINER_OF(link, Alt, own.waiter.link);
 }
 

@@ -65,7 +65,7 @@ static void end_world(lua_State *L, Sched *S) {
   }
   while (world->heap.count) {
     Timer *timer = heap_pop(&world->heap);
-    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
+    if (timer->is_timeout) timer_forget(timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
   S->world = *world->outer;

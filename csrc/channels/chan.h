@@ -182,7 +182,7 @@ bool chan_few_count(const Chan *ch, const List *queue);
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
   if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(ch, &ch->puts);
-  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
+  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || ch->flags & CHAN_ONLY_CLOSES) return true;
   return chan_few_count(ch, &ch->takes);
 }
 

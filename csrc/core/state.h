@@ -88,7 +88,7 @@ typedef struct World {
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;      /* resumes left until the next look */
-  uint32_t moves;     /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
+  uint32_t moves;     /* values that the running go block of the library has moved in this turn (lua/moving.c) */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
   int64_t polled;     /* when it last polled the driver, in ns */
   uint64_t random;    /* state of the random numbers: never 0 */

@@ -117,9 +117,9 @@ static int copy(lua_State *L, int n, Waited waited) {
   Sched *S = source->sched;
   for (;; n = 0, waited = NOT_WAITED) {
     if (n == 0) {
-      if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, others_have_run);
+      if (moving_is_turn_over(S)) return park_yield(L, S, &TAKE, others_have_run);
       n = chan_take(L, source, SOURCE);
-      if (n == TAKE_WAIT) return moving_park(L, source, SOURCE, &TAKE, has_taken);
+      if (n == TAKE_WAIT) return park_on(L, source, SOURCE, &TAKE, has_taken);
       S->world.moves++;
     }
     if (lua_isnil(L, VALUE)) return n;
@@ -129,7 +129,7 @@ static int copy(lua_State *L, int n, Waited waited) {
     lua_settop(L, CHANNELS);
     /* If the next value is there, lets the takers run before it is taken: until then there is no room for it. */
     if (last && chan_is_full(last) && moving_is_plain(source) && chan_can(source, false)) {
-      return moving_let_others_run(L, S, &YIELD, others_have_run);
+      return park_yield(L, S, &YIELD, others_have_run);
     }
   }
 }

@@ -49,7 +49,7 @@ static int next_in_turn(lua_State *L, int status, lua_KContext alt) {
    waits; then nothing is taken. */
 static int job_next(lua_State *L) {
   Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
-  if (moving_is_turn_over(from->sched)) return moving_let_others_run(L, from->sched, &TAKE, next_in_turn);
+  if (moving_is_turn_over(from->sched)) return park_yield(L, from->sched, &TAKE, next_in_turn);
   return next(L, from, to);
 }
 
@@ -106,12 +106,12 @@ static int deliver(lua_State *L, int n) {
   Sched *S = result->sched;
   for (;; n = 0) {
     if (n == 0) {
-      if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, has_put);
+      if (moving_is_turn_over(S)) return park_yield(L, S, &TAKE, has_put);
       n = chan_take(L, result, RESULT);
-      if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &RESULT_TAKE, has_taken);
+      if (n == TAKE_WAIT) return park_on(L, result, RESULT, &RESULT_TAKE, has_taken);
     }
     if (lua_isnil(L, VALUE)) return n;
-    if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return moving_park(L, to, TO, &PUT, has_put);
+    if (chan_put(L, to, TO, VALUE) == PUT_WAIT) return park_on(L, to, TO, &PUT, has_put);
     S->world.moves++;
     lua_settop(L, TO);
   }

@@ -4,9 +4,8 @@
    Any number of them may wait on a channel, since a value that the library has taken must not be lost when the limit of
    waiting operations is reached.
 
-   After MOVES values without a wait they let the other go blocks run. Otherwise a pipe between two large buffers would
-   delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
-   so that a simulation is reproducible. */
+   After MOVES values in one turn of its go block they let the others run. Otherwise a pipe between two large buffers
+   would delay timers, and a pipe from a channel to itself would stop everything else for ever. */
 #include "lua/moving.h"
 #include "blocks/go.h"
 #include "channels/alt.h"
@@ -26,7 +25,7 @@ static const Operation YIELD = {.name = "yield"};
 static inline int take(lua_State *L, Chan *ch) {
   if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
-  if (n == TAKE_WAIT) return moving_park(L, ch, 1, &TAKE, NULL);
+  if (n == TAKE_WAIT) return park_on(L, ch, 1, &TAKE, NULL);
   ch->sched->world.moves++;
   return n;
 }
@@ -40,7 +39,7 @@ static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
 /* take(ch) -> v | nil | nil, err */
 static int moving_take(lua_State *L) {
   Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
+  return moving_is_turn_over(ch->sched) ? park_yield(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
 }
 
 /* ---- poll ---- */
@@ -66,7 +65,7 @@ static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
 static int moving_poll(lua_State *L) {
   Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
   const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
+  return moving_is_turn_over(ch->sched) ? park_yield(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
 }
 
 /* ---- put ---- */
@@ -74,7 +73,7 @@ static int moving_poll(lua_State *L) {
 static inline int put(lua_State *L, Chan *ch, const Operation *op) {
   if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, op, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) return moving_park(L, ch, 1, op, NULL);
+  if (result == PUT_WAIT) return park_on(L, ch, 1, op, NULL);
   ch->sched->world.moves++;
   lua_pushboolean(L, result == PUT_DONE);
   return 1;
@@ -90,7 +89,7 @@ static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
 static int moving_put(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch, &PUT);
+  return moving_is_turn_over(ch->sched) ? park_yield(L, ch->sched, &PUT, put_in_turn) : put(L, ch, &PUT);
 }
 
 static int put_while_open_in_turn(lua_State *L, int status, lua_KContext alt) {
@@ -103,7 +102,7 @@ static int put_while_open_in_turn(lua_State *L, int status, lua_KContext alt) {
 static int moving_put_while_open(lua_State *L) {
   Chan *ch = check_chan(L, 1, "put", "put_while_open(ch, v)");
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  if (moving_is_turn_over(ch->sched)) return moving_let_others_run(L, ch->sched, &PUT, put_while_open_in_turn);
+  if (moving_is_turn_over(ch->sched)) return park_yield(L, ch->sched, &PUT, put_while_open_in_turn);
   return put(L, ch, &PUT_WHILE_OPEN);
 }
 
@@ -119,7 +118,7 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
    alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);
-  return moving_is_turn_over(S) ? moving_let_others_run(L, S, &YIELD, in_turn) : 0;
+  return moving_is_turn_over(S) ? park_yield(L, S, &YIELD, in_turn) : 0;
 }
 
 /* ---- starting ---- */

@@ -54,7 +54,7 @@ static inline void count(Trace *t, const Chan *ch, uint16_t label, bool is_put) 
 }
 
 /* Channels that are not in the list. */
-enum { UNLISTED = CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE };
+enum { UNLISTED = CHAN_GO | CHAN_ONLY_CLOSES };
 
 /* Adds the channel at index `at` to the list, if it is not there, makes room for edges, and calls the function of its
    tap for the value at index `value`, or not (0). */

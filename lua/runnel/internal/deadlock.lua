@@ -8,8 +8,8 @@ local NAMED, LONGEST = 8, 60
 
 -- Functions of the library that take from one channel until it closes, or from several.
 local READERS = {
-  into = true, map = true, merge = true, pipe = true, pmap = true, pmap_unordered = true, reduce = true, split = true,
-  take = true, transduce = true,
+  batch = true, debounce = true, into = true, map = true, merge = true, pipe = true, pmap = true,
+  pmap_unordered = true, rate = true, reduce = true, split = true, take = true, transduce = true,
 }
 
 local deadlock = {}
