@@ -442,9 +442,9 @@ describe("in any order, with closes and cancels at any step,", function()
     { "rate", "timed", "put_while_open(out, value)", "moving.put(out, value)" },
     { "debounce", "timed", "if last ~= nil then put_while_open(out, last) end", "" },
     { "debounce", "timed", "ops[2], last = never, nil", "ops[2] = never" },
-    { "retry", "retry", "is_cancelled(err) then error", "is_cancelled(nil) then error" },
-    { "retry", "retry", "if watcher then cancel(watcher) end", "" },
-    { "retry", "retry", "s:cancel(late)", "" },
+    { "retry", "retry", "      error(value, 0)\n", "      return nil, value\n" },
+    { "retry", "retry", "if self.timer then cancel(self.timer) end", "" },
+    { "retry", "retry", "repeat local has_ended = pcall(internal.join, block) until has_ended or not caller", "" },
     { "scope", "scope", "if not s.cancelled then cancel_all(s, err) end", "cancel_all(s, err) s.members[2] = nil" },
   }
   for i, m in ipairs(MUTANTS) do

@@ -151,15 +151,43 @@ describe("retry", function()
     assert.equal(2, rn.retry(function() n = n + 1 return n > 1 and n or error "first" end, { retry = 1 }))
   end)
 
-  it("names its go block after the function", stage.within(function()
+  it("has go blocks that are named after the function and after the line which called it", stage.within(function()
     local names
     local where = stage.here(1)
     rn.retry(function()
+      rn.sleep(1)
+      names = stage.others()
       for _, entry in ipairs(rn.ps()) do
-        if entry.state == "running" then names = entry.name end
+        if entry.state == "running" then names[#names + 1] = entry.name end
       end
+    end, { timeout = 10 })
+    assert.same(where, names[#names])
+    assert.matches("^retry at spec/retry_spec.lua:%d+", names[2])
+  end))
+
+  it("ends its try when the go block that waits for it is killed", stage.within(function()
+    local running, co = 0, nil
+    rn.go(function()
+      co = coroutine.running()
+      rn.retry(function()
+        running = running + 1
+        local ending <close> = setmetatable({}, { __close = function() running = running - 1 end }) -- luacheck: ignore
+        rn.sleep(1e9)
+      end, { timeout = 1e6 })
     end)
-    assert.equal("retry " .. where, names)
+    rn.sleep(1)
+    assert.equal(1, running)
+    coroutine.close(co)
+    rn.sleep(1)
+    assert.equal(0, running)
+    assert.is_true(sim.elapsed() < 3)
+    assert.same({}, stage.others())
+  end))
+
+  it("raises an error of its own where the try raises nil", stage.within(function()
+    local ok, err = pcall(rn.retry, function() error(nil) end, { tries = 1 })
+    assert.is_false(ok)
+    assert.matches("^a try raised nil", err)
   end))
 
   it("refuses what is wrong at the caller's line", function()

@@ -3,43 +3,64 @@
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
-local scope = require "runnel.scope".scope
+local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
 local internal = core.internal
 
-local cancel, rename, sleep, pack, unpack = core.cancel, core.rename, core.sleep, table.pack, table.unpack
+local alts, cancel, sleep = internal.moving.alts, core.cancel, core.sleep
+local PRIORITY = { priority = true }
 
 ---@class runnel.retry
 local retry = {}
 
--- One try. It runs in a scope: so its time limit, and the cancellation of the caller, end it wherever it waits, and
--- whatever error it makes of that. `name` is for rn.ps.
-local function try(f, args, timeout, name)
-  local late
-  local result = pack(pcall(scope, function(s)
-    rename(name)
-    local watcher = timeout and s:go(function()
-      rename(name .. " (timeout)")
-      sleep(timeout)
-      late = timed_out.new(("retry: a try had not ended after %s ms"):format(timeout))
-      s:cancel(late)
-    end)
-    local results = pack(f(unpack(args, 1, args.n)))
-    if watcher then cancel(watcher) end
-    return unpack(results, 1, results.n)
-  end))
-  local err = result[2]
-  if not result[1] and late and err ~= late and not internal.moving.is_cancelled(err) then
-    late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err))
-    result[2] = late
-  end
-  return result
+local NO_ERROR = "a try raised nil, called coroutine.yield, or had its coroutine closed"
+
+-- The guard of a try's go block (internal.guarded), which keeps its results.
+local Try = {}
+Try.__index = Try
+
+function Try:returned(...) self.results = table.pack(...) end
+
+function Try.__close() end
+
+-- Ends what is left of a try, however the go block that waits for it ends.
+local Leftover = {}
+
+function Leftover:__close()
+  cancel(self.block)
+  if self.timer then cancel(self.timer) end
 end
 
--- Where a function was defined.
-local function name_of(f)
-  local info = type(f) == "function" and debug.getinfo(f, "S")
-  return info and info.what ~= "C" and ("retry %s:%d"):format(info.short_src, info.linedefined) or "retry"
+local function wait(ms) sleep(ms) end
+
+-- Makes one try, in a go block of its own, since the time limit must be able to end it wherever it waits. Returns its
+-- results; or nil and its error. `caller` is nil outside any go block.
+local function try(caller, timeout, f, ...)
+  local self, late = setmetatable({ results = false }, Try), nil
+  local block = core.go(internal.guarded, self, f, ...)
+  local timer = timeout and guard.started(guard.go(guard.nothing, nil, wait, timeout), "retry") or nil
+  local leftover <close> = setmetatable({ block = block, timer = timer }, Leftover) -- luacheck: ignore 211
+  local ops = { block, timer }
+  while true do
+    local ok, value, i, err = pcall(alts, ops, PRIORITY)
+    if not ok then
+      -- The caller was cancelled, whatever the try makes of that; or, outside any go block, there is a deadlock.
+      cancel(block, value)
+      repeat local has_ended = pcall(internal.join, block) until has_ended or not caller
+      error(value, 0)
+    elseif i == 2 then
+      late = timed_out.new(("retry: a try had not ended after %s ms"):format(timeout))
+      cancel(block, late)
+      ops = { block }
+    elseif self.results then
+      return self.results
+    elseif late and err ~= late then
+      late.message = ("%s; cancelled, it raised: %s"):format(late.message, tostring(err))
+      return nil, late
+    else
+      return nil, err == nil and NO_ERROR or err
+    end
+  end
 end
 
 local OPTIONS = { tries = true, retry = true, timeout = true }
@@ -63,13 +84,11 @@ function retry.retry(f, opts, ...)
   local timeout = opts.timeout
   if timeout ~= nil then check.ms(timeout, 0, "retry: timeout") end
   local tries, first = backoff.options(opts, "retry")
-  internal.self "retry" -- raises where parking is impossible
-  local args, name = pack(...), name_of(f)
+  local caller = internal.self "retry" -- raises where parking is impossible
   for tried = 1, tries do
-    local result = try(f, args, timeout, name)
-    if result[1] then return unpack(result, 2, result.n) end
-    local err = result[2]
-    if tried == tries or internal.moving.is_cancelled(err) then error(err, 0) end
+    local results, err = try(caller, timeout, f, ...)
+    if results then return table.unpack(results, 1, results.n) end
+    if tried == tries then error(err, 0) end
     sleep(backoff.pause(first, tried))
   end
 end
