@@ -2,6 +2,7 @@
    the results. */
 #include "blocks/alts.h"
 #include "blocks/park.h"
+#include "core/observe.h"
 #include "lua/check.h"
 #include "lua/module.h"
 #include "lua/moving.h"
@@ -55,6 +56,26 @@ static int job_next(lua_State *L) {
 
 /* ---- starting ---- */
 
+/* The user value of a result channel with the value of its job, behind the slot of its buffer. */
+enum { JOB_VALUE = CHAN_VALUES + 1 };
+
+/* result() -> a new channel for the results of a job, as chan(1) */
+static int job_result(lua_State *L) {
+  Sched *S = sched_self(L);
+  Chan *ch = chan_new(L, S, sizeof(Chan), JOB_VALUE);
+  ch->buf = (Buffer){.kind = BUFFER_FIXED, .limit = 1, .size = 1, .base = CHAN_VALUES};
+  ch->flags = CHAN_SLOTS;
+  observe_birth(L, S, lua_gettop(L));
+  return 1;
+}
+
+/* value(result) -> the value of the job that has this result channel, or nil if it has not begun */
+static int job_value(lua_State *L) {
+  check_chan(L, 1, "value", "value(result)");
+  lua_getiuservalue(L, 1, JOB_VALUE);
+  return 1;
+}
+
 /* f has parked, and has returned. */
 static int job_called(lua_State *L, int status, lua_KContext context) {
   (void)status;
@@ -67,16 +88,13 @@ static int job_called(lua_State *L, int status, lua_KContext context) {
    waits on `on_park` completes. */
 static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
+  check_chan(L, 4, "call", "call(on_park, f, value, result)");
+  lua_pushvalue(L, 3);
+  lua_setiuservalue(L, 4, JOB_VALUE);
   sched_wake_on_park(S, check_chan(L, 1, "call", "call(on_park, f, value, result)"));
   lua_callk(L, 2, 0, 0, job_called);
   sched_wake_on_park(S, NULL);
   return 0;
-}
-
-/* result() -> a new channel for the results of a job, as chan(1) */
-static int job_result(lua_State *L) {
-  chan_new_buffered(L, sched_self(L), (Buffer){.kind = BUFFER_FIXED, .limit = 1});
-  return 1;
 }
 
 /* ---- delivering ---- */
@@ -138,8 +156,8 @@ static int job_is_plain(lua_State *L) {
 
 void lua_job_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"next", job_next},       {"call", job_call},         {"result", job_result},
-      {"deliver", job_deliver}, {"is_plain", job_is_plain}, {NULL, NULL},
+      {"next", job_next},         {"call", job_call},   {"result", job_result}, {"deliver", job_deliver},
+      {"is_plain", job_is_plain}, {"value", job_value}, {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

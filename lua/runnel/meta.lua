@@ -780,6 +780,11 @@ function core.internal.job.call(on_park, f, value, result) end
 ---@return runnel.Channel<any> result
 function core.internal.job.result() end
 
+---The value of the job that has this result channel.
+---@param result runnel.Channel<any> from job.result
+---@return any value nil: it has not begun
+function core.internal.job.value(result) end
+
 ---Moves values until `result` is closed. Drops them once `to` is closed. What was passed to the go block's give_up must
 ---hold `result` meanwhile.
 ---@param result runnel.Channel<any>

@@ -3,6 +3,8 @@
 
 local core = require "runnel.core"
 
+local peek, value_of = core.internal.peek, core.internal.job.value
+
 -- The jobs that are named for each pipeline, and the characters of each of their values.
 local NAMED, LONGEST = 8, 60
 
@@ -98,16 +100,21 @@ local function short(value)
   return #text <= LONGEST and text or text:sub(1, LONGEST) .. "..."
 end
 
+-- The result channels that the go blocks of a pipeline hold.
+local function results_of(jobs)
+  local results = jobs.queue and peek(jobs.queue, math.maxinteger) or {}
+  for holder in pairs(jobs.holders) do results[#results + 1] = holder.result or nil end
+  return results
+end
+
 local function about_jobs(name, jobs)
   local values, n = {}, 0
-  local function add(result, value)
-    if result:closed() then return end
-    n = n + 1
-    if n <= NAMED then values[n] = short(value) end
-  end
-  for result, value in pairs(jobs.open) do add(result, value) end
-  for worker in pairs(jobs.workers or {}) do
-    if worker.job then add(worker.result, worker.value) end
+  for _, result in ipairs(results_of(jobs)) do
+    local value = value_of(result)
+    if value ~= nil and not result:closed() then
+      n = n + 1
+      if n <= NAMED then values[n] = short(value) end
+    end
   end
   if n == 0 then return nil end
   table.sort(values)
@@ -122,18 +129,20 @@ end
 ---that has this as the field `jobs` is named after its pipeline there.
 ---@class runnel.Jobs
 ---@field where string where the function of the jobs was defined
----@field open table<runnel.Channel<any>, any> ordered: the value of each job, by its result channel
----@field workers? table<runnel.PipelineWorker, true> unordered: they have the jobs and their values
+---@field holders table<{ result: runnel.Channel<any>|false }, true> what the go blocks that deliver results are at
+---@field queue? runnel.Channel<runnel.Channel<any>> ordered: the result channels that are to be delivered after those
 
 ---@param af any the function of the jobs
+---@param holders table<{ result: runnel.Channel<any>|false }, true>
+---@param queue? runnel.Channel<runnel.Channel<any>>
 ---@return runnel.Jobs
-function deadlock.jobs(af)
+function deadlock.jobs(af, holders, queue)
   local where = "?"
   if type(af) == "function" then
     local info = debug.getinfo(af, "S")
     where = info.linedefined > 0 and info.short_src .. ":" .. info.linedefined or "[C]"
   end
-  return { where = where, open = {} }
+  return { where = where, holders = holders, queue = queue }
 end
 
 local function jobs_of(entry) return type(entry.fed) == "table" and rawget(entry.fed, "jobs") or nil end

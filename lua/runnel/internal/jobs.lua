@@ -49,7 +49,6 @@ end
 ---@field result runnel.Channel<any>|false the result channel of its job, or for the value that it waits for
 ---@field job false|"called"|"delivers"|"helped"|"delivered" false: it has no job. Called: it calls af, or is about to.
 ---Unordered: it delivers the results itself; or its partner does; or has done so
----@field value any unordered: the value of its job
 ---@field err any the error of which its go block has died while it had a job; nil: none
 ---@field trace? string the traceback of that error
 ---@field partner? runnel.Channel<true> unordered: where its partner waits; closed when the worker ends
@@ -74,9 +73,8 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local takeover = window and chan() -- where workers wait to become the feeder
   local feeder -- the worker that takes the next value
   local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
-  local jobs = deadlock.jobs(af)
-  local open = jobs.open
-  if not window then jobs.workers = workers end
+  local deliverer = queue and { to = to, result = false }
+  local jobs = deadlock.jobs(af, queue and { [deliverer] = true } or workers, queue)
   local over, reason = false, nil -- whether no further value is taken; the error with which `to` is to close
 
   local function close_to()
@@ -93,12 +91,17 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if takeover then takeover:close() end
   end
 
-  -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish.
-  local function deliver(result)
-    local _, err = deliver_values(result, to)
-    if err == nil then return end
+  -- A job has ended with an error, after its results.
+  local function end_with(err)
     local value = instead_of(err, nil, ex_handler)
     if value ~= nil then put(to, value) end
+  end
+
+  -- Moves a job's results to `to`; once that is closed they are dropped, so that the job can finish. Not called where
+  -- every job passes: a call more is one percent of a job.
+  local function deliver(result)
+    local _, err = deliver_values(result, to)
+    if err ~= nil then end_with(err) end
   end
 
   -- ---- workers ----
@@ -182,20 +185,22 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   end
 
   local function work_unordered(self)
+    local partner = self.partner
     while not over do
       local result = new_result()
       self.result = result
       local value, _, err = next_value(from, to)
       if value == nil then return finish(err, from) end
-      self.job, self.value, idle = "called", value, idle - 1
+      self.job, idle = "called", idle - 1
       if idle == 0 and count < n then add_worker() end
-      if call(self.partner, af, value, result) then
+      if call(partner, af, value, result) then
         end_job(self)
       else
         self.job = "delivers"
-        deliver(result)
+        _, err = deliver_values(result, to)
+        if err ~= nil then end_with(err) end
       end
-      self.job, self.value, idle = false, nil, idle + 1
+      self.job, idle = false, idle + 1
     end
   end
 
@@ -215,7 +220,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
         put_free(queue, result)
         local value, _, err = next_value(from, to)
         if value == nil then return finish(err, from) end
-        self.job, open[result] = "called", value
+        self.job = "called"
         if idle == 0 and count < n then add_worker() end
         call(takeover, af, value, result)
         if is_wide and not result:closed() then
@@ -259,8 +264,9 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     local result = self.result or take(queue)
     while result do
       self.result = result
-      deliver(result)
-      self.result, open[result] = false, nil
+      local _, err = deliver_values(result, to)
+      if err ~= nil then end_with(err) end
+      self.result = false
       result = take(queue)
     end
     close_to()
@@ -278,7 +284,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   add_worker() -- the go blocks that it starts get the same name
   if queue then
-    local deliverer = { to = to, jobs = jobs, result = false }
+    deliverer.jobs = jobs
     guard.started(guard.go(deliverer_died, deliverer, deliver_all, deliverer), what)
   end
   return to
