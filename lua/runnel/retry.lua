@@ -27,7 +27,7 @@ function Try.__close() end
 local Leftover = {}
 
 function Leftover:__close()
-  if not internal.has_ended(self.block) then cancel(self.block) end -- whose error would be given up otherwise
+  cancel(self.block)
   if self.timer then cancel(self.timer) end
 end
 
