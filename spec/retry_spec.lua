@@ -76,7 +76,8 @@ describe("retry", function()
     local tries, running = 0, 0
     local function f()
       tries, running = tries + 1, running + 1
-      local ending <close> = setmetatable({}, { __close = function() running = running - 1 end }) -- luacheck: ignore 211
+      local ending <close> = -- luacheck: ignore 211
+        setmetatable({}, { __close = function() running = running - 1 end })
       rn.sleep(1000)
     end
     local ok, err = pcall(rn.retry, f, { tries = 2, retry = 0, timeout = 25 })

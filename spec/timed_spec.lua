@@ -120,7 +120,8 @@ for name, make in pairs(MAKE) do
       assert.same({ nil, "broken", n = 2 }, table.pack(out:take()))
     end))
 
-    it("takes nothing more and ends once its result is closed, also while it waits for the time", stage.within(function()
+    it("takes nothing more and ends once its result is closed, also while it waits for the time",
+      stage.within(function()
       for ms = 0, 12, 4 do
         local source = endless(name == "debounce" and 1 or nil) -- it takes at any time
         local out = make(source)
