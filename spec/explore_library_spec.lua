@@ -294,12 +294,12 @@ local function assert_ended(what)
 end
 
 local function stream(what, from, out, n)
-  local got, whole = reader(out), true
+  local got, whole, is_late = reader(out), true, sim.choose(2) == 1
   rn.go(function()
     rn.rename "source"
     for i = 1, n do
       if not from:put(i) then return end
-      if i == 3 then rn.sleep(2) end -- what was held is due meanwhile
+      if i == 3 or i == n and is_late then rn.sleep(2) end -- what was held is due meanwhile
     end
     from:close()
   end)
