@@ -150,6 +150,10 @@ describe("runnel.all", function()
       print("take", list(rn.take(2, numbers(3))))
       local odd, even = rn.split(function(n) return n % 2 == 1 end, numbers(3), 3, 3)
       print("split", list(odd), list(even))
+      print("batch", #list(rn.map(table.concat, { rn.batch(numbers(3), 2) })))
+      print("rate", list(rn.rate(numbers(2), 2, 1)))
+      print("debounce", list(rn.debounce(numbers(2), 1)))
+      print("retry", rn.retry(math.max, { timeout = 1e6 }, 1, 2))
       print("multiplex", list(rn.multiplex(numbers(2))))
       local target = rn.chan(2)
       local broadcast = rn.broadcast(target)
@@ -228,7 +232,8 @@ describe("runnel.all", function()
       rn.exit(3)
     ]])
     assert.equal(table.concat({
-      "pipe\t1 2 3", "merge\t1 1", "map\t1 2", "take\t1 2", "split\t1 3\t2", "multiplex\t1 2", "broadcast\t1 2",
+      "pipe\t1 2 3", "merge\t1 1", "map\t1 2", "take\t1 2", "split\t1 3\t2", "batch\t4", "rate\t1 2",
+      "debounce\t2", "retry\t2", "multiplex\t1 2", "broadcast\t1 2",
       "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "pipeline\t1 2 3", "pipeline_blocking\t1 2 3",
       "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
       "scope\tfalse\ttrue",

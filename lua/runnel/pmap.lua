@@ -485,9 +485,10 @@ end
 ---that is nil there is no result. (For several results of one value return a list, and send the lists through
 ---rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it may park, sleep, and start others.
 ---
----When `f` raises, and has been tried as often as `tries` tells, `ex_handler(err, v)` returns what to put instead. Without a handler no further job is started, the
----jobs of later values are cancelled, and the results of earlier values are put; when all jobs have ended, the channel
----of results closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
+---When `f` raises, and has been tried as often as `tries` tells, `ex_handler(err, v)` returns what to put instead.
+---Without a handler no further job is started, the jobs of later values are cancelled, and the results of earlier
+---values are put; when all jobs have ended, the channel of results closes with the error. Closing that channel cancels
+---the jobs that run, and no further value is taken.
 ---@generic T, R
 ---@param n integer jobs at a time, from 1
 ---@param f (fun(v: T): R?)|runnel.Pool the job; or an object that can be called

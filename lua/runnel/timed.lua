@@ -23,7 +23,8 @@ local timed = {}
 --   timer   the result channel of the go block that is its timer, or false
 -- A timer is not an rn.timeout: that may be late, and keeps the program running when nobody waits for it any more.
 
-local function wait(ms) sleep(ms) end -- a function of the library, so that its go block has the name of the one that it serves
+-- A function of the library, so that its go block has the name of the one that it serves.
+local function wait(ms) sleep(ms) end
 
 local function start_timer(state, ms)
   state.timer = guard.go(guard.nothing, nil, wait, ms)

@@ -1,6 +1,7 @@
 -- uv.read, uv.lines, uv.write, uv.stdin: files, named pipes and descriptors.
 
 local background = require "spec.support.background"
+local raises = require "spec.support.raises"
 local rn = require "runnel"
 local stage = require "spec.support.stage"
 local uv_stage = require "spec.support.uv_stage"
@@ -60,6 +61,34 @@ describe("runnel.uv", function()
       end
     end)
 
+    it("come in pieces of about n bytes, which are together what is in the file", function()
+      local list = {}
+      for i = 1, 3000 do list[i] = ("x"):rep(i * 7919 % 97) .. (i % 3 == 0 and "\r\n" or "\n") end
+      for _, text in ipairs { table.concat(list), table.concat(list) .. "end", "", "\n", "end" } do
+        local path = uv_stage.path(text)
+        for _, n in ipairs { 1, 50, 1000, 65535, 65536, 65537, 1000000 } do
+          local pieces, err = outcome(uv.lines(path, { pieces = n }))
+          assert.is_nil(err)
+          assert.is_true(text == table.concat(pieces))
+          for i = 1, #pieces - 1 do
+            assert.equal("\n", pieces[i]:sub(-1))
+            assert.is_true(#pieces[i] >= n and not pieces[i]:sub(n, -2):find "\n")
+          end
+        end
+      end
+    end)
+
+    it("in pieces close with an error if the end of a line is more than max bytes behind the nth", function()
+      local path = uv_stage.path("1\n" .. ("x"):rep(100) .. "\n")
+      assert.same({ { "1\n" .. ("x"):rep(100) .. "\n" } }, { outcome(uv.lines(path, { pieces = 10, max = 93 })) })
+      assert.same({ {}, path .. ": a line is longer than 92 bytes; the option max allows longer ones" },
+        { outcome(uv.lines(path, { pieces = 10, max = 92 })) })
+      raises("^lines: pieces: an integer of at least 1 expected, got 0$", function()
+        uv.lines("x", { pieces = 0 })
+      end)
+      raises('^lines: unknown option "piece"; known: max, pieces$', function() uv.lines("x", { piece = 1 }) end)
+    end)
+
     it("that are too long close the channel with an error, after the lines before them", function()
       local function message(path, max)
         return path .. ": a line is longer than " .. max .. " bytes; the option max allows longer ones"
@@ -81,7 +110,7 @@ describe("runnel.uv", function()
 
     it("reject invalid options at the caller's line", function()
       for message, opts in pairs {
-        ['unknown option "limit"; known: max'] = { limit = 1 },
+        ['unknown option "limit"; known: max, pieces'] = { limit = 1 },
         ["max: an integer of at least 1 expected, got 0"] = { max = 0 },
         ["a table of options expected, got a number"] = 7,
       } do
