@@ -125,9 +125,9 @@ local function fail_all(pool, why)
   for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
 end
 
--- Rings after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will come that does
--- not ring before there is one that does: such an answer follows the last one of the same thread within much less than
--- LOOK ms.
+-- Rings after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will come that
+-- does not ring before there is one that does: such an answer follows the last one of the same thread within much less
+-- than LOOK ms.
 local function watch(pool)
   local seen
   repeat
@@ -332,8 +332,8 @@ end
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
     jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
-    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0,
-    caller = caller, ended = nil,
+    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil,
+    enough = k // 2, unused = {}, running = 0, caller = caller, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))

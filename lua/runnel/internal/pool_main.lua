@@ -84,9 +84,9 @@ return function(what, n, jobs, answers, bell, cancels, ready, enough)
       put(answers, message)
     end
     unrung_since = since
-    local last = last_answer
+    local previous = last_answer
     last_answer = now() -- only now: the system may have let other threads run before
-    if not may_wait or last_answer > last + SHORT then ring() end
+    if not may_wait or last_answer > previous + SHORT then ring() end
   end
 
   local function send(number, started, value, more, second)
