@@ -787,8 +787,8 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         1, f, { a = 1 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries' .. (is_ordered and ", window" or ""),
-        1, f, {}, { windows = 7 })
+      check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries'
+        .. (is_ordered and ", window" or ""), 1, f, {}, { windows = 7 })
       check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a finite number of milliseconds of 0 or more expected, got -1", 1, f, {}, { timeout = -1 })
       check("timeout: a finite number of milliseconds of 0 or more expected, got 1", 1, f, {}, { timeout = "1" })

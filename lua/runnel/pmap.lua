@@ -26,12 +26,12 @@ local pmap = {}
 ---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
 ---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
 ---not nil, is put as the result. It may park; an error that it raises ends the pmap
----@field timeout? number ms for a job, or for each try of it: one that takes longer is cancelled, with an error for which
----rn.is_timeout is true. The handler is not timed
----@field tries? integer how often a job that raises is tried, default once. It keeps its place in the order and counts as
----one of the n until the last try has ended; only the error of that one counts
----@field retry? number ms to wait before the second try, default 100; twice as long each further time, up to a minute; of
----that a random part between the half and the whole
+---@field timeout? number ms for a job, or for each try of it: one that takes longer is cancelled, with an error for
+---which rn.is_timeout is true. The handler is not timed
+---@field tries? integer how often a job that raises is tried, default once, or 3 times with `retry`. It keeps its place
+---in the order and counts as one of the n until the last try has ended; only the error of that one counts
+---@field retry? number ms to wait before the second try, default 100; twice as long each further time, up to a minute;
+---of that a random part between the half and the whole
 
 -- The default window, for each of the n jobs: so many results may wait for a slow job before them. With a window of n,
 -- a job that takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
@@ -475,7 +475,7 @@ local function checked(what, ordered, n, f, from, opts)
   check.integer(window, n, what .. ": window")
   check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
   if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
-  local tries, retry = backoff.options(opts, what, 1)
+  local tries, retry = backoff.options(opts, what, opts.retry == nil and 1 or nil)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
   return start(what, n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout, tries, retry)
 end

@@ -65,10 +65,10 @@ end
 
 local OPTIONS = { tries = true, retry = true, timeout = true }
 
----Calls a function until it does not raise, at most `tries` times, and returns its results, or raises its last error.
----Before the second try it waits `retry` ms, then twice as long each time, up to a minute; of that a random part between
----the half and the whole. Each try runs in a go block of its own. Cancelling the go block that calls this ends the try
----that runs, or the wait, and no other one begins.
+---Calls a function until it does not raise, at most `tries` times, and returns its results; or raises its last
+---error. Before the second try it waits `retry` ms, then twice as long each time, up to a minute; of that a random part
+---between the half and the whole. Each try runs in a go block of its own. Cancelling the go block that calls this ends
+---the try that runs, or the wait, and no other one begins.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any
 ---@param opts? { tries?: integer, retry?: number, timeout?: number } `tries`: default 3. `retry`: default 100.

@@ -105,9 +105,9 @@ function lines.splitter(out, max, name)
   end
 end
 
----Makes a function that is called with each chunk and puts strings of whole lines on a channel: each ends with the first
----newline at or behind its nth byte. Called with nil, it puts the rest. It parks, and returns false once the channel is
----closed. If there is no newline within `max` bytes more, it closes the channel with an error.
+---Makes a function that is called with each chunk and puts strings of whole lines on a channel: each ends with the
+---first newline at or behind its nth byte. Called with nil, it puts the rest. It parks, and returns false once the
+---channel is closed. If there is no newline within `max` bytes more, it closes the channel with an error.
 ---@param out runnel.Channel<string>
 ---@param n integer
 ---@param max? integer
