@@ -107,6 +107,36 @@ static int moving_put_while_open(lua_State *L) {
   return put(L, ch, &PUT_WHILE_OPEN);
 }
 
+static int all_have_run(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  return 0;
+}
+
+/* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
+   needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
+   have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a next
+   value. Raises nothing, until then, but that an argument is wrong, before it puts. */
+static int moving_put_each(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  const Chan *last = NULL;
+  for (lua_Integer i = luaL_checkinteger(L, 3);; i++) {
+    lua_settop(L, 3);
+    int type = lua_rawgeti(L, 1, i);
+    Chan *ch = chan_to(L, 4);
+    if (type == LUA_TNIL) break;
+    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) {
+      lua_pushinteger(L, i);
+      return 1;
+    }
+    ch->sched->world.moves++;
+    last = ch;
+  }
+  if (!last || !chan_is_full(last)) return 0;
+  return moving_let_others_run(L, last->sched, &YIELD, all_have_run);
+}
+
 /* ---- turns ---- */
 
 static int in_turn(lua_State *L, int status, lua_KContext alt) {
@@ -149,6 +179,7 @@ void lua_moving_open(lua_State *L) {
       {"take", moving_take},
       {"poll", moving_poll},
       {"put", moving_put},
+      {"put_each", moving_put_each},
       {"put_while_open", moving_put_while_open},
       {"turn", moving_turn},
       {"alts", module_moving_alts},
