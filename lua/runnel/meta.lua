@@ -729,8 +729,9 @@ function core.internal.moving.put(ch, v) end
 ---@return boolean done
 function core.internal.moving.put_while_open(ch, v) end
 
----Puts a value on the channels of a list, from the i-th on, until a put would wait, or has to be done alone: the channel
----is closed, or the put may run Lua code. If all have got it and the last one is full then, lets other go blocks run.
+---Puts a value on the channels of a list, from the i-th on, until a put would wait, or has to be done alone: the
+---channel is closed, or the put may run Lua code. If all have got it and the last one is full then, lets other go
+---blocks run.
 ---@param chs runnel.Channel<any>[]
 ---@param v any not nil
 ---@param i integer the position of the first channel
