@@ -17,7 +17,9 @@ require "runnel.internal.deadlock"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
----@class runnel: runnel.core, runnel.alt, runnel.flows, runnel.pmap, runnel.reduce, runnel.scopes, runnel.thread
+---@class runnel.calls: runnel.pmap, runnel.retry, runnel.scopes, runnel.thread
+
+---@class runnel: runnel.core, runnel.alt, runnel.calls, runnel.flows, runnel.reduce, runnel.timed
 ---@field trace fun(file: string|false, options?: { records?: integer }): runnel.Trace?
 ---@field graph fun(on?: boolean): runnel.graph.Graph?
 ---@field is_timeout fun(err: any): boolean whether an error is that of a `timeout` of a scope or a pmap
@@ -59,7 +61,7 @@ local HOMES = {
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
-  pmap = "pmap", pmap_unordered = "pmap",
+  pmap = "pmap", pmap_unordered = "pmap", retry = "retry", batch = "timed", debounce = "timed", rate = "timed",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",
 }

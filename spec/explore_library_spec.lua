@@ -266,6 +266,98 @@ function programs.scope(lib)
   assert(alive == 0)
 end
 
+-- The acts that end a stream half way: its result is closed, its source is, or its go block is cancelled.
+local function ends_of(what, from, out)
+  return {
+    function()
+      out:close()
+      rn.sleep(1)
+      from:close()
+      for _ in from do end
+    end,
+    function() from:close() end,
+    function()
+      for _, entry in ipairs(rn.ps()) do
+        if entry.name:find("^" .. what .. " at ") then rn.cancel(entry.result, "stop") end
+      end
+      rn.sleep(1)
+      from:close()
+      for _ in from do end
+    end,
+  }
+end
+
+local function assert_ended(what)
+  for _, entry in ipairs(rn.ps()) do
+    if entry.name:find("^" .. what .. " at ") then error(what .. " has not ended", 2) end
+  end
+end
+
+local function stream(what, from, out, n)
+  local got, whole = reader(out), true
+  source(from, n)
+  local acts = ends_of(what, from, out)
+  for i, act in ipairs(acts) do acts[i] = function() whole = false act() end end
+  disturb(acts)
+  rn.sleep(2.5)
+  return got, whole
+end
+
+function programs.batch(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local got, whole = stream("batch", from, lib.timed.batch(from, 2, sim.choose(2) == 1 and 1 or nil), 5)
+  assert_ended "batch"
+  local values = {}
+  for _, list in ipairs(got) do
+    assert(#list == 1 or #list == 2, "a list of " .. #list)
+    table.move(list, 1, #list, #values + 1, values)
+  end
+  assert_run(values, 1)
+  assert(not whole or #values == 5 and got.is_over, "values are lost")
+end
+
+function programs.rate(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local got, whole = stream("rate", from, lib.timed.rate(from, 2, 1), 5)
+  assert_ended "rate"
+  assert_run(got, 1)
+  assert(not whole or #got == 5 and got.is_over, "values are lost")
+end
+
+function programs.debounce(lib)
+  local from = rn.chan(sim.choose(2) - 1)
+  local got, whole = stream("debounce", from, lib.timed.debounce(from, 1), 5)
+  assert_ended "debounce"
+  for i = 2, #got do assert(got[i] > got[i - 1], "not in order") end
+  assert(not whole or got[#got] == 5 and got.is_over, "the last value is lost")
+end
+
+-- However it ends, no try is left, and no other one begins.
+function programs.retry(lib)
+  local begun, running = 0, 0
+  local function f()
+    begun, running = begun + 1, running + 1
+    local _ <close> = setmetatable({}, { __close = function() running = running - 1 end })
+    rn.sleep(sim.choose(2) == 1 and 1 or 5)
+    error("bad", 0)
+  end
+  local block = rn.go(lib.retry.retry, f, { tries = 2, retry = 1, timeout = 2 })
+  local cancelled, was_begun = false, nil
+  disturb {
+    function() cancelled, was_begun = rn.cancel(block, "stop"), begun end,
+    function() rn.sleep(1.5) cancelled, was_begun = rn.cancel(block, "stop"), begun end,
+  }
+  local _, err = block:take()
+  assert(running == 0, "a try is left")
+  if cancelled then
+    assert(err == "stop" and begun <= math.max(1, was_begun), "tried again")
+  else
+    assert(begun == 2 and (err == "bad" or rn.is_timeout(err)), tostring(err))
+  end
+  rn.sleep(3)
+  for _, entry in ipairs(rn.ps()) do assert(not entry.name:find "^retry ", "a go block of retry is left") end
+end
+
 -- Values are neither lost nor doubled, whoever is cancelled.
 function programs.cancel()
   local ch, sent, got = rn.chan(sim.choose(2) - 1), {}, {}
@@ -301,7 +393,7 @@ function programs.cancel()
   for i = 1, 2 do assert(got[i] == (sent[i] and 1), ("value %d: put %s, taken %s times"):format(i, sent[i], got[i])) end
 end
 
-local NAMES = { "mult", "pub", "mix", "operations", "scope" }
+local NAMES = { "mult", "pub", "mix", "operations", "retry", "scope", "timed" }
 local library = {}
 for _, name in ipairs(NAMES) do library[name] = require("runnel." .. name) end
 
@@ -343,6 +435,16 @@ describe("in any order, with closes and cancels at any step,", function()
     { "split", "operations", "ends.close(no, err)", "" },
     { "scope", "scope", "if s.living == 0 then all_ended(s) end\n  if not ok",
       "if s.living <= 1 then all_ended(s) end\n  if not ok" },
+    { "batch", "timed", "if i == 1 then return stop_timer(state) end\n      if i == 2 and", "if i == 2 and" },
+    { "batch", "timed", "if i ~= 2 and not put_while_open", "if not put_while_open" },
+    { "batch", "timed", "    stop_timer(state)\n    if i ~= 2", "    if i ~= 2" },
+    { "rate", "timed", "if i == 1 then return stop_timer(state) end\n      state", "state" },
+    { "rate", "timed", "put_while_open(out, value)", "moving.put(out, value)" },
+    { "debounce", "timed", "if last ~= nil then put_while_open(out, last) end", "" },
+    { "debounce", "timed", "ops[2], last = never, nil", "ops[2] = never" },
+    { "retry", "retry", "      error(value, 0)\n", "      return nil, value\n" },
+    { "retry", "retry", "if self.timer then cancel(self.timer) end", "" },
+    { "retry", "retry", "repeat local has_ended = pcall(internal.join, block) until has_ended or not caller", "" },
     { "scope", "scope", "if not s.cancelled then cancel_all(s, err) end", "cancel_all(s, err) s.members[2] = nil" },
   }
   for i, m in ipairs(MUTANTS) do

@@ -533,6 +533,130 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
     end)
 
+    describe("with tries", function()
+      -- A function that takes 10 ms and fails `failures` times for each value; it notes when its tries began.
+      local function failing(failures)
+        local self = { tried = {}, running = 0, peak = 0 }
+        function self.f(v)
+          local times = self.tried[v] or {}
+          self.tried[v] = times
+          times[#times + 1] = sim.elapsed()
+          self.running = self.running + 1
+          self.peak = math.max(self.peak, self.running)
+          local ending <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+            self.running = self.running - 1
+          end })
+          rn.sleep(10)
+          if #times <= failures(v) then error(("try %d of %d"):format(#times, v), 0) end
+          return v
+        end
+        return self
+      end
+
+      it("tries a job again that has failed, which keeps its place and counts as one of the n", function()
+        local function check()
+          for _, source in ipairs { function(list) return list end, rn.to_chan } do
+            local job = failing(function(v) return v % 3 end)
+            local list, err = drain(pmap(2, job.f, source(range(9)), { tries = 3, retry = 5 }))
+            assert.is_nil(err)
+            assert.same(range(9), in_order(list))
+            for v = 1, 9 do assert.equal(v % 3 + 1, #job.tried[v]) end
+            assert.equal(2, job.peak)
+            assert.same({}, left())
+          end
+        end
+        sim.run(check)
+        stage.explore(check)
+      end)
+
+      it("starts no other job while one waits for its next try, if n is 1", stage.sim(function()
+        local job = failing(function(v) return v == 1 and 2 or 0 end)
+        assert.same({ 1, 2 }, drain(pmap(1, job.f, { 1, 2 }, { tries = 3, retry = 100 })))
+        assert.is_true(job.tried[2][1] >= job.tried[1][3] + 10)
+      end))
+
+      it("waits between half and the whole of `retry`, and twice as long each time", stage.sim(function()
+        local job, shortest, longest = failing(function() return 3 end), math.huge, 0
+        drain(pmap(50, job.f, range(50), { tries = 4, retry = 100 }))
+        for _, times in ipairs(job.tried) do
+          for i = 2, 4 do
+            local pause = (times[i] - times[i - 1] - 10) / 2 ^ (i - 2)
+            shortest, longest = math.min(shortest, pause), math.max(longest, pause)
+          end
+        end
+        assert.is_true(shortest >= 50 and shortest < 60, shortest)
+        assert.is_true(longest <= 100 and longest > 90, longest)
+      end))
+
+      it("closes with the error of the last one, which a handler gets instead", stage.sim(function()
+        local job = failing(function(v) return v == 2 and 9 or 0 end)
+        local list, err = drain(pmap(1, job.f, range(3), { tries = 2, retry = 1 }))
+        assert.same({ 1 }, list)
+        assert.equal("try 2 of 2", err)
+        local seen = {}
+        list, err = drain(pmap(2, failing(function(v) return v == 2 and 9 or 0 end).f, range(3), {
+          tries = 2, retry = 0, ex_handler = function(e, v) seen[#seen + 1] = e return -v end,
+        }))
+        assert.is_nil(err)
+        assert.same(is_ordered and { 1, -2, 3 } or { -2, 1, 3 }, in_order(list))
+        assert.same({ "try 2 of 2" }, seen)
+      end))
+
+      it("has a timeout for each of them", stage.sim(function()
+        local times = {}
+        local results = pmap(1, function(v)
+          times[#times + 1] = sim.elapsed()
+          rn.sleep(#times < 3 and FOREVER or 5)
+          return v
+        end, { "a", "b" }, { tries = 3, retry = 40, timeout = 20 })
+        assert.same({ "a", "b" }, drain(results))
+        assert.equal(4, #times)
+        for i = 2, 3 do
+          local pause = times[i] - times[i - 1] - 20
+          assert.is_true(pause >= 20 * (i - 1) and pause <= 40 * (i - 1), pause)
+        end
+        local list, err = drain(pmap(2, function() rn.sleep(FOREVER) end, { 1 }, { tries = 2, timeout = 20 }))
+        assert.same({}, list)
+        assert.is_true(rn.is_timeout(err))
+        assert.same({}, left())
+      end))
+
+      it("delivers the results before an error for good, of jobs that are tried again as well", stage.sim(function()
+        if not is_ordered then return end
+        local job = failing(function(v) return v == 1 and 1 or 0 end)
+        local list, err = drain(pmap(3, function(v)
+          if v == 2 then error("for good", 0) end
+          return job.f(v)
+        end, range(9), { tries = 2, retry = 1 }))
+        assert.same({ 1 }, list)
+        assert.equal("for good", err)
+        assert.equal(2, #job.tried[1])
+      end))
+
+      it("tries nothing again when the results are closed, or another job has failed", function()
+        stage.explore(function()
+          local tries, steps = 0, sim.choose(5)
+          local results = pmap(2, function(v)
+            tries = tries + 1
+            rn.yield()
+            error(v, 0)
+          end, range(4), { tries = 3, retry = 4 })
+          rn.go(function()
+            rn.rename "source"
+            for _ = 1, steps do rn.sleep(1) end
+            results:close()
+          end)
+          for _ in results do end
+          rn.sleep(4)
+          results:take() -- so that the error, if there is one, is taken
+          local before = tries
+          rn.sleep(100)
+          assert.equal(before, tries)
+          assert.same({}, left())
+        end)
+      end)
+    end)
+
     describe("whose result channel is closed half way", function()
       it("cancels the running jobs, takes nothing more, and leaves no go block behind", function()
         for at = 1, 60, 3 do
@@ -663,15 +787,17 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         1, f, { a = 1 })
       assert.same({}, drain(pmap(1, f, table.pack())))
       check("a table of options expected, got a number", 1, f, {}, 7)
-      check('unknown option "windows"; known: buffer, ex_handler, timeout' .. (is_ordered and ", window" or ""), 1, f,
-        {}, { windows = 7 })
+      check('unknown option "windows"; known: buffer, ex_handler, retry, timeout, tries' .. (is_ordered and ", window" or ""),
+        1, f, {}, { windows = 7 })
       check("ex_handler: a function or nil expected, got a string", 1, f, {}, { ex_handler = "x" })
       check("timeout: a finite number of milliseconds of 0 or more expected, got -1", 1, f, {}, { timeout = -1 })
       check("timeout: a finite number of milliseconds of 0 or more expected, got 1", 1, f, {}, { timeout = "1" })
+      check("tries: an integer of at least 1 expected, got 0", 1, f, {}, { tries = 0 })
+      check("retry: a number of milliseconds, at least 0, expected, got -1", 1, f, {}, { retry = -1 })
       if is_ordered then
         check("window: an integer of at least 3 expected, got 2", 3, f, {}, { window = 2 })
       else
-        check('unknown option "window"; known: buffer, ex_handler, timeout', 3, f, {}, { window = 3 })
+        check('unknown option "window"; known: buffer, ex_handler, retry, timeout, tries', 3, f, {}, { window = 3 })
       end
       local ok, err = pcall(pmap, 1, f, {}, { buffer = -1 })
       assert.is_false(ok)

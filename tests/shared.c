@@ -1,4 +1,4 @@
-/* shared: threads that put, quietly or not, take, watch, wait for many, withdraw, give back and close on shared channels,
+/* shared: threads that put, take, watch, wait for many, withdraw, give back and close on shared channels,
    all at random. Each value is put by one thread once; in the end every value that was accepted has been taken once or
    is in a buffer, and no thread is left waiting although it could go on.
 
@@ -49,9 +49,8 @@ typedef struct Thread {
   Owner *owner;
   Sleeper sleeper;
   SharedAlt alt;
-  SharedChan *quiet; /* where it has left somebody asleep, or NULL */
-  uint64_t done;     /* alts that brought a result */
-  uint64_t gave_up;  /* alts that were withdrawn */
+  uint64_t done;    /* alts that brought a result */
+  uint64_t gave_up; /* alts that were withdrawn */
 } Thread;
 
 static uint32_t pick(Thread *t, uint32_t n) {
@@ -125,12 +124,6 @@ static void count(atomic_uchar *counts, int64_t value) {
   if (atomic_fetch_add(&counts[value], 1) != 0) fail("a value was accepted or taken twice");
 }
 
-/* Wakes whom the thread has left asleep. */
-static void end_quiet(Thread *t) {
-  if (t->quiet) shared_chan_wake(t->quiet);
-  t->quiet = NULL;
-}
-
 /* Books the result of one of the operations. */
 static void book(Thread *t, SharedWaiter *ops, SharedResult *result, const int64_t *values) {
   World *w = t->world;
@@ -173,18 +166,13 @@ static void one(Thread *t) {
     ops[i] = (SharedWaiter){.chan = t->world->chans[pick(t, CHANS)], .kind = pick(t, 2) ? SHARED_PUT : SHARED_TAKE};
     if (pick(t, 16) == 0) ops[i].kind = SHARED_WATCH;
     ops[i].gives_up = pick(t, 4) == 0;
-    ops[i].is_quiet = pick(t, 4) == 0;
     if (ops[i].kind == SHARED_PUT) values[i] = t->next++, ops[i].value = make_value(t, values[i]);
   }
   bool waits = pick(t, 8);
   SharedOutcome outcome = shared_do(ops, n, order, waits ? &t->alt : NULL, &result);
   if (outcome == SHARED_DONE) {
-    SharedChan *quiet = result.left_asleep ? ops[result.op].chan : NULL;
-    if (quiet && quiet != t->quiet) end_quiet(t);
-    if (quiet) t->quiet = quiet;
     book(t, ops, &result, values);
   } else if (outcome == SHARED_WAITS) {
-    end_quiet(t);
     if (wait_for(t)) book(t, ops, &t->alt.result, values);
     else t->gave_up++;
   }
@@ -201,7 +189,6 @@ static void *run(void *data) {
     one(t);
     if (pick(t, 16) == 0) shared_chan_check(t->world->chans[pick(t, CHANS)]);
   }
-  end_quiet(t);
   return NULL;
 }
 
@@ -289,114 +276,6 @@ static void check_spin(void) {
   for (int seldom = 0; seldom < 3000; seldom += 37) spin_together(seldom);
 }
 
-/* ---- quiet puts ---- */
-
-static void count_wake(void *data) { ++*(int *)data; }
-
-/* Puts a value on a channel, and checks whether that has left somebody asleep. */
-static void put_one(SharedChan *chan, bool is_quiet, bool leaves_asleep) {
-  SharedWaiter put = {.chan = chan, .kind = SHARED_PUT, .is_quiet = is_quiet, .value = {.kind = SHARED_INTEGER}};
-  SharedResult result;
-  if (shared_do(&put, 1, NULL, NULL, &result) != SHARED_DONE || !result.ok) fail("a channel with room takes no value");
-  if (result.left_asleep != leaves_asleep) fail("a put does not tell whether it has left somebody asleep");
-}
-
-/* One or two owners that take from a channel are asleep, and quiet puts do not wake the last of them. Then it is woken
-   in one of the ways that there are. */
-static void wake_after_quiet(int way, bool are_two) {
-  SharedChan *chan = shared_chan_new(BUFFER_FIXED, 4);
-  int woken[2] = {0};
-  Owner *owners[2];
-  SharedAlt alts[2] = {{.count = 0}};
-  SharedWaiter takes[2] = {{.kind = SHARED_TAKE}, {.kind = SHARED_TAKE}};
-  SharedResult result;
-  int n = are_two ? 2 : 1, last = n - 1;
-  for (int i = 0; i < n; i++) {
-    owners[i] = owner_new(count_wake, NULL, &woken[i]);
-    alts[i].owner = owners[i];
-    takes[i].chan = chan;
-    if (shared_do(&takes[i], 1, NULL, &alts[i], &result) != SHARED_WAITS) fail("an empty channel gives a value");
-    if (!owner_sleep(owners[i])) fail("an owner with an empty inbox must not sleep");
-  }
-  for (int i = 0; i < n; i++) put_one(chan, true, true);
-  put_one(chan, true, true);
-  if (woken[last] || (are_two && woken[0] != 1)) fail("a quiet put wakes the wrong owner");
-  if (owner_is_empty(owners[last])) fail("a quiet put does not hand its value over");
-  if (way == 0) put_one(chan, false, false);
-  else if (way == 1) shared_chan_wake(chan);
-  else if (way == 2) shared_close(chan, (SharedValue){.kind = SHARED_NIL});
-  if (way < 3 && woken[last] != 1) fail("an owner that a quiet put has left asleep is not woken");
-  shared_chan_wake(chan);
-  for (int i = 0; i < n; i++) {
-    if (woken[i] != 1) fail("an owner is woken more than once");
-    shared_settle(&alts[i]);
-  }
-  shared_chan_release(chan);
-  for (int i = 0; i < n; i++) owner_release(owners[i]);
-}
-
-/* An owner that takes from two channels is asleep, and a quiet put on the first leaves it asleep. A put on the second
-   wakes it; or that is quiet as well, and the owner can be woken by way of either channel. */
-static void put_on_another(bool is_quiet) {
-  SharedChan *chans[2];
-  SharedAlt alts[2] = {{.count = 0}};
-  SharedWaiter takes[2] = {{.kind = SHARED_TAKE}, {.kind = SHARED_TAKE}};
-  SharedResult result;
-  int woken = 0;
-  Owner *owner = owner_new(count_wake, NULL, &woken);
-  for (int i = 0; i < 2; i++) {
-    chans[i] = shared_chan_new(BUFFER_NONE, 0);
-    alts[i].owner = owner;
-    takes[i].chan = chans[i];
-    if (shared_do(&takes[i], 1, NULL, &alts[i], &result) != SHARED_WAITS) fail("an empty channel gives a value");
-  }
-  if (!owner_sleep(owner)) fail("an owner with an empty inbox must not sleep");
-  put_one(chans[0], true, true);
-  put_one(chans[1], is_quiet, is_quiet);
-  if (is_quiet && woken) fail("a quiet put wakes an owner");
-  if (is_quiet) shared_chan_wake(chans[1]);
-  if (woken != 1) fail("an owner that a quiet put has left asleep is not woken by way of another channel");
-  for (int i = 0; i < 2; i++) {
-    shared_settle(&alts[i]);
-    shared_chan_release(chans[i]);
-  }
-  if (atomic_load(&owner->holds) != 1) fail("a hold on an owner is not released once");
-  owner_release(owner);
-}
-
-/* An owner has two takes on a channel. The second quiet put leaves it asleep as well. */
-static void leave_asleep_twice(void) {
-  SharedChan *chan = shared_chan_new(BUFFER_NONE, 0);
-  SharedAlt alts[2] = {{.count = 0}};
-  SharedWaiter takes[2] = {{.kind = SHARED_TAKE, .chan = chan}, {.kind = SHARED_TAKE, .chan = chan}};
-  SharedResult result;
-  int woken = 0;
-  Owner *owner = owner_new(count_wake, NULL, &woken);
-  for (int i = 0; i < 2; i++) {
-    alts[i].owner = owner;
-    if (shared_do(&takes[i], 1, NULL, &alts[i], &result) != SHARED_WAITS) fail("an empty channel gives a value");
-  }
-  if (!owner_sleep(owner)) fail("an owner with an empty inbox must not sleep");
-  put_one(chan, true, true);
-  put_one(chan, true, true);
-  if (woken) fail("a quiet put wakes an owner that was left asleep");
-  shared_chan_wake(chan);
-  if (woken != 1 || atomic_load(&owner->holds) != 1) fail("an owner is not woken and released once");
-  for (int i = 0; i < 2; i++) shared_settle(&alts[i]);
-  shared_chan_release(chan);
-  owner_release(owner);
-}
-
-static void check_quiet(void) {
-  put_on_another(false);
-  put_on_another(true);
-  leave_asleep_twice();
-  for (int way = 0; way < 4; way++) {
-    wake_after_quiet(way, false);
-    wake_after_quiet(way, true);
-  }
-}
-
 static void play(uint64_t seed, uint64_t *done, uint64_t *gave_up) {
   enum { VALUES = THREADS * STEPS * OPS };
   World w = {.accepted = calloc(VALUES, sizeof *w.accepted),
@@ -438,7 +317,6 @@ int main(int argc, char **argv) {
   int rounds = argc > 1 ? atoi(argv[1]) : 20;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1, done = 0, gave_up = 0;
   check_spin();
-  check_quiet();
   for (int i = 0; i < rounds; i++) play(seed + (uint64_t)i, &done, &gave_up);
   printf("shared: %d rounds from seed %llu, %llu operations, %llu given up\n", rounds, (unsigned long long)seed,
          (unsigned long long)done, (unsigned long long)gave_up);

@@ -1,4 +1,4 @@
-/* chan_stats.h: a look at a channel, of one state or between threads. */
+/* chan_stats.h: the statistics of a channel, of one state or shared between threads. */
 #ifndef RUNNEL_CHAN_STATS_H
 #define RUNNEL_CHAN_STATS_H
 
@@ -7,13 +7,13 @@
 #include "base/buffer.h"
 
 typedef struct ChanStats {
-  BufferKind kind; /* of its buffer: constant */
+  BufferKind kind; /* of its buffer; never changes */
   uint32_t limit;  /* values the buffer holds */
   uint32_t count;  /* values in the buffer */
   uint32_t ntakes; /* waiting takes */
   uint32_t nputs;  /* waiting puts */
   uint64_t puts;   /* values accepted */
-  uint64_t takes;  /* values given */
+  uint64_t takes;  /* values taken */
   bool closed;     /* no more puts */
   /* Of a channel between threads only: */
   bool reason_taken; /* a take has got the reason of the close */

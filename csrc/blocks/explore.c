@@ -10,7 +10,8 @@
 /* Choices of one run besides those of its steps, at most. */
 enum { MORE_CHOICES = 1 << 16 };
 
-/* By how much the clock of a trace advances at each step: virtual time does not, and all would be at one point. */
+/* Each step advances the clock of a trace by this. Virtual time stands still meanwhile, so all records would have the
+   same time. */
 static const int64_t STEP_NS = 1000;
 
 /* ---- the lists ---- */

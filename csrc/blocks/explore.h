@@ -1,4 +1,4 @@
-/* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and noted. sim.explore
+/* explore.h: the choices of a simulation, made by a script or a strategy instead of at random, and recorded. sim.explore
    searches them: the search itself, which runs a program again and again, is in Lua (internal/explore.lua).
 
    A choice is one of two or more: the ready go block that runs next, the ready operation that an alts without priority
@@ -25,7 +25,7 @@ typedef enum ChoiceKind {
   CHOICE_READY = 1, /* of ready go blocks; with any_timers, the last one is the next timer */
   CHOICE_ALTS,      /* of ready operations of an alts */
   CHOICE_PROGRAM,   /* of sim.choose */
-  CHOICE_NONE       /* none: what `tell` is told when the program waits for ever, and is about to raise that */
+  CHOICE_NONE       /* no choice: for `tell`, when the program waits for ever and is about to raise a deadlock */
 } ChoiceKind;
 
 typedef struct Choice {
@@ -54,7 +54,7 @@ typedef struct Explore {
   uint32_t limit;                    /* longer runs are given up */
   bool any_timers;                   /* a timer may fire while go blocks are ready */
   bool gave_up;                      /* this run was given up */
-  bool astray;                       /* this run has met another choice than its prefix says, namely: */
+  bool astray;                       /* this run has met a choice that differs from that of its prefix: */
   uint32_t stray_at;                 /* its number, from 0 */
   Choice stray_before;               /* what the prefix says */
   Choice stray_now;                  /* what there was, or nothing: the run ended before */
@@ -62,7 +62,7 @@ typedef struct Explore {
   uint32_t nlowered;                 /* and how many there were so far */
   uint32_t change[EXPLORE_CHANGES];  /* at which steps */
   uint64_t lowered[EXPLORE_CHANGES]; /* the go blocks that got the lowest priority, in this order */
-  void (*tell)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of); /* is told of each choice, or NULL */
+  void (*tell)(struct Explore *e, ChoiceKind kind, uint32_t chosen, uint32_t of); /* called for each choice, or NULL */
 } Explore;
 
 /* Begins a run with that prefix (or NULL) and strategy. */
@@ -86,7 +86,7 @@ bool explore_backtrack(Explore *e);
 /* Adds a choice to a list. Returns false if there is no memory. */
 bool explore_add(Choices *list, Choice choice);
 
-/* A number for what there was to choose in the last run: the kinds of the choices, and of how many. */
+/* A hash of what there was to choose in the last run: of the kind and the number of alternatives of each choice. */
 uint32_t explore_hash(const Explore *e);
 
 /* Frees all memory. */

@@ -181,8 +181,8 @@ static void ended_badly(lua_State *L, Sched *S, Go *go) {
   lua_settop(L, top);
 }
 
-/* A go block, whose userdata is on top of L, dies of the error at that index before a cancellation has reached it: who
-   has cancelled it wants to hear no more of it. The error counts as the cancellation. */
+/* A go block, whose userdata is on top of L, dies of the error at index `err` before a cancellation has reached it.
+   Whoever cancels a go block gives its error up, so this error counts as the cancellation. */
 static void give_error_up(lua_State *L, const Go *go, int err) {
   bool is_pending = go->alt.flags & ALT_CANCEL && !(go->chan.flags & CHAN_DYING);
   if (LIKELY(!is_pending)) return;

@@ -116,32 +116,24 @@ static bool push_variable(lua_State *co, lua_Debug *ar) {
   return push_argument(co, ar, 2);
 }
 
-/* Whether the call is that of the guard's `__close`; the scheduler's userdata is at index `sched`. */
-static bool is_close_of_guard(lua_State *co, lua_Debug *ar, int sched) {
-  lua_getinfo(co, "f", ar);
-  lua_getiuservalue(co, sched, SCHED_GUARD);
-  luaL_getmetafield(co, -1, "__close");
-  bool is_it = lua_rawequal(co, -1, -3);
-  lua_settop(co, sched);
-  return is_it;
-}
-
-/* The call hook: moves a variable to the closer, and cancels the call of its `__close`. If memory runs out, neither
-   this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile inherits the hook. */
+/* The call hook: moves a variable to the closer, and cancels the call of its `__close`; not that of the guard. If memory
+   runs out, neither this call nor later ones are cancelled. A coroutine that a finalizer makes meanwhile inherits the
+   hook. */
 static void move_variable(lua_State *co, lua_Debug *ar) {
+  int top = lua_gettop(co), sched = top + 1, guard = top + 2;
   lua_rawgetp(co, LUA_REGISTRYINDEX, &chan_tag);
-  Sched *S = (Sched *)lua_touserdata(co, -1);
-  if (co != S->closing) {
+  Sched *S = (Sched *)lua_touserdata(co, sched);
+  lua_getiuservalue(co, sched, SCHED_GUARD);
+  if (co != S->closing || !push_variable(co, ar)) {
     lua_sethook(co, NULL, 0, 0);
-    lua_pop(co, 1);
     return;
   }
-  if (is_close_of_guard(co, ar, lua_gettop(co))) return;
+  if (lua_rawequal(co, -1, guard)) return;
   if (!S->closer) {
-    lua_getiuservalue(co, -1, SCHED_MAKE_CLOSER);
+    lua_getiuservalue(co, sched, SCHED_MAKE_CLOSER);
     if (lua_pcall(co, 0, 0, 0) != LUA_OK) lua_pop(co, 1);
   }
-  if (!S->closer || !lua_checkstack(S->closer, LUA_MINSTACK) || !push_variable(co, ar)) {
+  if (!S->closer || !lua_checkstack(S->closer, LUA_MINSTACK)) {
     lua_sethook(co, NULL, 0, 0);
     return;
   }

@@ -7,8 +7,12 @@
    closes them like those of any other function: they can park (from Lua 5.4.3 on), and an error in a `__close` replaces
    the first one. A go block that returns pays nothing for this.
 
-   Other code may close the coroutine of a go block that waits, with coroutine.close. Below everything else on its stack is a to-be-closed
-   value, the guard: its `__close` ends the go block (go.c). */
+   (The plainer way is to call the function of each go block with lua_pcallk: Lua then closes its variables in its own
+   coroutine. But that is one more call in each coroutine that is parked, 64 bytes or 5 percent of its memory, and a
+   start costs 10 percent more instructions.)
+
+   Other code may close the coroutine of a go block that waits, with coroutine.close. Below everything else on its stack
+   is a to-be-closed value, the guard: its `__close` ends the go block (go.c). */
 #ifndef RUNNEL_GO_CLOSE_H
 #define RUNNEL_GO_CLOSE_H
 

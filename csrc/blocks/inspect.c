@@ -338,18 +338,18 @@ int inspect_raise_deadlock(lua_State *L, const char *what) {
 
 /* ---- leaks ---- */
 
-/* Whether a go block of the running simulation is one that the library has started; or that the program has. A pending
-   callback is neither. */
+/* Whether a go block of the running simulation was started by the library. False for a pending callback. */
 static bool is_of_library(lua_State *L, const Go *go) {
   return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && name_is_library(L, go);
 }
 
+/* The same: by the program. */
 static bool is_of_program(lua_State *L, const Go *go) {
   return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
 }
 
 void inspect_check_leaks(lua_State *L, bool rests) {
-  bool is_leak = false; /* nearly always, and a list takes longer than many a program */
+  bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
   for (uint32_t i = root_count(sched_self(L)); i > 0 && !is_leak; i--) {
     const Go *go = root_push_at(L, i);
     is_leak = go && is_of_program(L, go);

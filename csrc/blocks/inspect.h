@@ -16,8 +16,8 @@ void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
    for ever. Says what SCHED_EXPLAIN makes of it, and lists the go blocks that are parked. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
-/* Raises an error if a go block of the running simulation is left that the program has started; `rests`: it waits on
-   channels, since nothing is ready or timed. */
+/* Raises an error if a go block that the program has started is left in the running simulation. `rests`: nothing is ready
+   and no timer is pending, so the go block waits for ever; else it goes on for ever. */
 void inspect_check_leaks(lua_State *L, bool rests);
 
 /* Sets up SCHED_DESCRIBE_WAITING. */

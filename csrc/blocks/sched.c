@@ -94,7 +94,6 @@ static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
     OBSERVE(S, awake, S);
     return;
   }
-  shared_wait_end_quiet(S->sharing);
   /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
   if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
     Member *member = S->sharing->member;
@@ -213,10 +212,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   }
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
-  if (UNLIKELY(S->sharing)) {
-    shared_wait_busy(S->sharing); /* the driver may have raised an error */
-    shared_wait_end_quiet(S->sharing);
-  }
+  if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
   driver_run_tasks(S);
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);

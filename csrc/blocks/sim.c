@@ -36,8 +36,9 @@ static void leave_behind(lua_State *L, Sched *S, World *world, Alt *alt) {
   }
 }
 
-/* Drops the go blocks of this world that are parked: of a search that runs a program a million times, they would pile
-   up until a sweep (root.h) finds them, and one that waits on a channel of the outer world would meet the next run. */
+/* Drops the go blocks of this world that are parked, after a run of a search. A search runs a program a million times, so
+   they would pile up until a sweep (root.h) finds them; and one that waits on a channel of the outer world could take a
+   value of the next run. */
 static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
@@ -64,14 +65,14 @@ static void end_world(lua_State *L, Sched *S) {
   }
   while (world->heap.count) {
     Timer *timer = heap_pop(&world->heap);
-    if (timer->is_timeout) CONTAINER_OF(timer, Timeout, timer)->chan.flags &= ~(uint32_t)CHAN_TIMEOUT;
+    if (timer->is_timeout) timer_forget(timer);
     else leave_behind(L, S, world, CONTAINER_OF(timer, Alt, own.timer));
   }
   S->world = *world->outer;
 }
 
-/* Runs go blocks and jumps from one deadline to the next until nothing is ready or timed. Returns false if that does not
-   come; an explorer gives up sooner. */
+/* Runs go blocks and jumps from one deadline to the next until nothing is ready and no timer is pending. Returns false
+   after ROUNDS rounds. An explorer has no such limit here, because it ends a run that has too many steps. */
 static bool come_to_rest(lua_State *L, Sched *S) {
   enum { ROUNDS = 10000, ROUND = 100 }; /* deadlines, and go blocks resumed between two of them, at most */
   for (int i = 0; i < ROUNDS || S->world.explore; i++) {

@@ -104,8 +104,8 @@ static bool make_room(lua_State *L, Sched *S) {
 
 /* Pushes a new timeout that is not pending yet. May raise. */
 static Timeout *push_new(lua_State *L, Sched *S, int64_t deadline) {
-  Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), 0);
-  t->chan.flags = CHAN_BARE;
+  Timeout *t = (Timeout *)chan_new(L, S, sizeof(Timeout), CHAN_ATTRS);
+  t->chan.flags = CHAN_CLOSES_ITSELF;
   t->timer = (Timer){.deadline = deadline, .is_timeout = true};
   return t;
 }

@@ -87,7 +87,7 @@ int runnel_chan_release(lua_State *L, runnel_chan *ch) {
 static int close_chan(lua_State *L, Sched *S, Call *call) {
   (void)S;
   Chan *ch = api_push_chan(L, call->chan);
-  if (!ch || ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) return api_code(call, RUNNEL_BAD_ARGUMENT);
+  if (!ch || ch->flags & CHAN_CLOSES_ITSELF) return api_code(call, RUNNEL_BAD_ARGUMENT);
   if (call->text) lua_pushstring(L, call->text);
   chan_close(L, ch, API_VALUES, call->text ? API_VALUES + 1 : 0);
   return 0;

@@ -9,7 +9,7 @@
 static int open_port(lua_State *L, Sched *S, Call *call) {
   Chan *ch = api_push_chan(L, call->chan);
   _Static_assert((int)RUNNEL_CLOSE_CHANNEL == (int)PUMP_CLOSES && (int)RUNNEL_QUIET == (int)PUMP_QUIET, "the same");
-  if (!ch || ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) return api_code(call, RUNNEL_BAD_ARGUMENT);
+  if (!ch || ch->flags & CHAN_CLOSES_ITSELF) return api_code(call, RUNNEL_BAD_ARGUMENT);
   if (ch->flags & CHAN_CLOSED) return api_code(call, RUNNEL_CLOSED);
   Port *port = pump_open(L, S, API_VALUES, call->size, (unsigned)call->option);
   if (!port) return api_code(call, RUNNEL_NO_MEMORY);

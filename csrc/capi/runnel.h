@@ -87,8 +87,9 @@ RUNNEL_API int runnel_step_for(lua_State *L, int64_t us, int64_t *next_us);
    *next_us is -1, or the microseconds until a step will report an error that nobody has taken. Lua thread. */
 RUNNEL_API int runnel_next(lua_State *L, int64_t *next_us);
 
-/* Sets *fd to a descriptor for the program's own poll: it is readable when messages have arrived at a port, or
-   when another thread has completed an operation on a shared channel, and it is time to step. Only poll it; a step makes it unreadable again. It stays open until lua_close. Lua thread. */
+/* Sets *fd to a descriptor for the program's own poll. It is readable when it is time to step: messages have arrived at
+   a port, or another thread has completed an operation on a shared channel. Only poll it; a step makes it unreadable
+   again. It stays open until lua_close. Lua thread. */
 RUNNEL_API int runnel_fd(lua_State *L, int *fd);
 
 /* ---- channels ----
@@ -231,8 +232,8 @@ RUNNEL_API int runnel_shared_close(runnel_shared *shared, const char *reason);
 
 /* Puts a value: returns RUNNEL_OK once it is taken or in the buffer, or RUNNEL_CLOSED, or RUNNEL_NO_MEMORY. Waits for
    at most `us` microseconds, or without limit if that is negative, and then returns RUNNEL_FULL: the value was not put.
-   Returns RUNNEL_IDLE if it would wait, and nothing else refers to the channel any more. Bytes are copied. Any thread;
-   but with `us` other than 0 not the Lua thread of a state that has to take the value. */
+   Returns RUNNEL_IDLE if it would wait, and nothing else refers to the channel any more. Bytes are copied. Any thread.
+   If a state is to take the value in the calling thread, `us` must be 0: while this call waits, that state cannot run. */
 RUNNEL_API int runnel_shared_put_boolean(runnel_shared *shared, int b, int64_t us);
 RUNNEL_API int runnel_shared_put_integer(runnel_shared *shared, lua_Integer n, int64_t us);
 RUNNEL_API int runnel_shared_put_number(runnel_shared *shared, lua_Number n, int64_t us);

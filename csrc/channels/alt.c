@@ -19,16 +19,8 @@ static bool leave_world(World *w, Alt *alt) {
   return false;
 }
 
-void alt_withdraw_rest(Alt *alt) {
-  Waiter *waiters = alt_waiters(alt);
-  for (uint32_t i = 0; i < alt->count; i++) {
-    if (waiters[i].link.next) alt_dequeue(&waiters[i]);
-  }
-  alt->count = 0;
-}
-
 void alt_stop_waiting(Sched *S, Alt *alt) {
-  alt_withdraw_rest(alt); /* one of a weak root that was not active any more may have been dropped (alt_drop_first) */
+  alt_withdraw(alt);
   if (UNLIKELY(alt->shared)) S->others->abandon(S, alt);
   if (alt->state == ALT_SLEEPING || (alt->state == ALT_READY && alt != &S->outside)) {
     World *w = &S->world;

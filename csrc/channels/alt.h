@@ -50,15 +50,15 @@ static inline void alt_dequeue(Waiter *w) {
   }
 }
 
-/* Takes every waiter of an alt out of its queue. */
+/* Takes every waiter of an alt out of its queue, if it has not left that already: a waiter of a weak root that was not
+   active any more (alt_drop_first), or one that another thread has completed. */
 static inline void alt_withdraw(Alt *alt) {
   Waiter *waiters = alt_waiters(alt);
-  for (uint32_t i = 0; i < alt->count; i++) alt_dequeue(&waiters[i]);
+  for (uint32_t i = 0; i < alt->count; i++) {
+    if (LIKELY(waiters[i].link.next)) alt_dequeue(&waiters[i]);
+  }
   alt->count = 0;
 }
-
-/* The same for an alt of which some waiters may have left their queues already. */
-void alt_withdraw_rest(Alt *alt);
 
 /* Takes an alt out of wherever it waits, in this world or an outer one: queues, timers or the run queue. */
 void alt_stop_waiting(Sched *S, Alt *alt);

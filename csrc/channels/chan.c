@@ -35,7 +35,7 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
 }
 
 void chan_push_done(lua_State *L, Chan *ch, int at) {
-  if (ch->flags & (CHAN_TIMEOUT | CHAN_DONE)) {
+  if (ch->flags & CHAN_CLOSES_ITSELF) {
     lua_pushvalue(L, at); /* its own done(): it only ever closes, and closing a chain of them would recurse */
     return;
   }
@@ -45,7 +45,7 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
   const ChanOps *ops = chan_ops(ch);
   bool is_watched = ops && ops->new_done;
   Chan *done = is_watched ? ops->new_done(L, ch, at) : chan_new(L, ch->sched, CHAN_UNBUFFERED_SIZE, CHAN_ATTRS);
-  done->flags |= CHAN_DONE;
+  done->flags |= CHAN_CLOSES_ITSELF;
   attr_table(L, at);
   if (lua_rawgeti(L, -1, ATTR_DONE) == LUA_TUSERDATA) { /* a finalizer has made one meanwhile */
     lua_replace(L, top);
@@ -344,7 +344,7 @@ lua_Integer chan_count(lua_State *L, Chan *ch, int at) {
 static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   /* Without attributes, their user value is free: closing allocates nothing. The first user value of a go block that has
      died is free, too: it has no result. */
-  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & (CHAN_HAS_ATTRS | CHAN_BARE))) {
+  if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);
     ch->flags |= CHAN_REASON | CHAN_REASON_HERE;

@@ -75,14 +75,14 @@ bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason);
 /* Closes it to puts. */
 void chan_close_puts(lua_State *L, Chan *ch);
 
-/* Completes the waiting takes, which find nothing more, and tells of the close who is to be told. */
+/* Completes the waiting takes with nil, closes the done() channel and calls the on_close function. */
 void chan_close_end(lua_State *L, Chan *ch, int at);
 
 /* Calls the function that is set to be called when the channel closes (ATTR_ON_CLOSE), if there is one. Does not
    raise. */
 void chan_call_on_close(lua_State *L, int at);
 
-/* A look at it, without running user code: the count of a policy is 0. Raises in a finalizer that uses a handle which has
+/* Its statistics. Runs no user code, so the count of a policy is 0. Raises in a finalizer that uses a handle that has
    been finalized before. */
 ChanStats chan_stats(lua_State *L, const Chan *ch);
 
@@ -182,7 +182,7 @@ bool chan_few_count(const Chan *ch, const List *queue);
    where a buffer would not help. */
 static inline bool chan_has_room(const Chan *ch, bool is_put) {
   if (is_put) return LIKELY(ch->nputs < CHAN_MAX_PENDING) || chan_few_count(ch, &ch->puts);
-  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || (ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) return true;
+  if (LIKELY(ch->ntakes < CHAN_MAX_PENDING) || ch->flags & CHAN_CLOSES_ITSELF) return true;
   return chan_few_count(ch, &ch->takes);
 }
 

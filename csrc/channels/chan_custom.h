@@ -20,7 +20,7 @@ typedef struct CustomChan {
   bool is_admitting; /* a waiting put is being admitted, and others may wait although there is room */
 } CustomChan;
 
-/* The channel as such a one, or NULL. */
+/* The channel as a CustomChan, or NULL if it is none. */
 static inline const CustomChan *chan_custom(const Chan *ch) {
   bool is_custom = ch->flags & CHAN_SPECIAL && !chan_is_shared(ch);
   return is_custom ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;

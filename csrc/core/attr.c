@@ -8,7 +8,7 @@ bool attr_push_table(lua_State *L, int at) {
     lua_pushnil(L);
     return false;
   }
-  if (!(ch->flags & (CHAN_GO | CHAN_BARE))) {
+  if (!(ch->flags & CHAN_GO)) {
     lua_getiuservalue(L, at, CHAN_ATTRS);
   } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
@@ -29,7 +29,7 @@ void attr_table(lua_State *L, int at) {
   }
   lua_pop(L, 1);
   Chan *ch = (Chan *)lua_touserdata(L, at);
-  if (!(ch->flags & (CHAN_GO | CHAN_BARE))) {
+  if (!(ch->flags & CHAN_GO)) {
     if (ch->flags & CHAN_REASON_HERE) { /* it moves to the table */
       lua_getiuservalue(L, at, CHAN_ATTRS);
       lua_rawseti(L, -2, ATTR_REASON);

@@ -20,14 +20,15 @@ typedef struct ChanOps {
   PutResult (*put)(lua_State *L, Chan *ch, int at, int value);
   int (*take)(lua_State *L, Chan *ch, int at);
   void (*close)(lua_State *L, Chan *ch, int at, int reason);
-  /* How many values there are; may call a policy and raise. NULL: stats tells. */
+  /* How many values there are; may call a policy and raise. NULL: ChanStats.count of `stats`. */
   lua_Integer (*count)(lua_State *L, Chan *ch, int at);
-  /* As chan_stats. NULL: its fields tell. */
+  /* As chan_stats. NULL: the fields of Chan are right. */
   ChanStats (*stats)(lua_State *L, const Chan *ch);
-  /* As chan_can: whether a put, or a take, would complete at once. NULL: alts asks all such channels together. */
+  /* As chan_can: whether a put, or a take, would complete at once. NULL for shared
+     channels, of which an alts tries all together. */
   bool (*can)(lua_State *L, Chan *ch, int at, bool is_put);
-  /* Pushes a new channel that will close when this one does, and then sees to that. NULL: that is as usual. May
-     raise. */
+  /* new_done pushes a new channel for done(); `watch` is then called to make it close when this one does. NULL: as for
+     a plain channel. Both may raise. */
   Chan *(*new_done)(lua_State *L, Chan *ch, int at);
   void (*watch)(lua_State *L, Chan *ch, const Chan *done);
   /* Whether it is closed, or will be when the code that it runs returns. Does not raise. */

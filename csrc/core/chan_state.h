@@ -23,7 +23,7 @@ typedef enum ChanFlag {
   CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
   CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
   CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
-  CHAN_DONE = 512,            /* closes when another channel does, and is its own done() */
+  CHAN_CLOSES_ITSELF = 512,   /* what done() returns, or a timeout: no program closes it, and it is its own done() */
   CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
   CHAN_GO = 2048,             /* the result channel of a go block, live or not */
   CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
@@ -32,8 +32,7 @@ typedef enum ChanFlag {
   CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
   CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
   CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_BARE = 524288,         /* it has no user values: its attributes are kept as those of a go block */
-  CHAN_DONE_SHARED = 1048576, /* with CHAN_DONE: of a shared channel, whose handle is in CHAN_VALUES */
+  CHAN_DONE_SHARED = 1048576, /* what done() returns of a shared channel, whose handle is in CHAN_VALUES */
   CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
   CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
   CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, the slots are user values, and it is not CHAN_SPECIAL */

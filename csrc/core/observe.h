@@ -18,14 +18,15 @@ typedef struct Observer {
 
   /* A go block, whose userdata is at index `at`, was started by whoever runs. */
   void (*spawn)(lua_State *L, Sched *S, Go *go, int at);
-  /* A go block is about to be resumed. Returns false if a finalizer has seen to it that it must not be any more. */
+  /* A go block is about to be resumed. Returns false if a finalizer has ended it meanwhile, so that it must not be
+     resumed. */
   bool (*run)(lua_State *L, Sched *S, Go *go);
-  /* That go block has yielded, or ended; then `alt` may have been collected, and is only to be compared. Comes only
-     after `run`, if there still is an observer. */
+  /* That go block has yielded or ended. If it has ended, `alt` may have been collected: only compare the pointer. Comes
+     only after `run`, if there still is an observer. */
   void (*left)(lua_State *L, Sched *S, const Alt *alt);
   /* The sleep of an alt is over. */
   void (*slept)(Sched *S, const Alt *alt);
-  /* A go block has ended; by an error? Cancelling is none. */
+  /* A go block has ended, by an error or not. To be cancelled is no error. */
   void (*end)(Sched *S, const Go *go, bool is_error);
   /* The main program begins to run the loop, and goes on after that. */
   void (*main_leaves)(lua_State *L, Sched *S);

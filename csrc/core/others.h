@@ -7,7 +7,7 @@
 
 typedef struct Others {
   /* Withdraws an alt, which has alt->shared, from its shared channels and returns true. Returns false if another thread
-     has completed it: then the result comes, and stands. */
+     has completed it: its result will come, and cannot be undone. */
   bool (*withdraw)(Sched *S, Alt *alt);
   /* Makes it stop waiting on them, whatever other threads have done. A value that has come for it goes back. */
   void (*abandon)(Sched *S, Alt *alt);

@@ -21,10 +21,10 @@
 
 /* User values of the scheduler. */
 enum {
-  SCHED_STRONG = 1, /* table: go blocks that the scheduler keeps alive (root_table.c) */
-  SCHED_WEAK,       /* weak table: go blocks that only their channels keep alive */
-  SCHED_SWEEP,      /* C function: visits some of them; the next one makes the sentinel (root.c) */
-  SCHED_SENTINEL,
+  SCHED_STRONG = 1,  /* table: go blocks that the scheduler keeps alive (root_table.c) */
+  SCHED_WEAK,        /* weak table: go blocks that only their channels keep alive */
+  SCHED_SWEEP,       /* C function: the protected part of a sweep (root.c) */
+  SCHED_SENTINEL,    /* C function: makes the sentinel (root.c) */
   SCHED_HEAP,        /* userdata: the entries of the timer heap */
   SCHED_TIMEOUTS,    /* table: pending timeouts by deadline (timer.c) */
   SCHED_MAILBOX,     /* thread: the stack of an operation that waits outside any go block */
@@ -87,7 +87,7 @@ typedef struct World {
   struct Explore *explore; /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
-  uint32_t left;      /* of them, until the next look */
+  uint32_t left;      /* resumes left until the next look */
   uint32_t moves;     /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
   int64_t polled;     /* when it last polled the driver, in ns */
@@ -126,14 +126,6 @@ typedef enum ParkCheck {
   PARK_KEPT = 4    /* the list of what go blocks wait on has grown to its limit (keep.h) */
 } ParkCheck;
 
-/* The origin that was looked up last (origin.c). */
-typedef struct LastOrigin {
-  const char *what;        /* the function that the program has called; only compared */
-  int line;                /* line of the call */
-  char source[LUA_IDSIZE]; /* file of the call */
-  uint32_t number;         /* the origin */
-} LastOrigin;
-
 struct Sched {
   World world;                     /* time and the run queue */
   const struct Observer *observer; /* who is told of all that happens (observe.h), or NULL */
@@ -154,22 +146,20 @@ struct Sched {
   lua_State *closer;           /* coroutine to which variables are moved while that of a go block is closed, or NULL */
   const char *inside;          /* the kind of user code that is being called where waiting is impossible, or NULL */
   uint8_t pooled[SCHED_POOLS]; /* blocks of waiters in each pool */
-  const void *checked;    /* the list of operations whose fields an alts has checked last (lua/alts.c); only compared */
-  Roots roots;            /* bookkeeping of SCHED_STRONG */
-  struct Wakeup *wakeup;  /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
-  bool wakeup_is_watched; /* the driver's waits end when the wakeup is signalled */
-  bool input_is_watched;  /* they end when standard input is readable, too: the host's prompt waits for it */
-  struct PortHook *port_hook;         /* messages from other threads (driver.h), or NULL without a port */
-  struct runnel_task *tasks;          /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
+  Roots roots;                 /* bookkeeping of SCHED_STRONG */
+  struct Wakeup *wakeup;       /* how other threads wake the scheduler (driver.h); NULL as long as they need not */
+  bool wakeup_is_watched;      /* the driver's waits end when the wakeup is signalled */
+  bool input_is_watched;       /* they end when standard input is readable, too: the host's prompt waits for it */
+  struct PortHook *port_hook;  /* messages from other threads (driver.h), or NULL without a port */
+  struct runnel_task *tasks;   /* what C modules want to be done before the next wait (capi/runnel.h), or NULL */
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
-  const struct Others *others;        /* what to ask about them (others.h), or NULL */
+  const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
   const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */
   uint64_t printed;                   /* errors that were written to stderr, since there was no handler */
-  LastOrigin last_origin;             /* of origin.c */
 };
 
 /* The scheduler of the C function that is running. */

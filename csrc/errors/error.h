@@ -18,8 +18,8 @@ int error_raise(lua_State *L);
    memory runs out, no traceback is kept, and that of an earlier error must not be taken for that of a later one. */
 void error_push_traceback(lua_State *L);
 
-/* The function on top of L, which is popped, is called as f(err, traceback) for each error that is reported, and returns
-   the traceback of the report: errors that have come from another thread have one of there, too. */
+/* Sets the function on top of L, which is popped: f(err, traceback) is called for each error that is reported, and
+   returns the traceback for the report. It adds the traceback of the thread from which the error has come. */
 void error_set_elsewhere(lua_State *L);
 
 /* Calls the error handler, or writes to stderr if there is none. On top of L and popped: the error, its traceback or

@@ -67,15 +67,10 @@ static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
 
 void origin_set(lua_State *L, int at, const char *what) {
   Go *go = chan_to_go((Chan *)lua_touserdata(L, at));
-  LastOrigin *last = &sched_self(L)->last_origin;
   lua_Debug ar;
   if (!find_caller(L, &ar) || !go || !go->slot) return;
-  if (last->what != what || last->line != ar.currentline || strcmp(last->source, ar.short_src) != 0) {
-    uint32_t number = number_of(L, what, &ar);
-    *last = (LastOrigin){.what = what, .line = ar.currentline, .number = number};
-    memcpy(last->source, ar.short_src, sizeof last->source);
-  }
-  if (go->slot) go->origin = last->number; /* a finalizer may have ended it */
+  uint32_t number = number_of(L, what, &ar);
+  if (go->slot) go->origin = number; /* a finalizer may have ended it */
 }
 
 void origin_set_library(lua_State *L) {

@@ -20,8 +20,7 @@ bool origin_push(lua_State *L, uint32_t origin);
 
 /* Sets the origin of the go block whose userdata is at index `at`: `what`, the function of the library that the program
    has called, and the line of that call. If there is no function of the program on the stack, or the go block has
-   ended, nothing changes. `what` must be a string that stays. Making the text would double the cost of a call, so the
-   last one is kept for a line that calls repeatedly. May raise. */
+   ended, nothing changes. May raise. */
 void origin_set(lua_State *L, int at, const char *what);
 
 /* Makes the calling function's source, NAME.lua, and all files below NAME/ belong to the library. */

@@ -49,7 +49,7 @@ void core_push_function(lua_State *L, lua_CFunction f) {
   lua_pushcclosure(L, f, 1);
 }
 
-/* Protected: the program ends: ends its threads, and receives their errors. */
+/* Protected, at the end of the program: ends its threads and receives their errors. */
 static int finish_threads(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "runnel.internal.start") != LUA_TTABLE) return 0;

@@ -7,8 +7,9 @@
    SIGQUIT, which Ctrl-\ sends: a hook writes the traceback, the go blocks, and the channels on which they wait to
    stderr, at the next instruction or as soon as the scheduler checks. The script continues.
 
-   SIGTERM and SIGHUP end the program as usual; but while --trace records, a hook writes the file first, at the next
-   instruction or as soon as the scheduler checks. If that takes more than 2 s, or a second such signal arrives, the program ends without. */
+   SIGTERM and SIGHUP end the program as usual. While --trace records, a hook first writes the file, at the next
+   instruction or as soon as the scheduler checks. If that takes more than 2 s, or a second such signal arrives, the
+   program ends without the file. */
 #ifndef RUNNEL_HOST_INTERRUPT_H
 #define RUNNEL_HOST_INTERRUPT_H
 

@@ -19,9 +19,9 @@ enum {
   CYCLE_LEAST = 16384  /* and at least so many: with fewer, each cycle visits all */
 };
 
-/* So a go block that parks pays for visits to CHUNK / CHUNK_EVERY others, and what was abandoned and not visited yet is
-   at most a seventh of the strong roots that cannot be demoted. It must be little: the collector cannot free it, and the
-   next cycle comes later for it. */
+/* So each go block that is started and parks causes CHUNK / CHUNK_EVERY visits. Abandoned go blocks that were not
+   visited yet are then at most a seventh of the strong roots that cannot be demoted. They must be few: the collector
+   cannot free them, and the memory that they use delays its next cycle. */
 
 /* ---- strong and weak ---- */
 
@@ -218,7 +218,8 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   Roots *r = &S->roots;
   if (r->sweeping) return; /* a sweep allocates, and so may run a finalizer that comes here */
   r->sweeping = true;
-  uint32_t unpaid = idle(S) > r->limit ? idle(S) - r->limit : 0; /* how many are parked for which none has visited */
+  uint32_t unpaid =
+      idle(S) > r->limit ? idle(S) - r->limit : 0; /* so many more are parked than when this sweep was due */
   r->is_cycle = is_cycle;
   lua_getiuservalue(L, SCHED_SELF, SCHED_SWEEP);
   lua_pushinteger(L, n);

@@ -81,18 +81,14 @@ _Noreturn static void bad_field(lua_State *L, const Operation *what) {
 }
 
 /* Raises if the list has a key other than 1 to n: an alts of `{ c, default = x }` would wait for ever. Called only
-   before waiting, since lua_next is 2 % of an alts; and not again for the list that was checked last. The list must
-   have no metatable, and an n-th element. */
-static void check_fields(lua_State *L, Sched *S, int n, const Operation *what) {
-  const void *ops = lua_topointer(L, OPS);
-  if (ops == S->checked) return;
+   before waiting, since lua_next is 2 % of an alts. The list must have no metatable, and an n-th element. */
+static void check_fields(lua_State *L, int n, const Operation *what) {
   if (n > 0) lua_pushinteger(L, n);
   else lua_pushnil(L);
   while (lua_next(L, OPS)) {
     lua_pop(L, 1);
     if (!lua_isinteger(L, -1)) bad_field(L, what);
   }
-  S->checked = ops;
 }
 
 /* Raises an error: the key on top of the stack is not an option. */
@@ -174,7 +170,7 @@ static inline int alts(lua_State *L, const Operation *what) {
     lua_pushliteral(L, "default");
     return 2;
   }
-  if (LIKELY(plain)) check_fields(L, S, n, what);
+  if (LIKELY(plain)) check_fields(L, n, what);
   if (n == 0) {
     lua_pushliteral(L, "no operations: it would wait for ever");
     return raise(L, what);

@@ -161,7 +161,7 @@ static int chan_lua_close(lua_State *L) {
     return luaL_error(L,
                       "close: a timeout closes by itself; other go blocks may share it, so a program cannot close it");
   }
-  if (UNLIKELY((ch->flags & (CHAN_DONE | CHAN_CLOSED)) == CHAN_DONE)) {
+  if (UNLIKELY((ch->flags & (CHAN_CLOSES_ITSELF | CHAN_CLOSED)) == CHAN_CLOSES_ITSELF)) {
     return luaL_error(L, "close: a channel that done() returns closes when its channel closes; close that channel");
   }
   chan_close(L, ch, 1, lua_isnoneornil(L, 2) ? 0 : 2);

@@ -1,4 +1,4 @@
-/* lua/explore.c: core.internal.explore: an explorer (core/explore.h) for internal/explore.lua. */
+/* lua/explore.c: core.internal.explore: an explorer (blocks/explore.h) for internal/explore.lua. */
 #include "blocks/explore.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static int explore_gc(lua_State *L) {
   return 0;
 }
 
-/* new(limit, any_timers) -> an explorer that gives runs of more steps up; raises inside a go block or a callback */
+/* new(limit, any_timers) -> an explorer that gives up runs of more steps than `limit`; raises inside a go block or a callback */
 static int lua_new(lua_State *L) {
   sched_check_outside(L, sched_self(L), "sim.explore");
   lua_Integer limit = luaL_checkinteger(L, 1);

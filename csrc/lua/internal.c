@@ -140,7 +140,7 @@ static int internal_has_ended(lua_State *L) {
 
 /* withdraw_take(result, ch) -> whether the go block waited: if the go block of that result channel waits in a take on
    ch, and on nothing else, the take ends without a value and returns nil, although ch is open. Otherwise nothing
-   happens. rn.cancel, unlike this, strikes later if the go block does not wait, or has just got a value. */
+   happens. rn.cancel, unlike this, takes effect at the next wait if the go block does not wait now. */
 static int internal_withdraw_take(lua_State *L) {
   Chan *result = check_chan(L, 1, "withdraw_take", "withdraw_take(result, ch)");
   const Chan *ch = check_chan(L, 2, "withdraw_take", "withdraw_take(result, ch)");

@@ -76,14 +76,14 @@ static int job_called(lua_State *L, int status, lua_KContext context) {
   return 1;
 }
 
-/* call(turn, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that waits
-   on `turn` completes. */
+/* call(on_park, f, value, result) -> whether f has parked: calls f(value, result). When f parks, the first take that
+   waits on `on_park` completes. */
 static int job_call(lua_State *L) {
   Sched *S = sched_self(L);
-  check_chan(L, 4, "call", "call(turn, f, value, result)");
+  check_chan(L, 4, "call", "call(on_park, f, value, result)");
   lua_pushvalue(L, 3);
   lua_setiuservalue(L, 4, JOB_VALUE);
-  sched_wake_on_park(S, check_chan(L, 1, "call", "call(turn, f, value, result)"));
+  sched_wake_on_park(S, check_chan(L, 1, "call", "call(on_park, f, value, result)"));
   lua_callk(L, 2, 0, 0, job_called);
   sched_wake_on_park(S, NULL);
   return 0;

@@ -17,26 +17,6 @@ static int internal_listen(lua_State *L) {
   return n == TAKE_WAIT ? park_on(L, ch, 1, &listen, NULL) : n;
 }
 
-/* answer(answers, message, jobs, least, until) -> true, is_quiet | false | nil: offers a message. If more than `least`
-   values are in the buffer of `jobs`, and it is not later than `until`, who takes the answers is not woken for it (see
-   shared_chan_wake). The clock is asked after the put: the system may have let other threads run before. */
-static int internal_answer(lua_State *L) {
-  Chan *answers = check_shared(L, 1), *jobs = check_shared(L, 3);
-  lua_Integer least = luaL_checkinteger(L, 4);
-  lua_Number until = luaL_checknumber(L, 5);
-  bool is_quiet = (lua_Integer)chan_stats(L, jobs).count > least;
-  PutResult result = is_quiet ? chan_shared_put_quietly(L, answers, 2) : chan_put(L, answers, 1, 2);
-  Sched *S = answers->sched;
-  if (is_quiet && (lua_Number)clock_now(&S->world.clock) / (lua_Number)CLOCK_MS > until) {
-    shared_wait_end_quiet(S->sharing);
-    is_quiet = false;
-  }
-  if (result == PUT_WAIT) lua_pushnil(L);
-  else lua_pushboolean(L, result == PUT_DONE);
-  lua_pushboolean(L, is_quiet && result == PUT_DONE);
-  return 2;
-}
-
 /* elsewhere(f): see error_set_elsewhere */
 static int internal_elsewhere(lua_State *L) {
   check_callable(L, 1, "elsewhere");
@@ -66,8 +46,11 @@ static int internal_job_of(lua_State *L) {
 
 void lua_pool_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"answer", internal_answer}, {"begin_job", internal_begin_job}, {"elsewhere", internal_elsewhere},
-      {"job_of", internal_job_of}, {"listen", internal_listen},       {NULL, NULL},
+      {"begin_job", internal_begin_job},
+      {"elsewhere", internal_elsewhere},
+      {"job_of", internal_job_of},
+      {"listen", internal_listen},
+      {NULL, NULL},
   };
   module_register(L, functions);
 }

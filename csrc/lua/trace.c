@@ -5,7 +5,7 @@
 
 #include "lua/check.h"
 #include "lua/module.h"
-#include "tracing/trace_kept.h"
+#include "tracing/trace_copy.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
 #include "tracing/trace_switch.h"
@@ -118,24 +118,24 @@ static int lua_edges(lua_State *L) {
   return 2;
 }
 
-/* ring(kept) -> first, next, dropped, now: the numbers of the oldest record and of the next one; how many were
-   overwritten; the time in ns. With `kept`, of the copy for an error (trace_kept.h). Nothing without a ring. */
+/* ring(copied) -> first, next, dropped, now: the numbers of the oldest record and of the next one; how many were
+   overwritten; the time in ns. With `copied`, of the copy for an error (trace_copy.h). Nothing without a ring. */
 static int lua_ring(lua_State *L) {
   Sched *S = sched_self(L);
   const Trace *t = S->tracer;
-  bool kept = lua_toboolean(L, 1);
-  if (!t || !t->ring || (kept && !t->kept)) return 0;
-  lua_pushinteger(L, (lua_Integer)(kept ? t->kept_first : trace_first(t)));
-  lua_pushinteger(L, (lua_Integer)(kept ? t->kept_next : t->next));
-  lua_pushinteger(L, (lua_Integer)((kept ? t->kept_first : trace_first(t)) - t->began));
-  lua_pushinteger(L, kept ? t->kept_now : trace_now(S));
+  bool copied = lua_toboolean(L, 1);
+  if (!t || !t->ring || (copied && !t->copy)) return 0;
+  lua_pushinteger(L, (lua_Integer)(copied ? t->copy_first : trace_first(t)));
+  lua_pushinteger(L, (lua_Integer)(copied ? t->copy_next : t->next));
+  lua_pushinteger(L, (lua_Integer)((copied ? t->copy_first : trace_first(t)) - t->began));
+  lua_pushinteger(L, copied ? t->copy_now : trace_now(S));
   return 4;
 }
 
-/* Record n of the ring, or with `kept` of the copy for an error; NULL if it is not there any more. */
-static const TraceRecord *find(const Trace *t, uint64_t n, bool kept) {
+/* Record n of the ring, or with `copied` of the copy for an error; NULL if it is not there any more. */
+static const TraceRecord *find(const Trace *t, uint64_t n, bool copied) {
   if (!t || !t->ring) return NULL;
-  if (kept) return t->kept && n >= t->kept_first && n < t->kept_next ? &t->kept[n & t->kept_mask] : NULL;
+  if (copied) return t->copy && n >= t->copy_first && n < t->copy_next ? &t->copy[n & t->copy_mask] : NULL;
   return n >= trace_first(t) && n < t->next ? trace_at(t, n) : NULL;
 }
 
@@ -153,7 +153,7 @@ static int push_record(lua_State *L, TraceRecord r, uint64_t last) {
   return FIELDS;
 }
 
-/* read(n, kept) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
+/* read(n, copied) -> kind, time, go, chan, seq, what, label: record n; nothing if it is not there any more. */
 static int lua_read(lua_State *L) {
   const Sched *S = sched_self(L);
   const TraceRecord *r = find(S->tracer, (uint64_t)luaL_checkinteger(L, 1), lua_toboolean(L, 2));
@@ -199,11 +199,11 @@ static int lua_pause(lua_State *L) {
   return 0;
 }
 
-/* on_error(f or nil): see trace_kept_hear */
+/* on_error(f or nil): see trace_copy_hear */
 static int lua_on_error(lua_State *L) {
   lua_settop(L, 1);
   Trace *t = sched_self(L)->tracer;
-  if (t) trace_kept_hear(L, t);
+  if (t) trace_copy_hear(L, t);
   return 0;
 }
 

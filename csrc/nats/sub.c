@@ -182,8 +182,9 @@ static uint64_t count_received(const Conn *conn) {
   return count;
 }
 
-/* Destroys those subscriptions that have ended and that libnats' reader cannot use any more. The reader counts a
-   message before it looks for its subscription. So when it has counted one more, it is done with those before. */
+/* Destroys the subscriptions that have ended and that libnats' reader cannot use any more. For each message the reader
+   first increments its count and then looks the subscription up. So once the count is higher than it was when a
+   subscription ended, the reader has finished with all messages that may have been for it. */
 static void destroy_unused(Conn *conn) {
   if (!conn->ended_subs.first || atomic_load(&conn->outbox.is_lost)) return; /* libnats may hold its lock for long */
   uint64_t count = count_received(conn);

@@ -47,46 +47,12 @@ static SharedWaiter *claim_first(SharedChan *chan, List *queue) {
 
 /* ---- results ---- */
 
-/* Notes the owner that quiet puts have left asleep. */
-static void note_left_asleep(SharedChan *chan, After *after) {
-  if (LIKELY(!chan->left_asleep)) return;
-  after_note(after, chan->left_asleep);
-  chan->left_asleep = NULL;
-}
-
-/* Gives a claimed waiter its result. Its alt must not be touched afterwards. Returns the alt's owner, with a hold, if
-   that is asleep and must be woken; else NULL. */
-static Owner *hand_over(SharedWaiter *w, bool ok, SharedValue value) {
+/* Gives a claimed waiter its result, and notes its owner if that is asleep. The alt must not be touched afterwards. */
+static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
   SharedAlt *alt = w->alt;
   Owner *owner = w->owner;
   alt->result = (SharedResult){.op = w->op, .ok = ok, .value = value};
-  return owner_push(owner, &alt->arrival) ? owner_hold(owner) : NULL;
-}
-
-/* Gives a claimed waiter its result, and notes its owner. */
-static void deliver(SharedWaiter *w, bool ok, SharedValue value, After *after) {
-  Owner *asleep = hand_over(w, ok, value);
-  if (asleep) after_note(after, asleep);
-}
-
-/* Gives a claimed take the value of a quiet put. Its owner may stay asleep. */
-static void deliver_quietly(SharedChan *chan, SharedWaiter *take, SharedValue value, After *after) {
-  Owner *asleep = hand_over(take, true, value);
-  if (!asleep) return;
-  if (asleep == chan->left_asleep) {
-    owner_release(asleep); /* the channel has a hold already */
-    return;
-  }
-  note_left_asleep(chan, after);
-  chan->left_asleep = asleep;
-}
-
-void shared_chan_wake(SharedChan *chan) {
-  After after = {0};
-  (void)pthread_mutex_lock(&chan->lock);
-  note_left_asleep(chan, &after);
-  (void)pthread_mutex_unlock(&chan->lock);
-  after_finish(&after);
+  if (owner_push(owner, &alt->arrival)) after_note(after, owner_hold(owner));
 }
 
 /* ---- one operation, on a locked channel ---- */
@@ -158,14 +124,11 @@ static bool try_put(SharedWaiter *put, SharedResult *result, After *after) {
   put->value.number = result->value.number = count_put(chan);
   if (w) {
     chan->take_total++;
-    if (put->is_quiet) deliver_quietly(chan, w, move(&put->value), after);
-    else deliver(w, true, move(&put->value), after);
+    deliver(w, true, move(&put->value), after);
   } else {
     add(chan, move(&put->value), after);
     if (chan->buf.kind == BUFFER_PROMISE) fulfil(chan, after);
   }
-  if (put->is_quiet) result->left_asleep = chan->left_asleep != NULL;
-  else note_left_asleep(chan, after);
   return true;
 }
 
@@ -334,7 +297,6 @@ void shared_close(SharedChan *chan, SharedValue reason) {
     while ((w = claim_first(chan, &chan->takes)) != NULL) deliver(w, false, tell_reason(chan, w), &after);
     give_up_puts(chan, &after);
     while ((w = claim_first(chan, &chan->watches)) != NULL) deliver(w, false, NOTHING, &after);
-    note_left_asleep(chan, &after);
   }
   (void)pthread_mutex_unlock(&chan->lock);
   shared_value_drop(&reason);

@@ -45,7 +45,6 @@ typedef struct SharedResult {
   uint32_t op;       /* index of the operation */
   bool ok;           /* a put was accepted; a take got a value. False: the channel is closed */
   bool has_woken;    /* the other side was asleep, and will need some time. Only as shared_do returns it */
-  bool left_asleep;  /* a quiet put has left somebody asleep: see shared_chan_wake. Only as shared_do returns it */
   SharedValue value; /* the value taken; with ok false the reason of the close, or SHARED_NIL. Its number with ok true:
                         the low 32 bits of the number of the put on this channel, which is the same for the one who
                         puts the value and the one who takes it; 0 for a promise */
@@ -67,7 +66,6 @@ typedef struct SharedWaiter {
   bool gives_up;     /* a put that completes with ok false when its channel is closed */
   bool drops_reason; /* a take that does not look at the reason of the close */
   bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
-  bool is_quiet;     /* a put that leaves an owner asleep whose take it completes (shared_chan_wake) */
 } SharedWaiter;
 
 struct SharedAlt {
@@ -90,12 +88,6 @@ typedef enum SharedOutcome {
    put that was accepted is moved away. If none can, and `alt` is not NULL, enqueues them all: alt.owner is set, alt
    and ops stay where they are until it is idle again. `order` has room for n channels; NULL will do where n is 1. */
 SharedOutcome shared_do(SharedWaiter *ops, uint32_t n, SharedChan **order, SharedAlt *alt, SharedResult *result);
-
-/* Wakes the owner that quiet puts have left asleep, if there is one. The next put on the channel that is not quiet does
-   the same, also in another thread, and so does its close, and whatever else completes an alt of that owner. The owner
-   sees the values without that as soon as it wakes for another reason. A quiet put is for who will soon put again:
-   waking a thread for several values costs as much as for one. */
-void shared_chan_wake(SharedChan *chan);
 
 /* Withdraws an active alt. False when another thread has completed it: then it is in the inbox, and its waiters have
    left their queues. */

@@ -66,7 +66,6 @@ void shared_chan_release(SharedChan *chan) {
     buffer_advance(&chan->buf);
   }
   shared_value_drop(&chan->reason);
-  if (chan->left_asleep) owner_release(chan->left_asleep);
   (void)pthread_mutex_destroy(&chan->lock);
   free(chan->slots);
   cache_free(chan);

@@ -22,7 +22,6 @@ struct SharedChan {
   uint64_t take_total;    /* values given */
   SharedReturn *returned; /* values that were given back; the next take gets the first */
   SharedValue *slots;     /* the buffer's values; NULL without a buffer */
-  Owner *left_asleep;     /* whose take a quiet put has completed, with a hold; or NULL */
   Buffer buf;             /* the buffer's state; all its slots are there from the start */
   bool closed;            /* no more puts */
   bool reason_taken;      /* a take has got the reason */

@@ -1,10 +1,9 @@
 /* owner.h: a scheduler as other threads see it: an inbox for alts of its go blocks that others have committed, a way
    to wake it, and when it last looked at the clock.
 
-   Many threads push, one pops. A thread that pushes then checks whether the owner is asleep, and wakes it; also if the
-   inbox was not empty, since a quiet put may have left the owner asleep (alt.h). The owner first sets `asleep` and then
-   checks whether the inbox is empty. Both sides write before they read, with sequential consistency, so at least one of
-   the two sees the other's write: no wakeup is lost.
+   Many threads push, one pops. A thread that pushes then checks whether the owner is asleep, and wakes it. The owner
+   first sets `asleep` and then checks whether the inbox is empty. Both sides write before they read, with sequential
+   consistency, so at least one of the two sees the other's write: no wakeup is lost.
 
    A thread pushes under the lock of a channel, and uses the owner until it leaves the lock. So an owner locks each of
    its channels once more before it ends (shared_chan_pass). */

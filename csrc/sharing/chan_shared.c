@@ -12,10 +12,10 @@
 
 /* ---- put, take, close ---- */
 
-static PutResult put(lua_State *L, Chan *ch, int value, bool is_quiet) {
+static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
   Sched *S = ch->sched;
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_PUT, .is_quiet = is_quiet};
+  SharedWaiter op = {.chan = shared_handle_chan(L, ch), .kind = SHARED_PUT};
   if (!shared_pack(L, S, value, &op.value)) shared_pack_refuse(L, S, "put");
   SharedResult result;
   SharedOutcome outcome = shared_do(&op, 1, NULL, NULL, &result);
@@ -23,23 +23,13 @@ static PutResult put(lua_State *L, Chan *ch, int value, bool is_quiet) {
   if (outcome == SHARED_NONE) return PUT_WAIT;
   S->sharing->has_woken = result.has_woken;
   shared_value_drop(&result.value);
-  if (result.left_asleep) {
-    if (S->sharing->quiet != op.chan) shared_wait_end_quiet(S->sharing);
-    S->sharing->quiet = op.chan;
-  }
   if (!result.ok) ch->flags |= CHAN_CLOSED;
   shared_inbox_look(L, S); /* the take may be of this state */
   S->sharing->number = result.value.number;
-  return result.ok ? PUT_DONE : PUT_CLOSED;
+  if (!result.ok) return PUT_CLOSED;
+  OBSERVE(S, put, L, ch, at, value, NULL);
+  return PUT_DONE;
 }
-
-static PutResult put_now(lua_State *L, Chan *ch, int at, int value) {
-  PutResult result = put(L, ch, value, false);
-  if (result == PUT_DONE) OBSERVE(ch->sched, put, L, ch, at, value, NULL);
-  return result;
-}
-
-PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value) { return put(L, ch, value, true); }
 
 int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop) {
   Sharing *sharing = ch->sched->sharing;

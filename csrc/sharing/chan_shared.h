@@ -11,10 +11,6 @@ static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0
 /* chan_take for a handle. `in_loop`: a for loop drops the error of the close, which then does not count as taken. */
 int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
 
-/* Like chan_put, but if a take waits and its scheduler is asleep, that stays asleep until a put on the channel
-   that is not quiet, or until this scheduler waits. */
-PutResult chan_shared_put_quietly(lua_State *L, Chan *ch, int value);
-
 /* Gives it a name in all states that get it from now on. */
 void chan_shared_set_name(lua_State *L, const Chan *ch, const char *name);
 
@@ -29,8 +25,8 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
 
 /* Does one of the operations if that can be done at once. Pushes the results of an operation with these flags
    (ALT_SELECT, ALT_INDEX) and returns how many they are. If none can be done, returns 0, and with `alt` it waits on
-   all of them; the caller enqueues the alt on the handles. Frees `wait`, unless it waits. Raises if a channel has no
-   room for one more waiter, or the value cannot be unpacked. */
+   all of them; the caller enqueues the alt on the handles. `wait` is freed in all cases but that one. Raises if a
+   channel has no room for one more waiter, or the value cannot be unpacked. */
 int chan_shared_do(lua_State *L, Sched *S, SharedWait *wait, Alt *alt, uint8_t flags);
 
 #endif

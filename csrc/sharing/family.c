@@ -169,8 +169,8 @@ static uint32_t count(const Held *held, const SharedChan *chan) {
   return n;
 }
 
-/* Whether nobody but the members that have `held` can complete what this member waits for. Looks at the holds first:
-   who has completed something may have let go of the channel after that. */
+/* Whether only members that may be stuck, to which all holds in `held` belong, could complete what this member waits
+   for. Counts the holds before it looks at results: a thread may complete an operation and then drop its hold. */
 static bool cannot_go_on(const Member *member, const Held *held) {
   const Sharing *sharing = member->sharing;
   Link *first = sharing->waits.first, *link = first;

@@ -85,7 +85,6 @@ static int end_handle(lua_State *L) {
   Chan *done = (Chan *)lua_touserdata(L, -1);
   if (done) CONTAINER_OF(done, SharedDone, chan)->shared = NULL;
   refuse_unwanted(S->sharing);
-  shared_wait_end_quiet(S->sharing); /* it may have been on this channel */
   shared_chan_pass(h->hold.chan);
   /* Asked when the scheduler ends, after this. */
   if (shared_chan_stats(h->hold.chan).reason_taken) ch->flags |= CHAN_ERROR_TAKEN;

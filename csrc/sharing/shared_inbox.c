@@ -29,7 +29,7 @@ static bool is_wanted(Sched *S, SharedWait *wait) {
 static void commit(lua_State *L, Sched *S, Alt *alt) {
   alt->shared = NULL;
   if (alt->flags & ALT_WEAK) root_promote(L, S, sched_go(alt));
-  alt_withdraw_rest(alt);
+  alt_withdraw(alt);
 }
 
 /* Wakes the owner of a committed alt, whose take has failed with the error on top of L, which is popped. A callback

@@ -118,7 +118,7 @@ static bool may_close(const Chan *done) {
 
 static bool is_decided(const Alt *alt) { return shared_wait_is_decided(alt->shared); }
 
-/* In this order: who has completed something may have let go of the channel after that. */
+/* In this order: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Alt *alt) {
   return shared_wait_is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared);
 }

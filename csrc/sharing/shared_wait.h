@@ -67,7 +67,6 @@ typedef struct Sharing {
   Spin spin;           /* how long to look at the inbox before sleeping */
   bool has_woken;      /* the last operation has woken another thread */
   uint32_t number;     /* of the value that was put or taken last (SharedResult), for a trace */
-  SharedChan *quiet;   /* where quiet puts of this state have left an owner asleep; or NULL */
   Member *member;      /* what it is to the threads that it has started, and that have started it; or NULL */
   GoOn *go_on;         /* NULL, or other threads may look at this (family.h): shared_wait_busy before it changes */
   int64_t patience;    /* of the first member: how long it waits before it looks for a deadlock, in ns */
@@ -118,13 +117,6 @@ bool shared_wait_is_alive(const Sched *S);
 /* Whether another thread has completed something, at which the scheduler has not yet looked. */
 static inline bool shared_wait_has_news(const Sched *S) {
   return UNLIKELY(S->sharing) && (S->sharing->arrived || !owner_is_empty(S->sharing->owner));
-}
-
-/* Wakes the owner that quiet puts have left asleep: this state is going to wait, or ends. */
-static inline void shared_wait_end_quiet(Sharing *sharing) {
-  if (LIKELY(!sharing->quiet)) return;
-  shared_chan_wake(sharing->quiet);
-  sharing->quiet = NULL;
 }
 
 /* Looks at the inbox for a short time (spin.h), if something waits and the next deadline, `ns` from now unless that is

@@ -152,7 +152,9 @@ static void add_chan(lua_State *L, Sched *S, Snapshot *s, const Chan *ch, int at
   }
   c.flags =
       (uint8_t)((stats.closed ? SNAPSHOT_CLOSED : 0) | (ch->flags & CHAN_GO ? SNAPSHOT_RESULT : 0) |
-                (ch->flags & CHAN_TIMEOUT ? SNAPSHOT_TIMEOUT : 0) | (ch->flags & CHAN_DONE ? SNAPSHOT_DONE : 0) |
+                (ch->flags & CHAN_TIMEOUT         ? SNAPSHOT_TIMEOUT
+                 : ch->flags & CHAN_CLOSES_ITSELF ? SNAPSHOT_DONE
+                                                  : 0) |
                 (chan_custom_transduces(ch) ? SNAPSHOT_XFORM : 0) | (entry && !entry->is_named ? SNAPSHOT_PLACE : 0));
   SnapshotChan *to = (SnapshotChan *)grow(L, &s->chans, sizeof(SnapshotChan), 1);
   *to = c;
@@ -184,7 +186,7 @@ static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const 
     const Chan *ch = chan_to(L, -1);
     if (ch) {
       add_chan(L, S, s, ch, lua_gettop(L), NULL);
-      if (!(ch->flags & (CHAN_TIMEOUT | CHAN_DONE))) add_edge(L, s, ch->id, g->name, is_put, 0);
+      if (!(ch->flags & CHAN_CLOSES_ITSELF)) add_edge(L, s, ch->id, g->name, is_put, 0);
     }
     lua_pop(L, 1);
     if (alt->state != ALT_PARKED || !alt_is_active(alt)) return;

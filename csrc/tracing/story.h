@@ -1,7 +1,8 @@
-/* story.h: what happens in one run of an explorer (blocks/explore.h), in the order in which it happens, each with the line of
-   the program that did it. It hears what a trace records (trace_record.h), and the choices.
+/* story.h: what happens in one run of an explorer (blocks/explore.h), in order, each event with the line of the program
+   that did it. It gets the records of the trace (trace_record.h) and the choices.
 
-   Its memory is not Lua's, and it calls nothing that allocates there: to be told changes nothing in what happens. */
+   It uses malloc, and calls nothing of Lua that allocates. So recording a story runs no finalizer, and does not change
+   what happens. */
 #ifndef RUNNEL_STORY_H
 #define RUNNEL_STORY_H
 
@@ -9,7 +10,7 @@
 
 /* Kinds of events besides those of a trace (TraceKind). */
 enum {
-  STORY_CHOICE = 32 /* and above: a choice of that kind (ChoiceKind); `chan` was chosen, of `seq` */
+  STORY_CHOICE = 32 /* + a ChoiceKind: a choice; `chan` is the number that was chosen, of `seq` */
 };
 
 typedef struct StoryEvent {

@@ -7,9 +7,9 @@
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
 #include "sharing/shared_wait.h"
+#include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"
-#include "tracing/trace_kept.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
 #include "tracing/trace_store.h"
@@ -54,7 +54,7 @@ static inline void count(Trace *t, const Chan *ch, uint16_t label, bool is_put) 
 }
 
 /* Channels that are not in the list. */
-enum { UNLISTED = CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE };
+enum { UNLISTED = CHAN_GO | CHAN_CLOSES_ITSELF };
 
 /* Adds the channel at index `at` to the list, if it is not there, makes room for edges, and calls the function of its
    tap for the value at index `value`, or not (0). */
@@ -120,7 +120,7 @@ static bool prepare(lua_State *L, const Trace *t, const Go *go) {
   return is_ready;
 }
 
-/* on_run with all that is rare, or needs a ring. */
+/* The part of on_run that is rare, or needs a ring. */
 NOINLINE static bool run_slowly(lua_State *L, Sched *S, Go *go) {
   Trace *t = S->tracer;
   if (!go->chan.buf.label || t->is_tight) {
@@ -217,7 +217,7 @@ static void on_born(lua_State *L, Sched *S, int at) {
   trace_record(t, TRACE_CHAN, trace_current(S), (uint32_t)ch->id, ch->buf.label, 0);
 }
 
-/* on_put with all that is rare, or needs a ring. */
+/* The part of on_put that is rare, or needs a ring. */
 NOINLINE static void put_slowly(lua_State *L, Chan *ch, int at, int value, const Alt *taker) {
   Sched *S = ch->sched;
   int how = taker ? TRACE_DIRECT : 0;
@@ -275,7 +275,7 @@ static void on_close(const Chan *ch) {
 /* Copies the ring for the error whose record is on top of L, unless the copy is for one that may still be reported. */
 static void on_died(lua_State *L, Sched *S) {
   if (!S->tracer->hears_errors) return;
-  trace_kept_push_error(L);
+  trace_copy_push_error(L);
   bool is_needed = lua_istable(L, -1) && unhandled_may_come(L);
   lua_pop(L, 1);
   if (is_needed) return;
@@ -283,9 +283,9 @@ static void on_died(lua_State *L, Sched *S) {
   trace_call_help(L, TRACE_COPY_RING);
 }
 
-static void on_due(lua_State *L, Sched *S, int at) { trace_kept_due(L, S->tracer, at); }
+static void on_due(lua_State *L, Sched *S, int at) { trace_copy_due(L, S->tracer, at); }
 
-static void on_report(lua_State *L, Sched *S) { trace_kept_report(L, S->tracer); }
+static void on_report(lua_State *L, Sched *S) { trace_copy_report(L, S->tracer); }
 
 const Observer trace_observer = {
     .spawn = on_spawn,

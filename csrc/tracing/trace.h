@@ -7,9 +7,9 @@
    - the edges: how many values the go blocks of each name have put on, and taken from, each channel;
    - the ring: the last records of what has happened, of a fixed size and a fixed number.
 
-   It is told by the core as its observer (observe.h). While the ring is held, the clock is read once per resume, so records of one run of a go
-   block have the same time; their order is exact. Without the ring, the clock is not read, and nothing is recorded,
-   which costs much less.
+   The core calls it as its observer (observe.h). While the ring is held, the clock is read once for each resume. So
+   records of one run of a go block have the same time; their order is exact. Without the ring the clock is not read and
+   nothing is recorded, which costs much less.
 
    A label is a number that stands for the name of a go block or channel. It is determined when a go block first runs,
    or a channel is made, and is stored in its Buffer, which has room for it. Each record has the label of its go block,
@@ -21,8 +21,8 @@
 
 #include "core/observe.h"
 
-/* What puts it all into the trace: the scheduler's observer while edges or a ring are held or a channel is tapped, and
-   who is told of new channels while the list is held. */
+/* The functions that record: Sched.observer while the edges or the ring are held or a channel is tapped, and
+   Sched.births while the list is held. */
 extern const Observer trace_observer;
 
 #endif

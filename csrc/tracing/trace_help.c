@@ -1,8 +1,8 @@
 /* trace_help.c: see trace_help.h. */
 #include "tracing/trace_help.h"
 
+#include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
-#include "tracing/trace_kept.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
 #include "tracing/trace_store.h"
@@ -23,7 +23,7 @@ int trace_help(lua_State *L) {
     trace_list_scan(L, t);
     break;
   case TRACE_COPY_RING:
-    trace_kept_copy(L, t, trace_now(sched_self(L)));
+    trace_copy_make(L, t, trace_now(sched_self(L)));
     break;
   }
   return 0;

@@ -145,7 +145,7 @@ static uint64_t shared_id(const Chan *ch) {
 
 void trace_list_add(lua_State *L, Trace *t, int at) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
-  if (ch->buf.label || ch->flags & (CHAN_GO | CHAN_TIMEOUT | CHAN_DONE | CHAN_BARE)) return;
+  if (ch->buf.label || ch->flags & (CHAN_GO | CHAN_CLOSES_ITSELF)) return;
   attr_push(L, at, ATTR_NAME);
   bool is_named = lua_type(L, -1) == LUA_TSTRING;
   if (!is_named) {

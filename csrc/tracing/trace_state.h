@@ -136,13 +136,13 @@ typedef struct Trace {
   uint32_t nlabels;     /* labels in use, those that are no name's included */
   const Chan *tapped;   /* the tapped channel, or NULL */
   struct Story *story;  /* what hears each record, too (story.h), or NULL */
-  bool hears_errors;    /* there is a function for unhandled errors (trace_kept.h) */
-  bool is_kept_due;     /* the error that is about to be reported is the one that `kept` is for */
-  TraceRecord *kept;    /* the copy of the ring for an error, or NULL */
-  uint32_t kept_mask;   /* its size - 1 */
-  uint64_t kept_first;  /* the first record in it */
-  uint64_t kept_next;   /* the number behind the last one */
-  int64_t kept_now;     /* when it was made */
+  bool hears_errors;    /* there is a function for unhandled errors (trace_copy.h) */
+  bool is_copy_due;     /* the error that is about to be reported is the one that `copy` is for */
+  TraceRecord *copy;    /* the copy of the ring for an error, or NULL */
+  uint32_t copy_mask;   /* its size - 1 */
+  uint64_t copy_first;  /* the first record in it */
+  uint64_t copy_next;   /* the number behind the last one */
+  int64_t copy_now;     /* when it was made */
 } Trace;
 
 /* Whether anything but the list of channels is recorded. */
@@ -172,7 +172,7 @@ static inline uint64_t trace_first(const Trace *t) {
 /* The number of the oldest record that is in the ring or in the copy for an error. */
 static inline uint64_t trace_oldest(const Trace *t) {
   uint64_t first = trace_first(t);
-  return t->kept && t->kept_first < first ? t->kept_first : first;
+  return t->copy && t->copy_first < first ? t->copy_first : first;
 }
 
 /* Record n, from trace_first(t) to t->next - 1. */

@@ -13,8 +13,8 @@ enum {
   TRACE_ENTRIES,  /* userdata: the entries of the list */
   TRACE_TAPPED,   /* the tapped channel; and */
   TRACE_TAP,      /* its function */
-  TRACE_KEPT_AT,  /* userdata: the copy of the ring for an error (trace_kept.h); */
-  TRACE_KEPT_FOR, /* the record of that error (unhandled.c); and */
+  TRACE_COPY_AT,  /* userdata: the copy of the ring for an error (trace_copy.h); */
+  TRACE_COPY_FOR, /* the record of that error (unhandled.c); and */
   TRACE_ON_ERROR, /* the function for unhandled errors */
   TRACE_NUSER = TRACE_ON_ERROR
 };

@@ -3,9 +3,9 @@
 
 #include "lifetimes/root.h"
 #include "tracing/trace.h"
+#include "tracing/trace_copy.h"
 #include "tracing/trace_edges.h"
 #include "tracing/trace_help.h"
-#include "tracing/trace_kept.h"
 #include "tracing/trace_list.h"
 #include "tracing/trace_record.h"
 #include "tracing/trace_store.h"
@@ -57,7 +57,7 @@ static void open_ring(lua_State *L, Trace *t, uint32_t records) {
 }
 
 static void close_ring(lua_State *L, Trace *t) {
-  trace_kept_close(L, t);
+  trace_copy_close(L, t);
   t->ring = NULL;
   t->mask = 0;
   t->began = t->next;

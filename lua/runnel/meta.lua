@@ -463,17 +463,6 @@ function core.internal.cores() end
 ---@return any err
 function core.internal.listen(ch) end
 
----Offers the message of a thread of a pool. If more than `least` values are in the buffer of `jobs`, the state that
----takes the answers is not woken for it: the next answer does that, or the end of this thread's turn.
----@param answers runnel.Channel<table>
----@param message table
----@param jobs runnel.Channel<table>
----@param least integer
----@param until_ms number after this time it is woken all the same
----@return boolean? accepted false: the channel is closed; nil: it has no room
----@return boolean is_quiet whether it was accepted and nobody was woken
-function core.internal.answer(answers, message, jobs, least, until_ms) end
-
 ---A random number of the scheduler, from which another one can be seeded; with `n`, seeds this one. For runnel.thread.
 ---@param n? integer
 ---@return integer? seed
@@ -609,17 +598,17 @@ function core.internal.trace.names() end
 function core.internal.trace.edges() end
 
 ---The numbers of the oldest record and of the next one, how many were overwritten, the time; nothing without a ring.
----`kept`: of the copy that was made for an error.
----@param kept? boolean
+---`copied`: of the copy that was made for an error.
+---@param copied? boolean
 ---@return integer? first
 ---@return integer? next_one
 ---@return integer? dropped
 ---@return integer? now in ns
-function core.internal.trace.ring(kept) end
+function core.internal.trace.ring(copied) end
 
 ---A record (TraceRecord in csrc/tracing/trace_state.h); nothing if it is not there any more.
 ---@param n integer
----@param kept? boolean of the copy for an error
+---@param copied? boolean of the copy for an error
 ---@return integer? kind
 ---@return integer? time in ns
 ---@return integer? go
@@ -627,7 +616,7 @@ function core.internal.trace.ring(kept) end
 ---@return integer? seq
 ---@return integer? what
 ---@return integer? label
-function core.internal.trace.read(n, kept) end
+function core.internal.trace.read(n, copied) end
 
 ---The records of the ring, as a string for another state; the number of the oldest one; how many they are; an id above
 ---which there is none. Nothing without a ring.
@@ -654,9 +643,9 @@ function core.internal.trace.read_bytes(bytes, i, last_id) end
 ---@param ms integer
 function core.internal.trace.pause(ms) end
 
----f is called when an unhandled error is about to be reported, until the ring is released; nil ends that. `is_kept`:
+---f is called when an unhandled error is about to be reported, until the ring is released; nil ends that. `is_copied`:
 ---there is a copy of the ring from when the error was raised.
----@param f? fun(is_kept: boolean)
+---@param f? fun(is_copied: boolean)
 function core.internal.trace.on_error(f) end
 
 ---The name of a label.
@@ -767,13 +756,13 @@ core.internal.job = {}
 ---@return any err
 function core.internal.job.next(from, to) end
 
----Calls f(value, result). When that parks, the first take that waits on `turn` completes.
----@param turn runnel.Channel<true> without a buffer
+---Calls f(value, result). When that parks, the first take that waits on `on_park` completes.
+---@param on_park runnel.Channel<true> without a buffer
 ---@param f function
 ---@param value any
 ---@param result runnel.Channel<any>
 ---@return boolean? parked whether f has parked
-function core.internal.job.call(turn, f, value, result) end
+function core.internal.job.call(on_park, f, value, result) end
 
 ---Makes a channel for the results of a job: core.chan(1).
 ---@return runnel.Channel<any> result

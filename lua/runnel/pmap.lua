@@ -5,6 +5,7 @@
 ---its traceback shows only the user's own code.
 
 local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
 local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
@@ -25,8 +26,12 @@ local pmap = {}
 ---@field buffer? runnel.BufferLike the buffer of the result channel, as for rn.chan; default none
 ---@field ex_handler? fun(err: any, v: any): any gets the error of a job that raises, and its value. What it returns, if
 ---not nil, is put as the result. It may park; an error that it raises ends the pmap
----@field timeout? number ms for a job: one that takes longer is cancelled, with an error for which rn.is_timeout is
----true. The handler is not timed
+---@field timeout? number ms for a job, or for each try of it: one that takes longer is cancelled, with an error for which
+---rn.is_timeout is true. The handler is not timed
+---@field tries? integer how often a job that raises is tried, default once. It keeps its place in the order and counts as
+---one of the n until the last try has ended; only the error of that one counts
+---@field retry? number ms to wait before the second try, default 100; twice as long each further time, up to a minute; of
+---that a random part between the half and the whole
 
 -- The default window, for each of the n jobs: so many results may wait for a slow job before them. With a window of n,
 -- a job that takes 20 times as long as the others, one in a hundred, keeps nine of ten workers idle; with this one few.
@@ -60,7 +65,7 @@ end
 
 -- Starts a pmap; `what` is the name of the function that the program called. `take(source)` returns the next value, or
 -- nil and an error.
-local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout)
+local function start(what, n, f, take, source, out, ordered, window, ex_handler, timeout, tries, retry)
   -- Direct: unordered results of the values of a channel are put by the worker whose job returned them. Otherwise only
   -- one worker at a time takes, since calls of an iterator must not overlap and the order of the values must be known;
   -- and only one worker at a time puts.
@@ -69,12 +74,14 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   -- A worker is a table:
   --   result   its go block's result channel
   --   number   where it is in `workers`
-  --   at       what it does first: TAKE or HANDLER
-  --   seq      the number of its job, for a worker that begins with the handler
+  --   at       what it does first: TAKE, HANDLER, or JOB, which is another try
+  --   seq      the number of its job, for a worker that begins with the handler or another try
   --   value    the value of that job
   --   err      the error of that job
   --   look     returns what it does now, and the number of its job
   --   close    is called with the error of its go block, or nil, when that ends
+  --   tried    how many tries of its job have failed, for a worker that began with another try, until that has ended
+  --   timed    the number of its last job, or try, among those that have a time limit
   --   late     the timeout error, if its job was cancelled because it took too long
   --   dropped  whether its job was cancelled because another one has failed
   local workers, count = {}, 0
@@ -95,9 +102,10 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   local failed -- the place in the order of results of the first job with an error that nobody has handled
   local over = false -- `out` is closed
   local alert = false -- the pmap was stopped, or some job was late: then `counts` is asked when a job returns
-  -- The go block that cancels late jobs; the number of the first job that it looks at; workers and deadlines by job
-  -- number.
-  local watcher, first_timed, timed, deadlines = nil, 1, {}, {}
+  -- The go block that cancels late jobs. Jobs, or their tries, are numbered as they start: the first one that it looks
+  -- at, and the last; the workers and deadlines by these numbers.
+  local watcher, first_timed, last_timed, timed, deadlines = nil, 1, 0, {}, {}
+  local job = f -- another try may run after the pmap was stopped, if an earlier job has failed for good
   local work
 
   local function look(worker)
@@ -170,15 +178,14 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   -- The go block that cancels late jobs. Jobs become late in the order in which they have started.
   local function watch()
     while not over do
-      local worker, at, seq
-      while first_timed <= started do
+      local worker
+      while first_timed <= last_timed do
         worker = timed[first_timed]
-        at, seq = look(worker)
-        if at == JOB and seq == first_timed then break end
+        if worker.timed == first_timed and look(worker) == JOB then break end
         timed[first_timed], deadlines[first_timed] = nil, nil
         first_timed = first_timed + 1
       end
-      if first_timed > started then break end
+      if first_timed > last_timed then break end
       local left = deadlines[first_timed] - now()
       if left >= NANOSECOND then
         sleep(left)
@@ -196,8 +203,9 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     if not over then guard.close(out, err) end
   end
 
-  local function watch_over(worker, seq)
-    timed[seq], deadlines[seq] = worker, now() + timeout
+  local function watch_over(worker)
+    last_timed = last_timed + 1
+    timed[last_timed], deadlines[last_timed], worker.timed = worker, now() + timeout, last_timed
     if not watcher then watcher = go(watch_died, false, watch) end
   end
 
@@ -210,11 +218,11 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     if is_left then guard.close(out, reason or err) end
   end
 
-  local function add_worker(at, seq, value, err)
+  local function add_worker(at, seq, value, err, tried)
     local number = count + 1
     local worker = {
       at = at, seq = seq, value = value, err = err, number = number, result = false, look = false, close = false,
-      late = false, dropped = false,
+      tried = tried or 0, timed = 0, late = false, dropped = false,
     }
     workers[number] = worker
     worker.result = go(has_died, out, work, worker) -- the last that may raise
@@ -262,13 +270,17 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
   local function job_failed(worker, at, seq, value, err)
     running = running - 1
     if worker.dropped then return end
-    local block, late = block_of(worker, err), worker.late
-    if block and (late or ex_handler and at == JOB) then
+    local block, late, tried = block_of(worker, err), worker.late, worker.tried + 1
+    local again = at == JOB and tried < tries and (late or not is_cancellation(worker.result, err))
+    if block and (late or again or ex_handler and at == JOB) then
       excuse(block, err)
       block = false
     end
     if late then err = late_error(late, err) end
-    if ex_handler and at == JOB then
+    if again then
+      add_worker(JOB, seq, value, nil, tried)
+      running = running + 1
+    elseif ex_handler and at == JOB then
       add_worker(HANDLER, seq, value, err)
       running = running + 1
     else
@@ -293,6 +305,16 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     end
   end
 
+  -- ---- what workers do: another try ----
+
+  local function try_again(worker, value)
+    sleep(backoff.pause(retry, worker.tried))
+    if timeout then watch_over(worker) end
+    local result = job(value)
+    worker.tried = 0
+    return result
+  end
+
   -- ---- what workers do: unordered results of a channel's values ----
 
   -- Whether `begin` must be called when a job starts: not all workers have been started, or jobs are timed.
@@ -302,10 +324,7 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
     waiting = waiting - 1
     if waiting == 0 and count < n and not ended then call_next() end
     growing = timeout or count < n
-    if not timeout then return nil end
-    started = started + 1
-    watch_over(worker, started)
-    return started
+    if timeout then watch_over(worker) end
   end
 
   -- A worker puts the results of its own jobs, and any number of workers may wait for a value. When no worker waits any
@@ -328,8 +347,10 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
           break
         end
         at, value = JOB, next_value
-        if growing then seq = begin(worker) end
+        if growing then begin(worker) end
         result = f(value)
+      elseif at == JOB then
+        result = try_again(worker, value)
       else
         result = ex_handler(worker.err, value)
       end
@@ -382,9 +403,11 @@ local function start(what, n, f, take, source, out, ordered, window, ex_handler,
         running = running + 1
         started = started + 1
         at, seq, value = JOB, started, next_value
-        if timeout then watch_over(worker, seq) end
+        if timeout then watch_over(worker) end
         if waiting == 0 and has_room() then call_next() end
         result = f(value)
+      elseif at == JOB then
+        result = try_again(worker, value)
       else
         result = ex_handler(worker.err, value)
       end
@@ -429,8 +452,8 @@ local function check_timeout(ms, what)
   end
 end
 
-local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true }
-local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true }
+local OPTIONS = { window = true, buffer = true, ex_handler = true, timeout = true, tries = true, retry = true }
+local UNORDERED_OPTIONS = { buffer = true, ex_handler = true, timeout = true, tries = true, retry = true }
 
 -- Called by the public functions as a tail call, so that a failed check blames the line that called the public
 -- function.
@@ -452,8 +475,9 @@ local function checked(what, ordered, n, f, from, opts)
   check.integer(window, n, what .. ": window")
   check.callable_or_nil(opts.ex_handler, what .. ": ex_handler")
   if opts.timeout ~= nil then check_timeout(opts.timeout, what) end
+  local tries, retry = backoff.options(opts, what, 1)
   local out = check.new_chan(opts.buffer, what .. ": buffer")
-  return start(what, n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout)
+  return start(what, n, f, take, source, out, ordered, window, opts.ex_handler, opts.timeout, tries, retry)
 end
 
 ---Calls a function with each value of a channel, at most n calls at a time, and gives the results in the order of the
@@ -461,7 +485,7 @@ end
 ---that is nil there is no result. (For several results of one value return a list, and send the lists through
 ---rn.xf.cat; or use rn.pipeline_async.) `f` runs in a go block, so it may park, sleep, and start others.
 ---
----When `f` raises, `ex_handler(err, v)` returns what to put instead. Without a handler no further job is started, the
+---When `f` raises, and has been tried as often as `tries` tells, `ex_handler(err, v)` returns what to put instead. Without a handler no further job is started, the
 ---jobs of later values are cancelled, and the results of earlier values are put; when all jobs have ended, the channel
 ---of results closes with the error. Closing that channel cancels the jobs that run, and no further value is taken.
 ---@generic T, R

@@ -204,6 +204,7 @@ describe("timeout", function()
       assert.equal(10, sim.elapsed())
       ch:done():take()
       assert.equal(10, sim.elapsed())
+      assert.equal(ch, ch:done()) -- also after it has closed
     end))
 
     it("cannot be closed, since others may share it", stage.sim(function()
@@ -397,6 +398,18 @@ describe("timeout", function()
         assert.equal(20, rn.now() - before)
       end)
       assert.is_nil(rn.step())
+    end)
+
+    it("that a simulation has left behind are channels like any other", function()
+      local left
+      sim.run(function() left = rn.timeout(20):name "left" end)
+      assert.is_false(left:closed())
+      local done = left:done()
+      assert.not_equal(left, done)
+      left:close "why"
+      assert.same({ nil, "why" }, { left:take() })
+      assert.is_true(done:closed())
+      assert.matches("left", tostring(left))
     end)
   end)
 

@@ -808,9 +808,12 @@ describe("runnel, the executable", function()
           end
           ch:close()
         end)
-        rn.go(function() for i in ch do print(i) end end)
         local timer = uv.new_timer()
-        timer:start(50, 0, function() timer:close() print(pcall(rn.sleep, 5)) end)
+        timer:start(60 * 1000, 0, function() end) -- keeps uv.run running
+        rn.go(function()
+          for i in ch do print(i) end
+          timer:start(1, 0, function() timer:close() print(pcall(rn.sleep, 5)) end)
+        end)
         uv.run()
         uv.new_timer():start(5, 0, function() ch = nil end)
         rn.sleep(20)

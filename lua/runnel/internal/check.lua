@@ -10,14 +10,15 @@ local CALLER = 3
 
 -- How to call the functions whose arguments are easily confused.
 local USAGE = {
-  into = "into(list, ch)", map = "map(f, { ch, ... })", merge = "merge { ch, ... }", mult = "mult(ch)",
-  onto_chan = "onto_chan(ch, list)", pipe = "pipe(from, to)", pipeline = "pipeline(n, to, xf, from)",
-  pipeline_async = "pipeline_async(n, to, af, from)",
+  batch = "batch(ch, n, ms)", debounce = "debounce(ch, ms)", into = "into(list, ch)", map = "map(f, { ch, ... })",
+  merge = "merge { ch, ... }", mult = "mult(ch)", onto_chan = "onto_chan(ch, list)", pipe = "pipe(from, to)",
+  pipeline = "pipeline(n, to, xf, from)", pipeline_async = "pipeline_async(n, to, af, from)",
   pipeline_async_unordered = "pipeline_async_unordered(n, to, af, from)",
   pipeline_blocking = "pipeline_blocking(n, to, xf, from)", pmap = "pmap(n, f, from)",
-  pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", reduce = "reduce(f, init, ch)",
-  scope = "scope(function(s) ... end)", split = "split(pred, ch)", take = "take(n, ch)",
-  threads = "threads(k, f)", transduce = "transduce(xf, f, init, ch)",
+  pmap_unordered = "pmap_unordered(n, f, from)", pub = "pub(ch, topic_of)", rate = "rate(ch, n, ms)",
+  reduce = "reduce(f, init, ch)", retry = "retry(f, { tries = n }, ...)", scope = "scope(function(s) ... end)",
+  split = "split(pred, ch)", take = "take(n, ch)", threads = "threads(k, f)",
+  transduce = "transduce(xf, f, init, ch)",
 }
 
 ---What was passed, for a message: "a string", "a channel", "nothing".

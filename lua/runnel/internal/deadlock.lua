@@ -10,8 +10,8 @@ local NAMED, LONGEST = 8, 60
 
 -- Functions of the library that take from one channel until it closes, or from several.
 local READERS = {
-  into = true, map = true, merge = true, pipe = true, pmap = true, pmap_unordered = true, reduce = true, split = true,
-  take = true, transduce = true,
+  batch = true, debounce = true, into = true, map = true, merge = true, pipe = true, pmap = true,
+  pmap_unordered = true, rate = true, reduce = true, split = true, take = true, transduce = true,
 }
 
 local deadlock = {}
@@ -48,8 +48,9 @@ local function sources(entry)
   return READERS[entry.name:match "^[%a_]+"] and chs or {}, true
 end
 
--- Follows what waits to what it waits for. Returns a channel on which no go block would put, and the go block that
--- takes all its values, if there is one; or nothing.
+-- Goes from a go block that waits to the channels that it waits for, from there to the go blocks that put on them, and
+-- so on. Returns the first channel on which no go block would put, and the go block that takes all its values, if there
+-- is one; or nothing.
 local function unclosed(entry, feeders, seen)
   local chs, is_reader = sources(entry)
   for _, ch in ipairs(chs) do

@@ -49,7 +49,7 @@ end
 ---the function returns false, so that the go block can end. If `to` raises, the value is dropped and the error is
 ---reported.
 ---@param to runnel.Channel<any>
----@param what string what the error handler calls the one who puts
+---@param what string who puts, for the error handler
 ---@return fun(to: runnel.Channel<any>, value: any): boolean put
 function ends.sink(to, what)
   if is_plain(to) then return put_while_open end
@@ -63,7 +63,7 @@ end
 ---was closed, if any. Once `to` is closed the values are dropped. If `to` raises, the value is dropped and the error is
 ---reported. What was passed to the go block's give_up must hold the channel meanwhile.
 ---@param to runnel.Channel<any>
----@param what string what the error handler calls the one who moves them
+---@param what string who moves them, for the error handler
 ---@return fun(from: runnel.Channel<any>, to: runnel.Channel<any>): nil, any move to be called with `to`
 function ends.mover(to, what)
   if is_plain(to) then return move end

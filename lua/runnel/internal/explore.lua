@@ -226,8 +226,8 @@ end
 
 -- ---- a failure ----
 
--- Runs the explorer's script once more, and returns its story. Names of channels that are collected are not known any
--- more: hence not meanwhile.
+-- Runs the explorer's script once more, and returns its story. The collector is stopped meanwhile, because the name of
+-- a channel is lost when the channel is collected.
 function Search:tell()
   local collects = collectgarbage "isrunning"
   collectgarbage "stop"

@@ -81,7 +81,7 @@ local function deed(found, kind, ch, seq, how, place)
   if kind == CHOSEN then return ("sim.choose(%d) is %d%s"):format(seq, ch + 1, place) end
 end
 
--- A deed that has woken this go block, or nil: none.
+-- What a go block did, with the name of the go block that this has woken (nil: none).
 local function woken(did, who) return did and who and ("%s, which wakes %s"):format(did, who) or did end
 
 -- The steps: each has who, is_marked, time, and did, a list. And what each go block waits for at the end.

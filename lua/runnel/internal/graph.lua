@@ -72,8 +72,9 @@ local function covers(more, less)
   return true
 end
 
--- Channels with the same place of making, in lists of those that are alike: the go blocks at the ends of one are among
--- those of the first, which has the most. A channel of each job, for example, is put on and then taken from.
+-- Groups channels that were made at the same line. A channel belongs to a group if each go block that puts on it or
+-- takes from it does so with the group's first channel, too. So the channels that a program makes for each job are one
+-- group, although some of them have not been taken from yet.
 local function alike(list, ends)
   table.sort(list, function(a, b)
     local more, less = (ends[a.id] or NO_ENDS).n, (ends[b.id] or NO_ENDS).n
@@ -113,8 +114,8 @@ local function channel_node(list, name)
     closed = is_closed, count = #list > 1 and #list or nil, channel = #list == 1 and first.channel or nil }
 end
 
--- Adds the channels; in by_key each of those that share a node has it. Without a name, those are alike that were made
--- at the same place.
+-- Adds a node for each channel that has a name, and for each group of channels without one. by_key then has the node of
+-- each channel.
 local function add_channels(nodes, by_key, edges)
   local names, unnamed = recorder.names()
   local places, order, ends = {}, {}, ends_of(edges)

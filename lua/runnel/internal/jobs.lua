@@ -7,7 +7,7 @@
 ---
 ---Ordered: only one worker at a time takes values, the feeder. It puts the result channels on a queue, and the
 ---deliverer, another go block, moves the results of one after the other to `to`. The capacity of the queue limits the
----jobs. When af parks, a worker that waits for its turn wakes, and is the feeder from then on.
+---jobs. When af parks, a worker that waits to take over wakes, and is the feeder from then on.
 ---
 ---Unordered: each worker takes values, and moves the results of its job before it takes the next one. When af parks,
 ---the worker's partner, another go block, wakes and moves the results.
@@ -70,7 +70,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local deliver_values = ends.mover(to, "a pipeline")
   local is_wide = window ~= nil and window > n -- then the jobs are as many as the workers that have one
   local queue = window and chan(math.min(window - 1, MOST_PLACES)) -- the deliverer has one more result channel
-  local turn = window and chan() -- where workers wait while another one is the feeder
+  local takeover = window and chan() -- where workers wait to become the feeder
   local feeder -- the worker that takes the next value
   local workers, count, idle = {}, 0, 0 -- the workers; how many they are; how many of them wait, or are about to
   local deliverer = queue and { to = to, result = false }
@@ -88,7 +88,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if over then return end
     if err ~= nil then internal.pass_on(err, close ~= false and to, source) end
     over, reason = true, err
-    if turn then turn:close() end
+    if takeover then takeover:close() end
   end
 
   -- A job has ended with an error, after its results.
@@ -207,7 +207,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   -- Waits until this worker is the feeder. Returns false if no further value is taken.
   local function may_feed(self)
     -- If the feeder has a job while another worker runs, it has parked: this worker replaces it.
-    while not over and feeder and feeder ~= self and not feeder.job do take(turn) end
+    while not over and feeder and feeder ~= self and not feeder.job do take(takeover) end
     feeder, idle = self, idle - 1
     return not over
   end
@@ -222,9 +222,9 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
         if value == nil then return finish(err, from) end
         self.job = "called"
         if idle == 0 and count < n then add_worker() end
-        call(turn, af, value, result)
+        call(takeover, af, value, result)
         if is_wide and not result:closed() then
-          turn:offer(true)
+          takeover:offer(true)
           take(result:done())
         end
         self.job = false
@@ -248,7 +248,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
     if self.job then
       self.err, self.trace = why, trace
       if pcall(start_worker, self) then
-        if turn then turn:offer(true) end -- the feeder has a job: another worker replaces it
+        if takeover then takeover:offer(true) end -- the feeder has a job: another worker replaces it
         pcall(internal.started, self.block, block)
         pcall(internal.excuse, block, why)
         return
@@ -260,7 +260,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
 
   -- ---- the deliverer of an ordered pipeline ----
 
-  local function deliver_in_turn(self)
+  local function deliver_all(self)
     local result = self.result or take(queue)
     while result do
       self.result = result
@@ -276,7 +276,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   local function deliverer_died(self, why, block)
     stop(why)
     if reason == nil then reason = why end -- `from` had ended
-    local ok, successor = pcall(guard.go, deliverer_died, self, deliver_in_turn, self)
+    local ok, successor = pcall(guard.go, deliverer_died, self, deliver_all, self)
     if ok then return pcall(internal.started, successor, block) end
     for result in core.methods.poll, queue do guard.close(result, why) end -- memory has run out
     close_to()
@@ -285,7 +285,7 @@ return function(what, n, to, af, from, close, window, ex_handler, at_end)
   add_worker() -- the go blocks that it starts get the same name
   if queue then
     deliverer.jobs = jobs
-    guard.started(guard.go(deliverer_died, deliverer, deliver_in_turn, deliverer), what)
+    guard.started(guard.go(deliverer_died, deliverer, deliver_all, deliverer), what)
   end
   return to
 end

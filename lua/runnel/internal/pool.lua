@@ -12,9 +12,11 @@
 ---    { number, first, channel, second } results of a job that gets a channel: one or two, and further ones come from
 ---                                       the channel
 ---
----Waking a thread costs more than all else that a short call needs. So while enough jobs wait, the answer to a short
----one leaves this state asleep, and a later one wakes it for all of them. If the next job takes long instead, this
----state finds the answer when it looks again, after LOOK ms.
+---Nobody waits on the channel of answers, so that a put there wakes nobody: the receiver polls it, and waits on another
+---channel, the bell, when it finds nothing. A thread rings after it has put an answer. Waking a thread costs more than
+---all else that a short call needs, so while enough jobs wait, the answer to a short one is put without ringing, and a
+---later one rings for all of them. If the next job takes long instead, this state finds the answer when it looks again,
+---after LOOK ms.
 ---
 ---Each thread also has a shared channel on which it gets the numbers of cancelled calls.
 
@@ -26,20 +28,18 @@ local internal = core.internal
 
 local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
 local raise, is_simulation = internal.raise, internal.is_simulation
-local put_while_open, sleep, yield = internal.moving.put_while_open, core.sleep, core.yield
+local put_while_open, poll = internal.moving.put_while_open, internal.moving.poll
+local sleep, yield = core.sleep, core.yield
 
 -- Size of the buffers for jobs and for answers.
 local CAPACITY = 1024
 
--- How long an answer that wakes nobody waits at most, in ms: longer than the jobs for which there are such answers. A
+-- How long an answer that did not ring waits at most, in ms: longer than the jobs for which there are such answers. A
 -- shorter time would cost more, since the kernel has to set a timer for each wait that is shorter than its own tick.
 local LOOK = 10
 
 -- Size of the buffer for cancelled calls.
 local CANCELS = 256
-
--- A message to the receiver, so that it sees that no call waits any more: it belongs to no call.
-local NO_ANSWER = { 0 }
 
 -- How many Call objects are kept to be used again.
 local MOST_UNUSED = 256
@@ -60,6 +60,7 @@ Call.__index = Call
 ---@operator call(any): any
 ---@field jobs runnel.Channel<table>
 ---@field answers runnel.Channel<table>
+---@field bell runnel.Channel<true> has a value when there may be new answers; closed when no thread is left
 ---@field package cancels runnel.Channel<integer>[] for each thread, the numbers of cancelled calls
 ---@field package results runnel.Channel<any>[] of the threads: each closes when its thread has ended
 ---@field package blocks runnel.Channel<any>[] of the go blocks that stand for them
@@ -68,7 +69,7 @@ Call.__index = Call
 ---@field package last integer the number of the last call
 ---@field package receiver? runnel.Channel<any> the receiver's result channel
 ---@field package watcher? runnel.Channel<any> that of the go block that wakes this state from time to time
----@field package enough integer while more jobs than this are in the queue, answers need not wake this state
+---@field package enough integer while more jobs than this are in the queue, answers need not ring
 ---@field package unused runnel.PoolCall[]
 ---@field package running integer threads that have not ended
 ---@field package caller string the function that has made it, for messages
@@ -124,14 +125,15 @@ local function fail_all(pool, why)
   for number, call in pairs(pool.calls) do complete(pool, call, { number, why, true }) end
 end
 
--- Wakes this state after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will
--- come that wakes nobody before there is one that does: such an answer follows the last one of the same thread within
--- much less than LOOK ms.
+-- Rings after LOOK ms; and again, as long as there were calls or answers in that time. Else no answer will come that does
+-- not ring before there is one that does: such an answer follows the last one of the same thread within much less than
+-- LOOK ms.
 local function watch(pool)
   local seen
   repeat
     seen = 2 * pool.last - pool.waiting
     sleep(LOOK)
+    pool.bell:offer(true)
     yield() -- to the receiver
   until 2 * pool.last - pool.waiting == seen
   pool.watcher = nil
@@ -149,14 +151,17 @@ end
 
 -- The receiver's loop.
 local function receive(pool)
+  local answers, is_over = pool.answers, false
   while pool.waiting > 0 do
-    local message = take(pool.answers)
-    if message == nil then
+    local message = poll(answers, answers)
+    if message then
+      local call = pool.calls[message[1]]
+      if call then complete(pool, call, message) end -- else it was cancelled
+      look_after(pool)
+    elseif is_over then
       fail_all(pool, pool.caller .. ": the thread of this call has ended: " .. internal.error_text(pool.ended))
     else
-      local call = pool.calls[message[1]]
-      if call then complete(pool, call, message) end -- else it was cancelled, or there is none
-      look_after(pool)
+      is_over = not take(pool.bell)
     end
   end
   pool.receiver = nil
@@ -184,7 +189,7 @@ function Call.__close(call)
     if cancels:offer(call.number) == nil then core.go(put, cancels, call.number) end
   end
   -- No answer may come any more. The receiver is not cancelled, since a call may begin before it has ended.
-  if pool.waiting == 0 and pool.receiver then pool.answers:offer(NO_ANSWER) end
+  if pool.waiting == 0 and pool.receiver then pool.bell:offer(true) end
 end
 
 -- ---- calls that begin ----
@@ -303,7 +308,7 @@ local function thread_ended(self, result, ready)
     self.jobs:close()
     ready:close(self.ended)
   end
-  if self.running == 0 then self.answers:close() end
+  if self.running == 0 then self.bell:close() end
 end
 
 local function add_thread(self, result, block, cancels, ready)
@@ -326,12 +331,13 @@ end
 ---@return string? why that is impossible
 function pools.make(k, what, where, caller, n)
   local self = setmetatable({
-    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), cancels = {}, results = {}, blocks = {},
-    calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0,
+    jobs = core.shared_chan(CAPACITY), answers = core.shared_chan(CAPACITY), bell = core.shared_chan(1),
+    cancels = {}, results = {}, blocks = {}, calls = {}, waiting = 0, last = 0, receiver = nil, watcher = nil, enough = k // 2, unused = {}, running = 0,
     caller = caller, ended = nil,
   }, Pool)
   self.jobs:name(start.name(("jobs of %s %s"):format(caller, where)))
   self.answers:name(start.name(("answers of %s %s"):format(caller, where)))
+  self.bell:name(start.name(("bell of %s %s"):format(caller, where)))
   local ready = core.shared_chan(k)
   local function not_ready(why)
     self.jobs:close()
@@ -340,7 +346,7 @@ function pools.make(k, what, where, caller, n)
   for _ = 1, k do
     local cancels = core.shared_chan(CANCELS):name(start.name(("cancelled calls of %s %s"):format(caller, where)))
     local result, block = start.thread({ module = "runnel.internal.pool_main" }, where, caller,
-      what, n, self.jobs, self.answers, cancels, ready, self.enough)
+      what, n, self.jobs, self.answers, self.bell, cancels, ready, self.enough)
     if not result then return not_ready(block) end
     add_thread(self, result, block, cancels, ready)
   end

@@ -9,11 +9,11 @@ local thread_function = require "runnel.internal.thread_function"
 local internal = core.internal
 
 local take, put, poll, yield = internal.moving.take, internal.moving.put, core.methods.poll, core.yield
-local shared_chan, now, answer, begin_job = core.shared_chan, core.now, internal.answer, internal.begin_job
+local shared_chan, now, begin_job = core.shared_chan, core.now, internal.begin_job
 
--- An answer need not wake the state that takes it if another one will soon. That is: the job has taken at most SHORT
--- ms; the next one, if it is as long, ends within SHORT ms after the first such answer; and jobs for more than half of
--- the threads wait, which are enough until that state has put new ones.
+-- An answer need not ring if another one will soon. That is: the job has taken at most SHORT ms; the next one, if it is
+-- as long, ends within SHORT ms after the first answer for which nobody has rung; and jobs for more than half of the
+-- threads wait, which are enough until the state that takes the answers has put new ones.
 local SHORT = 0.2
 
 local A_JOB = "a job of a pool of threads"
@@ -49,10 +49,11 @@ end
 ---@param n integer jobs at a time
 ---@param jobs runnel.Channel<table>
 ---@param answers runnel.Channel<table>
+---@param bell runnel.Channel<true> to ring after an answer, or after several (runnel.internal.pool)
 ---@param cancels runnel.Channel<integer> the numbers of cancelled calls
 ---@param ready runnel.Channel<any> gets true, or why the function cannot be called
----@param enough integer while more jobs than this are in the queue, an answer may wake nobody
-return function(what, n, jobs, answers, cancels, ready, enough)
+---@param enough integer while more jobs than this are in the queue, an answer need not ring
+return function(what, n, jobs, answers, bell, cancels, ready, enough)
   local ok, f = pcall(thread_function, what)
   ready:put(ok or { internal.error_text(f) })
   if not ok then return end
@@ -62,37 +63,39 @@ return function(what, n, jobs, answers, cancels, ready, enough)
   local busy = {} -- a worker by the number of the call whose job it does
   local last = 0 -- the last number taken
   local last_answer = 0 -- when this thread has sent an answer; a look for it follows for some ms (runnel.internal.pool)
-  local quiet_since -- when the first answer was sent since somebody was woken for one
+  local unrung_since -- when the first answer was sent for which this thread has not rung
   local awaited = {} -- numbers of cancelled calls whose jobs were not taken yet
   local work
 
   -- ---- answers ----
 
-  -- Whether a job that has started then was so short that its answer may wait for those of the next ones.
-  local function may_wait(started)
-    local time = now()
-    local took = time - started
-    if took > SHORT then return false end
-    quiet_since = quiet_since or time
-    return time + took - quiet_since <= SHORT
+  local function ring()
+    unrung_since = nil
+    bell:offer(true) -- if it is full, the receiver has not yet looked since somebody rang
   end
 
-  local function offer(message, started)
-    if not may_wait(started) then quiet_since = nil end
-    local is_sent, is_quiet = answer(answers, message, jobs, quiet_since and enough or math.maxinteger,
-      last_answer + SHORT)
-    if not is_quiet then quiet_since = nil end
-    last_answer = now()
-    return is_sent ~= nil or put(answers, message)
+  -- Sends the message of a job that started then.
+  local function answer(message, started)
+    local time = now()
+    local took, since = time - started, unrung_since or time
+    local may_wait = took <= SHORT and time + took - since <= SHORT and #jobs > enough
+    if answers:offer(message) == nil then
+      ring() -- the receiver has to make room
+      put(answers, message)
+    end
+    unrung_since = since
+    local last = last_answer
+    last_answer = now() -- only now: the system may have let other threads run before
+    if not may_wait or last_answer > last + SHORT then ring() end
   end
 
   local function send(number, started, value, more, second)
-    local is_sent, err = pcall(offer, { number, value, more, second }, started)
+    local is_sent, err = pcall(answer, { number, value, more, second }, started)
     if is_sent then return end
-    local path = type(err) == "string" and err:match "^put: value%[2%](.*)"
+    local path = type(err) == "string" and err:match "^%a+: value%[2%](.*)"
     if not path then error(err, 0) end
     local why = more == true and internal.error_text(value) or "threads: result" .. path
-    put(answers, { number, why, true })
+    answer({ number, why, true }, 0)
   end
 
   local function send_error(number, started, err, trace)
@@ -167,9 +170,16 @@ return function(what, n, jobs, answers, cancels, ready, enough)
     add_worker(worker_died)
   end
 
+  local function next_job()
+    local job = unrung_since and poll(jobs)
+    if job then return job end
+    if unrung_since then ring() end -- before this thread sleeps
+    return take(jobs)
+  end
+
   function work(self)
     core.rename "worker"
-    for job in take, jobs do
+    for job in next_job do
       local number = job[1]
       if note_taken(number) then
         self.number = number

@@ -111,9 +111,9 @@ end
 
 -- Called when the first unhandled error is about to be reported. The file of the recording gets its end, so this goes
 -- to a file of its own.
-local function on_error(is_kept)
+local function on_error(is_copied)
   local path = error_path(active.path)
-  local ok, written, err = pcall(function() return write_to(path, { parts.own(is_kept) }, 0) end)
+  local ok, written, err = pcall(function() return write_to(path, { parts.own(is_copied) }, 0) end)
   recorder.on_error(nil)
   if ok and written then io.stderr:write("runnel: ", path, " has the trace up to this error:\n")
   else io.stderr:write("runnel: the trace up to this error was not written: ", tostring(err or written), "\n") end

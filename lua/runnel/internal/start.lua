@@ -67,7 +67,7 @@ function Receiver:hear(report, err)
   end
 end
 
--- The go block has ended: so has the thread, or it is to end.
+-- Called when the receiver's go block ends: because the thread has ended, or to end the thread.
 function Receiver:__close()
   receivers[self] = nil
   self.control:close()

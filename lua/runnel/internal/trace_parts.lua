@@ -36,15 +36,15 @@ local function name()
 end
 
 ---What this state has recorded.
----@param kept? boolean of the copy of the ring for an error, which is older than the channels are now
+---@param copied? boolean of the copy of the ring for an error, which is older than the channels are now
 ---@return runnel.internal.trace_part
-function parts.own(kept)
-  local first, next_one, overwritten, now = recorder.ring(kept)
+function parts.own(copied)
+  local first, next_one, overwritten, now = recorder.ring(copied)
   local channels, unnamed, shared = recorder.names()
   for id, is_unnamed in pairs(unnamed) do unnamed[id] = is_unnamed or nil end
   return { name = name(), first = first, last = next_one - 1, overwritten = overwritten, now = now,
-    read = function(n) return recorder.read(n, kept) end, label = recorder.label,
-    channels = channels, unnamed = unnamed, shared = shared, totals = kept and {} or totals() }
+    read = function(n) return recorder.read(n, copied) end, label = recorder.label,
+    channels = channels, unnamed = unnamed, shared = shared, totals = copied and {} or totals() }
 end
 
 ---The same as a value that can be sent to another state.

@@ -68,19 +68,21 @@ local function each_chunk(d, emit)
   end
 end
 
-local function read_into(out, where, by_lines, max)
+-- `emitter(name)` makes the function that puts the lines of what is read, as lines.splitter does; without it what is
+-- read is put as it is.
+local function read_into(out, where, emitter)
   local opened, problem = descriptor.open(where, O.O_RDONLY)
   if not opened then return out:close(problem) end
   local d <close> = opened
   local over, err = stream_over(d, true)
   if over then
-    if by_lines then return lines.split(over:read(), out, max, d.name) end
+    if emitter then return lines.split(over:read(), out, emitter(d.name)) end
     over:read(out)
     return out:done():take()
   elseif over == nil then
     return out:close(err)
-  elseif by_lines then
-    local emit = lines.splitter(out, max, d.name)
+  elseif emitter then
+    local emit = emitter(d.name)
     err = each_chunk(d, emit)
     emit(nil)
   else
@@ -88,6 +90,8 @@ local function read_into(out, where, by_lines, max)
   end
   out:close(err)
 end
+
+local LINES_OPTIONS = { max = true, pieces = true }
 
 ---@class runnel.uv.file
 local file = {}
@@ -100,20 +104,28 @@ function file.read(where)
   check_place(where, "read")
   loop.check "read"
   local out = core.chan()
-  guard.started(guard.go(guard.close, out, read_into, out, where, false), "uv.read")
+  guard.started(guard.go(guard.close, out, read_into, out, where), "uv.read")
   return out
 end
 
 ---Reads the same as a channel of lines, without their newlines, which are "\n" or "\r\n".
 ---@param where string|integer
----@param opts? { max?: integer } `max`: how many bytes a line may have, default 1 MB
+---@param opts? { max?: integer, pieces?: integer } `max`: how many bytes a line may have, default 1 MB. `pieces`: not
+---lines, but strings of whole lines with their newlines, each of so many bytes and up to the end of the line, for
+---pools; `max` is then how far away that end may be
 ---@return runnel.Channel<string> lines closes with an error if a line is longer
 function file.lines(where, opts)
   check_place(where, "lines")
-  local max = lines.max(opts, "lines")
+  local max = lines.max(opts, "lines", LINES_OPTIONS)
+  local pieces = opts and opts.pieces
+  if pieces ~= nil then check.integer(pieces, 1, "lines: pieces") end
   loop.check "lines"
-  local out = lines.chan()
-  guard.started(guard.go(guard.close, out, read_into, out, where, true, max), "uv.lines")
+  local out = pieces and core.chan() or lines.chan()
+  local function emitter(name)
+    if pieces then return lines.gatherer(out, pieces, max, name) end
+    return lines.splitter(out, max, name)
+  end
+  guard.started(guard.go(guard.close, out, read_into, out, where, emitter), "uv.lines")
   return out
 end
 

@@ -17,13 +17,17 @@ local BUFFERED = 128
 -- How many bytes a line may have by default: a peer, or a file, must not fill the memory.
 local MAX = 1024 * 1024
 
+-- The options of functions that return channels of lines, but for uv.lines.
+local OPTIONS = { max = true }
+
 ---Checks the options of a function that returns a channel of lines. Returns the number of bytes that a line may have;
 ---nil for the default.
 ---@param opts? { max?: integer }
 ---@param what string that function
+---@param known? table<string, boolean> the names of its options
 ---@return integer?
-function lines.max(opts, what)
-  check.options(opts, { max = true }, what, 4)
+function lines.max(opts, what, known)
+  check.options(opts, known or OPTIONS, what, 4)
   local max = opts and opts.max
   if max ~= nil then check.integer(max, 1, what .. ": max", 4) end
   return max
@@ -44,6 +48,11 @@ local function putter(out)
   end
 end
 
+local function too_long(out, max, name)
+  out:close(("%s: a line is longer than %d bytes; the option max allows longer ones"):format(name or "stream", max))
+  return false
+end
+
 ---Makes a function that is called with each chunk and puts its lines on a channel, without their "\n" or "\r\n". Called
 ---with nil, it puts the rest, a last line that had no newline. It parks, and returns false once the channel is closed.
 ---If a line has more than `max` bytes, it closes the channel with an error.
@@ -56,21 +65,16 @@ function lines.splitter(out, max, name)
   local put = putter(out)
   local parts, n, size = {}, 0, 0 -- the parts of a line that continues in the next chunk; how many; their bytes
 
-  local function too_long()
-    out:close(("%s: a line is longer than %d bytes; the option max allows longer ones"):format(name or "stream", max))
-    return false
-  end
-
   -- Puts a line whose end was a newline.
   local function put_line(line)
     if byte(line, -1) == 13 then line = sub(line, 1, -2) end
-    if #line > max then return too_long() end
+    if #line > max then return too_long(out, max, name) end
     return put(line)
   end
 
   return function(chunk)
     if chunk == nil then
-      if size > max then return too_long() end
+      if size > max then return too_long(out, max, name) end
       return n == 0 or put(concat(parts, "", 1, n))
     end
     local from, to = 1, find(chunk, "\n", 1, true)
@@ -95,19 +99,48 @@ function lines.splitter(out, max, name)
       n = n + 1
       parts[n] = sub(chunk, from)
       size = size + #parts[n]
-      if size > max + 1 then return too_long() end -- one more than `max`, because it may be the "\r"
+      if size > max + 1 then return too_long(out, max, name) end -- one more than `max`, because it may be the "\r"
     end
     return not out:closed() -- so that an endless line stops, too
   end
 end
 
----Puts the lines of a channel of chunks on another channel, until either of the two closes; then closes the other one.
+---Makes a function that is called with each chunk and puts strings of whole lines on a channel: each ends with the first
+---newline at or behind its nth byte. Called with nil, it puts the rest. It parks, and returns false once the channel is
+---closed. If there is no newline within `max` bytes more, it closes the channel with an error.
+---@param out runnel.Channel<string>
+---@param n integer
+---@param max? integer
+---@param name? string of what is read, for the error
+---@return fun(chunk: string?): boolean
+function lines.gatherer(out, n, max, name)
+  max = max or MAX
+  local put = putter(out)
+  local parts, count, size = {}, 0, 0 -- what has been read of the next piece; how many strings; their bytes
+  return function(chunk)
+    if chunk == nil then return count == 0 or put(concat(parts, "", 1, count)) end
+    local from = 1
+    while true do
+      local to = find(chunk, "\n", from + math.max(n - size - 1, 0), true)
+      local rest = sub(chunk, from, to)
+      count = count + 1
+      parts[count], size = rest, size + #rest
+      if size - n > max then return too_long(out, max, name) end
+      if not to then return not out:closed() end
+      if not put(concat(parts, "", 1, count)) then return false end
+      from, parts, count, size = to + 1, {}, 0, 0
+      if from > #chunk then return true end
+    end
+  end
+end
+
+---Passes the strings of a channel of chunks to a function that puts their lines on another channel, until either of the
+---two closes; then closes the other one.
 ---@param chunks runnel.Channel<string>
 ---@param out runnel.Channel<string>
----@param max? integer
----@param name? string
-function lines.split(chunks, out, max, name)
-  local next_chunk, emit = ends.source(chunks), lines.splitter(out, max, name)
+---@param emit fun(chunk: string?): boolean as lines.splitter makes it
+function lines.split(chunks, out, emit)
+  local next_chunk = ends.source(chunks)
   local chunk, _, err
   repeat
     chunk, _, err = next_chunk(chunks, out)
@@ -128,7 +161,8 @@ end
 ---@return runnel.Channel<string>
 function lines.of(chunks, max, name)
   local out = lines.chan()
-  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, max, name), "lines")
+  guard.started(guard.go(close_both, { chunks, out }, lines.split, chunks, out, lines.splitter(out, max, name)),
+    "lines")
   return out
 end
 

@@ -9,10 +9,10 @@ local offer = core.methods.offer
 
 local signals = {}
 
--- Nobody can take from a channel that nobody holds and nobody waits on: its signals get their former effect back. So
--- luv's callbacks hold their channel weakly. But what waits on a channel lives only as long as the channel, so while
--- somebody waits, the channel is in `kept`. That is found out in each cycle of the collector, before it lets go of a go
--- block that has begun to wait; and once more when the channel is about to be collected.
+-- When nobody holds a channel and nobody waits on it, nobody can take from it any more: its signals then get their
+-- former effect back. So luv's callbacks hold their channel weakly, and its finalizer gives the signals back. But a go
+-- block that waits on a channel is kept alive only by that channel. So while somebody waits, the table `kept` holds the
+-- channel. A finalizer that runs in each cycle of the collector updates the table; the channel's own checks once more.
 
 ---The signals of one channel. Only the channel refers to it strongly.
 ---@class runnel.uv.Catch
@@ -20,7 +20,7 @@ local signals = {}
 ---@field weak { ch?: runnel.Channel<any>, catch?: runnel.uv.Catch } what luv's callbacks refer to
 ---@field ch runnel.Channel<any>
 ---@field catches_int boolean whether Ctrl-C is among them
----@field ignored boolean at the last Ctrl-C the one before it had not been taken
+---@field ignored boolean whether the Ctrl-C before the last one had not been taken when the last one came
 local Catch = {}
 Catch.__index = Catch
 

@@ -1,0 +1,42 @@
+---How often something that fails is tried, and how long to wait before the next try: for retry and pmap.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+
+local random = core.internal.seed -- in a simulation by its seed, unlike math.random
+
+local TRIES, FIRST, LONGEST = 3, 100, 60000
+
+local backoff = {}
+
+-- The level of the line that called the function whose options are checked, for a check that is called here.
+local CALLER = 4
+
+---Checks the options `tries` and `retry`.
+---@param opts { tries?: integer, retry?: number }
+---@param what string the function that has them
+---@param default? integer how many tries there are if the options do not tell; default 3
+---@return integer tries
+---@return number retry ms
+function backoff.options(opts, what, default)
+  local tries, retry = opts.tries, opts.retry
+  if tries == nil then tries = default or TRIES end
+  check.integer(tries, 1, what .. ": tries", CALLER)
+  if retry == nil then retry = FIRST end
+  check.ms(retry, 0, what .. ": retry", CALLER)
+  return tries, retry
+end
+
+---How long to wait after a failed try: `retry` ms after the first one, twice as long after each further one, up to a
+---minute, or `retry` if that is longer; of that a random part between the half and the whole, so that those who have
+---failed together do not try again together.
+---@param retry number
+---@param tried integer how many tries have failed
+---@return number ms
+function backoff.pause(retry, tried)
+  local whole = retry
+  if tried > 1 then whole = math.min(retry * 2.0 ^ (tried - 1), math.max(retry, LONGEST)) end
+  return whole * (1 + random() / 0xFFFFFFFF) / 2
+end
+
+return backoff

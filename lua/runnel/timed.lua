@@ -1,0 +1,192 @@
+---Streams in time: batch, rate, debounce.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local deadlock = require "runnel.internal.deadlock"
+local ends = require "runnel.internal.ends"
+local guard = require "runnel.internal.guard"
+local moving = core.internal.moving
+
+local chan, now, sleep, cancel = core.chan, core.now, core.sleep, core.cancel
+local alts, is_cancelled, put_while_open, turn = moving.alts, moving.is_cancelled, moving.put_while_open, moving.turn
+local PRIORITY = { priority = true }
+
+local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
+
+---@class runnel.timed
+local timed = {}
+
+-- ---- timers ----
+
+-- What a go block below has:
+--   out     the channel that it feeds
+--   timer   the result channel of the go block that is its timer, or false
+-- A timer is not an rn.timeout: that may be late, and keeps the program running when nobody waits for it any more.
+
+local function wait(ms) sleep(ms) end -- a function of the library, so that its go block has the name of the one that it serves
+
+local function start_timer(state, ms)
+  state.timer = guard.go(guard.nothing, nil, wait, ms)
+  return state.timer
+end
+
+local function stop_timer(state)
+  local timer = state.timer
+  state.timer = false
+  if timer then cancel(timer) end
+end
+
+local function give_up(state, reason)
+  stop_timer(state)
+  guard.close(state.out, reason)
+end
+
+-- Starts the go block of a function of this module and returns its channel.
+local function start(what, f, ...)
+  local out = chan()
+  local state = { out = out, timer = false }
+  guard.started(guard.go(give_up, state, f, state, ...), what)
+  return out
+end
+
+-- ---- waiting ----
+
+-- The operations for `choose`: what ends the wait, something to be replaced, and the source.
+local function operations(out, ch)
+  local never = chan()
+  deadlock.private[never] = true
+  return { out:done(), never, ch }, never
+end
+
+local function unless_failed(ok, value, i, err)
+  if ok then return value, i, err end
+  if is_cancelled(value) then error(value, 0) end
+  return nil, 3, value
+end
+
+-- Waits for the first of the operations that is ready; returns a value and the number of the operation. An error that
+-- the source raises is treated as the one with which it closed.
+local function choose(ops)
+  turn()
+  return unless_failed(pcall(alts, ops, PRIORITY))
+end
+
+-- ---- batch ----
+
+local function collect(state, ch, n, ms)
+  local out = state.out
+  local take = ends.source(ch)
+  local ops, never = operations(out, ch)
+  while true do
+    local value, _, err = take(ch, out)
+    if value == nil then return ends.close(out, err, ch) end
+    local list, size, i = { value }, 1, nil
+    ops[2] = ms and size < n and start_timer(state, ms) or never
+    while size < n do
+      value, i, err = choose(ops)
+      if i == 1 then return stop_timer(state) end
+      if i == 2 and ops[2] ~= state.timer then break end -- the list was taken
+      if i == 2 then
+        ops[2], state.timer = { out, list }, false -- it goes on growing until somebody takes it
+      elseif value == nil then
+        break
+      else
+        size = size + 1
+        list[size] = value
+      end
+    end
+    stop_timer(state)
+    if i ~= 2 and not put_while_open(out, list) or value == nil then return ends.close(out, err, ch) end
+  end
+end
+
+---Makes lists of 1 to n values of a channel. A list is given on when it has n values, or `ms` after its first value; if
+---nobody takes it then, it goes on growing up to n. While a full list waits, nothing is taken.
+---@generic T
+---@param ch runnel.Channel<T> the channel to take from
+---@param n integer how many values a list may have, 1 or more
+---@param ms? number how long a list may wait for its nth value; by default for ever
+---@return runnel.Channel<T[]> lists closes when `ch` does, after the last list, with its error if there is one. Closing
+---it ends the batch, and what was collected is dropped
+function timed.batch(ch, n, ms)
+  check.chan(ch, "batch: channel")
+  check.integer(n, 1, "batch: n")
+  if ms ~= nil then check.ms(ms, 0, "batch: ms") end
+  return start("batch", collect, ch, n, ms)
+end
+
+-- ---- rate ----
+
+local function pace(state, ch, n, ms)
+  local out = state.out
+  local take, ops = ends.source(ch), { out:done(), false }
+  local times, at = {}, 0 -- when the last n values were given on, in a circle
+  while true do
+    local value, _, err = take(ch, out)
+    if value == nil then return ends.close(out, err, ch) end
+    local left = (times[at] or -math.huge) + ms - now()
+    if left >= NANOSECOND then
+      ops[2] = start_timer(state, left)
+      local _, i = alts(ops, PRIORITY)
+      if i == 1 then return stop_timer(state) end
+      state.timer = false
+    end
+    if not put_while_open(out, value) then return end
+    times[at], at = now(), (at + 1) % n
+  end
+end
+
+---Gives on at most n values of a channel in any `ms`: between a value and the nth one after it pass at least `ms`.
+---Nothing is dropped: the others wait. One value is taken ahead.
+---@generic T
+---@param ch runnel.Channel<T> the channel to take from
+---@param n integer 1 or more
+---@param ms number
+---@return runnel.Channel<T> values closes when `ch` does, with its error if there is one. Closing it ends the wait
+function timed.rate(ch, n, ms)
+  check.chan(ch, "rate: channel")
+  check.integer(n, 1, "rate: n")
+  check.ms(ms, 0, "rate: ms")
+  return start("rate", pace, ch, n, ms)
+end
+
+-- ---- debounce ----
+
+local function settle(state, ch, ms)
+  local out, last, due = state.out, nil, nil
+  local ops, never = operations(out, ch)
+  while true do
+    local value, i, err = choose(ops)
+    if i == 1 then return stop_timer(state) end
+    if i == 3 then
+      if value == nil then
+        stop_timer(state)
+        if last ~= nil then put_while_open(out, last) end
+        return ends.close(out, err, ch)
+      end
+      last, due = value, now() + ms
+      if not state.timer then ops[2] = start_timer(state, ms) end
+    elseif not state.timer then
+      ops[2], last = never, nil -- the value was taken
+    else
+      local left = due - now()
+      state.timer = false
+      ops[2] = left >= NANOSECOND and start_timer(state, left) or { out, last }
+    end
+  end
+end
+
+---Gives on a value of a channel once `ms` have passed without a new one, and drops those before it. Takes from the
+---channel at any time: a value that nobody has taken yet is replaced by a new one.
+---@generic T
+---@param ch runnel.Channel<T> the channel to take from
+---@param ms number
+---@return runnel.Channel<T> values closes when `ch` does, after its last value, which waits no longer then, with its
+---error if there is one. Closing it ends the debounce
+function timed.debounce(ch, ms)
+  check.chan(ch, "debounce: channel")
+  check.ms(ms, 0, "debounce: ms")
+  return start("debounce", settle, ch, ms)
+end
+
+return timed
