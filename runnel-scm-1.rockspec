@@ -89,7 +89,6 @@ build = {
         "csrc/lua/buffer.c",
         "csrc/lua/chan.c",
         "csrc/lua/check.c",
-        "csrc/lua/copy.c",
         "csrc/lua/explore.c",
         "csrc/lua/go.c",
         "csrc/lua/internal.c",

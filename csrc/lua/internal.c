@@ -385,7 +385,6 @@ void lua_internal_open(lua_State *L) {
   };
   lua_newtable(L);
   module_register(L, functions);
-  lua_copy_open(L);
   lua_moving_open(L);
   lua_job_open(L);
   lua_packing_open(L);

@@ -29,7 +29,9 @@ static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
   return n ? n : alts_wait(L, from->sched, &a);
 }
 
-static int next(lua_State *L, Chan *from, Chan *to) {
+static int next(lua_State *L, int status, lua_KContext alt) {
+  Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
+  if (moving_is_turn_over(L, from->sched, status, alt)) return moving_let_others_run(L, from->sched, &TAKE, next);
   if (UNLIKELY(chan_is_closed(to))) return 0;
   int n = chan_take(L, from, 1);
   if (n == TAKE_WAIT) return wait_for_next(L, from, to);
@@ -40,19 +42,9 @@ static int next(lua_State *L, Chan *from, Chan *to) {
   return 3;
 }
 
-static int next_in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return next(L, (Chan *)lua_touserdata(L, 1), (Chan *)lua_touserdata(L, 2));
-}
-
 /* next(from, to) -> v | nil | nil, _, err: takes a value from `from`. Ends with nil when `to` is closed, also while it
    waits; then nothing is taken. */
-static int job_next(lua_State *L) {
-  Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
-  if (moving_is_turn_over(from->sched)) return moving_let_others_run(L, from->sched, &TAKE, next_in_turn);
-  return next(L, from, to);
-}
+static int job_next(lua_State *L) { return next(L, LUA_OK, 0); }
 
 /* ---- starting ---- */
 
@@ -124,7 +116,7 @@ static int deliver(lua_State *L, int n) {
   Sched *S = result->sched;
   for (;; n = 0) {
     if (n == 0) {
-      if (moving_is_turn_over(S)) return moving_let_others_run(L, S, &TAKE, has_put);
+      if (moving_is_turn_over(L, S, LUA_OK, 0)) return moving_let_others_run(L, S, &TAKE, has_put);
       n = chan_take(L, result, RESULT);
       if (n == TAKE_WAIT) return moving_park(L, result, RESULT, &RESULT_TAKE, has_taken);
     }

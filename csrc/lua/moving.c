@@ -21,97 +21,96 @@ static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FR
 static const Operation PUT_WHILE_OPEN = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
 static const Operation YIELD = {.name = "yield"};
 
-/* ---- take ---- */
+/* ---- take, poll, put ---- */
 
-static inline int take(lua_State *L, Chan *ch) {
+static int take(lua_State *L, int status, lua_KContext alt) {
+  Chan *ch = check_chan(L, 1, "take", "take(ch)");
+  Sched *S = ch->sched;
+  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, &TAKE, take);
   if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
   if (n == TAKE_WAIT) return moving_park(L, ch, 1, &TAKE, NULL);
-  ch->sched->world.moves++;
+  S->world.moves++;
   return n;
 }
 
-static int take_in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return take(L, (Chan *)lua_touserdata(L, 1));
-}
-
 /* take(ch) -> v | nil | nil, err */
-static int moving_take(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &TAKE, take_in_turn) : take(L, ch);
-}
+static int moving_take(lua_State *L) { return take(L, LUA_OK, 0); }
 
-/* ---- poll ---- */
-
-static inline int poll(lua_State *L, Chan *ch, const Chan *to) {
-  int n = TAKE_WAIT;
+static int poll(lua_State *L, int status, lua_KContext alt) {
+  Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
+  const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
+  Sched *S = ch->sched;
+  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, &POLL, poll);
   bool is_closed = chan_is_closed(to);
-  if (LIKELY(!is_closed)) n = chan_take(L, ch, 1);
-  ch->sched->world.moves++;
+  int n = is_closed ? TAKE_WAIT : chan_take(L, ch, 1);
+  S->world.moves++;
   if (n != TAKE_WAIT) return n;
   lua_pushnil(L);
   return 1;
 }
 
-static int poll_in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return poll(L, (Chan *)lua_touserdata(L, 1), (const Chan *)lua_touserdata(L, 2));
-}
-
 /* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let other go blocks run first. `to` is the
    channel that the value is for: if it is closed, nothing is taken and the result is nil. */
-static int moving_poll(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
-  const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &POLL, poll_in_turn) : poll(L, ch, to);
-}
+static int moving_poll(lua_State *L) { return poll(L, LUA_OK, 0); }
 
-/* ---- put ---- */
-
-static inline int put(lua_State *L, Chan *ch, const Operation *op) {
+/* `k`: the operation, as a continuation. */
+static ALWAYS_INLINE int put_by(lua_State *L, int status, lua_KContext alt, const Operation *op, lua_KFunction k) {
+  Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
+  Sched *S = ch->sched;
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, op, k);
   if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, op, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
   if (result == PUT_WAIT) return moving_park(L, ch, 1, op, NULL);
-  ch->sched->world.moves++;
+  S->world.moves++;
   lua_pushboolean(L, result == PUT_DONE);
   return 1;
 }
 
-static int put_in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return put(L, (Chan *)lua_touserdata(L, 1), &PUT);
-}
+static int put(lua_State *L, int status, lua_KContext alt) { return put_by(L, status, alt, &PUT, put); }
 
 /* put(ch, v) -> true | false */
-static int moving_put(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
-  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  return moving_is_turn_over(ch->sched) ? moving_let_others_run(L, ch->sched, &PUT, put_in_turn) : put(L, ch, &PUT);
-}
+static int moving_put(lua_State *L) { return put(L, LUA_OK, 0); }
 
-static int put_while_open_in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return put(L, (Chan *)lua_touserdata(L, 1), &PUT_WHILE_OPEN);
+static int put_while_open(lua_State *L, int status, lua_KContext alt) {
+  return put_by(L, status, alt, &PUT_WHILE_OPEN, put_while_open);
 }
 
 /* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
-static int moving_put_while_open(lua_State *L) {
-  Chan *ch = check_chan(L, 1, "put", "put_while_open(ch, v)");
-  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  if (moving_is_turn_over(ch->sched)) return moving_let_others_run(L, ch->sched, &PUT, put_while_open_in_turn);
-  return put(L, ch, &PUT_WHILE_OPEN);
+static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK, 0); }
+
+/* ---- put_each, turn ---- */
+
+/* Returns from an operation that ends by letting the others run. */
+static int others_have_run(lua_State *L, int status, lua_KContext alt) {
+  (void)status;
+  park_resumed(L, (Alt *)alt);
+  return 0;
 }
 
-/* ---- turns ---- */
-
-static int in_turn(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  return park_resumed(L, (Alt *)alt);
+/* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
+   needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
+   have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a next
+   value. Raises nothing, until then, but that an argument is wrong, before it puts. */
+static int moving_put_each(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
+  const Chan *last = NULL;
+  for (lua_Integer i = luaL_checkinteger(L, 3);; i++) {
+    lua_settop(L, 3);
+    int type = lua_rawgeti(L, 1, i);
+    Chan *ch = chan_to(L, 4);
+    if (type == LUA_TNIL) break;
+    if (!ch || !chan_put_is_plain(ch) || chan_put(L, ch, 4, 2) != PUT_DONE) {
+      lua_pushinteger(L, i);
+      return 1;
+    }
+    ch->sched->world.moves++;
+    last = ch;
+  }
+  if (!last || !chan_is_full(last)) return 0;
+  return moving_let_others_run(L, last->sched, &YIELD, others_have_run);
 }
 
 /* turn(): lets the other go blocks run if it is time. For go blocks that move values by alts, which does not do so
@@ -119,7 +118,7 @@ static int in_turn(lua_State *L, int status, lua_KContext alt) {
    alts. */
 static int moving_turn(lua_State *L) {
   Sched *S = sched_self(L);
-  return moving_is_turn_over(S) ? moving_let_others_run(L, S, &YIELD, in_turn) : 0;
+  return moving_is_turn_over(L, S, LUA_OK, 0) ? moving_let_others_run(L, S, &YIELD, others_have_run) : 0;
 }
 
 /* ---- starting ---- */
@@ -145,14 +144,9 @@ static int moving_is_cancelled(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", moving_go},
-      {"take", moving_take},
-      {"poll", moving_poll},
-      {"put", moving_put},
-      {"put_while_open", moving_put_while_open},
-      {"turn", moving_turn},
-      {"alts", module_moving_alts},
-      {"is_cancelled", moving_is_cancelled},
+      {"go", moving_go},     {"take", moving_take},         {"poll", moving_poll},
+      {"put", moving_put},   {"put_each", moving_put_each}, {"put_while_open", moving_put_while_open},
+      {"turn", moving_turn}, {"alts", module_moving_alts},  {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);

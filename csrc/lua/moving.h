@@ -7,8 +7,14 @@
 /* Values that are moved before other go blocks run. That takes a few tens of microseconds. */
 enum { MOVES = 128 };
 
-/* Whether other go blocks must run before the next operation. Never outside a go block. */
-static inline bool moving_is_turn_over(const Sched *S) { return UNLIKELY(S->world.moves >= MOVES) && S->current; }
+/* Whether other go blocks must run before an operation: never outside a go block. Each operation is a continuation, and
+   its own: once it continues (`status` is not LUA_OK), they have run. */
+static inline bool moving_is_turn_over(lua_State *L, Sched *S, int status, lua_KContext alt) {
+  if (LIKELY(status == LUA_OK)) return UNLIKELY(S->world.moves >= MOVES) && S->current;
+  park_resumed(L, (Alt *)alt);
+  S->world.moves = 0;
+  return false;
+}
 
 /* Whether operations on the channel run no user's code and pack no values. Then they raise only if memory runs out or the
    go block is cancelled. */

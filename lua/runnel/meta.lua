@@ -323,27 +323,6 @@ function core.internal.coroutine_of(result) end
 ---@return any err
 function core.internal.alts_index(ops, opts) end
 
----Takes values and puts each of them on all channels of a list, until `source` is closed, a value cannot be put on one
----of them, or chs[0] is true. If a channel is full, it lets other go blocks run, once, and tries again. If it
----has filled the channels and the next value is there, it lets other go blocks run before it takes that. For
----runnel.mult.
----@param source runnel.Channel<any>
----@param chs runnel.Channel<any>[]
----@return any v the value; nil if `source` is closed
----@return any i the position of the channel that has not got it; or the error with which `source` was closed
----@return boolean? full whether that channel is known to be full
----@return boolean? waited whether other go blocks have run since it was taken; or just before, and the channel is full
-function core.internal.copy(source, chs) end
-
----Puts a value on the channels of a list, from the i-th on, and stops at a channel that is full or needs `offer`: one
----that is closed, or whose put may run Lua code. For runnel.mult.
----@param chs runnel.Channel<any>[]
----@param v any not nil
----@param i integer the position of the first channel
----@return integer next the position of that channel; `#chs + 1` if all have got the value
----@return boolean full whether it is known to be full
-function core.internal.offer_each(chs, v, i) end
-
 ---Puts the complete lines of a text, without their "\n" or "\r\n", until a put would wait or a line is too long. For
 ---runnel.uv.
 ---@param ch runnel.Channel<string>
@@ -738,6 +717,15 @@ function core.internal.moving.put(ch, v) end
 ---@param v any
 ---@return boolean done
 function core.internal.moving.put_while_open(ch, v) end
+
+---Puts a value on the channels of a list, from the i-th on, until a put would wait, or has to be done alone: the
+---channel is closed, or the put may run Lua code. If all have got it and the last one is full then, lets other go
+---blocks run.
+---@param chs runnel.Channel<any>[]
+---@param v any not nil
+---@param i integer the position of the first channel
+---@return integer? next the position of the channel that has not got the value; nil: all have
+function core.internal.moving.put_each(chs, v, i) end
 
 ---Lets the other go blocks run if 128 values have been moved since the last wait.
 function core.internal.moving.turn() end

@@ -13,8 +13,7 @@ local guard = require "runnel.internal.guard"
 local internal = core.internal
 
 local chan, alts, yield = core.chan, internal.moving.alts, core.yield
-local copy, offer_each = internal.copy, internal.offer_each
-local take, offer = core.methods.take, core.methods.offer
+local take, put_each, offer = internal.moving.take, internal.moving.put_each, core.methods.offer
 local PRIORITY = { priority = true }
 
 ---@class runnel.Mult
@@ -22,7 +21,7 @@ local PRIORITY = { priority = true }
 ---@field taps table<runnel.Channel<any>, runnel.Tap> by channel
 ---@field first? runnel.Tap the list of taps, in the order in which they were made
 ---@field last? runnel.Tap
----@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed, and chs[0] is true then
+---@field chs? runnel.Channel<any>[] their channels in that order; nil when they have changed
 ---@field pending integer how many taps' go blocks are still delivering the last value
 ---@field delivered runnel.Channel<any> gets true when `pending` becomes 0
 ---@field on_empty? fun() called when the last tap has been removed
@@ -45,7 +44,7 @@ Mult.__name = "runnel.mult"
 -- ---- taps ----
 
 local function forget_list(self)
-  if self.chs then self.chs[0], self.chs = true, nil end
+  self.chs = nil
 end
 
 local function add(self, ch, close)
@@ -102,7 +101,7 @@ end
 -- ---- values ----
 
 local function list_channels(self)
-  local chs, n, tap = { [0] = false }, 0, self.first
+  local chs, n, tap = {}, 0, self.first
   while tap do
     n = n + 1
     chs[n] = tap.ch
@@ -154,31 +153,36 @@ local function run(self)
     at = 0
   end
 
-  -- Offers to the channels from the i-th on; `full`: that one is known to be full. If one does not accept the value,
-  -- this lets other go blocks run and tries again, unless it has `waited` already.
-  local function insist(i, full, waited)
-    while chs[i] do
+  -- Offers to the channels from the i-th on. If one does not accept the value, its taker is usually about to run: this
+  -- lets other go blocks run once, and tries again.
+  local function insist(i)
+    local has_yielded = false
+    while i do
       at = i
-      if full or self.chs ~= chs or not offer(chs[i], value) then
+      if self.chs == chs and offer(chs[i], value) then
+        i = put_each(chs, value, i + 1)
+      else
         at = i - 1
-        if not waited then yield() end
-        if waited or self.chs ~= chs then return offer_rest() end
-        waited, i = true, at
+        if has_yielded or self.chs ~= chs then return offer_rest() end
+        yield()
+        has_yielded = true
       end
-      i, full = offer_each(chs, value, i + 1)
     end
     at = 0
   end
 
   -- Takes and offers values until the source closes, and returns the error with which it closed.
   local function pump()
+    local source = self.source
     while true do
+      local v, err = take(source)
+      if v == nil then return err end
       local list = self.chs or list_channels(self)
-      local v, i, full, waited = copy(self.source, list)
-      if v == nil then return i end
-      -- A tap that was made while this waited for the value gets it.
-      value, chs = v, waited and list or self.chs or list_channels(self)
-      insist(i, full, waited)
+      local i = put_each(list, v, 1)
+      if i then
+        value, chs = v, list
+        insist(i)
+      end
     end
   end
 

@@ -82,58 +82,37 @@ describe("functions for modules of our own", function()
     assert.is_true(internal.has_ended(rn.chan()))
   end)
 
-  it("put a value on channels up to the first that has to be asked", function()
-    local a, b, full, closed = rn.chan(1), rn.chan(1), rn.chan(1), rn.chan(1)
+  it("put a value on channels up to the first that would wait or needs a put of its own", function()
+    local put_each = internal.moving.put_each
+    local a, b, full, closed = rn.chan(2), rn.chan(2), rn.chan(1), rn.chan(1)
     full:put "before"
     closed:close()
-    assert.same({ 3, false }, { internal.offer_each({ a, b }, "v", 1) })
+    assert.is_nil(put_each({ a, b }, "v", 1))
     assert.same({ "v", "v" }, { a:take(), b:take() })
-    for i, other in ipairs { full, rn.chan(), closed, io.stdout, rn.chan(1, rn.xf.map(tostring)) } do
-      assert.same({ 2, i <= 2 }, { internal.offer_each({ a, other, b }, "w", 1) })
+    for _, other in ipairs { full, rn.chan(), closed, io.stdout, rn.chan(1, rn.xf.map(tostring)) } do
+      assert.equal(2, put_each({ a, other, b }, "w", 1))
       assert.same({ "w", n = 1 }, table.pack(a:poll()))
       assert.is_nil(b:poll())
-      assert.equal(4, (internal.offer_each({ a, other, b }, "w", 3)))
+      assert.is_nil(put_each({ a, other, b }, "w", 3))
       assert.equal("w", b:take())
     end
     assert.equal("before", full:take())
+    assert.has_error(function() put_each({ a }, nil, 1) end)
+    assert.equal(0, #a)
   end)
 
-  it("copy values to a list of channels until one has to be asked, or the list has changed", stage.sim(function()
-    local from, a, b, closed = rn.chan(9), rn.chan(2), rn.chan(1), rn.chan(1)
-    closed:close()
-    for i = 1, 9 do from:put(i) end
-    assert.same({ 1, 2, false, false }, { internal.copy(from, { a, closed }) })
-    assert.equal(1, a:take())
-    -- b stays full, though another go block runs; then somebody takes from it.
-    assert.same({ 3, 2, true, true }, { internal.copy(from, { a, b }) })
-    assert.same({ 2, 3, 2 }, { a:take(), a:take(), b:take() })
-    local list = { [0] = false, a, b }
-    local taken = {}
-    local taker = rn.go(function()
-      for i = 1, 3 do taken[i] = { a:take(), b:take() } end
-      list[0] = true
+  it("let takers run after a put on several channels that has filled the last one", stage.sim(function()
+    local roomy, last, taken = rn.chan(9), rn.chan(1), {}
+    rn.go(function()
+      for value in last do taken[#taken + 1] = value end
     end)
-    assert.same({ 7, 1, false, false }, { internal.copy(from, list) }) -- it has changed before 7 was taken
-    taker:take()
-    assert.same({ { 4, 4 }, { 5, 5 }, { 6, 6 }, n = 3 }, { taken[1], taken[2], taken[3], n = #taken })
-    assert.same({ 8, 1, false, false }, { internal.copy(from, list) })
-    from:close "why"
-    assert.same({ n = 2, nil, "why" }, table.pack(internal.copy(from, { a })))
-    assert.equal(9, a:take())
-  end))
-
-  it("copy a value to a list that changes while they let others run", stage.sim(function()
-    local from, full, list = rn.chan(), rn.chan(1), { [0] = false }
-    full:put(0)
-    list[1] = full
-    local copied
-    rn.go(function() copied = { internal.copy(from, list) } end)
+    assert.is_nil(internal.moving.put_each({ last, roomy }, 1, 1))
+    assert.same({}, taken)
     rn.yield()
-    from:put(1)
-    rn.yield() -- it finds the channel full and yields
-    list[0] = true
-    rn.yield()
-    assert.same({ 1, 1, false, true }, copied)
+    assert.same({ 1 }, taken)
+    last:offer(2) -- its taker takes that; the buffer is free
+    assert.is_nil(internal.moving.put_each({ roomy, last }, 3, 1))
+    assert.same({ 1, 2, 3 }, taken)
   end))
 
   it("call a function when a channel closes: at once, after its takers, and once", function()
