@@ -455,6 +455,18 @@ describe("scope", function()
       assert.equal(20, rn.now())
       assert.same({}, stage.heard())
     end))
+
+    it("cancels once when the time of an outer scope is up at the same moment", stage.sim(function()
+      local caught, went_on
+      local ok = pcall(rn.scope, function()
+        rn.scope(function()
+          caught = not pcall(rn.sleep, FOREVER)
+          for _ = 1, 100 do rn.yield() end
+          went_on = true
+        end, { timeout = 20 })
+      end, { timeout = 20 })
+      assert.same({ false, true, true }, { ok, caught, went_on })
+    end))
   end)
 
   describe("cancelled by itself", function()

@@ -165,9 +165,12 @@ end
 local function wait(s)
   if s.over then return end
   if s.timeout then
-    s.sleeps = true
-    sleep(max(0, s.timeout - (now() - s.began)))
-    s.sleeps = false
+    local left = s.timeout - (now() - s.began)
+    if left > 0 or not s.cancelled then -- else the caller was cancelled just when the time was up
+      s.sleeps = true
+      sleep(max(0, left))
+      s.sleeps = false
+    end
     if s.over then return end
     local reason = timed_out.new(("scope: %s had not ended after %s ms"):format(list_living(s), s.timeout))
     s.timeout = false

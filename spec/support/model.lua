@@ -446,7 +446,14 @@ local function join(m, s)
     return
   end
   s.caller.alt = nil
-  s.caller.timer = m:at(math.max(m.now, s.deadline), function()
+  if m.now >= s.deadline then -- the caller was cancelled just then
+    local reason = timed_out(s)
+    s.ms = nil
+    fail_scope(s, reason)
+    cancel_all(m, s, reason)
+    return join(m, s)
+  end
+  s.caller.timer = m:at(s.deadline, function()
     s.caller.timer = nil
     table.insert(m.ready, { block = s.caller, results = { n = 0 } })
   end)
