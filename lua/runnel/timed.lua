@@ -127,7 +127,7 @@ local function pace(state, ch, n, ms)
     if value == nil then return ends.close(out, err, ch) end
     local left = (times[at] or -math.huge) + ms - now()
     if left >= NANOSECOND then
-      ops[2] = start_timer(state, left)
+      ops[2] = start_timer(state, left + NANOSECOND) -- rounded up: the clock counts whole ones
       local _, i = alts(ops, PRIORITY)
       if i == 1 then return stop_timer(state) end
       state.timer = false
