@@ -2,7 +2,6 @@
 #include "errors/traceback.h"
 
 #include <lauxlib.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,18 +20,15 @@ typedef struct Text {
   char bytes[MAX_TEXT];
 } Text;
 
-#if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static void
-append(Text *text, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
+/* snprintf has written `n` bytes behind the text, or would have if there were room. */
+static void advance(Text *text, int n) {
   size_t room = sizeof text->bytes - text->length;
-  int n = vsnprintf(text->bytes + text->length, room, format, arguments);
-  va_end(arguments);
   if (n > 0) text->length += (size_t)n < room ? (size_t)n : room - 1;
 }
+
+/* Appends to the text what snprintf makes of the other arguments. */
+#define APPEND(text, ...)                                                                                              \
+  advance(text, snprintf((text)->bytes + (text)->length, sizeof((text)->bytes) - (text)->length, __VA_ARGS__))
 
 /* The string at index i, or NULL for anything else: never converts a number, which would allocate. */
 static const char *string_at(lua_State *L, int i) { return lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL; }
@@ -44,7 +40,7 @@ static bool append_global(lua_State *L, Text *text) {
   for (lua_pushnil(L); lua_next(L, loaded); lua_pop(L, 1)) {
     const char *module = string_at(L, -2);
     if (module && lua_rawequal(L, -1, function)) {
-      append(text, "function '%.*s'", MAX_NAME, module);
+      APPEND(text, "function '%.*s'", MAX_NAME, module);
       return true;
     }
     if (!module || !lua_istable(L, -1)) continue;
@@ -52,8 +48,8 @@ static bool append_global(lua_State *L, Text *text) {
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
       const char *field = string_at(L, -2);
       if (!field || !lua_rawequal(L, -1, function)) continue;
-      if (is_global) append(text, "function '%.*s'", MAX_NAME, field);
-      else append(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
+      if (is_global) APPEND(text, "function '%.*s'", MAX_NAME, field);
+      else APPEND(text, "function '%.*s.%.*s'", MAX_NAME / 2, module, MAX_NAME / 2, field);
       return true;
     }
   }
@@ -68,13 +64,13 @@ static void append_function(lua_State *L, Text *text, lua_Debug *ar) {
   if (has_modules && append_global(L, text)) {
     /* written */
   } else if (*ar->namewhat != '\0') {
-    append(text, "%s '%.*s'", ar->namewhat, MAX_NAME, ar->name);
+    APPEND(text, "%s '%.*s'", ar->namewhat, MAX_NAME, ar->name);
   } else if (*ar->what == 'm') {
-    append(text, "main chunk");
+    APPEND(text, "main chunk");
   } else if (*ar->what != 'C') {
-    append(text, "function <%s:%d>", ar->short_src, ar->linedefined);
+    APPEND(text, "function <%s:%d>", ar->short_src, ar->linedefined);
   } else {
-    append(text, "?");
+    APPEND(text, "?");
   }
   lua_settop(L, top);
 }
@@ -97,22 +93,22 @@ static int count_levels(lua_State *co) {
 void traceback_push(lua_State *L, lua_State *co) {
   Text text = {.length = 0};
   lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE); /* allocates: before the stack is read */
-  append(&text, "stack traceback:");
+  APPEND(&text, "stack traceback:");
   int levels = count_levels(co);
   lua_Debug ar;
   for (int level = 0; level < levels && lua_getstack(co, level, &ar); level++) {
     int skipped = levels - INNERMOST - OUTERMOST;
     if (level == INNERMOST && skipped > 0) {
-      append(&text, "\n\t...\t(skipping %d levels)", skipped);
+      APPEND(&text, "\n\t...\t(skipping %d levels)", skipped);
       level += skipped - 1;
       continue;
     }
     lua_getinfo(co, "Slnt", &ar);
-    append(&text, "\n\t%s:", ar.short_src);
-    if (ar.currentline > 0) append(&text, "%d:", ar.currentline);
-    append(&text, " in ");
+    APPEND(&text, "\n\t%s:", ar.short_src);
+    if (ar.currentline > 0) APPEND(&text, "%d:", ar.currentline);
+    APPEND(&text, " in ");
     append_function(L, &text, &ar);
-    if (ar.istailcall) append(&text, "\n\t(...tail calls...)");
+    if (ar.istailcall) APPEND(&text, "\n\t(...tail calls...)");
   }
   lua_pop(L, 1);
   lua_pushlstring(L, text.bytes, text.length);

@@ -10,10 +10,12 @@ enum { MOVES = 128 };
 /* Whether other go blocks must run before an operation: never outside a go block. Each operation is a continuation, and
    its own: once it continues (`status` is not LUA_OK), they have run. */
 static inline bool moving_is_turn_over(lua_State *L, Sched *S, int status, lua_KContext alt) {
-  if (LIKELY(status == LUA_OK)) return UNLIKELY(S->world.moves >= MOVES) && S->current;
-  park_resumed(L, (Alt *)alt);
-  S->world.moves = 0;
-  return false;
+  if (status != LUA_OK) {
+    park_resumed(L, (Alt *)alt);
+    S->world.moves = 0;
+    return false;
+  }
+  return UNLIKELY(S->world.moves >= MOVES) && S->current;
 }
 
 /* Whether operations on the channel run no user's code and pack no values. Then they raise only if memory runs out or the
