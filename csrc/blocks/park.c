@@ -165,6 +165,14 @@ static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op, lua
   return n == TAKE_WAIT ? park_on(L, ch, at, op, k) : n;
 }
 
+/* Whether the caller of an operation can wait, and need not raise first. */
+static bool park_is_possible(lua_State *L, const Sched *S) {
+  const Go *go = S->current;
+  if (S->inside) return false;
+  if (!go) return !S->running;
+  return go->alt.co == L && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L);
+}
+
 /* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the
    lock once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two
    steps, too, where the caller cannot wait, but may do what is possible now; and for an observer, which records only the

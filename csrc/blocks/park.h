@@ -34,14 +34,6 @@ int park_resumed(lua_State *L, Alt *alt);
 /* The default continuation of an operation: returns its results. */
 int park_return(lua_State *L, int status, lua_KContext alt);
 
-/* Whether the caller of an operation can wait, and need not raise first. */
-static inline bool park_is_possible(lua_State *L, const Sched *S) {
-  const Go *go = S->current;
-  if (S->inside) return false;
-  if (!go) return !S->running;
-  return go->alt.co == L && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L);
-}
-
 /* An operation on the handle of a shared channel at index `at`: does it now, or waits; `k` as of park_wait, if it waits.
    Returns the number of results. Must be the last thing that a C function does, as park_wait. */
 int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);

@@ -128,8 +128,8 @@ typedef enum ParkCheck {
 
 struct Sched {
   World world;                     /* time and the run queue */
-  const struct Observer *observer; /* who is told of all that happens (observe.h), or NULL */
-  const struct Observer *births;   /* who is told of new channels, or NULL */
+  const struct Observer *observer; /* who records what happens (observe.h), or NULL */
+  const struct Observer *births;   /* who records new channels, or NULL */
   struct Trace *tracer;            /* the trace (trace.h), on or off; or NULL if it never was on */
   Go *current;                     /* the go block that is running, or NULL */
   Chan *parks_wake;                /* with PARK_WAKES: when the running go block parks, a take on it completes */
@@ -155,7 +155,7 @@ struct Sched {
   void (*run_tasks)(struct Sched *S); /* does them, and empties the list; must not raise */
   struct Sharing *sharing;            /* what shared channels need (shared_wait.h), or NULL without one */
   const struct Others *others;        /* functions for waits on shared channels (others.h), or NULL without one */
-  const struct Watcher *watcher;      /* who else is to be told of the loop (observe.h), or NULL */
+  const struct Watcher *watcher;      /* who watches the loop (observe.h), or NULL */
   struct Watch *watch;                /* another thread that looks at the scheduler (watch.h), or NULL */
   uint64_t next_id;                   /* for the next channel or go block */
   int64_t grace;                      /* how long an error may wait to be taken, in ns */

@@ -17,7 +17,7 @@
 
 typedef struct Explorer {
   Explore explore; /* makes the choices */
-  Story story;     /* of a run, if that is told */
+  Story story;     /* what a run does, if it is recorded */
 } Explorer;
 
 static Explorer *check_explorer(lua_State *L) { return (Explorer *)luaL_checkudata(L, 1, EXPLORE_TNAME); }

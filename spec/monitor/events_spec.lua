@@ -8,13 +8,8 @@ if not (pcall(require, "runnel.monitor")) then
 end
 
 describe("runnel.monitor", function()
-  local program
-  after_each(function()
-    if program then program:close() end
-    program = nil
-  end)
-
-  local function start(text) program = monitored.start(text) return program end
+  local start, stop = monitored.starter()
+  after_each(stop)
 
   it("sends go blocks and channels, and then what has changed", function()
     local p = start [[

@@ -22,13 +22,8 @@ if not has_monitor then
 end
 
 describe("runnel.monitor", function()
-  local program
-  after_each(function()
-    if program then program:close() end
-    program = nil
-  end)
-
-  local function start(text) program = monitored.start(text) return program end
+  local start, stop = monitored.starter()
+  after_each(stop)
 
   -- ---- who may ask ----
 

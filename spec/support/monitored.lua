@@ -160,6 +160,22 @@ function Program:close()
   self.out:close()
 end
 
+---For a spec: a function that starts a program, and one to call after each test, which closes it.
+---@return fun(text: string): table start
+---@return fun() stop
+function monitored.starter()
+  local program
+  local function start(text)
+    program = monitored.start(text)
+    return program
+  end
+  local function stop()
+    if program then program:close() end
+    program = nil
+  end
+  return start, stop
+end
+
 ---The messages of a stream's text, decoded; without the {} of its end.
 ---@param text string
 ---@return table[]

@@ -115,7 +115,7 @@ bugs["grpc#3017"] = function(is_correct)
   end
 end
 
--- Who is told to stop does not take the last result.
+-- A worker that gets the request to stop does not take the last result.
 bugs["grpc#660"] = function(is_correct)
   local stop = chan():name "stop"
   go(function()
