@@ -4,8 +4,8 @@ local stage = require "spec.support.stage"
 
 -- Modules of lua/runnel/ that a program requires itself, and meta.lua, which nothing loads.
 local REQUIRED = {
-  all = true, core_async = true, meta = true, monitor = true, nats = true, prompt = true, sim = true, uv = true,
-  xf = true,
+  all = true, core_async = true, flow = true, http = true, meta = true, monitor = true, nats = true, prompt = true,
+  sim = true, uv = true, xf = true,
 }
 
 -- Modules of lua/runnel/ whose functions are on `rn`.
@@ -166,6 +166,7 @@ describe("runnel.all", function()
       -- pipelines
       print("pmap", list(rn.pmap(2, math.abs, numbers(3))))
       print("pmap_unordered", #rn.into({}, rn.pmap_unordered(2, math.abs, numbers(3))):take())
+      print("frontier", #rn.into({}, rn.frontier(2, math.abs, { 1, 2, 3 })):take())
       for _, name in ipairs { "pipeline", "pipeline_blocking" } do
         print(name, list(rn[name](2, rn.chan(), rn.xf.map(math.abs), numbers(3))))
       end
@@ -234,7 +235,8 @@ describe("runnel.all", function()
     assert.equal(table.concat({
       "pipe\t1 2 3", "merge\t1 1", "map\t1 2", "take\t1 2", "split\t1 3\t2", "batch\t4", "rate\t1 2",
       "debounce\t2", "retry\t2", "multiplex\t1 2", "broadcast\t1 2",
-      "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "pipeline\t1 2 3", "pipeline_blocking\t1 2 3",
+      "reduce\t3", "transduce\t6", "pmap\t1 2 3", "pmap_unordered\t3", "frontier\t3", "pipeline\t1 2 3",
+      "pipeline_blocking\t1 2 3",
       "pipeline_async\t3", "pipeline_async_unordered\t3", "mult\t1 2", "mix\t1", "pub\t1 3", "shared_chan\t1",
       "scope\tfalse\ttrue",
       "priority_buffer\t1", "xf\t2", "graph\ttrue\tnil\tnil", "unused: ",

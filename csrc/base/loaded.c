@@ -4,6 +4,11 @@
 #endif
 #include "base/loaded.h"
 
+#ifdef __wasm__
+/* Memory of WebAssembly cannot be reserved without taking it: base/spans.h would take 256 MB. */
+bool stay_loaded(void) { return false; }
+#else
+
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,3 +34,4 @@ bool stay_loaded(void) {
   const void *library = info.dli_fname ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) : NULL;
   return library != NULL;
 }
+#endif

@@ -151,14 +151,12 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
   while ((chosen = choose(L, S, a)) >= 0) {
     AltsOp *op = &a->ops[chosen];
     int results = do_at_once(L, *op, alts_at(chosen), a->op->flags);
-    if (a->op->waiter & WAITER_FREE) S->world.moves++;
     if (LIKELY(results)) return results;
     op->passed = op->ch->buf.kind == BUFFER_POLICY;
   }
   if (UNLIKELY(chosen == MIXED)) {
     a->mixed = true;
     S->world.random = random; /* as if this had not begun: see do_mixed */
-    if (a->op->waiter & WAITER_FREE) S->world.moves++;
     int results = do_mixed(L, S, a);
     if (results) return results;
   }
@@ -172,10 +170,10 @@ int alts_try(lua_State *L, Sched *S, Alts *a) {
 static bool some_can(const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
-    Chan *ch = op->ch;
+    const Chan *ch = op->ch;
     if (op->passed || chan_is_shared(ch)) continue;
-    if (ch->flags & CHAN_CLOSED || chan_has_waiter(ch, op->is_put ? &ch->takes : &ch->puts)) return true;
-    if (ch->buf.kind != BUFFER_POLICY && (op->is_put ? !buffer_full(&ch->buf) : buffer_count(&ch->buf))) return true;
+    if (ch->buf.kind != BUFFER_POLICY && chan_can(ch, op->is_put)) return true;
+    if (ch->flags & CHAN_CLOSED || (op->is_put ? ch->takes.first : ch->puts.first)) return true;
   }
   return false;
 }
@@ -238,7 +236,7 @@ static int resumed(lua_State *L, int status, lua_KContext ctx) {
 static int wait_mixed(lua_State *L, Sched *S, Alt *alt, const Alts *a) {
   for (int i = 0; i < a->n; i++) {
     const AltsOp *op = &a->ops[i];
-    if (a->op->waiter & WAITER_FREE || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
+    if (a->op->waiter & WAITER_UNCOUNTED || chan_is_shared(op->ch) || chan_has_room(op->ch, op->is_put)) continue;
     chan_no_room(L, op->ch, alts_at(i), op->is_put);
   }
   return do_shared(L, S, a, NULL, a->n, alt);
@@ -249,7 +247,7 @@ static void enqueue_all(lua_State *L, Alt *alt, Waiter *waiters, const Alts *a) 
   const AltsOp *ops = a->ops;
   const Operation *what = a->op;
   const int n = a->n;
-  const bool has_room = what->waiter & WAITER_FREE || a->mixed;
+  const bool has_room = what->waiter & WAITER_UNCOUNTED || a->mixed;
   alt->state = ALT_PARKED;
   alt->flags |= what->flags;
   alt->own.alts.waiters = waiters;
@@ -290,7 +288,6 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
     }
   }
   enqueue_all(L, alt, waiters, a);
-  if (a->op->waiter & WAITER_FREE) S->world.moves = 0;
   int results = park_wait(L, S, alt, a->op, resumed);
   release_block(L, S, a->n); /* it gets here outside any go block only */
   return results;

@@ -5,7 +5,6 @@
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "errors/error.h"
-#include "sharing/chan_shared.h"
 
 /* How deep callbacks may nest: a callback that takes again may be called at once, within the first. Beyond this depth
    the scheduler calls it, so that the C stack does not overflow. */
@@ -23,77 +22,65 @@ static void call_now(lua_State *L, Sched *S, int f, int n) {
   S->nested--;
 }
 
-/* The operations, for messages. */
 static const Operation TAKE = {.name = "take_async"}, PUT = {.name = "put_async", .is_put = true};
 
-/* Raises if one more operation is too many for the channel, before there is a go block for it. */
+/* Raises if one more operation is too many for the channel. */
 static void check_room(lua_State *L, Chan *ch, bool is_put) {
+  bool is_full = !chan_has_room(ch, is_put);
   if (UNLIKELY(chan_is_shared(ch))) {
     ChanStats stats = chan_stats(L, ch);
-    if (!(is_put ? stats.puts_full : stats.takes_full)) return;
-  } else if (LIKELY(chan_has_room(ch, is_put))) {
-    return;
+    is_full = is_put ? stats.puts_full : stats.takes_full;
   }
-  chan_no_room(L, ch, 1, is_put);
+  if (is_full) chan_no_room(L, ch, 1, is_put);
 }
 
-/* Enqueues an operation whose callback will run in `go`. */
-static void enqueue(lua_State *L, Chan *ch, Go *go, bool is_put) {
+/* Does the operation if that can be done at once: pushes its results and returns how many they are, or 0. */
+static int do_at_once(lua_State *L, Chan *ch, bool is_put) {
+  if (!is_put) {
+    int n = chan_take(L, ch, 1);
+    return n == TAKE_WAIT ? 0 : n;
+  }
+  PutResult result = chan_put(L, ch, 1, 2);
+  if (result == PUT_WAIT) return 0;
+  lua_pushboolean(L, result == PUT_DONE);
+  return 1;
+}
+
+/* The same, or enqueues it for `go`, and returns 0. */
+static int do_or_wait(lua_State *L, Chan *ch, Go *go, const Operation *op) {
+  int n = do_at_once(L, ch, op->is_put);
+  if (!n) check_room(L, ch, op->is_put);
   alt_commit(L, ch->sched, &go->alt); /* a sweep may have made it a weak root */
-  if (UNLIKELY(chan_is_shared(ch))) {
-    Sched *S = ch->sched;
-    SharedWait *wait = chan_shared_begin(L, S, 1);
-    chan_shared_add(L, wait, 1, AT_CHAN, is_put, is_put ? &PUT : &TAKE);
-    int n = chan_shared_do(L, S, wait, &go->alt, 0);
-    if (n) {
-      lua_xmove(L, go->alt.co, n); /* seldom covered: another thread has come between */
-      alt_wake(S, &go->alt, n);
-      return;
-    }
-  }
-  alt_enqueue_single(ch, &go->alt, AT_CHAN, is_put, 0);
-  chan_check(ch);
+  const ChanOps *ops = chan_ops(ch);
+  if (!n && ops && ops->wait) n = ops->wait(L, ch, 1, &go->alt, AT_CHAN, op);
+  if (!n) alt_enqueue_single(ch, &go->alt, AT_CHAN, op->is_put, 0);
+  return n;
 }
 
-void async_take(lua_State *L, Chan *ch, bool on_caller) {
+/* The arguments of `op` are all that is on L. Returns whether the channel was open, as far as is known. */
+static bool begin(lua_State *L, Chan *ch, const Operation *op, bool on_caller) {
   Sched *S = ch->sched;
-  int n;
-  if (on_caller && S->nested < MAX_NESTED && (n = chan_take(L, ch, 1)) != TAKE_WAIT) {
-    call_now(L, S, 2, n);
-    return;
+  int nargs = lua_gettop(L);
+  bool may_call = on_caller && S->nested < MAX_NESTED;
+  int n = may_call ? do_at_once(L, ch, op->is_put) : 0;
+  bool is_open = !n || lua_toboolean(L, -1);
+  if (n) {
+    call_now(L, S, nargs, n);
+    return is_open;
   }
-  check_room(L, ch, false);
-  lua_pushvalue(L, 1);
-  lua_pushvalue(L, 2);
-  Go *go = go_spawn_waiting(L, S, 2);
-  /* Tried again: that may have run finalizers. */
-  if ((n = chan_take(L, ch, 1)) != TAKE_WAIT) {
+  check_room(L, ch, op->is_put); /* before there is a go block for it */
+  for (int i = 1; i <= nargs; i++) lua_pushvalue(L, i);
+  Go *go = go_spawn_waiting(L, S, nargs);
+  n = do_or_wait(L, ch, go, op); /* that may have run finalizers, so it is tried again */
+  is_open = !n || lua_toboolean(L, -1);
+  if (n) {
     lua_xmove(L, go->alt.co, n);
-    alt_complete(L, S, &go->alt, n);
-  } else {
-    check_room(L, ch, false);
-    enqueue(L, ch, go, false);
+    alt_wake(S, &go->alt, n);
   }
+  chan_check(ch);
+  return is_open;
 }
 
-bool async_put(lua_State *L, Chan *ch, bool on_caller) {
-  Sched *S = ch->sched;
-  PutResult result;
-  if (on_caller && S->nested < MAX_NESTED && (result = chan_put(L, ch, 1, 2)) != PUT_WAIT) {
-    lua_pushboolean(L, result == PUT_DONE);
-    call_now(L, S, 3, 1);
-    return result == PUT_DONE;
-  }
-  check_room(L, ch, true);
-  for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
-  Go *go = go_spawn_waiting(L, S, 3);
-  /* Tried again: that may have run finalizers. */
-  if ((result = chan_put(L, ch, 1, 2)) == PUT_WAIT) {
-    check_room(L, ch, true);
-    enqueue(L, ch, go, true);
-    return true;
-  }
-  lua_pushboolean(go->alt.co, result == PUT_DONE);
-  alt_complete(L, S, &go->alt, 1);
-  return result == PUT_DONE;
-}
+void async_take(lua_State *L, Chan *ch, bool on_caller) { begin(L, ch, &TAKE, on_caller); }
+
+bool async_put(lua_State *L, Chan *ch, bool on_caller) { return begin(L, ch, &PUT, on_caller); }

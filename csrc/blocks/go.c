@@ -100,7 +100,7 @@ static void begin_result(Chan *ch) {
   ch->buf.limit = ch->buf.size = 1;
   ch->buf.head = ch->buf.count = 0;
   ch->take_total = 0;
-  ch->flags = (ch->flags & ~(uint32_t)CHAN_RESULT) | CHAN_SLOTS;
+  ch->flags &= ~(uint32_t)CHAN_RESULT;
 }
 
 /* Ends a go block and pushes what root_remove pushes: on top its userdata, which is no root any more. Puts the value at
@@ -259,7 +259,8 @@ void go_left(lua_State *L, Sched *S, Go *go, int status, int n) {
   }
 }
 
-void go_bury(lua_State *L, Sched *S, Go *go) {
+/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. Does not raise. */
+static void bury(lua_State *L, Sched *S, Go *go) {
   int at = lua_gettop(L);
   if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, at);
   alt_stop_waiting(S, &go->alt);
@@ -277,7 +278,7 @@ void go_bury_unfit(lua_State *L, Sched *S, Go *go) {
   root_push(L, go);
   go->alt.state = ALT_IDLE; /* it is not in the run queue any more */
   S->current = NULL;
-  go_bury(L, S, go);
+  bury(L, S, go);
   lua_settop(L, top);
 }
 
@@ -290,7 +291,7 @@ static int on_guard_closed(lua_State *L) {
     lua_settop(L, 0);
     Go *go = root_push_at(L, i);
     if (go && go->alt.co == L) {
-      go_bury(L, S, go);
+      bury(L, S, go);
       break;
     }
   }
@@ -331,23 +332,8 @@ static bool is_cancellable(const Go *go) {
   return !(alt->flags & ALT_CALLBACK);
 }
 
-/* Whether a go block waits, but somebody has closed its coroutine while a debug hook kept the guard from being
-   called. */
-static bool is_defunct(const Go *go) {
-  const Alt *alt = &go->alt;
-  lua_Debug ar;
-  if (!go->slot || (alt->state != ALT_SLEEPING && alt->state != ALT_PARKED)) return false;
-  return !(alt->flags & ALT_BARE) && lua_status(alt->co) != LUA_YIELD && !lua_getstack(alt->co, 0, &ar);
-}
-
 bool go_cancel(lua_State *L, Sched *S, Go *go, int at, int reason) {
   Alt *alt = &go->alt;
-  if (UNLIKELY(is_defunct(go))) {
-    lua_pushvalue(L, at);
-    go_bury(L, S, go);
-    lua_pop(L, 1);
-    return true;
-  }
   if (!go->slot) go->chan.flags |= CHAN_ERROR_TAKEN; /* it has ended: its error, if it has one, is given up */
   if (!is_cancellable(go)) return false;
   if (alt->flags & ALT_CANCEL) return true;

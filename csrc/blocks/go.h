@@ -18,9 +18,6 @@ Go *go_spawn_feeding(lua_State *L, Sched *S, int nargs);
    sweep may have made it a weak root meanwhile. */
 Go *go_spawn_waiting(lua_State *L, Sched *S, int n);
 
-/* Ends a go block, whose userdata is on top of L, because somebody else closes its coroutine. Does not raise. */
-void go_bury(lua_State *L, Sched *S, Go *go);
-
 /* Ends a go block, in whose coroutine L this runs, because somebody other than the scheduler has resumed it: instead of
    completing its operation, it dies when its turn comes. Does not return: L yields whenever it is resumed, until it is
    closed. */
@@ -74,6 +71,7 @@ static inline void go_resume_unobserved(lua_State *L, Sched *S, Go *go) {
     return;
   }
   S->current = go;
+  S->moves = 0;
   alt->state = ALT_IDLE;
   int status = lua_resume(alt->co, go_resumer(L), alt->nresults, &n);
   if (UNLIKELY(status != LUA_YIELD || alt->state == ALT_IDLE)) go_left(L, S, go, status, n);

@@ -14,8 +14,7 @@
 #include "sharing/family.h"
 #include "sharing/shared_handle.h"
 
-/* Go blocks that a deadlock report lists, and channels that it names for one of them. */
-enum { LISTED_IN_DEADLOCK = 16, NAMED = 4 };
+enum { NAMED = 4 }; /* operations of a thread that a report names, at most */
 
 /* Pushes the channel of a waiter. */
 static void push_channel(lua_State *L, const Waiter *w) {
@@ -55,25 +54,6 @@ static void set_loops(lua_State *L, const Alt *alt) {
   lua_setfield(L, -2, "loops");
 }
 
-/* Replaces the list of channels on top of L by their names, as " on chan: a, chan: b and 3 more". */
-static void name_channels(lua_State *L) {
-  int list = lua_gettop(L);
-  int n = (int)lua_rawlen(L, list);
-  lua_pushliteral(L, "");
-  for (int i = 1; i <= n && i <= NAMED; i++) {
-    lua_pushstring(L, i == 1 ? " on " : ", ");
-    lua_rawgeti(L, list, i);
-    attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
-    lua_remove(L, -2);
-    lua_concat(L, 3);
-  }
-  if (n > NAMED) {
-    lua_pushfstring(L, " and %d more", n - NAMED);
-    lua_concat(L, 2);
-  }
-  lua_replace(L, list);
-}
-
 /* The owner of the thread for which a go block, whose result channel is at index `at`, stands; or NULL. */
 static const Owner *owner_of(lua_State *L, int at) {
   attr_push(L, at, ATTR_THREAD);
@@ -82,66 +62,25 @@ static const Owner *owner_of(lua_State *L, int at) {
   return held ? status_owner(held->status) : NULL;
 }
 
-/* Replaces the result channel on top of L, of a go block that stands for a thread, by a text that tells what the thread
-   waits for, as ": take on chan: a, put on chan: b". `waits`: the list that set_thread has made. */
-static void describe_waits(lua_State *L, int waits) {
-  int at = lua_gettop(L);
-  const Owner *owner = owner_of(L, at);
-  MemberWait hidden[NAMED];
-  lua_Integer known = (lua_Integer)lua_rawlen(L, waits);
-  lua_Integer n = known + (owner ? (lua_Integer)family_waits(sched_self(L)->sharing, owner, hidden, NAMED) : 0);
-  lua_pushliteral(L, "");
-  for (lua_Integer i = 1; i <= n && i <= NAMED; i++) {
-    lua_pushstring(L, i == 1 ? ": " : ", ");
-    if (i <= known) {
-      lua_rawgeti(L, waits, i);
-      lua_getfield(L, -1, "operation");
-      lua_getfield(L, -2, "channel");
-      attr_push_name(L, (const Chan *)lua_touserdata(L, -1), lua_gettop(L));
-      lua_pushfstring(L, "%s on %s", lua_tostring(L, -3), lua_tostring(L, -1));
-      lua_insert(L, -5);
-      lua_pop(L, 4);
-    } else {
-      const MemberWait *wait = &hidden[i - known - 1];
-      lua_pushfstring(L, "%s on %s%s", wait->is_put ? "put" : "take", wait->name[0] ? "chan: " : "an unnamed channel",
-                      wait->name);
-    }
-    lua_concat(L, 3);
-  }
-  if (n > NAMED) {
-    lua_pushfstring(L, " and %I more", (LUAI_UACINT)(n - NAMED));
-    lua_concat(L, 2);
-  }
-  lua_replace(L, at);
-}
-
-/* Protected: (alt, name of the operation) -> a table as ps has for a go block, text */
+/* Protected: (alt, name of the operation) -> what inspect_push_waiting pushes. */
 static int describe_waiting(lua_State *L) {
   const Alt *alt = (const Alt *)lua_touserdata(L, 1);
   const char *what = (const char *)lua_touserdata(L, 2);
-  bool is_named = alt->flags & ALT_SELECT || strcmp(what, "take") == 0 || strcmp(what, "put") == 0;
-  lua_createtable(L, 0, 3);
-  if (is_named) set_operation(L, alt);
+  lua_createtable(L, 0, 4);
+  if (alt->flags & ALT_SELECT || strcmp(what, "take") == 0 || strcmp(what, "put") == 0) set_operation(L, alt);
   set_loops(L, alt);
-  lua_pushstring(L, what);
-  if (!is_named) return 2;
-  push_channels(L, alt);
-  name_channels(L);
-  lua_concat(L, 2);
-  return 2;
+  return 1;
 }
 
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what) {
-  int top = lua_gettop(L);
   if (lua_checkstack(L, LUA_MINSTACK)) {
-    lua_getiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
+    lua_pushcfunction(L, describe_waiting);
     lua_pushlightuserdata(L, alt);
     lua_pushlightuserdata(L, (void *)(uintptr_t)what); /* only ever read through a const pointer */
-    if (lua_pcall(L, 2, 2, 0) == LUA_OK) return;
+    if (lua_pcall(L, 2, 1, 0) == LUA_OK) return;
+    lua_pop(L, 1); /* uncovered: only when memory runs out */
   }
-  lua_settop(L, top); /* uncovered: only when memory runs out */
-  lua_pushnil(L);
-  lua_pushnil(L);
+  lua_pushnil(L); /* uncovered: see above */
 }
 
 /* Sets the field `waited` of the table on top of L. */
@@ -172,8 +111,7 @@ static bool set_thread(lua_State *L, int at) {
   return true;
 }
 
-/* Pushes the entry of ps for the go block at index `at`. */
-static void push_entry(lua_State *L, Go *go, int at) {
+void inspect_push_entry(lua_State *L, Go *go, int at) {
   static const char *const states[] = {"running", "parked", "sleeping", "ready", "dead", "new"};
   const Alt *alt = &go->alt;
   lua_createtable(L, 0, 8);
@@ -196,17 +134,45 @@ static void push_entry(lua_State *L, Go *go, int at) {
   }
 }
 
-/* Adds to the entry of ps on top of L what only the report of a deadlock asks for: `loops`; and of a go block of the
-   library `fed`, what it was started with, and `is_hidden`: its name says where it waits, since that is not in a
-   function of the program's. */
+/* Sets the field `hidden` of the table on top of L, if the go block at index `at` stands for a thread: a list of texts
+   such as "take on chan: jobs", of what the thread waits for on channels that this state does not have, and as `n` how
+   many they are. */
+static void set_hidden(lua_State *L, int at) {
+  const Owner *owner = owner_of(L, at);
+  if (!owner) return;
+  MemberWait hidden[NAMED];
+  uint32_t n = family_waits(sched_self(L)->sharing, owner, hidden, NAMED);
+  lua_newtable(L);
+  for (uint32_t i = 0; i < n && i < NAMED; i++) {
+    lua_pushfstring(L, "%s on %s%s", hidden[i].is_put ? "put" : "take",
+                    hidden[i].name[0] ? "chan: " : "an unnamed channel", hidden[i].name);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_pushinteger(L, n);
+  lua_setfield(L, -2, "n");
+  lua_setfield(L, -2, "hidden");
+}
+
+static void set_flag(lua_State *L, const char *name, bool is_set) {
+  if (!is_set) return;
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, name);
+}
+
+/* Adds to the entry of ps on top of L what only reports ask for: `loops`, `hidden`, `is_callback`, `is_library`; and of a
+   go block that feeds a channel `fed`, what it was started with, and `is_silent`: it waits in no function of the
+   program's, so its name says where. */
 static void add_details(lua_State *L, const Go *go, int at) {
   set_loops(L, &go->alt);
+  set_hidden(L, at);
+  set_flag(L, "is_callback", go->alt.flags & ALT_CALLBACK);
+  set_flag(L, "is_library", name_is_library(L, go));
   if (!(go->chan.flags & CHAN_FEEDS)) return;
   lua_getiuservalue(L, at, GO_FED);
   lua_setfield(L, -2, "fed");
-  lua_pushboolean(L, !name_push_where(L, go));
-  lua_setfield(L, -3, "is_hidden");
+  bool has_where = name_push_where(L, go);
   lua_pop(L, 1);
+  set_flag(L, "is_silent", !has_where);
 }
 
 /* A go block in a list of them. */
@@ -220,15 +186,19 @@ static int by_id(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Pushes a list of all go blocks, or (unless NULL) of those that are listed, in the order of their ids; `in_detail`:
-   with what add_details adds. */
-static void push_list(lua_State *L, bool (*is_listed)(lua_State *L, const Go *go), bool in_detail) {
+/* Whether a go block belongs to the running simulation, if there is one. Those of others may have been left parked. */
+static bool is_of_world(const Sched *S, const Go *go) { return go->chan.id >= S->world.first_id; }
+
+/* Pushes a list of all go blocks in the order of their ids; or `for_report`, of those of the running world, with what
+   add_details adds. */
+static void push_list(lua_State *L, bool for_report) {
+  const Sched *S = sched_self(L);
   int list = lua_gettop(L) + 1;
   uint32_t n = root_push_list(L), found = 0;
   Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
   for (uint32_t i = 1; i <= n; i++) {
     const Go *go = root_push_listed(L, list, i);
-    if (go && (!is_listed || is_listed(L, go))) order[found++] = (Listed){go->chan.id, i};
+    if (go && (!for_report || is_of_world(S, go))) order[found++] = (Listed){go->chan.id, i};
     lua_pop(L, 1);
   }
   qsort(order, found, sizeof(Listed), by_id);
@@ -238,8 +208,8 @@ static void push_list(lua_State *L, bool (*is_listed)(lua_State *L, const Go *go
   for (uint32_t i = 0; i < found; i++) {
     Go *go = root_push_listed(L, list, order[i].at);
     if (go) {
-      push_entry(L, go, entries + 1);
-      if (in_detail && go->slot) add_details(L, go, entries + 1); /* else a finalizer has ended it */
+      inspect_push_entry(L, go, entries + 1);
+      if (for_report && go->slot) add_details(L, go, entries + 1); /* else a finalizer has ended it */
       lua_rawseti(L, entries, ++added);
     }
     lua_settop(L, entries);
@@ -248,138 +218,44 @@ static void push_list(lua_State *L, bool (*is_listed)(lua_State *L, const Go *go
   lua_settop(L, list);
 }
 
-void inspect_push_list(lua_State *L) { push_list(L, NULL, false); }
+void inspect_push_list(lua_State *L) { push_list(L, false); }
 
-/* Pushes the line of a deadlock report for the entry of ps at index `entry`. */
-static void push_line(lua_State *L, int entry) {
-  int top = lua_gettop(L);
-  lua_getfield(L, entry, "id");
-  lua_getfield(L, entry, "name");
-  bool is_thread = lua_getfield(L, entry, "waits") == LUA_TTABLE;
-  if (lua_getfield(L, entry, is_thread ? "state" : "operation") == LUA_TNIL) {
-    lua_pop(L, 1);
-    lua_getfield(L, entry, "state");
-  }
-  lua_pushfstring(L, "\n  #%I (%s): %s", (LUAI_UACINT)lua_tointeger(L, top + 1), lua_tostring(L, top + 2),
-                  lua_tostring(L, top + 4));
-  if (is_thread) {
-    lua_getfield(L, entry, "result");
-    describe_waits(L, top + 3);
-  } else if (lua_getfield(L, entry, "channel") != LUA_TNIL) {
-    attr_push_name(L, (Chan *)lua_touserdata(L, -1), lua_gettop(L));
-    lua_pushfstring(L, " on %s", lua_tostring(L, -1));
-  } else if (lua_getfield(L, entry, "channels") == LUA_TTABLE) {
-    name_channels(L);
-  } else {
-    lua_pushliteral(L, ""); /* seldom covered: a finalizer has woken the go block meanwhile */
-  }
-  lua_getfield(L, entry, "where");
-  const char *where = lua_tostring(L, -1);
-  lua_pushfstring(L, "%s%s%s%s", lua_tostring(L, top + 5), lua_tostring(L, -2), where ? " at " : "",
-                  where ? where : "");
-  lua_replace(L, top + 1);
-  lua_settop(L, top + 1);
-}
+/* ---- reports ---- */
 
-/* Adds the lines of the list at index `list` to the buffer on top of L. */
-static void add_lines(lua_State *L, luaL_Buffer *b, int list) {
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
-  for (lua_Integer i = 1; i <= n && i <= LISTED_IN_DEADLOCK; i++) {
-    lua_rawgeti(L, list, i);
-    push_line(L, lua_gettop(L));
-    lua_remove(L, -2);
-    luaL_addvalue(b);
+/* Calls the function `name` of SCHED_REPORTS with the `n` values on top of L, which are replaced by its text. Returns false
+   if there is no such function, no text, or no memory. */
+static bool write_report(lua_State *L, const char *name, int n) {
+  int base = lua_gettop(L) - n + 1;
+  if (lua_getiuservalue(L, SCHED_SELF, SCHED_REPORTS) == LUA_TTABLE) {
+    lua_getfield(L, -1, name);
+    lua_replace(L, -2);
+    lua_insert(L, base);
+    if (lua_pcall(L, n, 1, 0) == LUA_OK && lua_isstring(L, base)) return true;
   }
-  if (n > LISTED_IN_DEADLOCK) {
-    lua_pushfstring(L, "\n  and %I more", (LUAI_UACINT)(n - LISTED_IN_DEADLOCK));
-    luaL_addvalue(b);
-  }
-}
-
-/* Whether a go block belongs to the running simulation, if there is one. Those of others may have been left parked. */
-static bool is_of_world(lua_State *L, const Go *go) { return go->chan.id >= sched_self(L)->world.first_id; }
-
-/* Pushes what SCHED_EXPLAIN says about a deadlock, or an empty text. It may remove go blocks from the list. */
-static void push_explanation(lua_State *L, int waiting, int list) {
-  int top = lua_gettop(L);
-  lua_getiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
-  lua_pushvalue(L, list);
-  lua_pushvalue(L, waiting);
-  if (lua_pcall(L, 2, 1, 0) == LUA_OK && lua_isstring(L, -1)) return;
-  lua_settop(L, top); /* seldom covered: without the Lua part, or when memory runs out */
-  lua_pushliteral(L, "");
+  lua_settop(L, base - 1);
+  return false;
 }
 
 int inspect_raise_deadlock(lua_State *L, const char *what) {
-  int waits = lua_gettop(L) - 1;
-  const char *waiting = lua_isstring(L, -1) ? lua_tostring(L, -1) : what;
   const Sched *S = sched_self(L);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
-  luaL_Buffer b;
-  push_list(L, is_of_world, true);
-  int list = lua_gettop(L);
-  bool has_blocks = lua_rawlen(L, list) > 0;
-  push_explanation(L, waits, list);
-  int explanation = lua_gettop(L);
-  luaL_buffinit(L, &b);
-  lua_pushfstring(L,
-                  "deadlock: %s would wait for ever: no go block is ready, no timer is pending, and the driver "
-                  "expects no event%s",
-                  waiting, is_stuck ? "; the threads that could complete it wait for ever, too" : "");
-  luaL_addvalue(&b);
-  if (!has_blocks) luaL_addstring(&b, "; there are no go blocks");
-  lua_pushvalue(L, explanation);
-  luaL_addvalue(&b);
-  if (lua_rawlen(L, list) > 0) luaL_addstring(&b, "\nparked go blocks:");
-  add_lines(L, &b, list);
-  luaL_pushresult(&b);
+  lua_pushstring(L, what);
+  lua_pushboolean(L, is_stuck);
+  push_list(L, true);
+  if (!write_report(L, "deadlock", 4)) lua_pushfstring(L, "deadlock: %s would wait for ever", what);
   return error_raise(L);
 }
 
-/* ---- leaks ---- */
-
-/* Whether a go block of the running simulation was started by the library. False for a pending callback. */
-static bool is_of_library(lua_State *L, const Go *go) {
-  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && name_is_library(L, go);
-}
-
-/* The same: by the program. */
-static bool is_of_program(lua_State *L, const Go *go) {
-  return is_of_world(L, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
-}
-
 void inspect_check_leaks(lua_State *L, bool rests) {
+  const Sched *S = sched_self(L);
   bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
-  for (uint32_t i = root_count(sched_self(L)); i > 0 && !is_leak; i--) {
+  for (uint32_t i = root_count(S); i > 0 && !is_leak; i--) {
     const Go *go = root_push_at(L, i);
-    is_leak = go && is_of_program(L, go);
+    is_leak = go && is_of_world(S, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
     lua_pop(L, 1);
   }
   if (!is_leak) return;
-  push_list(L, is_of_program, false);
-  int list = lua_gettop(L);
-  lua_Integer n = (lua_Integer)lua_rawlen(L, list);
-  if (n == 0) {
-    lua_pop(L, 1);
-    return;
-  }
-  push_list(L, is_of_library, false);
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  lua_pushfstring(L, "leak: %I go block%s %s", (LUAI_UACINT)n, n == 1 ? "" : "s",
-                  rests    ? n == 1 ? "waits for ever" : "wait for ever"
-                  : n == 1 ? "goes on for ever"
-                           : "go on for ever");
-  luaL_addvalue(&b);
-  add_lines(L, &b, list);
-  if (lua_rawlen(L, list + 1)) luaL_addstring(&b, "\ngo blocks of the library:");
-  add_lines(L, &b, list + 1);
-  luaL_pushresult(&b);
-  lua_error(L);
-}
-
-void inspect_set_up(lua_State *L) {
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, describe_waiting, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_DESCRIBE_WAITING);
+  push_list(L, true);
+  lua_pushboolean(L, rests);
+  if (write_report(L, "leak", 2)) lua_error(L);
 }

@@ -1,26 +1,26 @@
-/* inspect.h: the list of go blocks, which ps returns, and the deadlock error, which lists those that are parked. */
+/* inspect.h: the list of go blocks, which ps returns; and the errors of deadlocks and leaks, which list those that wait.
+   Their texts are written in Lua (internal/reports.lua), by functions of the table SCHED_REPORTS. */
 #ifndef RUNNEL_CORE_INSPECT_H
 #define RUNNEL_CORE_INSPECT_H
 
 #include "core/state.h"
 
+/* Pushes what ps lists for the go block at index `at`. */
+void inspect_push_entry(lua_State *L, Go *go, int at);
+
 /* Pushes a list of all go blocks: what ps returns. */
 void inspect_push_list(lua_State *L);
 
 /* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
-   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop; and a text such as "take
-   on chan: jobs". Two nils if memory runs out. Does not raise, since the operation must still be withdrawn. */
+   table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out. Does
+   not raise, since the operation must still be withdrawn. */
 void inspect_push_waiting(lua_State *L, Alt *alt, const char *what);
 
-/* Raises a deadlock error: the operation that the two values on top of L describe (or `what`, if they are nil) would wait
-   for ever. Says what SCHED_EXPLAIN makes of it, and lists the go blocks that are parked. */
+/* Raises a deadlock error: the operation `what`, which the value on top of L describes, or nil, would wait for ever. */
 int inspect_raise_deadlock(lua_State *L, const char *what);
 
 /* Raises an error if a go block that the program has started is left in the running simulation. `rests`: nothing is ready
    and no timer is pending, so the go block waits for ever; else it goes on for ever. */
 void inspect_check_leaks(lua_State *L, bool rests);
-
-/* Sets up SCHED_DESCRIBE_WAITING. */
-void inspect_set_up(lua_State *L);
 
 #endif

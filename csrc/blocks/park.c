@@ -12,8 +12,8 @@
 #include "errors/error.h"
 #include "lifetimes/keep.h"
 #include "lifetimes/root.h"
-#include "sharing/chan_shared.h"
 #include "sharing/shared_inbox.h"
+#include "sharing/shared_wait.h"
 
 #ifdef RUNNEL_DEBUG
 #include <assert.h>
@@ -132,76 +132,24 @@ int park_wait(lua_State *L, Sched *S, Alt *alt, const Operation *op, lua_KFuncti
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
-/* park_on for a handle of a shared channel, with the alt of park_begin. The operation may complete now. */
-static int park_on_shared(lua_State *L, Alt *alt, Chan *ch, int at, const Operation *op, lua_KFunction k) {
-  Sched *S = ch->sched;
-  keep_channel(L, ch, at);
-  SharedWait *shared = chan_shared_begin(L, S, 1);
-  chan_shared_add(L, shared, at, at, op->is_put, op);
-  int n = chan_shared_do(L, S, shared, alt, 0);
-  if (n && (op->is_put ? !lua_toboolean(L, -1) : lua_isnil(L, -n))) ch->flags |= CHAN_CLOSED;
-  if (n && (!k || alt == &S->outside)) return n;
-  if (op->waiter & WAITER_FREE) S->world.moves = 0;
-  if (n) {
-    /* So that `k` is called. */
-    alt->nresults = (uint16_t)n; /* seldom covered: another thread came between */
-    alt_make_ready(S, alt);      /* seldom covered: see above */
-  } else {
-    alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
-    alt->flags |= op->flags;
-  }
-  return park_wait(L, S, alt, op, k);
-}
-
-/* park_shared in two steps: tries, and then waits. */
-static int try_and_park(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
-  if (op->is_put) {
-    PutResult result = chan_put(L, ch, at, at + 1);
-    if (result == PUT_WAIT) return park_on(L, ch, at, op, k);
-    lua_pushboolean(L, result == PUT_DONE);
-    return 1;
-  }
-  int n = chan_shared_take(L, ch, at, op->flags & ALT_LOOP);
-  return n == TAKE_WAIT ? park_on(L, ch, at, op, k) : n;
-}
-
-/* Whether the caller of an operation can wait, and need not raise first. */
-static bool park_is_possible(lua_State *L, const Sched *S) {
-  const Go *go = S->current;
-  if (S->inside) return false;
-  if (!go) return !S->running;
-  return go->alt.co == L && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) && lua_isyieldable(L);
-}
-
-/* Without a buffer the other side often comes first, but as often it does not: so both steps are one, which takes the
-   lock once. That prepares for waiting, and is slower where there is a buffer, which mostly has room or a value. Two
-   steps, too, where the caller cannot wait, but may do what is possible now; and for an observer, which records only the
-   first. */
-int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
-  Sched *S = ch->sched;
-  if (op->waiter & WAITER_FREE) S->world.moves++;
-  bool is_one = chan_shared_meets(ch) && !S->observer && !(op->is_put && ch->flags & CHAN_CLOSED);
-  if (!is_one || !park_is_possible(L, S)) return try_and_park(L, ch, at, op, k);
-  return park_on_shared(L, park_begin(L, S, op), ch, at, op, k);
-}
-
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k) {
   Sched *S = ch->sched;
   Alt *alt = park_begin(L, S, op);
-  if (UNLIKELY(chan_is_shared(ch))) return park_on_shared(L, alt, ch, at, op, k);
-  if (UNLIKELY(!(op->waiter & WAITER_FREE) && !chan_has_room(ch, op->is_put))) {
+  if (UNLIKELY(!(op->waiter & WAITER_UNCOUNTED) && !chan_has_room(ch, op->is_put))) {
     return chan_no_room(L, ch, at, op->is_put);
   }
   if (!(op->waiter & WAITER_KEPT)) keep_channel(L, ch, at);
+  const ChanOps *ops = chan_ops(ch);
+  int n = ops && ops->wait ? ops->wait(L, ch, at, alt, at, op) : 0;
+  if (n) return !k || alt == &S->outside ? n : park_yield(L, S, op, n, k);
   alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
-  if (UNLIKELY(op->waiter & WAITER_GIVES_UP)) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;
   return park_wait(L, S, alt, op, k);
 }
 
-int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k) {
+int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k) {
   Alt *alt = park_begin(L, S, op);
-  alt->nresults = 0;
+  alt->nresults = (uint16_t)n;
   alt_make_ready(S, alt);
   return park_wait(L, S, alt, op, k);
 }

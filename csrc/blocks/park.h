@@ -34,10 +34,6 @@ int park_resumed(lua_State *L, Alt *alt);
 /* The default continuation of an operation: returns its results. */
 int park_return(lua_State *L, int status, lua_KContext alt);
 
-/* An operation on the handle of a shared channel at index `at`: does it now, or waits; `k` as of park_wait, if it waits.
-   Returns the number of results. Must be the last thing that a C function does, as park_wait. */
-int park_shared(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
-
 /* The slow path of park_on. */
 int park_on_unusual(lua_State *L, Chan *ch, int at, const Operation *op, lua_KFunction k);
 
@@ -49,18 +45,18 @@ static ALWAYS_INLINE int park_on(lua_State *L, Chan *ch, int at, const Operation
   uint32_t kept = op->waiter & WAITER_KEPT ? 0 : CHAN_KEPT;
   bool is_usual = go && go->alt.co == L && !S->park_checks && !(go->alt.flags & (ALT_CALLBACK | ALT_CANCEL)) &&
                   (ch->flags & (kept | CHAN_SPECIAL)) == kept &&
-                  (op->waiter & WAITER_FREE || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
+                  (op->waiter & WAITER_UNCOUNTED || (op->is_put ? ch->nputs : ch->ntakes) < CHAN_MAX_PENDING);
   if (UNLIKELY(!is_usual || !lua_isyieldable(L))) return park_on_unusual(L, ch, at, op, k);
   Alt *alt = &go->alt;
   alt_enqueue_single(ch, alt, at, op->is_put, op->waiter);
-  if (op->waiter & WAITER_GIVES_UP) ch->flags |= CHAN_GIVE_UP;
   alt->flags |= op->flags;
   alt->since = S->world.looked;
   chan_check(ch);
   return lua_yieldk(L, 0, (lua_KContext)alt, k ? k : park_return);
 }
 
-/* Lets the other ready go blocks run; `k` as of park_wait. */
-int park_yield(lua_State *L, Sched *S, const Operation *op, lua_KFunction k);
+/* Lets the other ready go blocks run, and then returns the `n` values on top of L, the results of an operation that has
+   completed; `k` as of park_wait. */
+int park_yield(lua_State *L, Sched *S, const Operation *op, int n, lua_KFunction k);
 
 #endif

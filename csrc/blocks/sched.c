@@ -42,22 +42,27 @@ static inline Alt *next_ready(lua_State *L, Sched *S) {
 
 /* ---- the loop ---- */
 
-/* Looks at the clock: fires due timers, and polls the driver once a millisecond. Between two looks there are as many
+/* Does what is due at `now`: timers, results and questions of other threads, reports, the debug hook. */
+static void do_due(lua_State *L, Sched *S, int64_t now) {
+  S->world.looked = now;
+  shared_wait_looked(S, now);
+  driver_check_hook(L);
+  shared_inbox_look(L, S);
+  timer_fire_due(L, S, now);
+  if (UNLIKELY(S->world.unhandled)) unhandled_report(L, S, now);
+  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+}
+
+/* Looks at the clock: does what is due, and polls the driver once a millisecond. Between two looks there are as many
    resumes as fit into a millisecond, judged by the last ones, but at most MAX_STRIDE: few enough that go blocks which
    begin to run longer are noticed soon, and enough that reading the clock costs next to nothing. */
 static void look(lua_State *L, Sched *S) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), took = now - w->looked;
-  w->looked = now;
-  shared_wait_looked(S, now);
   if (took > CLOCK_MS) w->stride = 1;
   else if (w->stride < MAX_STRIDE) w->stride *= 2;
   w->left = w->stride;
-  driver_check_hook(L);
-  shared_inbox_look(L, S);
-  timer_fire_due(L, S, now);
-  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  do_due(L, S, now);
   if (now - w->polled >= CLOCK_MS) {
     w->polled = now;
     root_watch(L, S);
@@ -84,28 +89,35 @@ static void wait_in_family(lua_State *L, Sched *S, Member *member) {
   shared_wait_busy(sharing);
 }
 
-/* Waits in the driver for at most `ns`, unless that is negative; or until another thread has news. */
-static void wait_in_driver(lua_State *L, Sched *S, int64_t ns) {
+/* Waits in the driver, or at the inbox, for at most `ns`, unless that is negative; or until another thread has news. */
+static void wait_for_others(lua_State *L, Sched *S, int64_t ns) {
+  /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
+  if (shared_wait_spin(S, ns) || !shared_wait_sleep(S) || (ns < 0 && !driver_alive(L))) return;
+  Member *member = S->sharing->member;
+  bool is_last = ns < 0 && member && !driver_has_ports(S) && !driver_has_events(L);
+  if (UNLIKELY(is_last)) wait_in_family(L, S, member);
+  else driver_wait(L, S, ns);
+  shared_wait_looked(S, clock_now(&S->world.clock));
+}
+
+/* Nothing is ready: waits for at most `ns`, unless that is negative. */
+static void idle(lua_State *L, Sched *S, int64_t ns) {
+  OBSERVE(S, idle, S);
   driver_run_tasks(S);
   if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_begins(S);
-  if (LIKELY(!S->sharing) || S->world.clock.is_virtual) {
-    driver_wait(L, S, ns);
-    if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
-    OBSERVE(S, awake, S);
-    return;
-  }
-  /* Asked again after shared_wait_sleep: a state that drops the last other hold on a channel wakes only who sleeps. */
-  if (!shared_wait_spin(S, ns) && shared_wait_sleep(S) && (ns >= 0 || driver_alive(L))) {
-    Member *member = S->sharing->member;
-    bool is_last = ns < 0 && member && !driver_has_ports(S) && !driver_has_events(L);
-    if (UNLIKELY(is_last)) wait_in_family(L, S, member);
-    else driver_wait(L, S, ns);
-    shared_wait_looked(S, clock_now(&S->world.clock));
-  }
+  if (UNLIKELY(S->sharing) && !S->world.clock.is_virtual) wait_for_others(L, S, ns);
+  else driver_wait(L, S, ns);
   if (UNLIKELY(S->watcher != NULL)) S->watcher->wait_ends(S);
   OBSERVE(S, awake, S);
   shared_wait_awake(S);
   shared_inbox_look(L, S);
+}
+
+/* When the first timer, or an error that nobody takes, is due; INT64_MAX: never. */
+static int64_t next_deadline(const Sched *S) {
+  const Timer *first = heap_first(&S->world.heap);
+  int64_t until = unhandled_deadline(S);
+  return first && first->deadline < until ? first->deadline : until;
 }
 
 /* Waits for the next deadline, or in the driver; returns false if there is neither. */
@@ -114,14 +126,8 @@ static bool wait(lua_State *L, Sched *S) {
   int64_t now = clock_now(&w->clock);
   bool is_stuck = S->sharing && S->sharing->is_stuck;
   if (is_stuck) S->sharing->is_stuck = false;
-  w->looked = now;
-  shared_wait_looked(S, now);
   root_watch(L, S);
-  driver_check_hook(L);
-  shared_inbox_look(L, S);
-  timer_fire_due(L, S, now);
-  if (UNLIKELY(w->unhandled)) unhandled_report(L, S, now);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  do_due(L, S, now);
   if (S->stop || w->ready.first) return true;
   Timer *first = heap_first(&w->heap);
   if (!first && (is_stuck || !driver_alive(L))) {
@@ -132,10 +138,8 @@ static bool wait(lua_State *L, Sched *S) {
     unhandled_report(L, S, INT64_MAX); /* an error is often the cause of a deadlock; and its handler may end it */
     return true;
   }
-  int64_t until = unhandled_deadline(S);
-  if (first && first->deadline < until) until = first->deadline;
-  OBSERVE(S, idle, S);
-  wait_in_driver(L, S, until == INT64_MAX && !first ? -1 : until - now);
+  int64_t until = next_deadline(S);
+  idle(L, S, until == INT64_MAX && !first ? -1 : until - now);
   return true;
 }
 
@@ -155,10 +159,9 @@ static bool loop(lua_State *L, Sched *S) {
 
 int64_t sched_next(lua_State *L, Sched *S) {
   if (S->world.ready.first || shared_wait_has_news(S)) return 0;
-  Timer *first = heap_first(&S->world.heap);
+  const Timer *first = heap_first(&S->world.heap);
   if (!first && !driver_alive(L)) return -1;
-  int64_t until = unhandled_deadline(S);
-  if (first && first->deadline < until) until = first->deadline;
+  int64_t until = next_deadline(S);
   if (until == INT64_MAX && !first) return INT64_MAX;
   int64_t left = until - clock_now(&S->world.clock);
   return left > 0 ? left : 0;
@@ -168,11 +171,9 @@ int64_t sched_next(lua_State *L, Sched *S) {
 static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   World *w = &S->world;
   int64_t now = clock_now(&w->clock), until = clock_after(now, ns);
-  w->looked = w->polled = now;
+  w->polled = now;
   root_watch(L, S);
-  shared_inbox_look(L, S);
-  timer_fire_due(L, S, now);
-  if (UNLIKELY(S->watcher != NULL)) S->watcher->look(L, S);
+  do_due(L, S, now);
   driver_wait(L, S, 0);
   while (w->ready.first && max-- > 0) {
     go_resume(L, S, next_ready(L, S));
@@ -238,7 +239,6 @@ static bool run(lua_State *L, Sched *S, Go *awaited) {
 /* Protected: () raises the deadlock of a simulation. */
 static int raise_deadlock(lua_State *L) {
   lua_pushnil(L); /* no description of what waits */
-  lua_pushnil(L);
   return inspect_raise_deadlock(L, "sim.run");
 }
 
@@ -266,7 +266,6 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   bool ended = run(L, S, go);
   while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
   if (!ended) {
-    lua_pushnil(L);
     lua_pushnil(L);
     return inspect_raise_deadlock(L, what);
   }
@@ -326,7 +325,6 @@ void sched_open(lua_State *L, uint64_t seed) {
   lua_pushcclosure(L, protected_step, 1);
   lua_setiuservalue(L, SCHED_SELF, SCHED_STEP);
   error_open(L);
-  inspect_set_up(L);
   keep_open(L);
   root_open(L);
 }

@@ -16,7 +16,7 @@
 /* ---- enqueue and withdraw ---- */
 
 /* Enqueues a waiter of `alt` on a channel, which is at index `at` of alt->co. `flags` are
-   of WaiterFlag: without WAITER_FREE there must be room in the queue. */
+   of WaiterFlag: without WAITER_UNCOUNTED there must be room in the queue. */
 static inline void alt_enqueue(Chan *ch, Waiter *w, Alt *alt, int at, bool is_put, uint8_t flags) {
   w->chan = ch;
   w->alt = alt;

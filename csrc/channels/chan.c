@@ -29,7 +29,6 @@ Chan *chan_new_buffered(lua_State *L, Sched *S, Buffer b) {
   }
   Chan *ch = chan_new(L, S, sizeof(Chan), nuvalues);
   ch->buf = b;
-  if (b.kind == BUFFER_FIXED && b.base) ch->flags = CHAN_SLOTS;
   observe_birth(L, S, lua_gettop(L));
   return ch;
 }
@@ -63,24 +62,12 @@ void chan_push_done(lua_State *L, Chan *ch, int at) {
 
 /* ---- the queues ---- */
 
-bool chan_has_waiter(const Chan *ch, const List *queue) {
-  const Link *link = queue->first;
-  if (!link) return false;
-  do {
-    const Alt *alt = CONTAINER_OF(link, const Waiter, link)->alt; /* seldom covered: a policy has enqueued it */
-    if (alt_is_active(alt) && !(alt->shared && ch->sched->others->is_decided(alt)))
-      return true;                /* seldom covered: see above */
-    link = link->next;            /* seldom covered: see above */
-  } while (link != queue->first); /* seldom covered: see above */
-  return false;                   /* seldom covered: see above */
-}
-
 bool chan_few_count(const Chan *ch, const List *queue) {
   if (chan_is_shared(ch)) return true;
   uint32_t n = 0;
   const Link *link = queue->first;
   do {
-    if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_FREE) && ++n == CHAN_MAX_PENDING) return false;
+    if (!(CONTAINER_OF(link, const Waiter, link)->flags & WAITER_UNCOUNTED) && ++n == CHAN_MAX_PENDING) return false;
     link = link->next;
   } while (link != queue->first);
   return true;
@@ -163,7 +150,6 @@ static void grow(lua_State *L, Chan *ch, int at) {
   }
   lua_setiuservalue(L, at, CHAN_VALUES);
   b->base = 0;
-  ch->flags &= ~(uint32_t)CHAN_SLOTS;
   b->size = size;
   b->head = 0;
 }
@@ -173,21 +159,14 @@ void chan_reserve(lua_State *L, Chan *ch, int at) {
   while (b->count == b->size && buffer_add(b) == BUFFER_ADD) grow(L, ch, at);
 }
 
-/* chan_fetch if the slots are user values. */
-static inline void fetch_inline(lua_State *L, Buffer *b, int at) {
-  int slot = b->base + (int)b->head;
-  /* The slot must not keep the value alive; numbers and booleans can stay there. */
-  if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING && b->kind != BUFFER_PROMISE) {
-    lua_pushnil(L);
-    lua_setiuservalue(L, at, slot);
-  }
-  if (LIKELY(b->kind != BUFFER_PROMISE)) buffer_advance(b); /* a promise keeps it */
-}
-
 void chan_fetch(lua_State *L, Chan *ch, int at) {
   Buffer *b = &ch->buf;
+  if (b->kind == BUFFER_PROMISE) { /* which keeps it */
+    lua_getiuservalue(L, at, b->base);
+    return;
+  }
   if (LIKELY(b->base)) {
-    fetch_inline(L, b, at);
+    chan_fetch_slot(L, b, at);
     return;
   }
   lua_Integer slot = (lua_Integer)b->head + 1;
@@ -291,8 +270,7 @@ again:
 int chan_take(lua_State *L, Chan *ch, int at) {
   if (UNLIKELY(ch->flags & CHAN_SPECIAL)) return ch->ops->take(L, ch, at);
   if (buffer_count(&ch->buf)) {
-    if (LIKELY(ch->buf.base)) fetch_inline(L, &ch->buf, at);
-    else chan_fetch(L, ch, at);
+    chan_fetch(L, ch, at);
     ch->take_total++;
     OBSERVE(ch->sched, take, ch, NULL);
     if (ch->puts.first) admit(L, ch, at);
@@ -347,7 +325,7 @@ static void store_reason(lua_State *L, Chan *ch, int at, int reason) {
   if (ch->flags & CHAN_GO ? !(ch->flags & CHAN_RESULT) : !(ch->flags & CHAN_HAS_ATTRS)) {
     lua_pushvalue(L, reason);
     lua_setiuservalue(L, at, CHAN_ATTRS);
-    ch->flags |= CHAN_REASON | CHAN_REASON_HERE;
+    ch->flags |= CHAN_REASON;
     return;
   }
   attr_table(L, at);
@@ -400,7 +378,7 @@ bool chan_close_begin(lua_State *L, Chan *ch, int at, int reason) {
 void chan_close_puts(lua_State *L, Chan *ch) {
   ch->flags |= CHAN_CLOSED;
   OBSERVE(ch->sched, close, ch);
-  if (UNLIKELY(ch->flags & CHAN_GIVE_UP)) give_up_puts(L, ch);
+  if (UNLIKELY(ch->puts.first != NULL)) give_up_puts(L, ch);
 }
 
 void chan_close_end(lua_State *L, Chan *ch, int at) {

@@ -104,10 +104,13 @@ static inline bool chan_is_full(const Chan *ch) {
   return !ch->takes.first && buffer_full(&ch->buf);
 }
 
+/* Whether the buffer is a fixed one, and its slots are user values. */
+static inline bool chan_has_slots(const Chan *ch) { return ch->buf.kind == BUFFER_FIXED && ch->buf.base; }
+
 /* Whether a put would only store its value in a user value: there is a free slot, no take waits, and nobody observes. */
 static inline bool chan_only_stores(const Chan *ch) {
-  return (ch->flags & (CHAN_SLOTS | CHAN_SPECIAL_PUT)) == CHAN_SLOTS && ch->buf.count < ch->buf.limit &&
-         !ch->takes.first && LIKELY(!ch->sched->observer);
+  return !(ch->flags & CHAN_SPECIAL_PUT) && chan_has_slots(ch) && ch->buf.count < ch->buf.limit && !ch->takes.first &&
+         LIKELY(!ch->sched->observer);
 }
 
 /* Does such a put of the value on top of L, which is popped. */
@@ -119,18 +122,24 @@ static inline void chan_just_store(lua_State *L, Chan *ch, int at) {
 
 /* Whether a take would only fetch a value from there: there is one, no put waits, and nobody observes. */
 static inline bool chan_only_fetches(const Chan *ch) {
-  return ch->flags & CHAN_SLOTS && ch->buf.count && !ch->puts.first && LIKELY(!ch->sched->observer);
+  return !(ch->flags & CHAN_SPECIAL) && chan_has_slots(ch) && ch->buf.count && !ch->puts.first &&
+         LIKELY(!ch->sched->observer);
 }
 
-/* Does such a take, and pushes the value. */
-static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
-  int slot = ch->buf.base + (int)ch->buf.head;
+/* Removes the oldest value and pushes it, if the slots are user values. */
+static inline void chan_fetch_slot(lua_State *L, Buffer *b, int at) {
+  int slot = b->base + (int)b->head;
   /* The slot must not keep the value alive; numbers and booleans can stay there. */
   if (lua_getiuservalue(L, at, slot) >= LUA_TSTRING) {
     lua_pushnil(L);
     lua_setiuservalue(L, at, slot);
   }
-  buffer_advance(&ch->buf);
+  buffer_advance(b);
+}
+
+/* Does such a take, and pushes the value. */
+static inline void chan_just_fetch(lua_State *L, Chan *ch, int at) {
+  chan_fetch_slot(L, &ch->buf, at);
   ch->take_total++;
 }
 
@@ -142,9 +151,6 @@ static inline bool chan_can(const Chan *ch, bool is_put) {
 }
 
 /* ---- the queues ---- */
-
-/* Whether an active waiter is in a queue of the channel. */
-bool chan_has_waiter(const Chan *ch, const List *queue);
 
 /* The first active waiter of the queue of puts or takes, or NULL. The caller must complete it: it is withdrawn from its
    shared channels. */

@@ -40,8 +40,6 @@ void chan_check(const Chan *ch) {
   if (chan_is_shared(ch)) return; /* of some of them the results may be in the inbox */
   assert(!(nputs && ntakes) || same_alt(ch));
   assert(!((ch->flags & CHAN_CLOSED) && ntakes));
-  bool has_slots = ch->buf.kind == BUFFER_FIXED && ch->buf.base && !(ch->flags & CHAN_SPECIAL);
-  assert(((ch->flags & CHAN_SLOTS) != 0) == has_slots);
   if (ch->buf.kind >= BUFFER_POLICY) return; /* only the policy knows its count and whether it has room */
   assert(!(ntakes && buffer_count(&ch->buf)));
   assert(!(nputs && !buffer_full(&ch->buf)) || chan_custom_is_admitting(ch));

@@ -12,11 +12,8 @@
 /* The methods of a policy. */
 enum Method { FULL, ADD, REMOVE, COUNT, CLOSE };
 
-/* What a callback gets for a take, or a put, that failed: nil or false. */
-enum Instead { NIL_INSTEAD, FALSE_INSTEAD };
-
-/* What to do with an error in a policy: raise it, or leave it on the stack. */
-enum OnError { RAISE, LEAVE };
+/* What to do with an error in a policy: raise it, leave it on the stack, or report it. */
+enum OnError { RAISE, LEAVE, REPORT };
 
 static inline CustomChan *custom(Chan *ch) { return CONTAINER_OF(ch, CustomChan, chan); }
 
@@ -88,7 +85,7 @@ static int call_method(lua_State *L) {
 }
 
 /* Calls a method of the channel's policy, with the value at index `value` or none (0). Pushes the result and returns
-   true; or pushes the error and returns false, unless it raises it. */
+   true. Returns false after an error, which it pushes with LEAVE, and otherwise raises or reports. */
 static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, enum OnError on_error) {
   lua_pushcfunction(L, call_method);
   lua_pushinteger(L, method);
@@ -96,6 +93,7 @@ static bool ask(lua_State *L, Chan *ch, int at, enum Method method, int value, e
   if (value) lua_pushvalue(L, value);
   bool ok = call(L, ch, at, value ? 3 : 2, "a buffer policy");
   if (!ok && on_error == RAISE) lua_error(L);
+  if (!ok && on_error == REPORT) report(L, at);
   return ok;
 }
 
@@ -109,37 +107,30 @@ void chan_custom_check_busy(lua_State *L, const Chan *ch, int at) {
 
 /* ---- the buffer of such a channel ---- */
 
-static bool is_full(lua_State *L, Chan *ch, int at) {
+/* Whether a put has to wait. With REPORT, after an error in the policy, too. */
+static bool is_full(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) return buffer_full(&ch->buf);
-  chan_custom_check_busy(L, ch, at);
-  ask(L, ch, at, FULL, 0, RAISE);
+  if (!ask(L, ch, at, FULL, 0, on_error)) return true;
   bool full = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return full;
 }
 
-/* Whether the policy has room, if no operation asks: an error in the policy is reported, and counts as no room. */
-static bool has_room(lua_State *L, Chan *ch, int at) {
-  if (ch->buf.kind != BUFFER_POLICY) return !buffer_full(&ch->buf);
-  if (!ask(L, ch, at, FULL, 0, LEAVE)) {
-    report(L, at);
-    return false;
-  }
-  bool full = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  return !full;
-}
-
-static lua_Integer count(lua_State *L, Chan *ch, int at) {
+/* How many values there are. With REPORT none after an error in the policy. */
+static lua_Integer size(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) return (lua_Integer)ch->buf.count;
-  chan_custom_check_busy(L, ch, at);
-  ask(L, ch, at, COUNT, 0, RAISE);
+  if (!ask(L, ch, at, COUNT, 0, on_error)) return 0;
   lua_Integer n = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return n;
 }
 
-/* Removes the next value and pushes it; or pushes the error and returns false, unless it raises it. */
+static lua_Integer count(lua_State *L, Chan *ch, int at) {
+  if (ch->buf.kind == BUFFER_POLICY) chan_custom_check_busy(L, ch, at);
+  return size(L, ch, at, RAISE);
+}
+
+/* Removes the next value and pushes it. As `ask`. */
 static bool fetch(lua_State *L, Chan *ch, int at, enum OnError on_error) {
   if (ch->buf.kind != BUFFER_POLICY) {
     chan_fetch(L, ch, at);
@@ -161,16 +152,17 @@ static int store_value(lua_State *L) {
   return 0;
 }
 
-/* Adds the value at index `value` to the buffer; or pushes the error and returns false, unless it raises it. */
+/* Adds the value at index `value` to the buffer. As `ask`, but it pushes nothing if that succeeds. */
 static bool store(lua_State *L, Chan *ch, int at, int value, enum OnError on_error) {
   bool ok;
   if (ch->buf.kind == BUFFER_POLICY) {
     ok = ask(L, ch, at, ADD, value, on_error);
-  } else {
+  } else { /* what an exception handler has returned */
     lua_pushcfunction(L, store_value);
     lua_pushvalue(L, at);
     lua_pushvalue(L, value);
     ok = call(L, ch, at, 2, "a buffer");
+    if (!ok) report(L, at);
   }
   if (ok) lua_pop(L, 1);
   return ok;
@@ -186,9 +178,9 @@ static void commit(lua_State *L, Alt *alt) {
 }
 
 /* Wakes the owner of a committed alt with the value on top of L, which is popped: the result of its take or put; or, if
-   `ok` is false, the error that it raises. A callback cannot raise it: the error is reported, and the callback gets
-   `instead` (nil or false) and the error. */
-static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Instead instead) {
+   `ok` is false, the error that it raises. A callback cannot raise it: the error is reported, and the callback gets false
+   (of a put) or nil, and the error. */
+static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, bool is_put) {
   Sched *S = sched_self(L);
   if (UNLIKELY(alt->state == ALT_DEAD)) {
     lua_pop(L, 1);
@@ -197,7 +189,7 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Inst
   if (!ok && alt->flags & ALT_CALLBACK) {
     lua_pushvalue(L, -1);
     report(L, at);
-    if (instead == FALSE_INSTEAD) lua_pushboolean(alt->co, 0);
+    if (is_put) lua_pushboolean(alt->co, 0);
     else lua_pushnil(alt->co);
     lua_xmove(L, alt->co, 1);
     alt_wake(S, alt, 2);
@@ -211,16 +203,7 @@ static void deliver(lua_State *L, int at, Alt *alt, int port, bool ok, enum Inst
 /* Completes waiting takes, as many as the buffer has values. */
 static void serve(lua_State *L, Chan *ch, int at) {
   while (ch->ntakes) {
-    lua_Integer n = (lua_Integer)ch->buf.count;
-    if (ch->buf.kind == BUFFER_POLICY) {
-      if (!ask(L, ch, at, COUNT, 0, LEAVE)) {
-        report(L, at);
-        return;
-      }
-      n = lua_tointeger(L, -1);
-      lua_pop(L, 1);
-    }
-    Waiter *w = n > 0 ? chan_first_taker(ch) : NULL;
+    Waiter *w = size(L, ch, at, REPORT) > 0 ? chan_first_taker(ch) : NULL;
     if (!w) return;
     /* Commits first: the policy's code may do anything to the other channels of an alts. */
     Alt *alt = w->alt;
@@ -229,7 +212,7 @@ static void serve(lua_State *L, Chan *ch, int at) {
     bool ok = fetch(L, ch, at, LEAVE);
     if (ok) ch->take_total++;
     if (ok && alt->state != ALT_DEAD) OBSERVE(ch->sched, serve, ch, alt);
-    deliver(L, at, alt, port, ok, NIL_INSTEAD);
+    deliver(L, at, alt, port, ok, false);
     lua_pop(L, 1);
   }
 }
@@ -249,7 +232,7 @@ static void handle_error(lua_State *L, Chan *ch, int at) {
     report(L, at);
     return;
   }
-  if (!lua_isnil(L, -1) && !store(L, ch, at, lua_gettop(L), LEAVE)) report(L, at);
+  if (!lua_isnil(L, -1)) store(L, ch, at, lua_gettop(L), REPORT);
   lua_pop(L, 1);
 }
 
@@ -315,8 +298,7 @@ static void finish(lua_State *L, Chan *ch, int at) {
     serve(L, ch, at);
   }
   if (ch->buf.kind == BUFFER_POLICY) {
-    if (ask(L, ch, at, CLOSE, 0, LEAVE)) lua_pop(L, 1);
-    else report(L, at);
+    if (ask(L, ch, at, CLOSE, 0, REPORT)) lua_pop(L, 1);
   }
 }
 
@@ -364,14 +346,14 @@ static void admit(lua_State *L, Chan *ch, int at, Waiter *w) {
     if (alt->state != ALT_DEAD) OBSERVE(ch->sched, admit, ch, alt);
     lua_pushboolean(L, 1);
   }
-  deliver(L, at, alt, port, ok, FALSE_INSTEAD);
+  deliver(L, at, alt, port, ok, true);
   lua_settop(L, top);
   custom(ch)->is_admitting = outer;
 }
 
 /* Admits waiting puts while there is room. */
 static void admit_all(lua_State *L, Chan *ch, int at) {
-  while (ch->nputs && has_room(L, ch, at)) {
+  while (ch->nputs && !is_full(L, ch, at, REPORT)) {
     Waiter *w = chan_first_putter(ch);
     if (w) admit(L, ch, at, w);
   }
@@ -381,7 +363,7 @@ static void admit_all(lua_State *L, Chan *ch, int at) {
 static PutResult put(lua_State *L, Chan *ch, int at, int value) {
   chan_custom_check_busy(L, ch, at);
   /* If a take waits the value goes through, room or not: else the two would wait for each other. */
-  bool full = is_full(L, ch, at);
+  bool full = is_full(L, ch, at, RAISE);
   if (UNLIKELY(ch->flags & CHAN_CLOSED)) return PUT_CLOSED; /* the policy has closed its channel */
   if ((full || (custom(ch)->is_admitting && ch->nputs)) && !ch->ntakes) return PUT_WAIT;
   if (custom(ch)->has_xform) step(L, ch, at, value);
@@ -402,15 +384,15 @@ static bool is_unfinished(const Chan *ch) {
 static int take(lua_State *L, Chan *ch, int at) {
   chan_custom_check_busy(L, ch, at);
   Waiter *w;
-  lua_Integer n = count(L, ch, at);
+  lua_Integer n = size(L, ch, at, RAISE);
   /* Puts may wait although nothing is buffered: the policy was full when empty, or the transducer drops values. */
   while (n == 0 && (w = chan_first_putter(ch)) != NULL) {
     admit(L, ch, at, w);
-    n = count(L, ch, at);
+    n = size(L, ch, at, RAISE);
   }
   if (n == 0 && UNLIKELY(is_unfinished(ch))) {
     finish(L, ch, at);
-    n = count(L, ch, at);
+    n = size(L, ch, at, RAISE);
   }
   if (n > 0) {
     fetch(L, ch, at, RAISE);
@@ -442,12 +424,13 @@ static void close_chan(lua_State *L, Chan *ch, int at, int reason) {
 static bool can(lua_State *L, Chan *ch, int at, bool is_put) {
   if (ch->buf.kind != BUFFER_POLICY) return chan_can(ch, is_put);
   if (ch->flags & CHAN_CLOSED || (is_put ? ch->takes.first : ch->puts.first)) return true;
-  return is_put ? !is_full(L, ch, at) : count(L, ch, at) > 0;
+  chan_custom_check_busy(L, ch, at);
+  return is_put ? !is_full(L, ch, at, RAISE) : size(L, ch, at, RAISE) > 0;
 }
 
 static bool is_closed(const Chan *ch) { return ch->flags & CHAN_CLOSED || chan_custom(ch)->closes_later; }
 
-static const ChanOps custom_ops = {
+const ChanOps chan_custom_ops = {
     .put = put, .take = take, .close = close_chan, .count = count, .can = can, .is_closed = is_closed};
 
 /* ---- making one ---- */
@@ -479,7 +462,7 @@ void chan_custom_new(lua_State *L, Sched *S, Buffer b, int policy, int xf, int h
   int at = lua_gettop(L);
   *custom(ch) = (CustomChan){.chan = *ch};
   ch->buf = b;
-  ch->ops = &custom_ops;
+  ch->ops = &chan_custom_ops;
   ch->flags = CHAN_SPECIAL;
   observe_birth(L, S, at);
   if (policy) {

@@ -20,10 +20,11 @@ typedef struct CustomChan {
   bool is_admitting; /* a waiting put is being admitted, and others may wait although there is room */
 } CustomChan;
 
+extern const ChanOps chan_custom_ops;
+
 /* The channel as a CustomChan, or NULL if it is none. */
 static inline const CustomChan *chan_custom(const Chan *ch) {
-  bool is_custom = ch->flags & CHAN_SPECIAL && !chan_is_shared(ch);
-  return is_custom ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
+  return chan_ops(ch) == &chan_custom_ops ? CONTAINER_OF(ch, const CustomChan, chan) : NULL;
 }
 
 /* Whether its values go through a transducer. */

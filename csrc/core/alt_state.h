@@ -15,9 +15,9 @@ typedef struct Chan Chan;
 typedef struct Sched Sched;
 
 typedef enum WaiterFlag {
-  WAITER_FREE = 1,     /* of the library's own: does not count against the limit of pending operations */
-  WAITER_GIVES_UP = 2, /* a put that completes with false when its channel closes; the channel has CHAN_GIVE_UP */
-  WAITER_KEPT = 4      /* its go block keeps the channel alive, also while somebody closes its coroutine */
+  WAITER_UNCOUNTED = 1, /* of the library's own: does not count against the limit of pending operations */
+  WAITER_GIVES_UP = 2,  /* a put that completes with false when its channel closes */
+  WAITER_KEPT = 4       /* its go block keeps the channel alive, also while somebody closes its coroutine */
 } WaiterFlag;
 
 /* A put or take that has not completed, in one queue of one channel. */

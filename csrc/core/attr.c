@@ -1,5 +1,6 @@
 /* attr.c: see attr.h. The table is in the user value CHAN_ATTRS. Go blocks have theirs in SCHED_ATTRS instead: their
-   memory counts, and few of them have attributes. */
+   memory counts, and few of them have attributes. Without a table, the reason of the close is in CHAN_ATTRS; and that of a
+   go block also beside its table, unless somebody else has closed its result channel while it lived. */
 #include "core/attr.h"
 
 bool attr_push_table(lua_State *L, int at) {
@@ -30,13 +31,12 @@ void attr_table(lua_State *L, int at) {
   lua_pop(L, 1);
   Chan *ch = (Chan *)lua_touserdata(L, at);
   if (!(ch->flags & CHAN_GO)) {
-    if (ch->flags & CHAN_REASON_HERE) { /* it moves to the table */
+    if (ch->flags & CHAN_REASON) { /* it moves to the table */
       lua_getiuservalue(L, at, CHAN_ATTRS);
       lua_rawseti(L, -2, ATTR_REASON);
     }
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, at, CHAN_ATTRS);
-    ch->flags &= ~(uint32_t)CHAN_REASON_HERE;
   } else {
     lua_getiuservalue(L, SCHED_SELF, SCHED_ATTRS);
     lua_pushvalue(L, at);
@@ -62,8 +62,12 @@ void attr_set(lua_State *L, int at, Attr key) {
 
 int attr_push_reason(lua_State *L, const Chan *ch, int at) {
   if (LIKELY(!(ch->flags & CHAN_REASON))) return 0;
-  if (ch->flags & CHAN_REASON_HERE) lua_getiuservalue(L, at, CHAN_ATTRS);
-  else attr_push(L, at, ATTR_REASON);
+  attr_push(L, at, ATTR_REASON);
+  bool is_here = ch->flags & CHAN_GO ? lua_isnil(L, -1) : !(ch->flags & CHAN_HAS_ATTRS);
+  if (is_here) {
+    lua_getiuservalue(L, at, CHAN_ATTRS);
+    lua_replace(L, -2);
+  }
   return 1;
 }
 

@@ -27,6 +27,10 @@ typedef struct ChanOps {
   /* As chan_can: whether a put, or a take, would complete at once. NULL for shared
      channels, of which an alts tries all together. */
   bool (*can)(lua_State *L, Chan *ch, int at, bool is_put);
+  /* Begins to wait for the operation of `alt` on the channel, which is at index `alt_at` of alt->co; the caller enqueues
+     a waiter next. Or completes it now: pushes its results and returns how many. May raise. NULL: nothing else is needed
+     than to enqueue. */
+  int (*wait)(lua_State *L, Chan *ch, int at, Alt *alt, int alt_at, const Operation *op);
   /* new_done pushes a new channel for done(); `watch` is then called to make it close when this one does. NULL: as for
      a plain channel. Both may raise. */
   Chan *(*new_done)(lua_State *L, Chan *ch, int at);

@@ -8,7 +8,7 @@
 #include "core/alt_state.h"
 
 /* User values of a channel. CHAN_ATTRS, the only one of a channel without a buffer, holds the table of attributes
-   (attr.h), or the reason of CHAN_REASON_HERE. CHAN_VALUES holds the table that is the ring of a large buffer, or the
+   (attr.h), or without one the error with which it was closed. CHAN_VALUES holds the table that is the ring of a large buffer, or the
    policy object of BUFFER_POLICY. CHAN_STEP and CHAN_HANDLER, of channels with a transducer only, hold its step
    function and exception handler. A buffer of up to CHAN_INLINE values has its slots from CHAN_VALUES on, or behind
    CHAN_HANDLER: a message then needs no table. */
@@ -18,25 +18,26 @@ enum { CHAN_ATTRS = 1, CHAN_VALUES, CHAN_STEP, CHAN_HANDLER };
 enum { CHAN_INLINE = 128 };
 
 typedef enum ChanFlag {
-  CHAN_CLOSED = 1,            /* accepts no more puts */
-  CHAN_REASON = 32,           /* closed with an error, which is an attribute, or in CHAN_ATTRS (CHAN_REASON_HERE) */
-  CHAN_REASON_HERE = 64,      /* see CHAN_REASON */
-  CHAN_RESULT = 128,          /* the result channel of a live go block, without a buffer yet */
-  CHAN_TIMEOUT = 256,         /* a pending timeout: the timer will close it */
-  CHAN_CLOSES_ITSELF = 512,   /* what done() returns, or a timeout: no program closes it, and it is its own done() */
-  CHAN_HAS_ATTRS = 1024,      /* it has a table of attributes */
-  CHAN_GO = 2048,             /* the result channel of a go block, live or not */
-  CHAN_DYING = 8192,          /* of a go block that has died, and whose variables are being closed (go_close.h) */
-  CHAN_KILLED = 16384,        /* of a go block that dies at its next turn: somebody else has resumed its coroutine */
-  CHAN_KEPT = 32768,          /* the scheduler keeps it alive while somebody waits on it (keep.h) */
-  CHAN_FEEDS = 65536,         /* the result channel of a go block with GO_GIVE_UP and GO_FED */
-  CHAN_ERROR_TAKEN = 131072,  /* somebody has taken the error with which it was closed (unhandled.h) */
-  CHAN_GIVE_UP = 262144,      /* a put has waited on it that gives up when it closes (WAITER_GIVES_UP) */
-  CHAN_DONE_SHARED = 1048576, /* what done() returns of a shared channel, whose handle is in CHAN_VALUES */
-  CHAN_SPECIAL = 2097152,     /* it has functions of its own (chan_ops.h) */
-  CHAN_LISTED = 4194304,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
-  CHAN_SLOTS = 8388608,       /* its buffer is BUFFER_FIXED, the slots are user values, and it is not CHAN_SPECIAL */
-  CHAN_ERROR_KNOWN = 33554432 /* the error with which it is closed needs no further report (unhandled.h) */
+  CHAN_CLOSED = 1 << 0,      /* accepts no more puts */
+  CHAN_REASON = 1 << 1,      /* closed with an error (attr.c) */
+  CHAN_HAS_ATTRS = 1 << 2,   /* it has a table of attributes */
+  CHAN_SPECIAL = 1 << 3,     /* it has functions of its own (chan_ops.h) */
+  CHAN_ERROR_TAKEN = 1 << 4, /* somebody has taken the error with which it was closed (unhandled.h) */
+  CHAN_ERROR_KNOWN = 1 << 5, /* that error needs no further report */
+  CHAN_KEPT = 1 << 6,        /* the scheduler keeps it alive while somebody waits on it (keep.h) */
+  CHAN_LISTED = 1 << 7,      /* it is in the scheduler's list of what go blocks wait on (keep.h) */
+
+  /* ---- of channels that close by themselves ---- */
+  CHAN_CLOSES_ITSELF = 1 << 8, /* what done() returns, or a timeout: no program closes it, and it is its own done() */
+  CHAN_TIMEOUT = 1 << 9,       /* a pending timeout: the timer will close it */
+  CHAN_DONE_SHARED = 1 << 10,  /* what done() returns of a shared channel, whose handle is in CHAN_VALUES */
+
+  /* ---- of the result channels of go blocks (go_state.h) ---- */
+  CHAN_GO = 1 << 11,     /* of a go block, live or not */
+  CHAN_RESULT = 1 << 12, /* of a live one: without a buffer yet */
+  CHAN_FEEDS = 1 << 13,  /* of one with GO_GIVE_UP and GO_FED */
+  CHAN_DYING = 1 << 14,  /* it has died, and its variables are being closed (go_close.h) */
+  CHAN_KILLED = 1 << 15  /* it dies at its next turn: somebody else has resumed its coroutine */
 } ChanFlag;
 
 struct Chan {

@@ -7,7 +7,7 @@
 /* User values of a go block. Its attributes as a channel are in SCHED_ATTRS. The first user value holds
      its coroutine, while it is a strong root (root.h);
      what it waits on, while it is a weak root;
-     its result, or its error (CHAN_REASON_HERE), once it has ended.
+     its result, or its error, once it has ended.
    GO_GIVE_UP and GO_FED, of one that feeds a channel only (go_spawn_feeding), hold the function to call if it dies, and
    that function's first argument. */
 enum { GO_COROUTINE = CHAN_ATTRS, GO_WAITS = CHAN_ATTRS, GO_RESULT = CHAN_ATTRS, GO_GIVE_UP, GO_FED };

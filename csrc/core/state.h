@@ -40,26 +40,25 @@ enum {
   SCHED_ATTRS, /* weak table: go block -> its attributes as a channel */
   SCHED_LOOP,  /* C functions: the protected parts of sched_run and of sched_step */
   SCHED_STEP,
-  SCHED_TELL,             /* C function: passes an error to on_error or writes it */
-  SCHED_DESCRIBE,         /* C function: describes a go block that has raised */
-  SCHED_BURIED,           /* the error of a go block whose coroutine was closed or resumed by somebody else */
-  SCHED_WAKEUP,           /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
-  SCHED_PORTS,            /* userdata that holds port_hook, or nil without a port */
-  SCHED_THREADS,          /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
-  SCHED_SHARING,          /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
-  SCHED_GUARD,            /* the bottom of the stack of a go block's coroutine (go_close.h) */
-  SCHED_CLOSER,           /* function of a coroutine that closes the variables of a dead go block; and */
-  SCHED_MAKE_CLOSER,      /* the function that makes that coroutine (go_close.c) */
-  SCHED_KEPT,             /* table: the list of what go blocks wait on (keep.h) */
-  SCHED_UNHANDLED,        /* table: errors that nobody has taken yet; and */
-  SCHED_KEEP_UNHANDLED,   /* the function that adds to it (unhandled.h) */
-  SCHED_ELSEWHERE,        /* the function that adds to a traceback that of another thread (error.h), or nil */
-  SCHED_DESCRIBE_WAITING, /* C function: describes what an operation waits for (inspect.c) */
-  SCHED_EXPLAIN,          /* the function that says what to do about a deadlock (inspect.c), or nil */
-  SCHED_ORIGINS,          /* table: where the program has called the library (origin.h) */
-  SCHED_SNAPSHOT,         /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
-  SCHED_WATCHER,          /* the function that another thread may ask the loop to call (watch.h), or nil */
-  SCHED_TRACE,            /* userdata that is `tracer`, or nil */
+  SCHED_TELL,           /* C function: passes an error to on_error or writes it */
+  SCHED_DESCRIBE,       /* C function: describes a go block that has raised */
+  SCHED_BURIED,         /* the error of a go block whose coroutine was closed or resumed by somebody else */
+  SCHED_WAKEUP,         /* userdata that releases the wakeup, or nil as long as there is none (driver.c) */
+  SCHED_PORTS,          /* userdata that holds port_hook, or nil without a port */
+  SCHED_THREADS,        /* userdata with the threads that were started here, or nil without any (lua/thread.c) */
+  SCHED_SHARING,        /* userdata that is `sharing`, or nil without a shared channel (chan_shared.c) */
+  SCHED_GUARD,          /* the bottom of the stack of a go block's coroutine (go_close.h) */
+  SCHED_CLOSER,         /* function of a coroutine that closes the variables of a dead go block; and */
+  SCHED_MAKE_CLOSER,    /* the function that makes that coroutine (go_close.c) */
+  SCHED_KEPT,           /* table: the list of what go blocks wait on (keep.h) */
+  SCHED_UNHANDLED,      /* table: errors that nobody has taken yet; and */
+  SCHED_KEEP_UNHANDLED, /* the function that adds to it (unhandled.h) */
+  SCHED_ELSEWHERE,      /* the function that adds to a traceback that of another thread (error.h), or nil */
+  SCHED_REPORTS,        /* table: the functions that write the errors of deadlocks and leaks (inspect.h), or nil */
+  SCHED_ORIGINS,        /* table: where the program has called the library (origin.h) */
+  SCHED_SNAPSHOT,       /* table: the go blocks for a snapshot that is being filled (snapshot.c), or nil */
+  SCHED_WATCHER,        /* the function that another thread may ask the loop to call (watch.h), or nil */
+  SCHED_TRACE,          /* userdata that is `tracer`, or nil */
   SCHED_NUSER = SCHED_TRACE
 };
 
@@ -88,7 +87,6 @@ typedef struct World {
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;      /* resumes left until the next look */
-  uint32_t moves;     /* values that the library's go blocks have moved since one of them waited (lua/moving.c) */
   int64_t looked;     /* when the loop last looked at the clock, in ns */
   int64_t polled;     /* when it last polled the driver, in ns */
   uint64_t random;    /* state of the random numbers: never 0 */
@@ -105,7 +103,8 @@ typedef struct Roots {
   uint32_t limit;       /* a go block that is started sweeps if so many strong roots are not in the run queue */
   uint32_t next_strong; /* the strong root that the next sweep visits first; 0: the last one */
   uint32_t next_weak;   /* the same of the weak roots */
-  int64_t last_cycle;   /* World.looked in the last cycle of the collector */
+  uint32_t due;         /* roots that the last cycle of the collector has left for the loop to visit */
+  int64_t last_cycle;   /* World.looked in that cycle */
   bool sweeping;        /* a sweep is running */
   bool is_cycle;        /* it, or the last one, is that of a cycle of the collector */
   bool failed;          /* the last sweep ended early because memory ran out */
@@ -115,7 +114,8 @@ typedef struct Roots {
 typedef struct Kept {
   uint32_t size;  /* entries */
   uint32_t room;  /* the most entries that there were in this table */
-  uint32_t next;  /* the entry that is checked next; 0: the last one */
+  uint32_t next;  /* the entry that is checked next; 0: the last one, with which a round begins */
+  uint32_t found; /* entries that this round has found to be needed */
   uint32_t limit; /* a go block that parks checks entries if there are so many */
 } Kept;
 
@@ -136,6 +136,7 @@ struct Sched {
   Go *awaited;                     /* the go block whose end the loop waits for, or NULL */
   Alt outside;                     /* the operation that waits outside any go block; its results go to the mailbox */
   uint8_t park_checks;             /* of ParkCheck; nearly always 0 */
+  uint32_t moves;                  /* values that the library has moved since a go block was resumed (lua/moving.h) */
   bool running;                    /* the loop is running, further down on the C stack */
   bool stop;                       /* what the loop waits for has come */
   bool errors_pass;                /* errors that were printed do not change the exit status (rn.exit) */

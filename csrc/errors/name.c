@@ -39,9 +39,8 @@ static void push_function(lua_State *co, int n) {
   lua_pushvalue(co, lua_isfunction(co, i) && !lua_iscfunction(co, i) ? i : at);
 }
 
-/* Pushes the channel into which a go block of the library moves values, and returns true; or pushes nothing. */
-static bool push_target(lua_State *L, const Go *go, int at) {
-  if (!(go->chan.flags & CHAN_FEEDS)) return false;
+bool name_push_target(lua_State *L, int at) {
+  if (!(((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS)) return false;
   int top = lua_gettop(L);
   if (lua_getiuservalue(L, at, GO_FED) == LUA_TTABLE) {
     lua_pushliteral(L, "to");
@@ -63,7 +62,7 @@ static bool push_target(lua_State *L, const Go *go, int at) {
    true; or pushes nothing. */
 static bool push_origin_name(lua_State *L, const Go *go, int at, bool has_numbers) {
   if (!origin_push(L, go->origin)) return false;
-  if (push_target(L, go, at)) {
+  if (name_push_target(L, at)) {
     if (!has_numbers) {
       attr_push(L, lua_gettop(L), ATTR_NAME);
       bool is_named = lua_type(L, -1) == LUA_TSTRING;

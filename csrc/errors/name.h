@@ -12,6 +12,10 @@ void name_push_go(lua_State *L, Go *go, int at);
    as many names as the program has places. */
 void name_push_label(lua_State *L, Go *go, int at);
 
+/* Pushes the channel into which the go block at index `at` moves values, if the library has started it, and returns true;
+   or pushes nothing. */
+bool name_push_target(lua_State *L, int at);
+
 /* Whether a go block that has begun is one that the library has started for itself: its function is the library's. */
 bool name_is_library(lua_State *L, const Go *go);
 

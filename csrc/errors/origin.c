@@ -65,12 +65,16 @@ static uint32_t number_of(lua_State *L, const char *what, const lua_Debug *ar) {
   return (uint32_t)n;
 }
 
+uint32_t origin_of_caller(lua_State *L, const char *what) {
+  lua_Debug ar;
+  return find_caller(L, &ar) ? number_of(L, what, &ar) : 0;
+}
+
 void origin_set(lua_State *L, int at, const char *what) {
   Go *go = chan_to_go((Chan *)lua_touserdata(L, at));
-  lua_Debug ar;
-  if (!find_caller(L, &ar) || !go || !go->slot) return;
-  uint32_t number = number_of(L, what, &ar);
-  if (go->slot) go->origin = number; /* a finalizer may have ended it */
+  if (!go || !go->slot) return;
+  uint32_t number = origin_of_caller(L, what);
+  if (number && go->slot) go->origin = number; /* a finalizer may have ended it */
 }
 
 void origin_set_library(lua_State *L) {

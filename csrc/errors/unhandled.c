@@ -11,6 +11,7 @@
 #include "core/chan_ops.h"
 #include "core/observe.h"
 #include "errors/error.h"
+#include "errors/name.h"
 
 /* How long an error waits to be taken. */
 static const int64_t GRACE = 5000 * CLOCK_MS;
@@ -94,11 +95,10 @@ static void report(lua_State *L, World *w, int64_t now) {
    result channel; or, for a go block of the library that has closed the channel that it feeds with the error, that
    channel. */
 static void push_where_to_take(lua_State *L, int at, int error) {
-  if (((const Chan *)lua_touserdata(L, at))->flags & CHAN_FEEDS) {
-    lua_getiuservalue(L, at, GO_FED);
-    const Chan *fed = chan_to(L, -1);
-    if (fed && fed->buf.kind == BUFFER_SHARED && fed->ops->is_closed(fed)) return; /* with the error, or another one */
-    bool is_there = fed && attr_push_reason(L, fed, lua_gettop(L));
+  if (name_push_target(L, at)) {
+    const Chan *fed = (const Chan *)lua_touserdata(L, -1);
+    if (fed->buf.kind == BUFFER_SHARED && fed->ops->is_closed(fed)) return; /* with the error, or another one */
+    bool is_there = attr_push_reason(L, fed, lua_gettop(L));
     if (is_there) {
       is_there = lua_rawequal(L, -1, error);
       lua_pop(L, 1);

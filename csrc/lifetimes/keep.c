@@ -9,12 +9,10 @@
 #include "lifetimes/root_table.h"
 
 enum {
-  FEW = 1024,          /* a list of fewer entries, or of fewer than twice what the last round has kept, is trimmed only
-                          in cycles of the collector: an entry that is dropped between two parks must be added again */
-  TRIM_TO_GROW = 2,    /* a longer list: so many entries are checked for each that may have been added */
-  CYCLE_SHARE = 2,     /* each cycle of the collector checks one entry in so many, */
-  CYCLE_LEAST = 65536, /* and at least so many, which takes 1 ms */
-  LONG_QUEUE = 1024    /* waiters that are checked in one queue; a channel with more waiters stays in the list */
+  FEW = 1024,       /* a list of fewer entries, or of fewer than twice as many as the last round has found needed, is
+                          trimmed only in cycles of the collector: an entry that is dropped between two parks must be
+                          added again */
+  LONG_QUEUE = 1024 /* waiters that are checked in one queue; a channel with more waiters stays in the list */
 };
 
 /* Whether the queue may have a waiter of a strong root. */
@@ -48,7 +46,7 @@ static bool is_needed(lua_State *L, const Sched *S) {
     return false;
   }
   Waiter *block = (Waiter *)lua_touserdata(L, -1);
-  if (block_is_needed(S, block, lua_rawlen(L, -1))) return true;
+  if (block_is_needed(S, block, (size_t)lua_rawlen(L, -1))) return true;
   block->is_kept = false;
   return false;
 }
@@ -62,26 +60,24 @@ void keep_trim(lua_State *L, Sched *S, uint32_t n) {
   for (n = n < k->size ? n : k->size; n > 0; n--) {
     if (k->next == 0) k->next = k->size;
     lua_rawgeti(L, -1, k->next);
-    bool is_dropped = !is_needed(L, S);
+    bool needed = is_needed(L, S);
     lua_pop(L, 1);
-    if (is_dropped) {
+    if (needed) {
+      k->found++;
+    } else {
       lua_rawgeti(L, -1, k->size);
       lua_rawseti(L, -2, k->next); /* an existing key: nothing is allocated */
       lua_pushnil(L);
       lua_rawseti(L, -2, k->size--);
     }
-    if (--k->next == 0) k->limit = k->size < FEW / 2 ? FEW : 2 * k->size;
+    if (--k->next > 0) continue;
+    /* Not twice the size: that counts what was added during the round, which may already be needed no more. */
+    k->limit = k->found < FEW / 2 ? FEW : 2 * k->found;
+    k->found = 0;
   }
   check_size(S);
   lua_pop(L, 1);
 }
-
-void keep_trim_cycle(lua_State *L, Sched *S) {
-  uint32_t share = S->kept.room / CYCLE_SHARE;
-  keep_trim(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST);
-}
-
-void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) { keep_trim(L, S, TRIM_TO_GROW * (waiters + 1)); }
 
 void keep_add(lua_State *L, Sched *S, int at) {
   lua_getiuservalue(L, SCHED_SELF, SCHED_KEPT);

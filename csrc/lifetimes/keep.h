@@ -59,12 +59,10 @@ static inline void keep_block(lua_State *L, Sched *S, Waiter *block, int at) {
 /* Checks the next `n` entries and drops those that are not needed. Neither allocates nor raises. */
 void keep_trim(lua_State *L, Sched *S, uint32_t n);
 
-/* The same when an alt with so many waiters parks and the list has grown to its limit. To be called when the waiters
-   have been enqueued: before that what they wait on does not count as needed. */
-void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters);
-
-/* The same in a cycle of the collector, for a share of all entries. */
-void keep_trim_cycle(lua_State *L, Sched *S);
+/* The same when an alt with so many waiters parks and the list has grown to its limit: checks two entries for each that may
+   have been added. To be called when the waiters have been enqueued: before that what they wait on does not count as
+   needed. */
+static inline void keep_trim_grown(lua_State *L, Sched *S, uint32_t waiters) { keep_trim(L, S, 2 * (waiters + 1)); }
 
 /* Moves the list to a smaller table if it has become much shorter. May raise, and then nothing has changed. */
 void keep_shrink(lua_State *L, Sched *S);

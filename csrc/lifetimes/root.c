@@ -15,8 +15,8 @@ enum {
   CHUNK = 512,         /* roots that a sweep visits when a go block is started: 0.2 ms if it demotes all of them */
   CHUNK_EVERY = 64,    /* such a sweep for each so many strong roots that are parked since the last one */
   PARKED_LEAST = 1024, /* with fewer parked strong roots only the collector's cycle sweeps */
-  CYCLE_SHARE = 2,     /* a cycle of the collector visits one root in so many, */
-  CYCLE_LEAST = 16384  /* and at least so many: with fewer, each cycle visits all */
+  CYCLE_LEAST =
+      8192 /* a cycle of the collector visits so many at once, and the loop the rest, CHUNK in a millisecond */
 };
 
 /* So each go block that is started and parks causes CHUNK / CHUNK_EVERY visits. Abandoned go blocks that were not
@@ -226,8 +226,7 @@ static void sweep(lua_State *L, Sched *S, uint32_t n, bool is_cycle) {
   r->failed = lua_pcall(L, 1, 0, 0) != LUA_OK;
   if (r->failed) lua_pop(L, 1);
   r->sweeping = false;
-  if (is_cycle) keep_trim_cycle(L, S);
-  else keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
+  keep_trim(L, S, n); /* what weak roots wait on is not needed in the list any more */
   uint32_t limit = idle(S) + CHUNK_EVERY;
   r->limit = limit > unpaid + PARKED_LEAST ? limit - unpaid : PARKED_LEAST;
 }
@@ -271,14 +270,24 @@ static int on_cycle(lua_State *L) {
     r->failed = true;
     return 0;
   }
-  uint32_t share = r->room / CYCLE_SHARE;
-  sweep(L, S, share > CYCLE_LEAST ? share : CYCLE_LEAST, true);
+  bool loop_runs =
+      S->running && r->last_cycle != S->world.looked; /* else somebody calls the collector again and again */
+  uint32_t n = root_count(S), now = loop_runs && n > CYCLE_LEAST ? CYCLE_LEAST : n;
+  r->due = n - now;
+  sweep(L, S, now, true);
+  keep_trim(L, S, S->kept.size);
   r->last_cycle = S->world.looked;
   return 0;
 }
 
 void root_watch(lua_State *L, Sched *S) {
-  S->roots.failed = false;
+  Roots *r = &S->roots;
+  r->failed = false;
+  if (UNLIKELY(r->due)) {
+    uint32_t n = r->due < CHUNK ? r->due : CHUNK;
+    r->due -= n;
+    sweep(L, S, n, true);
+  }
   lua_getiuservalue(L, SCHED_SELF, SCHED_WEAK);
   bool is_there = lua_rawgeti(L, -1, ROOT_SENTINEL) != LUA_TNIL;
   lua_pop(L, 2);

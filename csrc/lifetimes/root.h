@@ -9,8 +9,9 @@
    demotes it; whoever wakes it promotes it again. Short parks, nearly all, pay nothing.
 
    A sweep visits some roots and goes on there the next time, so that none takes long. There is one in every cycle of
-   the collector (a sentinel's finalizer). It demotes what was parked already in the cycle before: with little memory in
-   use there are many cycles, in which each go block of a pipeline would be demoted although it is about to go on. And
+   the collector (a sentinel's finalizer); if there are many roots, the loop visits the rest, some in each millisecond,
+   unless it did not run since the last cycle. These demote what was parked already in the cycle before: with little memory
+   in use there are many cycles, in which each go block of a pipeline would be demoted although it is about to go on. And
    there is one whenever a go block is started while more are parked than in the last round. That demotes whatever is
    parked: go blocks that are started and abandoned would pile up, since the collector sees all strong roots as alive.
 
@@ -30,8 +31,9 @@ void root_promote(lua_State *L, Sched *S, Go *go);
 /* The same for one whose userdata is at index `at`. */
 void root_make_strong(lua_State *L, Sched *S, Go *go, int at);
 
-/* Makes the sentinel if it is missing, so that the next cycle of the collector sweeps: the last one may have had no
-   memory, or no room on the stack, to make it. To be called now and then by the loop. Does not raise. */
+/* To be called now and then by the loop: visits some of the roots that the last cycle of the collector has left. Makes the
+   sentinel if it is missing, so that the next cycle sweeps: the last one may have had no memory, or no room on the stack,
+   to make it. Does not raise. */
 void root_watch(lua_State *L, Sched *S);
 
 /* Sets up the tables and the sentinel; the scheduler's userdata is at SCHED_SELF. */

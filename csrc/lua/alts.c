@@ -9,6 +9,7 @@
 #include "errors/error.h"
 #include "lua/check.h"
 #include "lua/module.h"
+#include "lua/moving.h"
 
 enum { OPS = 1, OPTS };
 
@@ -185,14 +186,14 @@ static const Operation ALTS = {.name = "alts", .flags = ALT_SELECT};
 static const Operation ALT = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX};
 
 /* The library's own (lua/moving.c). */
-static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_FREE};
+static const Operation MOVING = {.name = "alt", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
 
 /* alts(ops, {priority=, default=, nowait=}) -> value, port | default, "default" */
 static int core_alts(lua_State *L) { return alts(L, &ALTS); }
 
 int module_alts_index(lua_State *L) { return alts(L, &ALT); }
 
-int module_moving_alts(lua_State *L) { return alts(L, &MOVING); }
+int module_moving_alts(lua_State *L) { return moving_return(L, sched_self(L), &MOVING, alts(L, &MOVING)); }
 
 void lua_alts_open(lua_State *L) {
   static const luaL_Reg functions[] = {{"alts", core_alts}, {NULL, NULL}};

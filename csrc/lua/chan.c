@@ -44,7 +44,6 @@ static int chan_lua_take(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
   int n = chan_take(L, ch, 1);
   if (n != TAKE_WAIT) return n;
   return park_on(L, ch, 1, &TAKE, NULL);
@@ -70,9 +69,8 @@ static int chan_lua_next(lua_State *L) {
     chan_check(ch);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return looped(L, park_shared(L, ch, 1, &LOOP, loop_resumed));
   uint32_t was_taken = ch->flags & CHAN_ERROR_TAKEN;
-  int n = chan_take(L, ch, 1);
+  int n = UNLIKELY(chan_is_shared(ch)) ? chan_shared_take(L, ch, 1, true) : chan_take(L, ch, 1);
   if (n == 2 && !was_taken) ch->flags &= ~(uint32_t)CHAN_ERROR_TAKEN;
   if (n == TAKE_WAIT) n = park_on(L, ch, 1, &LOOP, loop_resumed);
   return looped(L, n);
@@ -88,7 +86,6 @@ static int chan_lua_put(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &PUT, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
   if (LIKELY(result != PUT_WAIT)) {
     lua_pushboolean(L, result == PUT_DONE);

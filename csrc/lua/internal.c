@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "blocks/go.h"
+#include "blocks/inspect.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
 #include "core/attr.h"
@@ -109,7 +110,7 @@ static int internal_self(lua_State *L) {
 static int internal_join(lua_State *L) {
   Chan *ch = check_chan(L, 1, "join", "join(ch)");
   if (ch->flags & CHAN_CLOSED) return 0;
-  static const Operation join = {.name = "a scope", .waiter = WAITER_FREE};
+  static const Operation join = {.name = "a scope", .waiter = WAITER_UNCOUNTED};
   return park_on(L, ch, 1, &join, NULL);
 }
 
@@ -190,15 +191,35 @@ static int internal_excuse(lua_State *L) {
   return 0;
 }
 
+/* origin(what) -> number: stands for `what`, the function of the library that the program has called, and the line of
+   that call; 0 if the program has not called it. */
+static int internal_origin(lua_State *L) {
+  const char *what = luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  lua_pushinteger(L, origin_of_caller(L, what));
+  return 1;
+}
+
+/* state(block) -> what ps lists for the go block of that result channel, or nil if it has ended */
+static int internal_state(lua_State *L) {
+  Go *go = chan_to_go(check_chan(L, 1, "state", "state(block)"));
+  lua_settop(L, 1);
+  if (!go || !go->slot) return 0;
+  inspect_push_entry(L, go, 1);
+  return 1;
+}
+
 /* started(block, what) -> block: names a go block that the library has started after `what`, the function that the
-   program has called, and the line of that call (origin_set). Or `what` is a go block that has ended, whose name the
-   other one gets. */
+   program has called, and the line of that call (origin_set). Or `what` is a number of origin(); or a go block that has
+   ended, whose name the other one gets. */
 static int internal_started(lua_State *L) {
   Go *go = chan_to_go(check_chan(L, 1, "started", "started(block, what)"));
   Chan *before = chan_to(L, 2);
   lua_settop(L, 2);
-  if (!before) origin_set(L, 1, luaL_checkstring(L, 2));
-  else if (go && chan_to_go(before)) go->origin = chan_to_go(before)->origin;
+  uint32_t number = lua_isinteger(L, 2) ? (uint32_t)lua_tointeger(L, 2) : 0;
+  if (before && chan_to_go(before)) number = chan_to_go(before)->origin;
+  if (go && number) go->origin = number;
+  else if (lua_type(L, 2) == LUA_TSTRING) origin_set(L, 1, lua_tostring(L, 2));
   lua_settop(L, 1);
   return 1;
 }
@@ -218,13 +239,19 @@ static int internal_raise(lua_State *L) {
   return error_raise(L);
 }
 
-/* explain(f): from now on f(list, waits) is called for a deadlock error: with a list as that of ps, from which it may
-   remove entries, and what waits outside any go block (inspect.h). It returns a text for the error, or nil. */
-static int internal_explain(lua_State *L) {
-  check_callable(L, 1, "explain");
+/* reports { deadlock = f, leak = g }: from now on these write the errors, or return nil. f(waiting, what, is_stuck, list)
+   gets what waits outside any go block (inspect_push_waiting) and the go blocks; g(list, rests) gets the go blocks. */
+static int internal_reports(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_EXPLAIN);
+  lua_setiuservalue(L, SCHED_SELF, SCHED_REPORTS);
   return 0;
+}
+
+/* name_of(ch) -> its name, as "chan: jobs" or "chan: #12" */
+static int internal_name_of(lua_State *L) {
+  attr_push_name(L, check_chan(L, 1, "name_of", "name_of(ch)"), 1);
+  return 1;
 }
 
 /* report(err, traceback, where): reports an error that Lua code of the library has caught. */
@@ -358,7 +385,6 @@ void lua_internal_open(lua_State *L) {
       {"current_driver", internal_current_driver},
       {"error_text", internal_error_text},
       {"excuse", internal_excuse},
-      {"explain", internal_explain},
       {"fail", internal_fail},
       {"grace", internal_grace},
       {"guarded", internal_guarded},
@@ -368,16 +394,20 @@ void lua_internal_open(lua_State *L) {
       {"is_well", internal_is_well},
       {"join", internal_join},
       {"library", internal_library},
+      {"name_of", internal_name_of},
+      {"origin", internal_origin},
       {"offer_lines", internal_offer_lines},
       {"on_close", internal_on_close},
       {"pass_on", internal_pass_on},
       {"raise", internal_raise},
       {"report", internal_report},
       {"report_unhandled", internal_report_unhandled},
+      {"reports", internal_reports},
       {"require", internal_require},
       {"self", internal_self},
       {"simulate", module_simulate},
       {"started", internal_started},
+      {"state", internal_state},
       {"unhandled", internal_unhandled},
       {"wake", internal_wake},
       {"withdraw_take", internal_withdraw_take},
@@ -387,6 +417,7 @@ void lua_internal_open(lua_State *L) {
   module_register(L, functions);
   lua_moving_open(L);
   lua_job_open(L);
+  lua_worker_open(L);
   lua_packing_open(L);
   lua_thread_open(L);
   lua_pool_open(L);

@@ -1,98 +1,48 @@
 /* lua/moving.c: core.internal.moving: how the library starts its own go blocks (those of pipes, pipelines, mults and so
-   on), and the operations with which they move values. put, take and alts differ from the public ones in two points:
-
-   Any number of them may wait on a channel, since a value that the library has taken must not be lost when the limit of
-   waiting operations is reached.
-
-   After MOVES values without a wait they let the other go blocks run. Otherwise a pipe between two large buffers would
-   delay timers, and a pipe from a channel to itself would stop everything else for ever. Moves are counted per World,
-   so that a simulation is reproducible. */
+   on), and the operations with which they move values. These differ from the public ones in two points: any number of
+   them may wait on a channel, since a value that the library has taken must not be lost when the limit of waiting
+   operations is reached; and they let the other go blocks run now and then (moving.h). */
 #include "lua/moving.h"
+#include "blocks/alts.h"
 #include "blocks/go.h"
-#include "channels/alt.h"
 #include "lifetimes/root.h"
 #include "lua/check.h"
 #include "lua/module.h"
-#include "sharing/chan_shared.h"
 
-static const Operation TAKE = {.name = "take", .waiter = WAITER_FREE};
-static const Operation POLL = {.name = "poll", .waiter = WAITER_FREE};
-static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_FREE};
-static const Operation PUT_WHILE_OPEN = {.name = "put", .is_put = true, .waiter = WAITER_FREE | WAITER_GIVES_UP};
+static const Operation TAKE = {.name = "take", .waiter = WAITER_UNCOUNTED};
+static const Operation NEXT = {.name = "take", .flags = ALT_SELECT | ALT_INDEX, .waiter = WAITER_UNCOUNTED};
+static const Operation PUT = {.name = "put", .is_put = true, .waiter = WAITER_UNCOUNTED};
+static const Operation PUT_WHILE_OPEN = {.name = "put", .is_put = true, .waiter = WAITER_UNCOUNTED | WAITER_GIVES_UP};
 static const Operation YIELD = {.name = "yield"};
 
-/* ---- take, poll, put ---- */
-
-static int take(lua_State *L, int status, lua_KContext alt) {
-  Chan *ch = check_chan(L, 1, "take", "take(ch)");
-  Sched *S = ch->sched;
-  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, &TAKE, take);
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, &TAKE, NULL);
-  int n = chan_take(L, ch, 1);
-  if (n == TAKE_WAIT) return moving_park(L, ch, 1, &TAKE, NULL);
-  S->world.moves++;
-  return n;
-}
+/* ---- take, put ---- */
 
 /* take(ch) -> v | nil | nil, err */
-static int moving_take(lua_State *L) { return take(L, LUA_OK, 0); }
-
-static int poll(lua_State *L, int status, lua_KContext alt) {
-  Chan *ch = check_chan(L, 1, "poll", "poll(ch, to)");
-  const Chan *to = check_chan(L, 2, "poll", "poll(ch, to)");
-  Sched *S = ch->sched;
-  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, &POLL, poll);
-  bool is_closed = chan_is_closed(to);
-  int n = is_closed ? TAKE_WAIT : chan_take(L, ch, 1);
-  S->world.moves++;
-  if (n != TAKE_WAIT) return n;
-  lua_pushnil(L);
-  return 1;
+static int moving_take(lua_State *L) {
+  Chan *ch = check_chan(L, 1, "take", "take(ch)");
+  int n = chan_take(L, ch, 1);
+  return n == TAKE_WAIT ? park_on(L, ch, 1, &TAKE, NULL) : moving_return(L, ch->sched, &TAKE, n);
 }
 
-/* poll(ch, to) -> v | nil | nil, err: does not wait for a value, but may let other go blocks run first. `to` is the
-   channel that the value is for: if it is closed, nothing is taken and the result is nil. */
-static int moving_poll(lua_State *L) { return poll(L, LUA_OK, 0); }
-
-/* `k`: the operation, as a continuation. */
-static ALWAYS_INLINE int put_by(lua_State *L, int status, lua_KContext alt, const Operation *op, lua_KFunction k) {
+static ALWAYS_INLINE int put(lua_State *L, const Operation *op) {
   Chan *ch = check_chan(L, 1, "put", "put(ch, v)");
-  Sched *S = ch->sched;
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
-  if (moving_is_turn_over(L, S, status, alt)) return moving_let_others_run(L, S, op, k);
-  if (UNLIKELY(chan_is_shared(ch))) return park_shared(L, ch, 1, op, NULL);
   PutResult result = chan_put(L, ch, 1, 2);
-  if (result == PUT_WAIT) return moving_park(L, ch, 1, op, NULL);
-  S->world.moves++;
+  if (result == PUT_WAIT) return park_on(L, ch, 1, op, NULL);
   lua_pushboolean(L, result == PUT_DONE);
-  return 1;
+  return moving_return(L, ch->sched, op, 1);
 }
-
-static int put(lua_State *L, int status, lua_KContext alt) { return put_by(L, status, alt, &PUT, put); }
 
 /* put(ch, v) -> true | false */
-static int moving_put(lua_State *L) { return put(L, LUA_OK, 0); }
-
-static int put_while_open(lua_State *L, int status, lua_KContext alt) {
-  return put_by(L, status, alt, &PUT_WHILE_OPEN, put_while_open);
-}
+static int moving_put(lua_State *L) { return put(L, &PUT); }
 
 /* put_while_open(ch, v) -> true | false: false also when the channel closes while the put waits. */
-static int moving_put_while_open(lua_State *L) { return put_while_open(L, LUA_OK, 0); }
-
-/* ---- put_each, turn ---- */
-
-/* Returns from an operation that ends by letting the others run. */
-static int others_have_run(lua_State *L, int status, lua_KContext alt) {
-  (void)status;
-  park_resumed(L, (Alt *)alt);
-  return 0;
-}
+static int moving_put_while_open(lua_State *L) { return put(L, &PUT_WHILE_OPEN); }
 
 /* put_each(chs, v, i) -> j | nil: puts v on the channels of a list, from the i-th on, until one would have to wait, or
    needs a put of its own: it is closed, or a put on it may run Lua code or allocate. j is the number of that one. If all
    have got v, and the last is full then, lets the other go blocks run: before takers have, there is no room for a next
-   value. Raises nothing, until then, but that an argument is wrong, before it puts. */
+   value. Until then it raises only if an argument is wrong, before it puts. */
 static int moving_put_each(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_argcheck(L, !lua_isnoneornil(L, 2), 2, "a value other than nil expected");
@@ -106,19 +56,55 @@ static int moving_put_each(lua_State *L) {
       lua_pushinteger(L, i);
       return 1;
     }
-    ch->sched->world.moves++;
+    ch->sched->moves++;
     last = ch;
   }
-  if (!last || !chan_is_full(last)) return 0;
-  return moving_let_others_run(L, last->sched, &YIELD, others_have_run);
+  if (!last || (!chan_is_full(last) && last->sched->moves < MOVES)) return 0;
+  return park_yield(L, last->sched, &YIELD, 0, NULL);
 }
 
-/* turn(): lets the other go blocks run if it is time. For go blocks that move values by alts, which does not do so
-   itself: several go blocks may share a table of operations, so nothing else may run between filling it and the
-   alts. */
-static int moving_turn(lua_State *L) {
-  Sched *S = sched_self(L);
-  return moving_is_turn_over(L, S, LUA_OK, 0) ? moving_let_others_run(L, S, &YIELD, others_have_run) : 0;
+/* ---- next, poll: for a channel `to`; once that is closed they take nothing ---- */
+
+/* Waits for `from`, or until `to` closes. */
+static int wait_for_next(lua_State *L, Chan *from, Chan *to) {
+  lua_settop(L, ALT_BLOCK);
+  lua_pushvalue(L, 1);
+  lua_pushnil(L);
+  chan_push_done(L, to, 2);
+  lua_pushnil(L);
+  AltsOp ops[2] = {{.ch = from}, {.ch = (Chan *)lua_touserdata(L, alts_at(1))}};
+  Alts a = {.op = &NEXT, .ops = ops, .n = 2, .priority = true};
+  int n = alts_try(L, from->sched, &a); /* a finalizer may have used one of them */
+  return n ? n : alts_wait(L, from->sched, &a);
+}
+
+/* Lets the others run before it takes: `to` may close meanwhile. */
+static int next(lua_State *L, int status, lua_KContext alt) {
+  Chan *from = check_chan(L, 1, "take", "next(from, to)"), *to = check_chan(L, 2, "take", "next(from, to)");
+  bool waits = !lua_toboolean(L, 3);
+  if (status != LUA_OK) park_resumed(L, (Alt *)alt);
+  else if (moving_is_turn_over(from->sched)) return park_yield(L, from->sched, &TAKE, 0, next);
+  int n = chan_is_closed(to) ? 0 : chan_take(L, from, 1);
+  if (n == TAKE_WAIT) return waits ? wait_for_next(L, from, to) : 0;
+  if (n < 2) return n;
+  lua_pushnil(L);
+  lua_insert(L, -2);
+  return 3;
+}
+
+/* next(from, to, polls) -> v | nil | nil, _, err: takes a value from `from`. Ends with nil when `to` is closed, also while
+   it waits; then nothing is taken. With `polls` it does not wait for a value. */
+static int moving_next(lua_State *L) {
+  lua_settop(L, 3);
+  return next(L, LUA_OK, 0);
+}
+
+/* is_plain(ch) -> whether operations on the channel run no user's code and pack no values. Then they raise only if memory
+   runs out or the go block is cancelled. */
+static int moving_is_plain(lua_State *L) {
+  const Chan *ch = check_chan(L, 1, "is_plain", "is_plain(ch)");
+  lua_pushboolean(L, !(ch->flags & (CHAN_RESULT | CHAN_SPECIAL)));
+  return 1;
 }
 
 /* ---- starting ---- */
@@ -144,9 +130,15 @@ static int moving_is_cancelled(lua_State *L) {
 
 void lua_moving_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"go", moving_go},     {"take", moving_take},         {"poll", moving_poll},
-      {"put", moving_put},   {"put_each", moving_put_each}, {"put_while_open", moving_put_while_open},
-      {"turn", moving_turn}, {"alts", module_moving_alts},  {"is_cancelled", moving_is_cancelled},
+      {"go", moving_go},
+      {"take", moving_take},
+      {"put", moving_put},
+      {"put_while_open", moving_put_while_open},
+      {"put_each", moving_put_each},
+      {"next", moving_next},
+      {"alts", module_moving_alts},
+      {"is_plain", moving_is_plain},
+      {"is_cancelled", moving_is_cancelled},
       {NULL, NULL},
   };
   lua_newtable(L);

@@ -10,7 +10,7 @@
 /* listen(ch) -> v | nil | nil, err: a take that does not count as something that may still happen: neither rn.run nor a
    deadlock waits for it. */
 static int internal_listen(lua_State *L) {
-  static const Operation listen = {.name = "take", .waiter = WAITER_FREE, .is_quiet = true};
+  static const Operation listen = {.name = "take", .waiter = WAITER_UNCOUNTED, .is_quiet = true};
   Chan *ch = chan_to(L, 1);
   luaL_argcheck(L, ch, 1, "a channel expected");
   int n = chan_take(L, ch, 1);

@@ -196,8 +196,8 @@ static int on_turn(lua_State *L, int status, lua_KContext alt) {
 }
 
 /* A pump's waiters do not count against the channel's limit, because each port has a limit of its own. */
-static const Operation TAKE = {.name = "a port", .waiter = WAITER_FREE};
-static const Operation PUT = {.name = "a port", .is_put = true, .waiter = WAITER_FREE};
+static const Operation TAKE = {.name = "a port", .waiter = WAITER_UNCOUNTED};
+static const Operation PUT = {.name = "a port", .is_put = true, .waiter = WAITER_UNCOUNTED};
 
 /* Delivers messages until it has to wait. */
 static int deliver(lua_State *L) {
@@ -223,7 +223,7 @@ static int deliver(lua_State *L) {
     lua_replace(L, AT_VALUE);
     port_delivered(pump->port);
   }
-  return park_yield(L, S, &TAKE, on_turn);
+  return park_yield(L, S, &TAKE, 0, on_turn);
 }
 
 /* The go block: (pump, channel, nil, done). However it ends, its port is shut. */

@@ -202,7 +202,7 @@ static void unlock(SharedChan **order, uint32_t n) {
 
 /* Whether one more operation may be enqueued. */
 static bool has_room(SharedChan *chan, const SharedWaiter *w) {
-  if (w->is_free || w->kind == SHARED_WATCH) return true;
+  if (w->is_uncounted || w->kind == SHARED_WATCH) return true;
   return (w->kind == SHARED_PUT ? chan->nputs : chan->ntakes) < SHARED_MAX_PENDING ||
          shared_few_count(queue_of(chan, w));
 }

@@ -65,7 +65,7 @@ typedef struct SharedWaiter {
   uint8_t kind;      /* a SharedOpKind */
   bool gives_up;     /* a put that completes with ok false when its channel is closed */
   bool drops_reason; /* a take that does not look at the reason of the close */
-  bool is_free;      /* one of the library's own: does not count against SHARED_MAX_PENDING */
+  bool is_uncounted; /* one of the library's own: does not count against SHARED_MAX_PENDING */
 } SharedWaiter;
 
 struct SharedAlt {

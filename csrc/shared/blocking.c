@@ -79,7 +79,7 @@ static BlockingEnd wait_for(SharedAlt *alt, const SharedChan *chan, const struct
 }
 
 BlockingEnd blocking_put(SharedChan *chan, SharedValue value, int64_t ns) {
-  SharedWaiter op = {.chan = chan, .value = value, .kind = SHARED_PUT, .gives_up = true, .is_free = true};
+  SharedWaiter op = {.chan = chan, .value = value, .kind = SHARED_PUT, .gives_up = true, .is_uncounted = true};
   SharedAlt alt = {.owner = NULL};
   SharedResult result = {.ok = false};
   struct timespec until;

@@ -53,7 +53,7 @@ static inline bool shared_few_count(const List *queue) {
   uint32_t n = 0;
   Link *link = queue->first;
   do {
-    if (!shared_waiter_of(link)->is_free && ++n == SHARED_MAX_PENDING) return false;
+    if (!shared_waiter_of(link)->is_uncounted && ++n == SHARED_MAX_PENDING) return false;
     link = link->next;
   } while (link != queue->first);
   return true;

@@ -102,10 +102,19 @@ static Chan *new_done(lua_State *L, Chan *ch, int at) {
 
 static int take(lua_State *L, Chan *ch, int at) { return chan_shared_take(L, ch, at, false); }
 
+static int wait_for(lua_State *L, Chan *ch, int at, Alt *alt, int alt_at, const Operation *op) {
+  SharedWait *wait = chan_shared_begin(L, ch->sched, 1);
+  chan_shared_add(L, wait, at, alt_at, op->is_put, op);
+  int n = chan_shared_do(L, ch->sched, wait, alt, 0);
+  if (n && (op->is_put ? !lua_toboolean(L, -1) : lua_isnil(L, -n))) ch->flags |= CHAN_CLOSED;
+  return n;
+}
+
 const ChanOps shared_handle_ops = {.put = put_now,
                                    .take = take,
                                    .close = close_chan,
                                    .stats = stats,
+                                   .wait = wait_for,
                                    .new_done = new_done,
                                    .watch = shared_inbox_watch,
                                    .is_closed = is_closed,
@@ -126,7 +135,7 @@ void chan_shared_add(lua_State *L, SharedWait *wait, int at, int alt_at, bool is
   *w = (SharedWaiter){.chan = shared_handle_of(ch)->hold.chan,
                       .at = alt_at,
                       .kind = is_put ? SHARED_PUT : SHARED_TAKE,
-                      .is_free = op->waiter & WAITER_FREE,
+                      .is_uncounted = op->waiter & WAITER_UNCOUNTED,
                       .gives_up = is_put && op->waiter & WAITER_GIVES_UP,
                       .drops_reason = op->flags & ALT_LOOP};
   wait->is_quiet = op->is_quiet;

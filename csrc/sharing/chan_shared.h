@@ -5,9 +5,6 @@
 
 #include "sharing/shared_handle.h"
 
-/* Whether the shared channel of a handle has no buffer, so that every other operation waits. */
-static inline bool chan_shared_meets(const Chan *ch) { return ch->buf.limit == 0; }
-
 /* chan_take for a handle. `in_loop`: a for loop drops the error of the close, which then does not count as taken. */
 int chan_shared_take(lua_State *L, Chan *ch, int at, bool in_loop);
 

@@ -131,7 +131,7 @@ void shared_inbox_watch(lua_State *L, Chan *ch, const Chan *done) {
   SharedChan *shared = shared_handle_chan(L, ch);
   SharedWait *watch = shared_wait_new(S->sharing, 1);
   if (!watch) shared_handle_no_memory(L);
-  watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_free = true};
+  watch->ops[0] = (SharedWaiter){.chan = shared, .kind = SHARED_WATCH, .is_uncounted = true};
   watch->n = 1;
   SharedResult result;
   SharedOutcome outcome = shared_do(watch->ops, 1, NULL, &watch->alt, &result);

@@ -104,7 +104,8 @@ void shared_wait_refuse(Sharing *sharing, SharedWait *wait) {
 
 bool shared_wait_is_decided(const SharedWait *wait) { return atomic_load(&wait->alt.state) != SHARED_ACTIVE; }
 
-bool shared_wait_is_elsewhere(const SharedWait *wait) {
+/* Whether another state has one of the channels, or a value that is under way has a reference to one. */
+static bool is_elsewhere(const SharedWait *wait) {
   for (uint32_t i = 0; i < wait->n; i++) {
     if (shared_chan_holds(wait->ops[i].chan) > 1) return true;
   }
@@ -119,9 +120,7 @@ static bool may_close(const Chan *done) {
 static bool is_decided(const Alt *alt) { return shared_wait_is_decided(alt->shared); }
 
 /* In this order: a thread may complete an operation and then drop its hold on the channel. */
-static bool is_open(const Alt *alt) {
-  return shared_wait_is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared);
-}
+static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
 
 const Others shared_wait_others = {.withdraw = shared_wait_withdraw,
                                    .abandon = shared_wait_abandon,
@@ -132,7 +131,7 @@ const Others shared_wait_others = {.withdraw = shared_wait_withdraw,
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {
   if (wait->is_quiet || (!wait->local && !(wait->done && wait->done->ntakes))) return false;
-  return shared_wait_is_elsewhere(wait);
+  return is_elsewhere(wait);
 }
 
 bool shared_wait_is_alive(const Sched *S) {

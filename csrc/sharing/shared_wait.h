@@ -108,9 +108,6 @@ extern const Others shared_wait_others;
 /* Whether it has been completed or withdrawn. */
 bool shared_wait_is_decided(const SharedWait *wait);
 
-/* Whether another state has one of the channels, or a value that is under way has a reference to one. */
-bool shared_wait_is_elsewhere(const SharedWait *wait);
-
 /* Whether another thread may complete something that waits here. */
 bool shared_wait_is_alive(const Sched *S);
 

@@ -175,6 +175,8 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 /* Fills in what an alt waits for, and adds its channels. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
+  if (alt->count == 1 && trace_label(alt_waiters(alt)->chan) == TRACE_HIDDEN)
+    return; /* the library's own: it is idle */
   g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt_waiters(alt)->is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
   g->nchans = alt->count;
   g->chan = alt_waiters(alt)->chan->id;

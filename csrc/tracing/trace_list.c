@@ -13,7 +13,8 @@ enum { FIRST_CHANS = 64 }; /* entries that there is room for at first */
 
 /* ---- labels ---- */
 
-uint16_t trace_list_label(lua_State *L, Trace *t) {
+/* The label of the text on top of L, which is popped. */
+static uint16_t label_of(lua_State *L, Trace *t) {
   int text = lua_gettop(L);
   trace_fetch(L, TRACE_LABELS);
   lua_pushvalue(L, text);
@@ -55,7 +56,7 @@ void trace_push_label(lua_State *L, Sched *S, uint16_t label) {
 void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at) {
   if (go->chan.buf.label) return;
   name_push_label(L, go, at);
-  go->chan.buf.label = trace_list_label(L, t);
+  go->chan.buf.label = label_of(L, t);
 }
 
 void trace_renamed(lua_State *L, Go *go) {
@@ -64,7 +65,7 @@ void trace_renamed(lua_State *L, Go *go) {
     lua_pop(L, 1);
     return;
   }
-  go->chan.buf.label = trace_list_label(L, t);
+  go->chan.buf.label = label_of(L, t);
   trace_set_running(t, go);
 }
 
@@ -152,7 +153,7 @@ void trace_list_add(lua_State *L, Trace *t, int at) {
     lua_pop(L, 1);
     push_place(L, ch->sched);
   }
-  uint16_t label = trace_list_label(L, t);
+  uint16_t label = label_of(L, t);
   for (;;) { /* seldom covered: this is the jump back, see below */
     make_room(L, t);
     if (ch->buf.label || !t->holds[0]) return; /* a finalizer has added it, or has released the list */
@@ -173,7 +174,7 @@ void trace_named(lua_State *L, Chan *ch, int at) {
   uint16_t before = ch->buf.label;
   if (!t || !before || before == TRACE_HIDDEN) return;
   attr_push(L, at, ATTR_NAME);
-  uint16_t label = trace_list_label(L, t);
+  uint16_t label = label_of(L, t);
   if (ch->flags & CHAN_GO) return; /* its label is that of its go block */
   ch->buf.label = label;
   for (uint32_t i = t->nchans; i > 0; i--) { /* most channels are named when they are new */

@@ -17,9 +17,6 @@ void trace_renamed(lua_State *L, Go *go);
    collected or is hidden. */
 Chan *trace_push_chan(lua_State *L, Sched *S, uint32_t i);
 
-/* The label of the text on top of L, which is popped. */
-uint16_t trace_list_label(lua_State *L, Trace *t);
-
 /* Finds the label of a go block whose userdata is at index `at`, unless it is hidden. */
 void trace_list_label_go(lua_State *L, Trace *t, Go *go, int at);
 

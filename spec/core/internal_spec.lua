@@ -65,13 +65,13 @@ describe("functions for modules of our own", function()
     local from, to, shared = rn.chan(2), rn.chan(1), rn.shared_chan(1)
     from:put "first"
     from:put "second"
-    assert.equal("first", internal.moving.poll(from, shared))
+    assert.equal("first", internal.moving.next(from, shared, true))
     for _, ch in ipairs { to, shared } do
       ch:close()
-      assert.is_nil(internal.moving.poll(from, ch))
+      assert.is_nil(internal.moving.next(from, ch, true))
     end
     assert.equal("second", from:take())
-    assert.is_nil(internal.moving.poll(from, rn.chan()))
+    assert.is_nil(internal.moving.next(from, rn.chan(), true))
   end)
 
   it("say whether a go block has ended, also of a channel that is none's", function()

@@ -84,7 +84,7 @@ describe("docs/architecture.md", function()
   it("names files, functions and commands that exist", function()
     local known, wrong, list = identifiers(), {}, spans()
     for folder in text:gmatch "\n| `(%l+)` |" do known[folder] = true end
-    local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk"
+    local makefiles = pages.read "Makefile" .. pages.read "tests/checks.mk" .. pages.read "site/site.mk"
     assert.is_true(#list > 150, #list)
     for _, span in ipairs(list) do
       local why = complaint(span.code, known, makefiles)

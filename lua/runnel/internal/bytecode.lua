@@ -9,17 +9,18 @@ local bytecode = {}
 
 -- What `require "runnel.all"` loads, and what runs in a thread. One that is missing here is compiled by each thread.
 local MODULES = {
-  "runnel", "runnel.all", "runnel.alt", "runnel.mix", "runnel.mult", "runnel.operations", "runnel.pipe",
-  "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce", "runnel.retry",
-  "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.tracing", "runnel.xf",
+  "runnel", "runnel.all", "runnel.alt", "runnel.frontier", "runnel.mix", "runnel.mult", "runnel.operations",
+  "runnel.pipe", "runnel.pipeline", "runnel.pmap", "runnel.priority_buffer", "runnel.pub", "runnel.reduce",
+  "runnel.retry", "runnel.scope", "runnel.thread", "runnel.timed", "runnel.timed_out", "runnel.tracing", "runnel.xf",
   "runnel.internal.backoff", "runnel.internal.bytecode", "runnel.internal.check", "runnel.internal.deadlock",
   "runnel.internal.ends", "runnel.internal.far", "runnel.internal.graph", "runnel.internal.graph_forms",
-  "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.module_job", "runnel.internal.pool",
-  "runnel.internal.pool_main",
-  "runnel.internal.prompt.width", "runnel.internal.recorder", "runnel.internal.sendable", "runnel.internal.start",
-  "runnel.internal.stuck", "runnel.internal.thread_function", "runnel.internal.thread_main",
+  "runnel.internal.guard", "runnel.internal.jobs", "runnel.internal.module_job", "runnel.internal.pacer",
+  "runnel.internal.pool", "runnel.internal.pool_main", "runnel.internal.prompt.width", "runnel.internal.recorder",
+  "runnel.internal.reports", "runnel.internal.sendable",
+  "runnel.internal.start", "runnel.internal.stuck", "runnel.internal.thread_function", "runnel.internal.thread_main",
   "runnel.internal.trace_events", "runnel.internal.trace_parts", "runnel.internal.trace_threads",
   "runnel.internal.transduce",
+  "runnel.internal.workers",
 }
 
 local threads = 0 -- how many this state has started

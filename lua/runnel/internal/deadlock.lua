@@ -3,7 +3,7 @@
 
 local core = require "runnel.core"
 
-local peek, value_of = core.internal.peek, core.internal.job.value
+local name_of, peek, value_of = core.internal.name_of, core.internal.peek, core.internal.job.value
 
 -- The jobs that are named for each pipeline, and the characters of each of their values.
 local NAMED, LONGEST = 8, 60
@@ -22,11 +22,6 @@ deadlock.private = setmetatable({}, { __mode = "k" })
 
 -- ---- channels that nobody has closed ----
 
-local function name_of(ch)
-  local stats = ch:stats()
-  return "chan: " .. (stats.name or "#" .. stats.id)
-end
-
 -- The channels on which a go block of the library puts, and which it closes.
 local function targets(entry)
   local fed = entry.fed
@@ -44,7 +39,7 @@ local function sources(entry)
   local from = type(fed) == "table" and rawget(fed, "from")
   if from then return { from }, true end
   local chs = entry.channel and { entry.channel } or entry.channels or {}
-  if fed == nil or not entry.is_hidden then return chs, entry.loops or false end
+  if fed == nil or not entry.is_silent then return chs, entry.loops or false end
   return READERS[entry.name:match "^[%a_]+"] and chs or {}, true
 end
 
@@ -152,14 +147,18 @@ local function remove_explained(list, explained)
   local n = 0
   for i, entry in ipairs(list) do
     list[i] = nil
-    if not (entry.is_hidden and explained[jobs_of(entry) or list]) then
+    if not (entry.is_silent and explained[jobs_of(entry) or list]) then
       n = n + 1
       list[n] = entry
     end
   end
 end
 
-core.internal.explain(function(list, waits)
+---What to do about a deadlock.
+---@param list table[] the go blocks, as in rn.ps; those of the library that the text explains are removed
+---@param waits? table what waits outside any go block
+---@return string text with a newline before it; or empty
+function deadlock.explain(list, waits)
   local lines, explained = {}, {}
   for _, entry in ipairs(list) do
     local jobs = jobs_of(entry)
@@ -169,9 +168,9 @@ core.internal.explain(function(list, waits)
       table.insert(lines, line)
     end
   end
-  if #lines == 0 then table.insert(lines, about_channel(list, waits)) end
+  if #lines == 0 then lines[1] = about_channel(list, waits) end
   remove_explained(list, explained)
-  return #lines > 0 and "\n" .. table.concat(lines, "\n") or nil
-end)
+  return #lines > 0 and "\n" .. table.concat(lines, "\n") or ""
+end
 
 return deadlock

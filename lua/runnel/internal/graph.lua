@@ -13,8 +13,8 @@ local graph = {}
 ---@field key string identifies it in edges: "go NAME", "channel ID" or "result NAME"
 ---@field name string
 ---@field count? integer of go blocks: how many there are now with this name; of channels that share a node: how many
----@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts,
----sleeping, ready, running
+---@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts, idle
+---(it waits inside of the library, as in a stage that is paused), sleeping, ready, running
 ---@field id? integer of a channel, or the first of several
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
@@ -162,7 +162,8 @@ local function add_blocks(nodes, by_key)
     if not recorder.is_hidden(entry.result) then
       local node = go_node(nodes, by_key, name_of(entry))
       node.count = node.count + 1
-      local what = entry.operation or entry.state
+      local is_idle = entry.channel and recorder.is_hidden(entry.channel) -- on a channel that only the library knows
+      local what = is_idle and "idle" or entry.operation or entry.state
       node.parked[what] = (node.parked[what] or 0) + 1
     end
   end
@@ -246,7 +247,8 @@ local function find(nodes, by_key, edges)
     if node.kind == "go" then
       local full, empty = all(inputs[node], forms.is_full), all(outputs[node], forms.is_empty)
       local blocked = all(outputs[node], forms.is_full)
-      if #full > 0 and #blocked == 0 then
+      local is_paused = node.count > 0 and node.parked.idle == node.count
+      if #full > 0 and #blocked == 0 and not is_paused then
         local text = ("%s is the bottleneck: its input (%s) is full"):format(node.name, names_of(full))
         if #empty > 0 then text = ("%s, its output (%s) empty"):format(text, names_of(empty)) end
         findings[#findings + 1] = text

@@ -26,9 +26,9 @@ local guard = require "runnel.internal.guard"
 local start = require "runnel.internal.start"
 local internal = core.internal
 
-local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.job.is_plain
+local chan, take, put, is_plain = core.chan, internal.moving.take, internal.moving.put, internal.moving.is_plain
 local raise, is_simulation = internal.raise, internal.is_simulation
-local put_while_open, poll = internal.moving.put_while_open, internal.moving.poll
+local put_while_open, next_value = internal.moving.put_while_open, internal.moving.next
 local sleep, yield = core.sleep, core.yield
 
 -- Size of the buffers for jobs and for answers.
@@ -153,7 +153,7 @@ end
 local function receive(pool)
   local answers, is_over = pool.answers, false
   while pool.waiting > 0 do
-    local message = poll(answers, answers)
+    local message = next_value(answers, answers, true)
     if message then
       local call = pool.calls[message[1]]
       if call then complete(pool, call, message) end -- else it was cancelled
