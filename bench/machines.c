@@ -5,7 +5,8 @@
 //   machines submit URL STREAM JOBS N     submits jobs, at most N at a time, and prints the seconds that all took
 //
 // A job is stored in a work-queue stream; a worker pulls it and publishes the result to the submitter's reply subject;
-// the submitter acknowledges the job once it has the result. Each message leaves at once (SendAsap).
+// the submitter acknowledges the job once it has the result. Each message leaves at once (SendAsap); if the environment
+// has MACHINES_BATCHED, libnats collects what is published, so that acknowledgements, results and jobs leave in batches.
 
 #include <nats/nats.h>
 #include <pthread.h>
@@ -29,7 +30,7 @@ static natsConnection *connect_to(const char *url) {
   natsConnection *conn = NULL;
   check(natsOptions_Create(&options), "options");
   check(natsOptions_SetURL(options, url), "url");
-  check(natsOptions_SetSendAsap(options, true), "options");
+  check(natsOptions_SetSendAsap(options, !getenv("MACHINES_BATCHED")), "options");
   check(natsConnection_Connect(&conn, options), "connect");
   natsOptions_Destroy(options);
   return conn;

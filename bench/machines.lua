@@ -2,10 +2,14 @@
 -- over a real nats-server on loopback. The two take turns in one run; only their ratio means something.
 --
 --   throughput   n = 128, 4 workers: jobs a second, as a part of plain nats.c's (at least 0.7)
---   collected    the same, with the option send_asap = false of nats.connect in the submitter and the workers; it makes
---                a difference only where programs publish while no messages arrive
+--   batched      the same, where plain nats.c collects what it publishes and sends it in batches (at least 0.7; CPU
+--                time of a job at most 1.3 times)
+--   collected    as throughput, with the option send_asap = false of nats.connect in the submitter and the workers; it
+--                makes a difference only where programs publish while no messages arrive
 --   latency      n = 1, 4 workers: ms of one job, as a multiple of plain nats.c's (at most 1.3)
 --   kills        ack_wait 0.5 s, a worker killed every 0.4 s: the time, as a multiple of that without (at most 1.1)
+--   recovery     jobs of 20 ms to 10 s (--quick: to 2 s), with one kill and with a kill a second: the time, as a
+--                multiple of the ideal for the same kills (at most 1.3)
 --
 -- The CPU time of a job is that of all threads, from /proc: on a machine that does other work at the same time it says
 -- more than the jobs a second.
@@ -14,19 +18,21 @@
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
+local recovery = require "bench.recovery"
 local nats_server = require "spec.support.nats_server"
 
 local PLAIN, WORKERS, ROUNDS = "build/machines", 4, 3
+local ENVIRONMENT = { plain = "MACHINES_PLAIN=1", batched = "MACHINES_BATCHED=1" } -- bench/machines.c looks for one
 local LUA = os.getenv "LUA" or "lua5.4"
 
-local PARTS = { throughput = true, collected = true, latency = true, kills = true }
+local PARTS = { throughput = true, batched = true, collected = true, latency = true, kills = true, recovery = true }
 
 local jobs, chosen = 30000, {}
 for _, word in ipairs(arg) do
   if word == "--quick" then jobs = 6000
   elseif PARTS[word] then chosen[word] = true
   else
-    io.stderr:write "usage: bench/machines.lua [--quick] [throughput] [collected] [latency] [kills]\n"
+    io.stderr:write "usage: bench/machines.lua [--quick] [throughput|batched|collected|latency|kills|recovery]...\n"
     os.exit(2)
   end
 end
@@ -83,8 +89,10 @@ local function remote(conn, name, count, n, window)
   return (rn.now() - start) / 1000
 end
 
-local function plain(url, count, n)
-  local pipe <close> = assert(io.popen(("%s submit %s plain %d %d"):format(PLAIN, url, count, n)))
+-- The same with plain nats.c; `kind`: "plain" or "batched", which is also the name of the stream.
+local function plain(url, count, n, kind)
+  local command = ("%s %s submit %s %s %d %d"):format(ENVIRONMENT[kind], PLAIN, url, kind, count, n)
+  local pipe <close> = assert(io.popen(command))
   return tonumber(pipe:read "l") or error "plain nats.c has failed"
 end
 
@@ -126,12 +134,13 @@ local function show_cpu(who, sums, count)
 end
 
 -- Measures both in turns; returns the medians of the seconds of plain nats.c and of runnel.
-local function compare(conn, server, name, workers, count, n)
+local function compare(conn, server, name, workers, count, n, kind)
   local theirs, ours, their_cpu, our_cpu = {}, {}, {}, {}
-  plain(server.url, count // 10, n) -- both warm up
+  kind = kind or "plain"
+  plain(server.url, count // 10, n, kind) -- both warm up
   remote(conn, name, count // 10, n)
   for round = 1, ROUNDS do
-    theirs[round] = counted(their_cpu, server, workers.plain, true, plain, server.url, count, n)
+    theirs[round] = counted(their_cpu, server, workers[kind], true, plain, server.url, count, n, kind)
     ours[round] = counted(our_cpu, server, workers[name], false, remote, conn, name, count, n)
   end
   show_cpu("runnel", our_cpu, count)
@@ -168,19 +177,29 @@ end
 
 local server <close> = nats_server.start()
 local conn <close> = assert(nats.connect(server.url))
-os.execute(("%s create %s plain"):format(PLAIN, server.url))
 local workers = {}
+local function start_plain_workers(kind)
+  os.execute(("%s create %s %s"):format(PLAIN, server.url, kind))
+  local command = { "env", ENVIRONMENT[kind], PLAIN, "work", server.url, kind, "32" }
+  workers[kind] = pids_of(start_workers(server.set, WORKERS, command))
+end
 if is_chosen "throughput" or is_chosen "latency" or is_chosen "collected" then
-  workers.plain = pids_of(start_workers(server.set, WORKERS, { PLAIN, "work", server.url, "plain", "32" }))
+  start_plain_workers "plain"
 end
 local function start_remote_workers(name, collect)
   local command = { LUA, server.set:write("worker.lua", WORKER), server.url, name, "32", "0", collect }
   workers[name] = pids_of(start_workers(server.set, WORKERS, command))
 end
-if is_chosen "throughput" or is_chosen "latency" then start_remote_workers "bench" end
+if is_chosen "throughput" or is_chosen "latency" or is_chosen "batched" then start_remote_workers "bench" end
 if is_chosen "throughput" then
   local theirs, ours = compare(conn, server, "bench", workers, jobs, 128)
   show("throughput   %8.0f jobs/s, plain nats.c %8.0f jobs/s: %.2f times (at least 0.7)", jobs / ours, jobs / theirs,
+    theirs / ours)
+end
+if is_chosen "batched" then
+  start_plain_workers "batched"
+  local theirs, ours = compare(conn, server, "bench", workers, jobs, 128, "batched")
+  show("batched      %8.0f jobs/s, plain nats.c %8.0f jobs/s: %.2f times (at least 0.7)", jobs / ours, jobs / theirs,
     theirs / ours)
 end
 if is_chosen "collected" then
@@ -196,3 +215,8 @@ if is_chosen "latency" then
     theirs / count * 1000, ours / theirs)
 end
 if is_chosen "kills" then with_and_without_kills(server, conn) end
+if is_chosen "recovery" then
+  local worker = server.set:write("recovery.lua", WORKER)
+  recovery(server, conn, function(name, n, ms) return { LUA, worker, server.url, name, tostring(n), tostring(ms) } end,
+    show, jobs < 30000 and 2000 or 10000)
+end

@@ -2,8 +2,11 @@
 --
 -- Starts a nats-server on loopback (three as a cluster with CLUSTER=3), four workers as processes, and a submitter
 -- (examples/cluster/checksums.lua) that has the checksum of each file of a folder made. Meanwhile it kills a worker
--- every 0.4 s and a server now and then, all with SIGKILL. In the end it prints what was lost and what was done twice,
--- and the results a second over time, also as build/demo-cluster.svg. FILES=folder chooses the files.
+-- every 0.4 s and a server every second, all with SIGKILL, and starts workers again that end by themselves. After a
+-- kill of a worker it kills the next one only when a result has come, and servers likewise: so it ends on a busy
+-- machine, too. In the end it prints what was lost and what was done twice, and the results a second over time, also as
+-- build/demo-cluster.svg. FILES=folder chooses the files. It gives up after two minutes without a result, or fifteen
+-- altogether.
 
 local rn = require "runnel"
 local jetstream = require "runnel.nats.jetstream"
@@ -13,6 +16,7 @@ local svg = require "bench.svg"
 
 local LUA, PROGRAM = os.getenv "LUA" or "lua5.4", "examples/cluster/checksums.lua"
 local WORKERS, KILL_MS, SERVER_KILL_MS, SLOT_MS, MOST = 4, 400, 1000, 250, 6000
+local SILENT_MS, LIMIT_MS, LINE_MS = 120000, 900000, 2000
 local size = tonumber(os.getenv "CLUSTER" or "1")
 
 -- Ends the demo, after closing what it has opened.
@@ -52,24 +56,43 @@ for path in io.lines(list) do
 end
 if count == 0 then fail("there are no files in " .. folder) end
 
-local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, LUA, PROGRAM, "run", url, "files",
-  size > 1 and "3" or "1" }
+local submitter = set:start { "sh", "-c", 'list=$0; exec "$@" <"$list"', list, "env",
+  "RUNNEL_NATS_URL=" .. url, LUA, PROGRAM, "run", "files", size > 1 and "3" or "1" }
 assert(submitter:says("ready", 30000), submitter:output())
 local workers = {}
-local function start_worker(i) workers[i] = set:start { LUA, PROGRAM, "work", url, "files", "8" } end
+local function start_worker(i)
+  workers[i] = set:start { "env", "RUNNEL_NATS_URL=" .. url, LUA, PROGRAM, "work", "files", "8" }
+end
 for i = 1, WORKERS do start_worker(i) end
 show("%d workers make the checksums of %d files in %s; one of them is killed every %.1f s, a server every %.0f s%s",
   WORKERS, count, folder, KILL_MS / 1000, SERVER_KILL_MS / 1000, size > 1 and " once the last is back" or "")
 
 -- ---- killing ----
 
-local worker_kills, server_kills = 0, 0
+-- How many results there are.
+local function results_so_far() return select(2, submitter:output():gsub("%f[^\n\0]done\t", "")) end
+
+-- Waits until there are more results than that, or the submitter has ended.
+local function wait_for_more(than)
+  while results_so_far() <= than and not submitter:status() do rn.sleep(100) end
+end
+
+local worker_kills, server_kills, restarts = 0, 0, 0
 rn.go(function()
+  local at_last_kill = -1
   while not submitter:status() do
     rn.sleep(KILL_MS)
+    for i = 1, WORKERS do
+      if workers[i]:status() then
+        start_worker(i)
+        restarts = restarts + 1
+      end
+    end
     local i = worker_kills % WORKERS + 1
-    if workers[i]:output():find("ready", 1, true) then -- on a busy machine it may not have begun to work
+    -- On a busy machine it may not have begun to work.
+    if workers[i]:output():find("ready", 1, true) and results_so_far() > at_last_kill then
       workers[i]:signal "KILL"
+      at_last_kill = results_so_far()
       start_worker(i)
       worker_kills = worker_kills + 1
     end
@@ -98,24 +121,48 @@ rn.go(function()
     if submitter:status() then return end
     local server = servers[server_kills % size + 1]
     server:kill()
+    local results = results_so_far()
     rn.sleep(100)
     server:start()
     server_kills = server_kills + 1
+    wait_for_more(results)
   end
 end)
 
 -- ---- counting ----
 
+-- What went wrong, if the demo does not end.
+local function outputs()
+  local texts = { submitter:output():sub(-1000) }
+  for i = 1, WORKERS do texts[i + 1] = ("worker %d: %s"):format(i, workers[i]:output():sub(-500)) end
+  return table.concat(texts, "\n")
+end
+
+-- On a terminal, the line of the progress is written over; a file gets a line now and then.
+local is_terminal = os.execute "[ -t 1 ]"
+
 local start, slots, seen = rn.now(), {}, 0
+local last, shown = start, start
 while not submitter:status() do
   rn.sleep(SLOT_MS)
-  local _, total = submitter:output():gsub("%f[^\n\0]done\t", "")
+  local total = results_so_far()
   slots[#slots + 1] = total - seen
+  local now = rn.now()
+  if total > seen then last = now end
   seen = total
-  io.write(("\r%d of %d results after %.1f s"):format(seen, count, (rn.now() - start) / 1000))
-  io.stdout:flush()
+  local line = ("%d of %d results after %.1f s"):format(seen, count, (now - start) / 1000)
+  if is_terminal then
+    io.write("\r", line)
+    io.stdout:flush()
+  elseif now - shown >= LINE_MS then
+    shown = now
+    show("%s", line)
+  end
+  if now - last > SILENT_MS or now - start > LIMIT_MS then
+    fail(("no end after %.0f s: %s\n%s"):format((now - start) / 1000, line, outputs()))
+  end
 end
-print()
+if is_terminal then print() end
 if submitter:status() ~= 0 then fail(submitter:output():sub(-2000)) end
 while #slots > 0 and slots[#slots] == 0 do slots[#slots] = nil end -- the submitter waits for results that come twice
 
@@ -159,6 +206,7 @@ os.execute "mkdir -p build"
 local file <close> = assert(io.open("build/demo-cluster.svg", "w"))
 file:write(text())
 
-show("%d files, %d kills of workers, %d of servers (SIGKILL)", count, worker_kills, server_kills)
+show("%d files, %d kills of workers, %d of servers (SIGKILL)%s", count, worker_kills, server_kills,
+  restarts > 0 and (", %d workers that ended were started again"):format(restarts) or "")
 show("lost: %d   stored twice: %d   not asked for: %d   (the chart: build/demo-cluster.svg)", lost, twice, foreign)
 if lost + twice + foreign > 0 then os.exit(1, true) end

@@ -1,13 +1,36 @@
 /* beat.c: messages that are sent again and again while Lua computes: a worker says with them that a job goes on. A
    thread sends them, the beater, which the first beat of a connection starts.
 
+   A beat may have a limit: then it ends after that time. If Lua has not run anything else since then either, the job
+   computes without end, and keeps the others of its worker waiting. Only another thread can know that: the beater gives
+   the other jobs back to the server, and ends the process.
+
    Many jobs are so short that their beat never sends. So adding and removing one costs a lock and no wakeup: the thread
    sleeps until the time at which it last saw that something is due, and looks again then. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cond.h"
 #include "nats/conn.h"
+
+/* How long the server may take to accept the last messages of a process that ends, in ms. */
+enum { LAST_MS = 500 };
+
+/* If the thread wakes so many ms too late, the process was halted, or the machine is very busy. */
+enum { HALTED_MS = 1000 };
+
+/* The limit of a beat. The strings are in the memory of the struct. */
+typedef struct Limit {
+  int64_t began; /* when it was set, in ms of the monotonic clock */
+  int64_t ms;    /* how long the job may take from then on */
+  char *text;    /* what to say on stderr if the process is ended */
+  char *subject; /* where to publish then that the job has failed */
+  char *data;    /* that message */
+  int size;      /* its bytes */
+  bool is_over;  /* the beat is not sent any more */
+} Limit;
 
 typedef struct Beat {
   Link link;     /* in Beats.all */
@@ -16,6 +39,7 @@ typedef struct Beat {
   char *subject; /* where to; in the memory of the beat, as the payload is */
   char *data;    /* the payload */
   int size;      /* its bytes */
+  Limit *limit;  /* owned; or NULL */
 } Beat;
 
 struct Beats {
@@ -26,7 +50,65 @@ struct Beats {
   List all;              /* of Beat */
   int64_t wakes_at;      /* when the thread looks again */
   bool ends;             /* the thread is to end */
+  int64_t alive_at;      /* when Lua last said that it runs (conn_alive) */
 };
+
+/* How much longer than its limit Lua may be away, since a busy machine is not a reason to end a process. */
+static int64_t patience(const Limit *limit) {
+  int64_t ms = limit->ms / 4;
+  return ms < 100 ? 100 : ms > 2000 ? 2000 : ms;
+}
+
+static void beat_free(Beat *beat) {
+  free(beat->limit);
+  free(beat);
+}
+
+/* Publishes the last messages of a process that ends: the job that is over its limit has failed, the others go back to
+   the server. If several are over it, one of them keeps the others from ending, and nobody knows which: then all go
+   back. */
+static void publish_last(Beats *beats) {
+  /* Not at once: as long as the server does not know that this process has ended, it could get them again. */
+  static const char BACK[] = "-NAK {\"delay\":300000000}";
+  natsConnection *nc = beats->conn->nc;
+  Link *link = beats->all.first;
+  int over = 0;
+  do {
+    const Limit *limit = CONTAINER_OF(link, Beat, link)->limit;
+    if (limit && limit->is_over) over++;
+    link = link->next;
+  } while (link != beats->all.first);
+  do {
+    const Beat *beat = CONTAINER_OF(link, Beat, link);
+    const Limit *limit = beat->limit;
+    if (over == 1 && limit && limit->is_over)
+      (void)natsConnection_Publish(nc, limit->subject, limit->data, limit->size);
+    else (void)natsConnection_Publish(nc, beat->subject, BACK, sizeof BACK - 1);
+    link = link->next;
+  } while (link != beats->all.first);
+  (void)natsConnection_FlushTimeout(nc, LAST_MS);
+}
+
+/* Ends the process: Lua has not come back within the limit of a beat. */
+static _Noreturn void end_process(Beats *beats, const Limit *limit) {
+  if (!atomic_load(&beats->conn->outbox.is_lost)) publish_last(beats);
+  static const char END[] = ", and Lua does not come back: this process ends\n";
+  (void)!write(STDERR_FILENO, limit->text, strlen(limit->text));
+  (void)!write(STDERR_FILENO, END, sizeof END - 1);
+  _exit(EXIT_FAILURE);
+}
+
+/* Looks at the limit of a beat. Returns when to look again, or INT64_MAX. */
+static int64_t check_limit(Beats *beats, Beat *beat, int64_t now) {
+  Limit *limit = beat->limit;
+  if (now < limit->began + limit->ms) return limit->began + limit->ms;
+  limit->is_over = true;
+  beat->due = INT64_MAX;
+  int64_t since = limit->began > beats->alive_at ? limit->began : beats->alive_at;
+  int64_t last = since + limit->ms + patience(limit);
+  if (now >= last) end_process(beats, limit);
+  return last;
+}
 
 /* Sends what is due; returns when the next one is, or INT64_MAX. */
 static int64_t send_due(Beats *beats) {
@@ -35,11 +117,14 @@ static int64_t send_due(Beats *beats) {
   if (!link) return next;
   do {
     Beat *beat = CONTAINER_OF(link, Beat, link);
+    if (beat->limit && beat->limit->is_over) beat->due = INT64_MAX;
     if (beat->due <= now) {
       if (!atomic_load(&beats->conn->outbox.is_lost))
         (void)natsConnection_Publish(beats->conn->nc, beat->subject, beat->data, beat->size);
       beat->due = now + beat->every;
     }
+    int64_t look = beat->limit ? check_limit(beats, beat, now) : INT64_MAX;
+    if (look < next) next = look;
     if (beat->due < next) next = beat->due;
     link = link->next;
   } while (link != beats->all.first);
@@ -58,6 +143,9 @@ static void *run(void *data) {
     int64_t left = beats->wakes_at - conn_now_ms();
     struct timespec until = cond_after(left > 0 ? left * 1000000 : 0);
     (void)pthread_cond_timedwait(&beats->sooner, &beats->lock, &until);
+    /* If this thread could not run for long, Lua could not either: the process was halted. */
+    int64_t now = conn_now_ms();
+    if (now - beats->wakes_at > HALTED_MS) beats->alive_at = now;
   }
   (void)pthread_mutex_unlock(&beats->lock);
   nats_ReleaseThreadMemory();
@@ -94,7 +182,7 @@ void beats_free(Beats *beats) {
   while (beats->all.first) {
     Beat *beat = CONTAINER_OF(beats->all.first, Beat, link);
     list_remove(&beats->all, &beat->link);
-    free(beat);
+    beat_free(beat);
   }
   (void)pthread_cond_destroy(&beats->sooner);
   (void)pthread_mutex_destroy(&beats->lock);
@@ -141,6 +229,55 @@ int conn_unbeat(lua_State *L) {
   (void)pthread_mutex_lock(&beats->lock);
   list_remove(&beats->all, &beat->link);
   (void)pthread_mutex_unlock(&beats->lock);
-  free(beat);
+  beat_free(beat);
+  return 0;
+}
+
+/* A copy of a string of Lua, with its final zero, at *at, which moves behind it. */
+static char *copy_to(char **at, const char *string, size_t size) {
+  char *copy = *at;
+  memcpy(copy, string, size + 1);
+  *at += size + 1;
+  return copy;
+}
+
+/* limit(beat, ms, text, subject, data): see runnel.Engine in remote.lua */
+int conn_limit(lua_State *L) {
+  Conn *conn = conn_check(L);
+  Beats *beats = conn->beats;
+  Beat *beat = (Beat *)lua_touserdata(L, 2);
+  luaL_argcheck(L, beat, 2, "a beat expected");
+  int64_t ms = conn_ms(L, 3);
+  size_t text_size, subject_size, size;
+  const char *text = luaL_checklstring(L, 4, &text_size);
+  const char *subject = luaL_checklstring(L, 5, &subject_size);
+  const char *data = luaL_checklstring(L, 6, &size);
+  if (!beats) return 0; /* the connection has been closed, which has freed the beat */
+  Limit *limit = (Limit *)malloc(sizeof *limit + text_size + subject_size + size + 3);
+  if (!limit) return luaL_error(L, "not enough memory");
+  char *at = (char *)(limit + 1);
+  *limit = (Limit){.began = conn_now_ms(), .ms = ms, .size = (int)size};
+  limit->text = copy_to(&at, text, text_size);
+  limit->subject = copy_to(&at, subject, subject_size);
+  limit->data = copy_to(&at, data, size);
+  (void)pthread_mutex_lock(&beats->lock);
+  free(beat->limit);
+  beat->limit = limit;
+  if (limit->began + ms < beats->wakes_at) {
+    beats->wakes_at = limit->began + ms;
+    (void)pthread_cond_signal(&beats->sooner);
+  }
+  (void)pthread_mutex_unlock(&beats->lock);
+  return 0;
+}
+
+/* alive(): Lua runs. To be called again and again where beats have limits. */
+int conn_alive(lua_State *L) {
+  const Conn *conn = conn_check(L);
+  Beats *beats = conn->beats;
+  if (!beats) return 0;
+  (void)pthread_mutex_lock(&beats->lock);
+  beats->alive_at = conn_now_ms();
+  (void)pthread_mutex_unlock(&beats->lock);
   return 0;
 }

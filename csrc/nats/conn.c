@@ -15,8 +15,8 @@ static const int64_t PATIENCE = INT64_C(10000000000);
 /* Bytes that wait while the connection is lost, at most: libnats' own limit. */
 enum { RECONNECT_BUFFER = 8 * 1024 * 1024 };
 
-/* For how long the network may accept no bytes: the default of options.lua. */
-enum { WRITE_TIMEOUT_MS = 2000 };
+/* For how long the network may accept no bytes, and the server send none: the defaults of options.lua. */
+enum { WRITE_TIMEOUT_MS = 2000, SILENCE_MS = 10000 };
 
 /* The longest time, in ms: a hundred years. */
 #define LONGEST_MS 3155760000000.0
@@ -109,11 +109,13 @@ int conn_connect(lua_State *L) {
   lua_pop(L, 1);
   (void)lua_getfield(L, 1, "write_timeout");
   conn->io.write_timeout = (int64_t)luaL_optnumber(L, -1, WRITE_TIMEOUT_MS);
+  (void)lua_getfield(L, 1, "silence");
+  conn->io.silence = (int64_t)luaL_optnumber(L, -1, SILENCE_MS);
   (void)lua_getfield(L, 1, "send_asap");
   conn->io.collects = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
   (void)lua_getfield(L, 1, "is_secure");
   conn->io.is_secure = lua_toboolean(L, -1);
-  lua_pop(L, 3);
+  lua_pop(L, 4);
   (void)pthread_mutex_init(&conn->lock, NULL);
   cond_init(&conn->changed);
   (void)pthread_mutex_init(&conn->direct_lock, NULL);
@@ -251,9 +253,11 @@ static int conn_max_payload(lua_State *L) {
 }
 
 void conn_open(lua_State *L) {
-  static const luaL_Reg methods[] = {{"attend", conn_attend},
+  static const luaL_Reg methods[] = {{"alive", conn_alive},
+                                     {"attend", conn_attend},
                                      {"beat", conn_beat},
                                      {"close", conn_close},
+                                     {"limit", conn_limit},
                                      {"max_payload", conn_max_payload},
                                      {"publish", conn_publish},
                                      {"publish_with", conn_publish_with},

@@ -65,21 +65,23 @@ natsStatus outbox_keep(Outbox *outbox, natsMsg *msg, bool *kept);
 
 /* The thread of a connection, and what it and the Lua thread share: see io.c. */
 typedef struct Io {
-  pthread_t thread;          /* the thread, for joining it */
-  pthread_t self;            /* the same; set by the thread before it connects */
-  bool is_started;           /* it has not been joined; used in the Lua thread */
-  bool is_secure;            /* it may use TLS; set before the thread starts */
-  bool collects;             /* what is published may always wait; set before the thread starts */
-  int64_t write_timeout;     /* ms that the network may accept no bytes; set before the thread starts */
-  size_t unsent;             /* bytes published since the last write, about; used in the Lua thread */
-  runnel_task task;          /* writes when the Lua thread has nothing else to do */
-  Wakeup *wakeup;            /* wakes the thread */
-  natsConnection *nc;        /* set by libnats, before `fd` */
-  atomic_int fd;             /* the socket; or -1. Changes under fd_lock */
-  pthread_mutex_t fd_lock;   /* libnats does not close the socket while it is held and `fd` is not -1 */
-  pthread_mutex_t lock;      /* held while somebody reads or writes */
-  atomic_bool ends;          /* the thread is to end */
-  atomic_bool ticks;         /* the thread looks every few ms whether something is to be written */
+  pthread_t thread;        /* the thread, for joining it */
+  pthread_t self;          /* the same; set by the thread before it connects */
+  bool is_started;         /* it has not been joined; used in the Lua thread */
+  bool is_secure;          /* it may use TLS; set before the thread starts */
+  bool collects;           /* what is published may always wait; set before the thread starts */
+  int64_t write_timeout;   /* ms that the network may accept no bytes; set before the thread starts */
+  int64_t silence;         /* ms after which a connection that has sent nothing is lost; set before the thread starts */
+  atomic_llong heard;      /* when the connection has sent something, or was made; in ms of the monotonic clock */
+  size_t unsent;           /* bytes published since the last write, about; used in the Lua thread */
+  runnel_task task;        /* writes when the Lua thread has nothing else to do */
+  Wakeup *wakeup;          /* wakes the thread */
+  natsConnection *nc;      /* set by libnats, before `fd` */
+  atomic_int fd;           /* the socket; or -1. Changes under fd_lock */
+  pthread_mutex_t fd_lock; /* libnats does not close the socket while it is held and `fd` is not -1 */
+  pthread_mutex_t lock;    /* held while somebody reads or writes */
+  atomic_bool ends;        /* the thread is to end */
+  atomic_bool ticks;       /* the thread looks every few ms whether something is to be written */
   atomic_bool lua_publishes; /* the Lua thread is publishing, and sees to the writing */
   atomic_bool wants_write;   /* libnats has something to be written */
   atomic_bool must_write;    /* it is to be written at once */
@@ -239,7 +241,9 @@ int conn_unattend(lua_State *L);
 int conn_publish(lua_State *L);
 int conn_publish_with(lua_State *L);
 int conn_subscribe(lua_State *L);
+int conn_alive(lua_State *L);
 int conn_beat(lua_State *L);
+int conn_limit(lua_State *L);
 int conn_unbeat(lua_State *L);
 
 /* The open subscription of a natsSubscription, or NULL. */

@@ -7,6 +7,7 @@
    longer, this thread writes, since it looks every few ms (Io.ticks) as long as messages arrive. While none arrive, the
    Lua thread writes each message at once. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -27,7 +28,7 @@ static void set_fd(Io *io, int fd) {
   (void)pthread_mutex_unlock(&io->fd_lock);
 }
 
-/* Ends a connection that accepts no bytes: the thread's next read finds that out, and libnats connects anew. */
+/* Ends a connection that accepts no bytes, or sends none: the thread's next read finds that out, and libnats connects anew. */
 static void give_up(Io *io) {
   (void)pthread_mutex_lock(&io->fd_lock);
   int fd = atomic_load(&io->fd);
@@ -51,6 +52,7 @@ static natsStatus on_attach(void **data, void *loop, natsConnection *nc, natsSoc
   io->nc = nc;
   atomic_store(&io->wants_write, false);
   atomic_store(&io->is_full, false);
+  atomic_store(&io->heard, conn_now_ms());
   set_fd(io, fd);
   wakeup_signal(io->wakeup);
   return NATS_OK;
@@ -175,6 +177,18 @@ static int64_t since(int64_t before, bool is_so) { return !is_so ? 0 : before ? 
 
 static bool is_over(int64_t start, int64_t ms) { return start && conn_now_ms() - start >= ms; }
 
+/* How many ms are left until the connection is lost unless it sends something. libnats pings the server more often than
+   that, and any byte that comes, not only the answer to a ping, shows that the connection is alive. */
+static int64_t until_lost(Io *io) { return atomic_load(&io->heard) + io->silence - conn_now_ms(); }
+
+/* How long the thread may wait, in ms; -1: until something happens. */
+static int patience(Io *io, bool must_look) {
+  if (must_look) return TICK_MS;
+  if (atomic_load(&io->fd) < 0) return -1;
+  int64_t left = until_lost(io);
+  return left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
 static void read_and_write(Conn *conn) {
   Io *io = &conn->io;
   int64_t unwritten = 0, full = 0; /* since when there has been something to write; and the network was full */
@@ -182,10 +196,11 @@ static void read_and_write(Conn *conn) {
     bool ticks = atomic_load(&io->ticks), is_full = atomic_load(&io->is_full);
     struct pollfd fds[2] = {{.fd = wakeup_fd(io->wakeup), .events = POLLIN},
                             {.fd = atomic_load(&io->fd), .events = (short)(POLLIN | (is_full ? POLLOUT : 0))}};
-    int n = poll(fds, 2, ticks || is_full ? TICK_MS : -1);
+    int n = poll(fds, 2, patience(io, ticks || is_full));
     (void)wakeup_consume(io->wakeup);
     bool has_input = n > 0 && fds[1].revents & ~POLLOUT;
     if (n > 0 && fds[1].revents) {
+      atomic_store(&io->heard, conn_now_ms()); /* that it accepts bytes again is a sign, too */
       (void)pthread_mutex_lock(&io->lock);
       if (has_input) natsConnection_ProcessReadEvent(io->nc); /* does nothing if the socket is closed */
       if (fds[1].revents & POLLOUT) write_some(io);
@@ -199,6 +214,10 @@ static void read_and_write(Conn *conn) {
     full = since(full, atomic_load(&io->is_full));
     if (is_over(unwritten, TICK_MS)) atomic_store(&io->must_write, true);
     if (is_over(full, io->write_timeout + GRACE_MS)) give_up(io);
+    if (!(n > 0 && fds[1].revents) && atomic_load(&io->fd) >= 0 && until_lost(io) <= 0) {
+      atomic_store(&io->heard, conn_now_ms()); /* libnats takes a moment to notice */
+      give_up(io);
+    }
     while (atomic_load(&io->must_write)) { /* the Lua thread leaves it to this one if it finds the lock taken */
       (void)pthread_mutex_lock(&io->lock);
       write_some(io);
@@ -225,7 +244,8 @@ static void *run(void *data) {
 }
 
 natsStatus io_set_options(Conn *conn) {
-  natsStatus s = natsOptions_SetSendAsap(conn->options, true); /* no thread that writes */
+  natsStatus s = natsOptions_SetSendAsap(conn->options, true);              /* no thread that writes */
+  if (s == NATS_OK) s = natsOptions_SetMaxPingsOut(conn->options, INT_MAX); /* the thread here decides: until_lost */
   if (s != NATS_OK) return s;
   return natsOptions_SetEventLoop(conn->options, conn, on_attach, on_read, on_write, on_detach);
 }

@@ -1,11 +1,12 @@
 /* module.c: runnel.nats.core, the C module under lua/runnel/nats.lua: connections of libnats, whose messages and events
    come through ports. Its functions check little: the Lua module does. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "nats/conn.h"
 
-/* A new subject is shorter. */
-enum { INBOX_SIZE = 64 };
+/* A new subject is shorter; a host's name is cut. */
+enum { INBOX_SIZE = 64, HOST_SIZE = 256 };
 
 /* inbox() -> a new unique subject */
 static int module_inbox(lua_State *L) {
@@ -19,10 +20,30 @@ static int module_inbox(lua_State *L) {
   return 1;
 }
 
+/* process() -> the machine's name, the number of this process */
+static int module_process(lua_State *L) {
+  char host[HOST_SIZE];
+  if (gethostname(host, sizeof host) != 0) (void)snprintf(host, sizeof host, "?"); /* uncovered: it has a name */
+  host[sizeof host - 1] = 0;
+  lua_pushstring(L, host);
+  lua_pushinteger(L, (lua_Integer)getpid());
+  return 2;
+}
+
+/* time() -> ms since 1970, by this machine's clock */
+static int module_time(lua_State *L) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now);
+  lua_pushnumber(L, (lua_Number)now.tv_sec * 1e3 + (lua_Number)now.tv_nsec / 1e6);
+  return 1;
+}
+
 int luaopen_runnel_nats_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", conn_connect},
                                        {"inbox", module_inbox},
                                        {"on_term", signal_on_term},
+                                       {"process", module_process},
+                                       {"time", module_time},
                                        {"off_term", signal_off_term},
                                        {NULL, NULL}};
   luaL_checkversion(L);

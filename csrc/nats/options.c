@@ -25,7 +25,6 @@ static const Option OPTIONS[] = {
     {"connect_timeout", MS(natsOptions_SetTimeout)},
     {"write_timeout", MS(natsOptions_SetWriteDeadline)},
     {"ping_interval", MS(natsOptions_SetPingInterval)},
-    {"pings_out", INT(natsOptions_SetMaxPingsOut)},
     {"max_reconnects", INT(natsOptions_SetMaxReconnect)},
     {"reconnect_wait", MS(natsOptions_SetReconnectWait)},
     {"reconnect_buffer", INT(natsOptions_SetReconnectBufSize)},

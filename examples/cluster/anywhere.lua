@@ -2,11 +2,13 @@
 --
 --     find /usr/include -type f | lua5.4 examples/cluster/anywhere.lua here
 --     find /usr/include -type f | lua5.4 examples/cluster/anywhere.lua threads
---     find /usr/include -type f | lua5.4 examples/cluster/anywhere.lua machines nats://localhost:4222
+--     find /usr/include -type f | lua5.4 examples/cluster/anywhere.lua machines
 --
 -- The last one needs `nats-server -js`, and workers, which can read the files under the same paths. For each one:
 --
---     lua5.4 examples/cluster/worker.lua nats://localhost:4222 checksum 8
+--     lua5.4 examples/cluster/worker.lua checksum 8
+--
+-- If the server is on another machine, the environment says so: RUNNEL_NATS_URL=nats://HOST:4222.
 
 local rn = require "runnel"
 
@@ -15,15 +17,15 @@ package.path = arg[0]:gsub("[^/]*$", "") .. "?.lua;" .. package.path -- for the 
 local PLACES = {
   here = function() return require "checksum" end,
   threads = function() return rn.threads(2, "checksum") end,
-  machines = function(url) return assert(require("runnel.nats").connect(url)):remote "checksum" end,
+  machines = function() return assert(require("runnel.nats").connect()):remote "checksum" end,
 }
 
 local place = PLACES[arg[1]]
 if not place then
-  io.stderr:write "usage: anywhere.lua here | threads | machines [URL]\n"
+  io.stderr:write "usage: anywhere.lua here | threads | machines\n"
   os.exit(2)
 end
-local checksum = place(arg[2])
+local checksum = place()
 
 for line in rn.pmap(32, checksum, io.lines()) do print(line) end
-os.exit(true, true) -- ends threads and connections
+rn.exit() -- ends threads and connections; with status 1 if an error has ended the results

@@ -1,10 +1,10 @@
--- checksums.lua work URL STREAMS N: a worker. Takes paths from one stream, N at a time, and stores lines of CHECKSUM,
+-- checksums.lua work STREAMS N: a worker. Takes paths from one stream, N at a time, and stores lines of CHECKSUM,
 -- number of lines and path in another one, until SIGTERM.
--- checksums.lua run URL STREAMS REPLICAS: makes the streams, submits the paths of its standard input, prints each
+-- checksums.lua run STREAMS REPLICAS: makes the streams, submits the paths of its standard input, prints each
 -- result as it is stored, and ends when every path has one.
 --
 -- A durable stage: STREAMS-paths -> checksum -> STREAMS-sums. If workers and servers are killed while it runs, no
--- result is lost or stored twice. `make demo-cluster` checks that.
+-- result is lost or stored twice. `make demo-cluster` checks that. RUNNEL_NATS_URL has the addresses of the servers.
 
 local rn = require "runnel"
 local nats = require "runnel.nats"
@@ -12,14 +12,14 @@ local nats = require "runnel.nats"
 package.path = arg[0]:gsub("[^/]*$", "") .. "?.lua;" .. package.path
 local checksum = require "checksum"
 
-local what, url, streams, number = arg[1], arg[2], arg[3], math.tointeger(arg[4])
+local what, streams, number = arg[1], arg[2], math.tointeger(arg[3])
 if not (number and number > 0 and (what == "work" or what == "run")) then
-  io.stderr:write "usage: checksums.lua work URL STREAMS N | run URL STREAMS REPLICAS\n"
+  io.stderr:write "usage: checksums.lua work STREAMS N | run STREAMS REPLICAS\n"
   os.exit(2)
 end
 local paths, sums = streams .. "-paths", streams .. "-sums"
 
-local conn <close> = assert(nats.connect(url, { name = "checksums " .. what, reconnect_wait = 100 }))
+local conn <close> = assert(nats.connect(nil, { name = "checksums " .. what, reconnect_wait = 100 }))
 
 if what == "work" then
   local stage = assert(conn:stage(number, paths, checksum, sums, { name = "checksum", ack_wait = 1000 }))
@@ -32,7 +32,7 @@ end
 
 for _, name in ipairs { paths, sums } do
   local made, err
-  for _ = 1, 50 do -- a cluster that has just started has no leader yet
+  for _ = 1, 100 do -- the servers of a cluster that has just started do not know each other yet
     made, err = conn:stream(name, { replicas = number, duplicates = 600000 })
     if made then break end
     rn.sleep(100)
@@ -51,8 +51,7 @@ for path in io.lines() do
 end
 rn.go(function()
   for path in pairs(waiting) do
-    local ok, err = sink:put(path, { id = path })
-    if not ok then error(err, 0) end
+    while not sink:put(path, { id = path }) do rn.sleep(100) end -- a cluster that elects a leader stores nothing
   end
 end)
 

@@ -12,9 +12,10 @@ local need = require "runnel.internal.need"
 local lib = need("runnel.nats.core", "install libnats and its headers, on Debian libnats-dev, and run make again")
 
 local connection = require "runnel.nats.connection"
+local hand_back = require "runnel.nats.hand_back"
 
 -- Modules of runnel.nats that add methods to connections.
-local PARTS = { "stages", "streams" }
+local PARTS = { "stages", "streams", "queues" }
 
 for _, part in ipairs(PARTS) do
   for name, method in pairs(require("runnel.nats." .. part)) do connection.methods[name] = method end
@@ -22,7 +23,8 @@ end
 
 ---@class runnel.nats
 ---@field connect fun(url?: string|string[], opts?: table): runnel.nats.Connection?, string?
+---@field hand_back fun(why?: string)
 ---@field libnats string the version of libnats
-local nats = { connect = connection.connect, libnats = lib.libnats }
+local nats = { connect = connection.connect, hand_back = hand_back.hand_back, libnats = lib.libnats }
 
 return nats

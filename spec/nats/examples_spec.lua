@@ -29,6 +29,10 @@ describe("examples/cluster", function()
     return worker:output()
   end
 
+  local function start_worker(...)
+    return server.set:start { "env", "RUNNEL_NATS_URL=" .. server.url, LUA, FOLDER .. "worker.lua", ... }
+  end
+
   it("has the same results here, in two threads and in four processes", function()
     local set = server.set
     for i = 1, 60 do set:write(("file %d"):format(i), ("line %d\n"):format(i):rep(i * 20)) end
@@ -36,7 +40,8 @@ describe("examples/cluster", function()
       local words = { ... }
       for i, word in ipairs(words) do words[i] = ("'%s'"):format(word) end
       local command = ("ls %s/file* %s/missing 2>/dev/null; echo %s/missing"):format(set.dir, set.dir, set.dir)
-      return shell.run(("{ %s; } | %s %sanywhere.lua %s"):format(command, LUA, FOLDER, table.concat(words, " ")))
+      return shell.run(("{ %s; } | RUNNEL_NATS_URL=%s %s %sanywhere.lua %s"):format(command, server.url, LUA, FOLDER,
+        table.concat(words, " ")))
     end
     local here = run "here"
     assert.equal(61, select(2, here:gsub("\n", "")))
@@ -45,28 +50,46 @@ describe("examples/cluster", function()
     assert.equal(here, run "threads")
 
     local workers = {}
-    for i = 1, 4 do workers[i] = set:start { LUA, FOLDER .. "worker.lua", server.url, "checksum", "2" } end
+    for i = 1, 4 do workers[i] = start_worker("checksum", "2") end
     for _, worker in ipairs(workers) do assert.is_true(worker:says("ready", 20000), worker:output()) end
-    assert.equal(here, run("machines", server.url))
+    assert.equal(here, run "machines")
     local done = 0
     for _, worker in ipairs(workers) do done = done + tonumber(stop(worker):match "(%d+) jobs done, 0 failed") end
     assert.equal(61, done)
   end)
 
+  it("ends with status 1 if an error has ended the results, and says what a wrong command line lacks", function()
+    local out, err, status = shell.run(("echo x | RUNNEL_NATS_URL=nats://127.0.0.1:1 %s %sanywhere.lua machines")
+      :format(LUA, FOLDER))
+    assert.equal(1, status, out .. err)
+    server.set:write("checksum.lua", 'return function(path) error("cannot read " .. path, 0) end\n')
+    server.set:write("worker.lua", contents "worker.lua")
+    local worker = server.set:start { "env", "RUNNEL_NATS_URL=" .. server.url, LUA, server.set.dir .. "/worker.lua",
+      "checksum", "1" }
+    out, err, status = shell.run(("echo x | RUNNEL_NATS_URL=%s %s %sanywhere.lua machines"):format(server.url, LUA,
+      FOLDER))
+    assert.equal(1, status, out .. err)
+    assert.matches("cannot read x", err)
+    stop(worker)
+    local wrong = start_worker("checksum")
+    assert.equal(2, wrong:wait(20000))
+    assert.matches("usage: worker.lua NAME N %[REPLICAS%]; RUNNEL_NATS_URL", wrong:output())
+  end)
+
   it("has a compose file and a systemd unit whose workers run", function()
     local compose, unit = contents "compose.yaml", contents "worker@.service"
-    local servers = compose:match 'environment: { SERVERS: "([^"]*)" }'
+    local servers = compose:match 'environment: { RUNNEL_NATS_URL: "([^"]*)" }'
     assert.equal("nats://nats1:4222,nats://nats2:4222,nats://nats3:4222", servers)
-    assert.equal(servers, unit:match "\nEnvironment=SERVERS=([^\n]*)\n")
-    local of_compose = compose:match "my%-worker.-command: %[sh, %-c, '([^']*)'%]":gsub("%$%$", "$")
+    assert.equal(servers, unit:match "\nEnvironment=RUNNEL_NATS_URL=([^\n]*)\n")
+    local of_compose = compose:match "my%-worker.-command: %[(lua[^%]]*)%]":gsub("[,\"]", "")
     local of_unit = unit:match "\nExecStart=([^\n]*)\n"
-    for _, command in ipairs { of_compose, "exec " .. of_unit } do
+    for _, command in ipairs { "exec " .. of_compose, "exec " .. of_unit } do
       local count
       -- This server is alone, and has the programs in another folder.
       command, count = command:gsub("%S*lua5.4 (.*) 3$", function(rest) return LUA .. " " .. rest .. " 1" end)
       assert.equal(1, count)
       local worker = server.set:start {
-        "env", "SERVERS=" .. server.url, "sh", "-c", ("cd '%s' && %s"):format(FOLDER, command),
+        "env", "RUNNEL_NATS_URL=" .. server.url, "sh", "-c", ("cd '%s' && %s"):format(FOLDER, command),
       }
       assert.is_true(worker:says("ready", 20000), worker:output())
       assert.matches("0 jobs done, 0 failed\n$", stop(worker))

@@ -58,6 +58,83 @@ describe("a connection to a server that fails", function()
     assert.is_true(conn:flush())
   end)
 
+  describe("is made again when the network drops all data without an error:", function()
+    local proxy
+    before_each(function() proxy = nats_server.has_proxy and nats_server.proxy(server) end)
+
+    -- Waits for an event, for at most ms, and returns how long that took.
+    local function wait_for(events, name, ms)
+      local before, deadline = rn.now(), rn.timeout(ms)
+      repeat
+        local event, port = rn.alts { events, deadline }
+        assert.not_equal(deadline, port, name .. " did not come")
+      until event.event == name
+      return rn.now() - before
+    end
+
+    it("within 15 s, by default", function()
+      if not proxy then return pending "luv is not installed" end
+      local conn <close> = assert(nats.connect(proxy.url))
+      local events = conn:events()
+      local heard = assert(conn:subscribe "a")
+      assert(conn:flush())
+      proxy:drop()
+      local ms = wait_for(events, "disconnected", 30000)
+      ms = ms + wait_for(events, "reconnected", 30000)
+      assert.is_true(ms < 15000, ms)
+      assert(conn:publish("a", "here"))
+      assert.equal("here", heard:take().data)
+    end)
+
+    it("after a time that options say, also while Lua publishes; and not while something comes", function()
+      if not proxy then return pending "luv is not installed" end
+      local conn <close> = assert(nats.connect(proxy.url, { ping_interval = 400, pings_out = 2, reconnect_wait = 20 }))
+      local other <close> = assert(nats.connect(server.url))
+      local events, sub = conn:events(), assert(conn:subscribe "a")
+      assert(conn:flush())
+      local count = 0
+      local since = rn.now()
+      while rn.now() - since < 2000 do
+        other:publish("a", "")
+        rn.sleep(20)
+        if sub:poll() then count = count + 1 end
+      end
+      assert.is_true(count > 10)
+      assert.is_nil(events:poll())
+      proxy:drop()
+      local publisher = rn.go(function()
+        while true do
+          conn:publish("b", "x")
+          rn.sleep(5)
+        end
+      end)
+      wait_for(events, "disconnected", 20000)
+      wait_for(events, "reconnected", 20000)
+      rn.cancel(publisher)
+    end)
+
+    it("so that the results of a remote stage come", function()
+      if not proxy then return pending "luv is not installed" end
+      local whole <close> = nats_server.start()
+      local router = nats_server.proxy(whole)
+      local quick = { ping_interval = 300, reconnect_wait = 20 }
+      local submitter <close> = assert(nats.connect(router.url, quick))
+      local worker <close> = assert(nats.connect(router.url, quick))
+      worker:serve("echo", 4, function(v)
+        rn.sleep(20)
+        return v
+      end, { drain_on_term = false })
+      local values, results = {}, {}
+      for i = 1, 100 do values[i] = i end
+      local ch = rn.pmap(8, submitter:remote "echo", values)
+      for i = 1, 100 do
+        if i == 20 or i == 60 then router:drop() end
+        results[i] = rn.alts { ch, rn.timeout(60000) }
+      end
+      assert.same(values, results)
+    end)
+  end)
+
   it("refuses subscriptions when it has ended, also before the program knows that", function()
     local conn <close> = assert(nats.connect(server.url, { reconnect = false }))
     local ended, reason = conn:subscribe "a", nil

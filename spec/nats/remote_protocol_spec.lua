@@ -17,12 +17,15 @@ local function submitter(server, opts)
   local connection = server:connect()
   return remote.new(connection, "job", server:stream_for(connection), {
     encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback == true,
+    tries = opts.tries or 1, retry = opts.retry or 1000, bury = opts.bury,
   }), connection
 end
 
-local function worker(server, n, f, label)
+local function worker(server, n, f, label, limit)
   local connection = server:connect()
-  return serve.new(connection, "job", n, f, { ack_wait = 500, label = label or "w", repair = repaired }), connection
+  return serve.new(connection, "job", n, f, {
+    ack_wait = 500, label = label or "w", repair = repaired, limit = limit,
+  }), connection
 end
 
 -- Runs f in a simulation, and asserts that nothing was reported.
@@ -342,7 +345,12 @@ describe("a remote stage", function()
     worker(server, 3, function(v) ran[v] = (ran[v] or 0) + 1 end)
     rn.sleep(5000)
     assert.equal(0, server.count)
-    for i = 1, 20 do assert.equal(1, ran[i]) end
+    local count = 0
+    for i = 1, 20 do
+      assert.is_true((ran[i] or 0) <= 1)
+      count = count + (ran[i] or 0)
+    end
+    assert.is_true(count >= 1 and count < 10, count) -- the worker looks whether the submitter is there
     job:close()
   end))
 

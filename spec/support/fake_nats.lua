@@ -118,7 +118,8 @@ function Server:dispatch()
       table.remove(self.requests, 1)
       if request.batch > 0 then self.requests[#self.requests + 1] = request end
       entry.deliveries, entry.due = entry.deliveries + 1, now + ACK_WAIT
-      local ack = ("$JS.ACK.S.workers.%d.%d.1.1.0"):format(entry.deliveries, seq)
+      self.order = (self.order or 0) + 1
+      local ack = ("$JS.ACK.S.workers.%d.%d.%d.1.0"):format(entry.deliveries, seq, self.order)
       self:send(request.reply, { subject = entry.subject, data = entry.data, reply = ack })
     end
     if entry then next_due = math.min(next_due, entry.due) end
@@ -231,7 +232,10 @@ end
 
 function JobStream:is_stuck(subject)
   local entry = self:reached() and self.server.by_subject[subject]
-  return entry ~= nil and entry.due == math.huge
+  return (entry and entry.due == math.huge) == true
+end
+
+function JobStream:why_idle() -- luacheck: no self
 end
 
 function JobStream:remove(subject)
@@ -290,6 +294,15 @@ end
 function Connection:unbeat(subject)
   if subject then self.beats[subject] = nil end
 end
+
+function Connection:limit(beat, ms)
+  rn.go(function()
+    rn.sleep(ms)
+    self:unbeat(beat)
+  end)
+end
+
+function Connection:alive() end -- luacheck: no self
 
 function Connection:events()
   local ch = rn.chan(rn.sliding_buffer(16))

@@ -206,6 +206,7 @@ local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "p
 nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
+---drop() loses all data of the connections that there are, without an error; new ones work.
 ---cut() closes all connections, refuse() closes them and each new one until flow().
 ---deafen() loses what the server sends until flow(), which is to be called when it has nothing more to send, since
 ---clients read whole messages.
@@ -233,6 +234,6 @@ local function tell(name)
   end
 end
 Proxy.stall, Proxy.deafen, Proxy.flow = tell "stall", tell "deafen", tell "flow"
-Proxy.cut, Proxy.refuse = tell "cut", tell "refuse"
+Proxy.cut, Proxy.refuse, Proxy.drop = tell "cut", tell "refuse", tell "drop"
 
 return nats_server

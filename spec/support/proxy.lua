@@ -1,6 +1,8 @@
 -- proxy.lua PORT TO CONTROL: forwards TCP connections from one loopback port to another. Does what the lines of the
 -- file CONTROL say, and prints "done N" after the Nth:
 --   stall   hold back all data in both directions; nothing is lost
+--   drop    lose all data of the connections that there are, in both directions, and keep them open; as a router does
+--           that has forgotten them. New connections work
 --   deafen  forward to the server only: what it sends is lost
 --   flow    forward again, also new connections
 --   cut     close all connections; accept new ones
@@ -32,8 +34,8 @@ end
 
 function forward(link, from, target)
   from:read_start(function(err, data)
-    if err or not data then return cut(link) end
-    if deaf and from == link.far then return end
+    if (err or not data) and not link.is_dropped then return cut(link) end
+    if link.is_dropped or deaf and from == link.far then return end
     from:read_stop()
     target:write(data, function(failure) written(link, from, target, failure) end)
   end)
@@ -71,6 +73,9 @@ local orders = {}
 function orders.stall()
   stalled = true
   for link in pairs(links) do stall(link) end
+end
+function orders.drop()
+  for link in pairs(links) do link.is_dropped = true end
 end
 function orders.deafen() deaf = true end
 function orders.flow()

@@ -7,11 +7,15 @@ local check = require "runnel.internal.check"
 local ending = require "runnel.nats.ending"
 local options = require "runnel.nats.options"
 local timed_out = require "runnel.timed_out"
+local unanswered = require "runnel.nats.unanswered"
 local values = require "runnel.nats.values"
 
 local internal = core.internal
 
 local connection = {}
+
+-- The connections that are open, with their numbers in the order in which they were made.
+local open, count = setmetatable({}, { __mode = "k" }), 0
 
 -- What libnats keeps of a subscription whose channel is full.
 local PENDING_MESSAGES <const>, PENDING_BYTES <const> = 65536, 64 * 1024 * 1024
@@ -31,6 +35,8 @@ local REQUEST_MS <const> = 5000
 ---@field private requests table<integer, table> those that wait for their replies
 ---@field private nrequests integer how many there have been
 ---@field private reply_prefix? string of the subjects for replies
+---@field private replies_refused? string the server does not permit to subscribe to them
+---@field private told table<string, boolean> permissions that have been reported as missing
 ---@field private beats table<string, any> by subject
 ---@field private listeners function[] of conn:on_event
 ---@field private closers function[] of conn:on_close
@@ -261,6 +267,7 @@ local function ask(self, what, subject, value, ms, opts, encoding)
     local ok, err = receive_replies(self)
     if not ok then return nil, err end
   end
+  if self.replies_refused then return nil, self.replies_refused end
   local number = self.nrequests + 1
   self.nrequests = number
   local replies = core.chan(1)
@@ -268,25 +275,13 @@ local function ask(self, what, subject, value, ms, opts, encoding)
   local ok, err = send(self, what, 4, subject, value, with)
   if not ok then return nil, err end
   local request <close> = setmetatable({
-    conn = self, number = number, replies = replies, encoding = encoding,
+    conn = self, number = number, replies = replies, encoding = encoding, subject = subject,
     until_reconnect = opts and opts.until_reconnect,
   }, Request)
   request.timer = core.go(expire, request, ms)
   self.requests[number] = request
   local message, why = replies:take()
   return message, why
-end
-
--- Ends requests whose reply may have been lost with the connection, if they ask for that: those that were sent before
--- the connection was lost. Later ones are sent after the reconnect.
-local function end_lost_requests(self, event)
-  for _, request in pairs(self.requests) do
-    if event == "disconnected" then
-      request.is_lost = true
-    elseif event == "reconnected" and request.is_lost and request.until_reconnect then
-      request.replies:close "the connection was lost meanwhile"
-    end
-  end
 end
 
 local REQUEST_OPTIONS = { headers = true, encoding = true, until_reconnect = true }
@@ -362,11 +357,8 @@ end
 ---@return table stats
 function Conn:stats() return self.core:stats() end
 
--- URLs for messages, which others may read: without passwords and tokens.
-local function without_secrets(urls) return (urls:gsub("//[^/,]*@", "//")) end
-
 function Conn:__tostring()
-  return ("nats connection: %s (%s)"):format(without_secrets(self.url or "?"), self.core:stats().status)
+  return ("nats connection: %s (%s)"):format(self.url or "?", self.core:stats().status)
 end
 
 -- ---- connecting ----
@@ -378,26 +370,25 @@ function Attempt:__close()
   if not self.has_ended then self.conn.is_abandoned = true end
 end
 
----Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
----@param url? string|string[] "nats://host:port", several with commas between them, or a list; by default the server on
----this machine
----@param opts? table see docs/manual/nats.md
----@return runnel.nats.Connection? conn
----@return string? err why there is no connection
-function connection.connect(url, opts)
-  local settings, encoding = options.read(url, opts, 3)
-  if internal.is_simulation() then
-    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
-  end
+-- A server that demands a certificate of the client closes the connection after the handshake, without a reason.
+local function explained(err, settings)
+  if not settings.is_secure or settings.tls_cert or not err:find "Expected 'PONG'" then return err end
+  return "the server has closed the connection after the TLS handshake; it may demand a certificate of the client "
+    .. "(options tls_cert and tls_key)"
+end
+
+-- Connects, once. Returns the connection, or nil and why there is none. What libnats says about an option is an error
+-- at `level`, as seen from the caller.
+local function connect_once(settings, encoding, level)
   local result = core.chan(1):name "nats connect"
   local self = setmetatable({
     encoding = encoding, encode = values.encodings[encoding].encode, metatables = {}, subs = {}, requests = {},
-    nrequests = 0, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
+    nrequests = 0, told = {}, beats = {}, listeners = {}, closers = {}, drainers = {}, event_channels = {},
     ended = core.chan():name "nats end",
   }, Conn)
   local handle, err, is_wrong = lib.connect(settings, result, function(event) return ending.on_event(self, event) end)
   if not handle then
-    if is_wrong then error("connect: " .. err, 2) end
+    if is_wrong then error("connect: " .. err, level + 1) end
     return nil, err
   end
   self.core = handle
@@ -406,12 +397,48 @@ function connection.connect(url, opts)
   attempt.has_ended = true
   if event.event == "failed" then
     handle:close()
-    local urls = without_secrets(table.concat(settings.servers, ", "))
-    return nil, ("cannot connect to %s: %s"):format(urls, event.error)
+    local urls = {}
+    for i, one in ipairs(settings.servers) do urls[i] = options.without_secrets(one) end
+    return nil, ("cannot connect to %s: %s"):format(table.concat(urls, ", "), explained(event.error, settings))
   end
-  self.url, self.max_payload = event.url, handle:max_payload()
-  self:on_event(function(later) end_lost_requests(self, later.event) end)
+  self.url, self.max_payload = options.without_secrets(event.url), handle:max_payload()
+  count = count + 1
+  open[self] = count
+  self:on_event(function(later) unanswered.on_event(self, later) end)
   return self
+end
+
+-- How often a server is asked that does not accept a signature. About one in 150 that libnats makes is wrong.
+local SIGNATURES = 3
+
+---Connects to a server, or to one of several of a cluster. Waits; other go blocks go on.
+---@param url? string|string[] "nats://host:port", several with commas between them, or a list. Without one, the
+---environment variables RUNNEL_NATS_URL, RUNNEL_NATS_CREDENTIALS and others say where and how; without these, it is the
+---server on this machine
+---@param opts? table see docs/manual/nats.md
+---@return runnel.nats.Connection? conn
+---@return string? err why there is no connection
+function connection.connect(url, opts)
+  local settings, encoding = options.read(url, opts, 3)
+  if internal.is_simulation() then
+    error("connect: a simulation, whose time is virtual, cannot wait for a server", 2)
+  end
+  local conn, err
+  for _ = 1, (settings.nkey or settings.credentials) and SIGNATURES or 1 do
+    conn, err = connect_once(settings, encoding, 2)
+    if conn or not err:find "Authorization Violation$" then break end
+  end
+  return conn, err
+end
+
+---The connection of this Lua state that was made last and is open; nil if there is none.
+---@return runnel.nats.Connection?
+function connection.latest()
+  local latest
+  for conn, number in pairs(open) do
+    if not conn.has_ended and number > (open[latest] or 0) then latest = conn end
+  end
+  return latest
 end
 
 return connection

@@ -3,6 +3,7 @@
 local core = require "runnel.core"
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
+local options = require "runnel.nats.options"
 
 local internal = core.internal
 
@@ -47,12 +48,20 @@ local function tell(self, event)
   for _, ch in ipairs(self.event_channels) do ch:offer(event) end
 end
 
+-- Completes an event that comes from libnats.
+local function complete(event)
+  if event.url then event.url = options.without_secrets(event.url) end
+  local denied, subject = (event.error or ""):match '[Pp]ermissions [Vv]iolation for (%a+) to "([^"]*)"'
+  if denied then event.denied, event.subject = denied == "Publish" and "publish" or "subscribe", subject end
+end
+
 ---Called with each event, in the go block of the port. Returns the one for which nats.connect waits.
 ---@param event table
 ---@return table?
 function ending.on_event(self, event)
   local name = event.event
   if self.is_abandoned then return self.core:close() end
+  complete(event)
   if name == "connected" or name == "failed" then return event end
   if name == "closed" then
     tell(self, event)
@@ -64,10 +73,11 @@ function ending.on_event(self, event)
   return nil
 end
 
----Returns a new channel of the connection's events from now on: { event =, error =, subject =, url =, dropped = }.
----The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the server has
----refused something; "discovered": another server of the cluster; "lame_duck": the server is about to stop; or
----"closed". The channel closes with the connection. If nobody takes from it, the latest 64 are kept.
+---Returns a new channel of the connection's events from now on: { event =, error =, subject =, denied =, url =,
+---dropped = }. The event is "disconnected" or "reconnected"; "dropped": a subscription has lost messages; "error": the
+---server has refused something; with `denied`, "publish" or "subscribe", if a permission for the subject is missing;
+---"discovered": another server of the cluster; "lame_duck": the server is about to stop; or "closed". The channel
+---closes with the connection. If nobody takes from it, the latest 64 are kept.
 ---@return runnel.Channel<table> events
 function Conn:events()
   local ch = core.chan(core.sliding_buffer(64)):name "nats events"

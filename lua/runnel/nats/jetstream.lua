@@ -3,11 +3,17 @@
 
 local core = require "runnel.core"
 local json = require "runnel.nats.json"
+local timed_out = require "runnel.timed_out"
 
 local jetstream = {}
 
--- How long the server may take to answer, by default.
-local ANSWER_MS = 5000
+-- How long the server may take to answer, by default: the servers of a cluster wait for 4 to 9 s before they elect a
+-- new leader, and do not answer meanwhile. Of this, how long to wait for one answer; what must not be asked twice waits
+-- for one answer only.
+local ANSWER_MS <const>, ASK_MS <const>, ONCE_MS <const> = 20000, 2000, 5000
+
+-- How long to wait before asking again, and before storing again.
+local RETRY_MS <const> = 50
 
 -- Codes of errors in answers of the API.
 jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
@@ -50,24 +56,56 @@ end
 
 -- ---- the API ----
 
----Calls a function of the API.
----@param conn runnel.nats.Connection
----@param verb string as in "STREAM.INFO.orders"
----@param body? table
----@param ms? number how long the server may take to answer (5000)
----@return table? answer, string? err
----@return integer? code of the server's error
-function jetstream.request(conn, verb, body, ms)
-  local text = body and assert(json.encode(body)) or ""
-  local message, err = conn:request("$JS.API." .. verb, text, ms or ANSWER_MS, { encoding = "raw" })
+-- What `ask` returns if nobody has answered in time.
+local SILENT <const> = {}
+
+-- What to wait for: the server's answers that it has no leader for the moment.
+local NO_LEADER = { [10004] = true, [10008] = true, [10009] = true }
+
+-- Asks once. Returns the answer; or nil, why, and the code of the server's error or whether to ask again.
+local function ask(conn, subject, text, ms)
+  local message, err = conn:request(subject, text, ms, { encoding = "raw", until_reconnect = true })
   if not message then
     if conn.has_ended then return nil, "the connection is closed" end
-    return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(tostring(err))
+    if timed_out.is_timeout(err) then return nil, SILENT, true end
+    err = tostring(err)
+    if err:find("does not permit", 1, true) then return nil, err end
+    if err:find("the connection was lost", 1, true) then return nil, "JetStream does not answer: " .. err, true end
+    return nil, ("JetStream does not answer (%s); is it enabled (nats-server -js)?"):format(err)
   end
   local answer, problem = json.decode(message.data)
   if not answer then return nil, "JetStream's answer is " .. problem end
-  if answer.error then return nil, answer.error.description, answer.error.err_code end
+  local failure = answer.error
+  if failure then return nil, failure.description, failure.err_code end
   return answer
+end
+
+---Calls a function of the API. Asks again while the connection or the leader of a cluster is being replaced.
+---@param conn runnel.nats.Connection
+---@param verb string as in "STREAM.INFO.orders"
+---@param body? table
+---@param ms? number how long the server may take to answer: 20 s, more than an election takes; 5 s for what cannot be
+---asked twice
+---@return table? answer, string? err
+---@return integer? code of the server's error
+function jetstream.request(conn, verb, body, ms)
+  local text, subject = body and assert(json.encode(body)) or "", "$JS.API." .. verb
+  local is_once = verb:find "DELETE" or verb:find "PURGE"
+  local most = ms or (is_once and ONCE_MS or ANSWER_MS)
+  local deadline = core.now() + most
+  while true do
+    local left = math.max(1, deadline - core.now())
+    local answer, err, code = ask(conn, subject, text, is_once and left or math.min(ASK_MS, left))
+    if answer then return answer end
+    local may_pass = code == true or NO_LEADER[code]
+    if is_once or not may_pass or deadline - core.now() <= RETRY_MS then
+      if err == SILENT then
+        err = ("JetStream has not answered within %g s: its cluster may have no leader"):format(most / 1000)
+      end
+      return nil, err, code ~= true and code or nil
+    end
+    core.sleep(RETRY_MS)
+  end
 end
 
 ---Finds the information about a stream or a consumer, and makes it first if it does not exist.
@@ -91,6 +129,20 @@ function jetstream.stream_info(conn, name)
   local info, err, code = jetstream.request(conn, "STREAM.INFO." .. name)
   if code == jetstream.NO_STREAM then err = ("there is no stream %q (conn:stream makes one)"):format(name) end
   return info, err, code
+end
+
+---Gives a stream other settings, in the server's words; the others stay.
+---@param changes table<string, any>
+---@return table? info, string? err
+function jetstream.change_stream(conn, name, changes)
+  local info, err = jetstream.stream_info(conn, name)
+  if not info then return nil, err end
+  local config = info.config
+  for key, value in pairs(changes) do config[key] = value end
+  -- The server refuses to keep ids for longer than messages.
+  local most = config.max_age or 0
+  if most > 0 then config.duplicate_window = math.min(config.duplicate_window or most, most) end
+  return jetstream.request(conn, "STREAM.UPDATE." .. name, config)
 end
 
 local function is_same(wanted, actual)
@@ -124,7 +176,6 @@ end
 
 -- ---- storing ----
 
-local RETRY_MS = 50 -- between tries of what the server did not accept or answer
 local TRY_MS = 2000 -- for the answer to one try
 
 -- Errors that may pass: no connection, no leader at the moment, a server that is starting.

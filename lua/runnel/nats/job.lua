@@ -2,6 +2,7 @@
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
+local limit = require "runnel.nats.limit"
 local values = require "runnel.nats.values"
 
 local internal = core.internal
@@ -67,11 +68,19 @@ end
 ---Calls the function for a job, waits until it has ended, and returns the outcome, also if it has raised.
 ---@param f function
 ---@param message runnel.JobMessage
+---@param ms? number how long it may take
+---@param late? string the error if it takes longer
 ---@return runnel.Outcome
-function job.run(f, message)
+function job.run(f, message, ms, late)
   local value, why = values.encodings[message.encoding].decode(message.bytes)
   if why ~= nil then return job.failed("the job's value cannot be read: " .. why) end
-  local ok, outcome = xpcall(message.is_async and call_async or call, guard.handler, f, value)
+  local caller = message.is_async and call_async or call
+  local ok, outcome
+  if ms then
+    ok, outcome = limit.call(ms, late --[[@as string]], caller, f, value)
+  else
+    ok, outcome = xpcall(caller, guard.handler, f, value)
+  end
   return ok and outcome or caught(outcome)
 end
 

@@ -18,6 +18,16 @@ end
 ---@param name string
 function names.stream(name) return "runnel-jobs-" .. name end
 
+---The stage whose jobs a stream has; nil for other streams.
+---@param stream string
+---@return string?
+function names.stage_of(stream) return stream:match "^runnel%-jobs%-(.+)$" end
+
+---The stage whose dead letters a stream has; nil for other streams.
+---@param stream string
+---@return string?
+function names.dead_of(stream) return stream:match "^runnel%-dead%-(.+)$" end
+
 ---Where jobs go: each has a subject of its own below this.
 ---@param name string
 function names.jobs(name) return "runnel.jobs." .. name end
@@ -25,6 +35,13 @@ function names.jobs(name) return "runnel.jobs." .. name end
 ---Where cancellations go.
 ---@param name string
 function names.cancel(name) return "runnel.cancel." .. name end
+
+---The stream of the dead letters of a stage, which users know as NAME.dead, and its subject.
+---@param name string
+function names.dead_stream(name) return "runnel-dead-" .. name end
+
+---@param name string
+function names.dead(name) return "runnel.dead." .. name end
 
 ---Where a worker asks for jobs.
 ---@param name string

@@ -31,17 +31,42 @@ local KNOWN = {
 local FILES = { tls_ca = true, tls_cert = true, tls_key = true, credentials = true, credentials_seed = true,
   nkey_seed = true }
 
+-- Options that messages do not show.
+local SECRET = { password = true, token = true }
+
 -- Options that make no sense without another one.
 local NEEDS = { password = "user", tls_key = "tls_cert", tls_cert = "tls_key", credentials_seed = "credentials",
   nkey = "nkey_seed", nkey_seed = "nkey" }
 
+-- Options that environment variables give, if the program gives no URL: RUNNEL_NATS_TLS_CA and so on.
+local ENVIRONMENT = { "user", "password", "token", "credentials", "credentials_seed", "nkey", "nkey_seed", "tls_ca",
+  "tls_cert", "tls_key", "tls_host" }
+local PREFIX <const> = "RUNNEL_NATS_"
+
+-- ---- URLs ----
+
+-- The parts of a URL: the scheme with its slashes, who connects, and the rest. The first two may be empty or nil.
+local function parts_of(url)
+  local scheme, rest = url:match "^([^/@]*://)(.*)$"
+  local user, host = (rest or url):match "^(.*)@(.*)$"
+  return scheme or "", user, host or rest or url
+end
+
+---A URL for messages, which others may read: without user, password and token.
+---@param url string
+---@return string
+function options.without_secrets(url)
+  local scheme, _, host = parts_of(url)
+  return scheme .. host
+end
+
 -- What is wrong with a URL, or nil. A port, a name and a password may be missing.
 local function complaint(url)
   if type(url) ~= "string" then return "a URL is a string such as \"nats://localhost:4222\"" end
-  if url:find "[%s%c]" then return "a URL has no spaces" end
-  local scheme, rest = url:match "^([%w+.-]*)://(.*)$"
-  if scheme and scheme ~= "nats" and scheme ~= "tls" then return "a URL begins with nats:// or tls://" end
-  local host = (rest or url):gsub("^.*@", ""):gsub("/$", "")
+  if url:find "[%s%c]" then return "a URL has no spaces (in a password, write %20)" end
+  local scheme, _, host = parts_of(url)
+  if scheme ~= "" and scheme ~= "nats://" and scheme ~= "tls://" then return "a URL begins with nats:// or tls://" end
+  host = host:gsub("/$", "")
   local name, port = host:match "^(%[[%x:.]+%])(.*)$"
   if not name then name, port = host:match "^([^:/]*)(.*)$" end
   if name == "" then return "the URL has no host" end
@@ -51,10 +76,9 @@ local function complaint(url)
   end
 end
 
--- A list of URLs from a URL, several with commas between them, or a list.
-local function servers(url, level)
-  local list = {}
-  if url == nil then url = "nats://127.0.0.1:4222" end
+-- A list of URLs from a URL, several with commas between them, or a list. `what` names where the URL is from.
+local function servers(url, what, level)
+  local list, has_secrets = {}, false
   if type(url) == "string" then
     for one in url:gmatch "[^,]+" do list[#list + 1] = one end
   elseif type(url) == "table" then
@@ -62,12 +86,82 @@ local function servers(url, level)
   else
     list[1] = url
   end
-  if #list == 0 then error("connect: a URL expected, or a list of them, got an empty one", level + 1) end
-  for _, one in ipairs(list) do
+  if #list == 0 then error(what .. ": a URL expected, or a list of them, got an empty one", level + 1) end
+  for _, one in ipairs(list) do has_secrets = has_secrets or type(one) == "string" and one:find "@" ~= nil end
+  for i, one in ipairs(list) do
     local wrong = complaint(one)
-    if wrong then error(("connect: %s: %s"):format(wrong, check.describe(one)), level + 1) end
+    if wrong then
+      local shown = check.describe(type(one) == "string" and options.without_secrets(one) or one)
+      -- A comma in a password has made two of one URL: this may be a part of the password.
+      if has_secrets and not (type(one) == "string" and one:find "@") then shown = ("server %d"):format(i) end
+      error(("%s: %s: %s"):format(what, wrong, shown), level + 1)
+    end
   end
   return list
+end
+
+local function decoded(text)
+  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+-- Takes who connects out of the URLs: libnats does not decode %-escapes, and shows URLs. Of servers with different
+-- users the URLs stay as they are, decoded.
+local function take_users(settings, what, level)
+  local list, first, are_same = settings.servers, nil, true
+  for _, url in ipairs(list) do
+    local _, user = parts_of(url)
+    if user then
+      first = first or user
+      are_same = are_same and user == first
+    end
+  end
+  if not first then return end
+  for i, url in ipairs(list) do
+    local scheme, user, host = parts_of(url)
+    if are_same then
+      list[i] = scheme .. host
+    elseif user then
+      local name, password = user:match "^([^:]*):?(.*)$"
+      name, password = decoded(name), decoded(password)
+      if name:find "[:/@]" or password:find "[/@]" then
+        error(what .. ": of servers with different users, names and passwords cannot have : / and @", level + 1)
+      end
+      list[i] = scheme .. decoded(user) .. "@" .. host
+    end
+  end
+  if not are_same then return end
+  local name, password = first:match "^([^:]*):(.*)$"
+  if name then settings.user, settings.password = decoded(name), decoded(password)
+  else settings.token = decoded(first) end
+end
+
+-- ---- options ----
+
+-- Sets an option that the program or the environment has given.
+local function set(settings, key, value, what, level)
+  local ok, expected = KNOWN[key](value)
+  if not ok then
+    error(("%s: %s expected, got %s"):format(what, expected, SECRET[key] and "another" or check.describe(value)),
+      level + 1)
+  end
+  if FILES[key] then
+    local file <close>, why = io.open(value)
+    if not file then error(("%s: %s"):format(what, why), level + 1) end
+  end
+  settings[key] = value
+end
+
+-- What the environment says, where the program says nothing. Returns the URL.
+local function read_environment(settings, level)
+  for _, key in ipairs(ENVIRONMENT) do
+    local variable = PREFIX .. key:upper()
+    local value = os.getenv(variable)
+    if value and value ~= "" and settings[key] == nil then
+      set(settings, key, value, "connect: " .. variable, level + 1)
+    end
+  end
+  local url = os.getenv(PREFIX .. "URL")
+  return url ~= "" and url or nil
 end
 
 ---Checks the arguments of nats.connect, and turns them into what the C module takes.
@@ -76,7 +170,7 @@ end
 ---@param level integer the level of the function that was called by the program: 2 is this function's caller
 ---@return table settings, string encoding
 function options.read(url, opts, level)
-  local settings, encoding = { servers = servers(url, level) }, "raw"
+  local settings, encoding = {}, "raw"
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("connect: a table of options expected, got a " .. type(opts), level) end
   for key, value in pairs(opts) do
@@ -85,17 +179,16 @@ function options.read(url, opts, level)
     elseif not KNOWN[key] then
       error("connect: " .. check.unknown(key, KNOWN) .. ", encoding", level)
     else
-      local ok, expected = KNOWN[key](value)
-      if not ok then
-        error(("connect: %s: %s expected, got %s"):format(key, expected, check.describe(value)), level)
-      end
-      if FILES[key] then
-        local file <close>, why = io.open(value)
-        if not file then error(("connect: %s: %s"):format(key, why), level) end
-      end
-      settings[key] = value
+      set(settings, key, value, "connect: " .. key, level)
     end
   end
+  local what = "connect"
+  if url == nil then
+    url = read_environment(settings, level)
+    if url then what = "connect: " .. PREFIX .. "URL" end
+  end
+  settings.servers = servers(url or "nats://127.0.0.1:4222", what, level)
+  take_users(settings, what, level)
   for key, other in pairs(NEEDS) do
     if settings[key] ~= nil and settings[other] == nil then
       error(("connect: the option %s needs %s as well"):format(key, other), level)
@@ -107,6 +200,9 @@ function options.read(url, opts, level)
   -- Without these libnats gives up after 60 attempts, and a stalled network stops the program for ever.
   if settings.max_reconnects == nil then settings.max_reconnects = -1 end
   settings.write_timeout = settings.write_timeout or 2000
+  -- A connection from which nothing has come for so long is lost.
+  settings.ping_interval = settings.ping_interval or 5000
+  settings.silence = settings.ping_interval * ((settings.pings_out or 1) + 1)
   if settings.send_asap == nil then settings.send_asap = true end
   settings.is_secure = settings.tls
   for _, server in ipairs(settings.servers) do

@@ -10,6 +10,7 @@ local put_while_open = internal.moving.put_while_open
 local check = require "runnel.internal.check"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
+local tidying = require "runnel.nats.tidying"
 
 local reader = {}
 
@@ -265,10 +266,19 @@ local function hand_over(self)
   end
 end
 
+-- Starts to remove finished messages, anew if it does so already. There may be some if the server was killed, now or
+-- before this program began.
+local function tidy(self)
+  if self.tidying then core.cancel(self.tidying, "the connection was lost again") end
+  self.tidying = guard.started(guard.go(guard.nothing, nil, tidying.run, self.conn, self.stream, self.name,
+    function() return self.is_closed end), "source " .. self.stream)
+end
+
 -- Ends the beats and tells the server, when the channel was closed.
 local function on_close(self)
   close(self)
   self.remove_listener()
+  if self.tidying then core.cancel(self.tidying, "the source is closed") end
   self.wake:offer "closed"
   if not self.name and self.consumer then delete_consumer(self) end
 end
@@ -308,6 +318,7 @@ function reader.open(self, what)
     if event.event == "reconnected" then
       forget_requests(self)
       self.wake:offer "reconnected"
+      if self.name then tidy(self) end
     end
   end)
   internal.on_close(self.out, function() on_close(self) end)
@@ -316,6 +327,7 @@ function reader.open(self, what)
   guard.started(guard.go(give_up, self, hand_over, self), what)
   guard.started(guard.go(give_up, self, watch, self), what)
   replenish(self)
+  if self.name and info.ack_floor and info.ack_floor.stream_seq > 0 then tidy(self) end
   return self.out, info
 end
 

@@ -5,10 +5,12 @@
 ---it was lost. The worker publishes the result to the submitter's own subject. Then the submitter acknowledges the job,
 ---which removes it from the stream. Until then the server redelivers the job whenever its worker falls silent.
 ---
----A job that is redelivered may have killed its worker. So a worker asks the submitter before it starts such a job. The
----submitter counts the starts, and allows the last one only on a worker that runs nothing else: a job is given up only
----if it was the only job of a worker that fell silent.
+---A job that is redelivered may have ended its worker. So a worker asks the submitter before it starts such a job. The
+---submitter counts the starts, and allows the last two only on a worker that runs nothing else: a job is given up only
+---if it was, twice, the only job of a worker that fell silent. A start does not count if the worker has told that the
+---function has raised, or that it has given the job back.
 
+local backoff = require "runnel.internal.backoff"
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local names = require "runnel.nats.names"
@@ -19,6 +21,7 @@ local wire = require "runnel.nats.wire"
 local internal = core.internal
 local chan, now = core.chan, core.now
 local take, put = internal.moving.take, internal.moving.put
+local ALONE <const> = require("runnel.nats.running").ALONE
 local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 
 ---What a submitter and a worker need of a connection; runnel.nats.stages wraps one.
@@ -29,6 +32,10 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 ---@field inbox fun(self): string a new subject
 ---@field beat fun(self, subject: string, bytes: string, ms: number): any publishes every ms, also while Lua computes
 ---@field unbeat fun(self, beat: any) ends what `beat` has returned; nothing for false
+---@field limit fun(self, beat: any, ms: number, text: string, subject: string, bytes: string) ends the beat after ms.
+---If Lua has not run anything since then, publishes the bytes, gives back what has other beats, says the text on
+---stderr, and ends the process
+---@field alive fun(self) Lua runs
 ---@field events fun(self): runnel.Channel<{ event: string }> "reconnected" and others; closed, with the reason, when
 ---the connection ends
 
@@ -42,14 +49,19 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 ---@field key string the number as text, as messages have it
 ---@field bytes string its value
 ---@field is_async boolean
+---@field since number when it was submitted
 ---@field starts integer how often it may have been started
----@field grants table<string, string>? the answers to workers' questions, by the subject for the acknowledgement
+---@field raises integer how often its function has raised
+---@field answers table<string, string>? by the subject for the acknowledgement of a delivery: "run", if the worker has
+---asked and may start it, or "over" if the worker has told how that start has ended
+---@field worker string? the worker that has asked last
+---@field fails boolean? its dead letter is being stored
 ---@field again_at number when to send it again
 ---@field again_after number how many ms after the stream's next answer to send it again
 ---@field remote runnel.Remote
 ---@field out runnel.Channel<runnel.Outcome>? where its caller waits
 ---@field finish? fun(outcome: runnel.Outcome) called with the outcome, where nobody waits
-local Job = { is_async = false, starts = 1, again_after = FIRST_AGAIN } -- at first
+local Job = { is_async = false, starts = 1, raises = 0, again_after = FIRST_AGAIN } -- at first
 Job.__index = Job
 
 -- The go block that waits is cancelled: so is the job.
@@ -62,6 +74,9 @@ function Job:__close() self.remote:drop(self) end
 ---@field private engine runnel.Engine
 ---@field private encoding string
 ---@field private starts integer
+---@field private tries integer how often a job is tried if its function raises
+---@field private retry number ms until the second try
+---@field private bury? fun(letter: runnel.DeadLetter) stores a dead letter; may park
 ---@field private traceback boolean
 ---@field private reply string where workers answer
 ---@field private inbox runnel.Channel<any> of the subscription to what workers and the server send
@@ -69,6 +84,7 @@ function Job:__close() self.remote:drop(self) end
 ---@field private last integer the number of the last job
 ---@field private ticking boolean whether a go block looks for jobs to be sent again
 ---@field private told table<string, boolean> reports that were made already
+---@field private looks_at number when to look next whether there are workers
 ---@field private reason any why it is closed; nil while it is open
 ---@field private stream runnel.JobStream
 ---@field private base string the subject below which the inbox is
@@ -104,9 +120,9 @@ function Remote:submit(value, out, finish)
   local bytes, why = values.encodings[self.encoding].encode(value, "value")
   if not bytes then fail(self, "%s", why) end
   local number = self.last + 1
-  local key = tostring(number)
+  local key, time = tostring(number), now()
   local job = setmetatable({
-    number = number, key = key, bytes = bytes, again_at = now() + FIRST_AGAIN, out = out, remote = self,
+    number = number, key = key, bytes = bytes, since = time, again_at = time + FIRST_AGAIN, out = out, remote = self,
   }, Job)
   if finish then job.is_async, job.finish = true, finish end
   local room = self.engine.max_payload - 300 -- for the first line
@@ -133,9 +149,45 @@ function Remote:finish(job, outcome)
   tell_caller(job, outcome)
 end
 
+-- The job has failed for good: it becomes a dead letter, and then its caller gets the error.
+function Remote:fail(job, outcome)
+  if not self.bury then return self:finish(job, outcome) end
+  if job.fails then return end
+  job.fails = true
+  local letter = {
+    kind = "job", name = self.name, encoding = self.encoding, data = job.bytes, id = self.reply .. "." .. job.key,
+    error = internal.error_text(outcome.err), traceback = outcome.traceback, starts = job.starts, raises = job.raises,
+    since = os.time() * 1000 - (now() - job.since), worker = job.worker, is_async = job.is_async,
+  }
+  local function finish()
+    if self.jobs[job.key] == job then self:finish(job, outcome) end
+  end
+  guard.started(guard.go(finish, nil, function()
+    self.bury(letter)
+    finish()
+  end), "remote " .. self.name)
+end
+
+local GIVEN_UP = "remote %s: the job was given up: its worker fell silent at each of %d starts"
+
+-- Its worker has fallen silent at each start.
 function Remote:give_up(job)
-  local message = "remote %s: the job was given up: its worker fell silent at each of %d starts"
-  self:finish(job, { n = 0, failed = true, err = message:format(self.name, job.starts) })
+  local err = GIVEN_UP:format(self.name, job.starts - job.raises)
+  self:fail(job, { n = 0, failed = true, err = err })
+end
+
+-- The outcome of a delivery has come. The function has raised: tries again later, unless that was the last try.
+function Remote:tried(job, ack, outcome)
+  local answers = job.answers or {}
+  job.answers = answers
+  if answers[ack] == "over" then return end
+  answers[ack], job.raises = "over", job.raises + 1
+  if job.raises < self.tries then
+    local pause = math.tointeger(backoff.pause(self.retry, job.raises) * 1000000 // 1)
+    return self.engine:publish(ack, ('-NAK {"delay":%d}'):format(pause))
+  end
+  self.engine:publish(ack, "+ACK")
+  if self.tries > 1 then self:fail(job, outcome) else self:finish(job, outcome) end
 end
 
 -- Nobody waits for the job any more: removes it from the stream, and has its worker cancel it.
@@ -174,26 +226,48 @@ end
 
 local receive = {}
 
+-- What a worker may do with a job that was delivered before, or (`is_perhaps`) may have been. `is_alone`: the worker
+-- runs nothing else.
+local function answer_to(self, job, ack, is_alone, is_perhaps)
+  if not job or job.fails then return "done" end
+  local answers = job.answers
+  if is_perhaps and not answers then -- the first start, which was counted when the job was submitted
+    job.answers = { [ack] = "run" }
+    return "run"
+  end
+  answers = answers or {}
+  job.answers = answers
+  if answers[ack] then return answers[ack] end
+  local silent = job.starts - job.raises
+  if silent >= self.starts then
+    self:give_up(job)
+    return "done"
+  end
+  if not is_alone and silent + ALONE >= self.starts then return "alone" end
+  job.starts, answers[ack] = job.starts + 1, "run"
+  return "run"
+end
+
 receive["may-start"] = function(self, words)
   local answer, key, ack = words[2], words[4], words[5]
   if not ack then return false end
   local job = self.jobs[key]
-  local text = "done"
-  if job then
-    job.grants = job.grants or {}
-    text = job.grants[ack]
-    if not text then
-      if job.starts >= self.starts then
-        self:give_up(job)
-        text = "done"
-      else
-        job.starts = job.starts + 1
-        text = job.starts == self.starts and "alone" or "run"
-        job.grants[ack] = text
-      end
-    end
-  end
-  self.engine:publish(answer, wire.line("-", text))
+  if job then job.worker = words[6] end
+  self.engine:publish(answer, wire.line("-", answer_to(self, job, ack, words[7] == "alone", words[8] == "perhaps")))
+  return true
+end
+
+-- A worker has given a job back, and has not started it or has cancelled it.
+function receive.returned(self, words)
+  local job, ack = self.jobs[words[4]], words[5]
+  if not ack then return false end
+  if not job then return true end
+  local is_new, answers = not job.answers, job.answers or {}
+  job.answers = answers
+  -- The start was counted when the job was submitted, or with the answer to the question.
+  local counted = words[6] == "first" and is_new or answers[ack] == "run"
+  if counted then job.starts = job.starts - 1 end
+  answers[ack] = "over"
   return true
 end
 
@@ -213,7 +287,9 @@ function Remote:receive(data, subject, status)
   local key, ack, sizes, at = wire.parse_result(data)
   if key then
     local job = self.jobs[key]
-    if job then self:finish(job, wire.outcome(data, at, sizes, self.encoding)) end
+    local outcome = job and wire.outcome(data, at, sizes, self.encoding)
+    if outcome and outcome.failed then return self:tried(job, ack, outcome) end
+    if outcome then self:finish(job, outcome) end
     self.engine:publish(ack, "+ACK")
     return
   end
@@ -301,14 +377,16 @@ end
 ---@param engine runnel.Engine
 ---@param name string
 ---@param stream runnel.JobStream
----@param opts { encoding: string, starts: integer, traceback: boolean }
+---@param opts { encoding: string, starts: integer, tries: integer, retry: number, traceback: boolean,
+---bury?: fun(letter: runnel.DeadLetter) }
 ---@return runnel.Remote
 local function new(engine, name, stream, opts)
   local base = engine:inbox()
   local self = setmetatable({
     name = name, engine = engine, encoding = opts.encoding, starts = opts.starts, traceback = opts.traceback,
+    tries = opts.tries, retry = opts.retry, bury = opts.bury,
     base = base, reply = base .. ".r", subjects = ("%s.%s."):format(names.jobs(name), base:match "[^.]*$"),
-    stream = stream, jobs = {}, last = 0, ticking = false, repairing = false, told = {}, reason = nil,
+    stream = stream, jobs = {}, last = 0, ticking = false, looks_at = 0, repairing = false, told = {}, reason = nil,
   }, Remote)
   self.inbox = engine:subscribe(base .. ".>", function(data, _, _, ...) self:receive(data, ...) end)
   self.events = engine:events()

@@ -1,39 +1,52 @@
 ---Workers: they run the jobs of a remote stage (runnel.nats.remote).
 ---
----A job that is delivered for the first time starts as soon as fewer than n run. A redelivered job is a suspect: it may
----have killed a worker. Suspects run one at a time, and the worker asks the submitter before it starts one. While the
----worker has a job, waiting or running, a thread reports progress to the server; without that the server soon
+---A job starts as soon as fewer than n run. One that was or may have been delivered before (runnel.nats.firsts) is a
+---suspect: it may have ended a worker. The worker asks the submitter before it starts it. Suspects run beside other
+---jobs, but for the last two starts of one, before its submitter gives it up: those are alone in their worker. While
+---the worker has a job, waiting or running, a thread reports progress to the server; without that the server soon
 ---redelivers the job to another worker.
 
+local answers = require "runnel.nats.answers"
 local cancellations = require "runnel.nats.cancellations"
 local core = require "runnel.core"
+local firsts = require "runnel.nats.firsts"
+local gone = require "runnel.nats.gone"
 local guard = require "runnel.internal.guard"
+local hand_back = require "runnel.nats.hand_back"
 local jobs = require "runnel.nats.job"
+local limit = require "runnel.nats.limit"
 local names = require "runnel.nats.names"
 local pull = require "runnel.nats.pull"
 local questions = require "runnel.nats.questions"
+local running = require "runnel.nats.running"
+local values = require "runnel.nats.values"
+local who = require "runnel.nats.who"
 local wire = require "runnel.nats.wire"
 
 local internal = core.internal
 local chan, alts = core.chan, core.alts
 local take = internal.moving.take
-local find = string.find
+local find, match, tointeger = string.find, string.match, math.tointeger
 local go = guard.go
 
 -- A job whose submitter has not answered goes back to the server, which redelivers it after BACK ms.
 local BACK <const> = 5000
 
--- Room for the first line of a message, in bytes.
-local HEAD <const> = 400
-
 ---A job that a worker has.
 ---@class runnel.Delivery
+---@field worker runnel.Worker
 ---@field ack string the subject for its acknowledgement
 ---@field job runnel.JobMessage
 ---@field block runnel.Channel<any>|false the go block that runs it
+---@field since? number when it was started
 ---@field beat any of the engine, while it says that the job goes on
+---@field again "first"|"again"|"perhaps" whether it was delivered before
+---@field is_suspect? boolean it was, or may have been
+---@field asked? boolean its submitter was asked, so that it counts as started
+---@field asking? boolean the answer has not come
 ---@field cancelled? boolean its submitter does not want it any more
 ---@field returned? boolean it goes back to the server
+---@field has_ended? boolean its go block does not run any more
 
 ---A worker.
 ---@class runnel.Worker
@@ -43,158 +56,119 @@ local HEAD <const> = 400
 ---@field private engine runnel.Engine
 ---@field private ack_wait number ms after which the server gives a job to another worker
 ---@field private beats number ms between two messages that a job goes on
+---@field private limit number? ms that a job may take
+---@field private rate runnel.Rate? lets jobs start
+---@field private alive runnel.Channel<any>? the go block that says that Lua runs, with a limit
 ---@field private label string identifies the worker in errors
 ---@field private pulls runnel.Pulls
 ---@field private held table<string, runnel.Delivery> all jobs that it has, by the subject for the acknowledgement
 ---@field private first_ack string what the subject for the acknowledgement begins with, at the first delivery
----@field private fresh runnel.Delivery[] those that wait to be started
----@field private suspects runnel.Delivery[] those that were delivered before, and wait
----@field private running integer
----@field private suspect_runs boolean
----@field private quiet boolean no job is started, because one is to run alone
----@field private asking runnel.Delivery? the job about which the submitter is asked
+---@field private waiting runnel.Delivery[] those that wait to be started
+---@field private running runnel.Running
+---@field private is_paused boolean no job is started, because an operator has paused the stage
 ---@field private told table<string, boolean> reports that were made already
 ---@field private cancellations runnel.Channel<any> of the subscription to them
 ---@field private early runnel.Cancellations those whose jobs it does not have
 ---@field private events runnel.Channel<{ event: string }> of the connection
 ---@field private ended_chan runnel.Channel<any> closes when it has ended
----@field private drained runnel.Channel<any>? closes when no job runs; drain waits for that
 ---@field private open boolean it asks for jobs
 ---@field private over boolean it has ended
 ---@field private counts table<string, integer>
----@field private idle runnel.Channel<any>? a job waits here until at most `idle_at` jobs run
----@field private idle_at integer
 ---@field private questions runnel.Questions
+---@field private firsts runnel.Firsts
+---@field private gone runnel.Gone
 local Worker = {}
 Worker.__index = Worker
 Worker.__name = "worker"
+for name, method in pairs(answers.methods) do Worker[name] = method end
 
 -- ---- what runs ----
 
--- Answers the delivery of a job, which the worker then does not have any more.
-function Worker:answer(d, text)
-  self.engine:unbeat(d.beat)
-  self.held[d.ack] = nil
-  self.engine:publish(d.ack, text)
-end
-
--- Gives a job back to the server, for another worker, at once or after some ms.
-function Worker:give_back(d, ms) self:answer(d, ms and ('-NAK {"delay":%d}'):format(ms * 1000000) or "-NAK") end
-
--- Acknowledges a job that need not run any more.
-function Worker:acknowledge(d) self:answer(d, "+ACK") end
-
--- The worker's name, and the traceback as far as it is the program's.
-function Worker:traceback(trace)
-  if not trace then return nil end
-  return ("[worker %s]\n%s"):format(self.label, trace)
-end
-
-function Worker:send(d, outcome)
-  local job, room = d.job, self.engine.max_payload
-  if outcome.traceback then outcome.traceback = self:traceback(outcome.traceback) end
-  local message, why = wire.result(job, d.ack, outcome)
-  if message and #message > room then
-    why = ("serve %s: a result of %d bytes is too large: the server takes up to %d"):format(self.name, #message, room)
-  elseif not message then
-    why = ("serve %s: %s"):format(self.name, why)
-  end
-  if why then message = wire.result(job, d.ack, jobs.failed(why:sub(1, room - HEAD))) end
-  self.engine:publish(job.reply, message)
-end
-
--- A job has ended: wakes run_suspect and drain, if they wait for that.
-function Worker:one_less()
-  self.running = self.running - 1
-  if self.idle and self.running <= self.idle_at then self.idle:close() end
-  if self.drained and self.running == 0 then self.drained:close() end
-end
-
--- A job has ended, with an outcome or, if its go block has died, without.
+-- The go block of a job has ended, with an outcome or, if the job has not run, without.
 function Worker:ended(d, outcome)
-  if not self.held[d.ack] then return end
-  if d.returned then
-    self:give_back(d)
-  elseif d.cancelled then
-    self:acknowledge(d)
-  else
-    self.counts.done = self.counts.done + 1
-    if outcome.failed then self.counts.failed = self.counts.failed + 1 end
-    self:send(d, outcome)
-    self.engine:unbeat(d.beat)
-    self.held[d.ack] = nil
+  if d.has_ended then return end
+  d.has_ended = true
+  local why = outcome and outcome.failed and hand_back.reason(outcome.err)
+  if self.held[d.ack] then -- it was not answered before
+    if d.returned then
+      self:give_back(d)
+    elseif d.cancelled then
+      self:acknowledge(d)
+    elseif why then
+      self:tell("a job was handed back: " .. why, why)
+      self:give_back(d, hand_back.MS)
+    else
+      self:finish(d, outcome)
+    end
   end
-  self:one_less()
+  if self.running.lone == d then self.running.lone = nil end
+  self.running:leave()
+  self:pump()
 end
 
-local function run(self, d) self:ended(d, jobs.run(self.f, d.job)) end
+-- Asks the submitter whether a suspect may start: "run", "alone" (only where nothing else runs), "done" or nil.
+local function ask(self, d, is_alone)
+  d.asked, d.asking = true, true
+  local answer = self.questions:ask(d.job, d.ack, self.label, is_alone, d.again)
+  d.asking, d.asked = false, answer == "run"
+  return answer
+end
+
+-- Asks whether a suspect may start, and waits until it can. Returns false if not; it is answered then.
+local function may_start(self, d)
+  local answer = ask(self, d, self.n == 1)
+  if answer == "alone" then
+    if self.running.lone then
+      self:give_back(d, running.LATER)
+      return false
+    end
+    self.running.lone = d
+    self:give_back_waiting()
+    self.running:wait(1)
+    answer = ask(self, d, true)
+  end
+  if answer == "run" then
+    self.counts.redelivered = self.counts.redelivered + 1
+    return true
+  end
+  if answer == "done" then self:acknowledge(d) else self:give_back(d, BACK) end
+  return false
+end
+
+-- From now on the job may take `limit` ms. If it does not let Lua run any more then, the engine sends its submitter the
+-- error, and ends the process.
+local function set_limit(self, d)
+  local late = limit.text("serve " .. self.name, self.limit)
+  self.engine:limit(d.beat, self.limit, limit.text("runnel: serve " .. self.name, self.limit),
+    d.job.reply, self:result(d, jobs.failed(late)))
+  return late
+end
+
+local function run(self, d)
+  if d.is_suspect and not may_start(self, d) then return self:ended(d) end
+  if self.rate then self.rate:wait() end
+  if not self.limit then return self:ended(d, jobs.run(self.f, d.job)) end
+  self:ended(d, jobs.run(self.f, d.job, self.limit, set_limit(self, d)))
+end
 
 -- The go block of a job has died, for example because its function has called coroutine.yield.
 local function run_died(d, why, block)
   jobs.excuse(block, why)
   d.worker:ended(d, jobs.failed(why == nil and "a job's go block died without an error" or why))
-  d.worker:pump()
-end
-
-local function run_fresh(self, d)
-  run(self, d)
-  self:pump()
-end
-
--- ---- suspects ----
-
--- Waits until at most so many jobs run.
-function Worker:wait_until_running(at_most)
-  if self.running <= at_most then return end
-  self.idle, self.idle_at = chan(), at_most
-  take(self.idle)
-  self.idle = nil
-end
-
-local function run_suspect(self, d)
-  self.asking = d
-  local answer = self.questions:ask(d.job, d.ack)
-  self.asking = nil
-  if d.cancelled or answer == "done" or not answer then
-    if answer == "done" or d.cancelled then self:acknowledge(d) else self:give_back(d, BACK) end
-    self:one_less()
-  else
-    self.counts.redelivered = self.counts.redelivered + 1
-    if answer == "alone" then
-      self.quiet = true
-      self:wait_until_running(1)
-    end
-    run(self, d)
-  end
-  self.quiet, self.suspect_runs = false, false
-  self:pump()
-end
-
-local function suspect_died(d, why, block)
-  local self = d.worker
-  self.quiet, self.suspect_runs, self.asking = false, false, nil
-  run_died(d, why, block)
-end
-
--- ---- what is next ----
-
-local function start(self, d, f, died)
-  self.running = self.running + 1
-  d.block = go(died, d, f, self, d)
 end
 
 -- Starts what can start, and asks for more.
 function Worker:pump()
-  if self.over then return end
-  local suspects, fresh = self.suspects, self.fresh
-  if suspects[1] and not self.suspect_runs and self.running < self.n then
-    self.suspect_runs = true
-    start(self, table.remove(suspects, 1), run_suspect, suspect_died)
+  if self.over or self.is_paused then return end
+  while self.waiting[1] and not self.running.lone and self.running.count < self.n do
+    local d = table.remove(self.waiting, 1)
+    self.running:enter()
+    d.since = core.now()
+    d.block = go(run_died, d, run, self, d)
   end
-  while fresh[1] and not self.quiet and self.running < self.n do
-    start(self, table.remove(fresh, 1), run_fresh, run_died)
+  if self.open and not self.running.lone then
+    self.pulls:ask(self.n, self.n - self.running.count - #self.waiting)
   end
-  if self.open and not self.quiet then self.pulls:ask(self.n, self.n - self.running - #fresh - #suspects) end
 end
 
 -- ---- what comes ----
@@ -218,6 +192,27 @@ function Worker:leave(d, version, reply)
   self:give_back(d, BACK)
 end
 
+-- Whether a job was delivered before.
+local function look(self, ack)
+  local at = #self.first_ack + 1
+  if find(ack, self.first_ack, 1, true) == 1 then -- most are, and this is faster
+    local sequence, order = match(ack, "^(%d+)%.(%d+)", at)
+    return self.firsts:look(tointeger(sequence), tointeger(order))
+  end
+  local deliveries, sequence, order = wire.delivery(ack)
+  local again = self.firsts:look(sequence, order)
+  return deliveries > 1 and "again" or again
+end
+
+-- Whether the worker has the job of a delivery already, by another one.
+local function has_already(self, d)
+  for _, other in pairs(self.held) do
+    local job = other ~= d and other.job
+    if job and job.number == d.job.number and job.reply == d.job.reply then return true end
+  end
+  return false
+end
+
 -- A job has come.
 function Worker:deliver(data, ack, age)
   if self.held[ack] then return end
@@ -225,22 +220,25 @@ function Worker:deliver(data, ack, age)
   local job, version, reply, problem = wire.parse_job(data)
   local d = { worker = self, ack = ack, job = job, block = false, beat = false }
   self.held[ack] = d
-  if problem then
+  d.again = look(self, ack)
+  if job and job.again then d.again = "again" end
+  d.is_suspect = job ~= nil and d.again ~= "first"
+  if d.is_suspect and has_already(self, d) then
+    self.held[ack] = nil -- what the worker says about the other delivery is about the same message
+  elseif problem then
     self:tell("a message in its stream was removed: " .. problem, problem)
     self:answer(d, "+TERM")
   elseif not job then
     self:leave(d, version, reply)
-  elseif not self.open then
+  elseif not self.open or self.running.lone then
     self:give_back(d)
-  elseif not self.early.is_empty and self.early:has(job) then
+  elseif not self.early.is_empty and self.early:has(job) or not d.is_suspect and self.gone:has(job.reply) then
     self:acknowledge(d)
   else
+    if job.again then self.gone:forget(job.reply) end -- it is back
     if age > self.beats then self.engine:publish(ack, "+WPI") end
     d.beat = self.engine:beat(ack, "+WPI", self.beats)
-    local is_first = find(ack, self.first_ack, 1, true) == 1
-    local is_suspect = job.again or not is_first and wire.deliveries(ack) > 1
-    local queue = is_suspect and self.suspects or self.fresh
-    queue[#queue + 1] = d
+    self.waiting[#self.waiting + 1] = d
   end
   self:pump()
 end
@@ -256,6 +254,18 @@ local function remove(queue, d)
   return false
 end
 
+-- A submitter has gone: its jobs do not start. (Before a job that was delivered before starts, the worker asks anyway.)
+local function found_gone(self, reply)
+  for i = #self.waiting, 1, -1 do
+    local d = self.waiting[i]
+    if d.job.reply == reply and not d.is_suspect then
+      table.remove(self.waiting, i)
+      self:acknowledge(d)
+    end
+  end
+  self:pump()
+end
+
 function Worker:cancel(data)
   local words = wire.parse(data)
   local reply, number = words and words[4], words and words[5]
@@ -269,7 +279,7 @@ function Worker:cancel(data)
     if not d.cancelled then
       d.cancelled = true
       if d.block then core.cancel(d.block, "the job was cancelled")
-      elseif remove(self.fresh, d) or remove(self.suspects, d) then self:acknowledge(d) end
+      elseif remove(self.waiting, d) then self:acknowledge(d) end
     end
   end
 end
@@ -297,7 +307,9 @@ local function finish(self)
   self.events:close()
   self.pulls:close()
   self.questions:close()
+  self.gone:close()
   self.cancellations:close()
+  if self.alive then core.cancel(self.alive) end
   for _, d in pairs(self.held) do self.engine:unbeat(d.beat) end
   self.ended_chan:close()
 end
@@ -305,13 +317,12 @@ end
 -- Takes no more jobs, and gives back those that have not started.
 local function refuse_more(self)
   self.open = false
-  for _, queue in ipairs { self.fresh, self.suspects } do
-    while #queue > 0 do self:give_back(table.remove(queue, 1)) end
-  end
-  local d = self.asking
-  if d then
-    d.returned = true
-    core.cancel(d.block, "the worker drains")
+  self:give_back_waiting()
+  for _, d in pairs(self.held) do
+    if d.asking then
+      d.returned = true
+      core.cancel(d.block, "the worker drains")
+    end
   end
 end
 
@@ -321,12 +332,7 @@ end
 function Worker:drain(ms)
   if self.over then return true end
   refuse_more(self)
-  local done = true
-  if self.running > 0 then
-    self.drained = self.drained or chan()
-    local _, port = alts { self.drained, ms and core.timeout(ms) or nil }
-    done = port == self.drained
-  end
+  local done = self.running:wait(0, ms)
   self:stop()
   return done
 end
@@ -338,23 +344,44 @@ function Worker:stop()
   for _, d in pairs(self.held) do
     d.returned = true
     if d.block then core.cancel(d.block, "the worker was stopped") end
-    self:give_back(d)
+    if self.held[d.ack] then self:give_back(d) end
   end
   finish(self)
 end
 
 Worker.__close = function(self) self:stop() end
 
-function Worker:__tostring() return ("worker: %s (%d/%d)"):format(self.name, self.running, self.n) end
+function Worker:__tostring() return ("worker: %s (%d/%d)"):format(self.name, self.running.count, self.n) end
 
 ---Counts of jobs.
 ---@return { running: integer, waiting: integer, done: integer, failed: integer, redelivered: integer } stats
 function Worker:stats()
   local counts = self.counts
   return {
-    running = self.running, waiting = #self.fresh + #self.suspects,
+    running = self.running.count, waiting = #self.waiting,
     done = counts.done, failed = counts.failed, redelivered = counts.redelivered,
   }
+end
+
+---What it does, for runnel.nats.who.
+---@return table
+function Worker:report()
+  local report, calls = self:stats(), {}
+  for ack, d in pairs(self.held) do
+    if d.block then
+      local value = values.encodings[d.job.encoding].decode(d.job.bytes)
+      calls[#calls + 1] = who.call(value, d.since, (wire.delivery(ack)))
+    end
+  end
+  report.n, report.paused, report.running = self.n, self.is_paused, who.longest(calls)
+  return report
+end
+
+---Starts no more jobs, or does so again. Those that it has wait here.
+---@param is_paused boolean
+function Worker:pause(is_paused)
+  self.is_paused = is_paused
+  self:pump()
 end
 
 ---Makes a worker. Its arguments have been checked, and its stream exists.
@@ -362,18 +389,21 @@ end
 ---@param name string
 ---@param n integer
 ---@param f function
----@param opts { ack_wait: number, label: string, repair: fun(): any, string? } `repair` makes the stream again
+---@param opts { ack_wait: number, label: string, repair: (fun(): any, string?), limit?: number, rate?: runnel.Rate,
+---is_paused: boolean, firsts?: runnel.Firsts } `repair` makes the stream again
 ---@return runnel.Worker
 local function new(engine, name, n, f, opts)
   local base = engine:inbox()
   local self = setmetatable({
     first_ack = ("$JS.ACK.%s.%s.1."):format(names.stream(name), names.CONSUMER), name = name, n = n, f = f,
     engine = engine, label = opts.label, held = {},
-    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3,
-    fresh = {}, suspects = {}, running = 0, suspect_runs = false, quiet = false,
-    questions = questions.new(engine, base), told = {}, early = cancellations.new(),
-    open = true, over = false, ended_chan = chan(), idle_at = 0, counts = { done = 0, failed = 0, redelivered = 0 },
+    ack_wait = opts.ack_wait, beats = opts.ack_wait / 3, limit = opts.limit, rate = opts.rate,
+    waiting = {}, running = running.new(), is_paused = opts.is_paused,
+    questions = questions.new(engine, base), firsts = opts.firsts or firsts.new(), told = {},
+    early = cancellations.new(), open = true, over = false, ended_chan = chan(),
+    counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
+  self.gone = gone.new(engine, base, function(reply) found_gone(self, reply) end)
   self.pulls = pull.new(engine, name, {
     base = base, repair = opts.repair,
     deliver = function(data, ack, age) self:deliver(data, ack, age) end,
@@ -382,6 +412,7 @@ local function new(engine, name, n, f, opts)
   self.cancellations = engine:subscribe(names.cancel(name), function(data) self:cancel(data) end)
   self.events = engine:events()
   guard.started(guard.go(guard.nothing, nil, watch, self, self.events), "serve " .. name)
+  if self.limit then self.alive = limit.watch(engine, self.limit, "serve " .. name) end
   self:pump()
   return self
 end

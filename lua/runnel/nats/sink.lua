@@ -16,7 +16,7 @@ local sink = {}
 local Sink = { __name = "sink" }
 Sink.__index = Sink
 
-local PUT_OPTIONS = { id = true, subject = true, headers = true }
+local PUT_OPTIONS = { id = true, subject = true, headers = true, delay = true, at = true }
 
 -- The subject of a value: the option of the put, or the sink's.
 local function subject_of(self, subject, level)
@@ -32,11 +32,29 @@ local function subject_of(self, subject, level)
     :format(subject, self.stream, table.concat(self.subjects, ", ")), level + 1)
 end
 
+-- The headers of a value, with the time until which it is to wait.
+local function with_time(opts, level)
+  local at = opts.at
+  if opts.delay ~= nil then
+    check.ms(opts.delay, 0, "put: delay", level + 2)
+    if at ~= nil then error("put: delay or at expected, got both", level + 1) end
+    at = os.time() * 1000 + opts.delay
+  elseif at == nil then
+    return opts.headers
+  end
+  check.ms(at, 0, "put: at", level + 2)
+  local headers = { ["Runnel-At"] = ("%.0f"):format(at) }
+  for name, text in pairs(opts.headers or {}) do headers[name] = text end
+  return headers
+end
+
 ---Stores a value, and returns when the stream has it. While the server does not answer, tries again, so that the stream
 ---has the value once. With `id`, the stream stores a value with the same id once, whoever puts it: within its time for
 ---ids (option `duplicates` of conn:stream).
+---With `delay` or `at`, a stage (conn:stage) does not call its function before that time; sources do not wait.
 ---@param value any
----@param opts? { id?: string, subject?: string, headers?: table<string, string> }
+---@param opts? { id?: string, subject?: string, headers?: table<string, string>, delay?: number, at?: number } `delay`:
+---ms from now; `at`: a time in ms since 1970. The clocks of the programs count, to the second
 ---@return boolean stored false: it is not stored; or, after the sink's timeout, it is not known whether it is
 ---@return integer|string sequence_or_err
 ---@return boolean? is_duplicate the stream had it already
@@ -47,9 +65,10 @@ function Sink:put(value, opts)
   if id ~= nil and (type(id) ~= "string" or id == "" or id:find "[%c]") then
     error("put: id: a string expected, got " .. check.describe(id), 2)
   end
+  local headers = with_time(opts, 2)
   if self.is_closed then return false, "the sink is closed" end
   local sequence, err, code = jetstream.store(self.conn, subject_of(self, opts.subject, 2), value, {
-    id = id, timeout = self.timeout, encoding = self.encoding, headers = opts.headers, stream = self.stream, level = 3,
+    id = id, timeout = self.timeout, encoding = self.encoding, headers = headers, stream = self.stream, level = 3,
   })
   if not sequence then return false, err --[[@as string]], code end
   return true, sequence, err --[[@as boolean]]
@@ -111,8 +130,8 @@ function sink.sink(conn, name, opts)
   local found, err = stream.open(conn, name)
   if not found then return nil, "sink: " .. err end
   local self = setmetatable({
-    conn = conn, stream = name, subjects = found.subjects, created = found.created, duplicates = found.duplicates,
-    timeout = opts.timeout or 30000, encoding = opts.encoding or conn.encoding,
+    conn = conn, stream = name, subjects = found.subjects, created = found.created, retention = found.retention,
+    duplicates = found.duplicates, timeout = opts.timeout or 30000, encoding = opts.encoding or conn.encoding,
   }, Sink)
   self.subject = opts.subject
   if opts.subject then

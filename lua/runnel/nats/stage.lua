@@ -3,19 +3,25 @@
 local core = require "runnel.core"
 local internal = core.internal
 
+local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local counts = require "runnel.nats.counts"
 local draining = require "runnel.nats.draining"
+local firsts = require "runnel.nats.firsts"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
+local label = require "runnel.nats.label"
+local limit = require "runnel.nats.limit"
+local rate = require "runnel.nats.rate"
 local reader = require "runnel.nats.reader"
+local running = require "runnel.nats.running"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
+local stage_message = require "runnel.nats.stage_message"
 local values = require "runnel.nats.values"
+local who = require "runnel.nats.who"
 
 local stage = {}
-
--- How long to wait before storing again, while the stream of results is full.
-local FULL_MS <const> = 200
 
 ---@class runnel.nats.StageOptions
 ---@field name? string of the stage: processes with the same name share the messages. By default the name of the stream
@@ -25,95 +31,84 @@ local FULL_MS <const> = 200
 ---@field ack_wait? number ms after which the messages of a process that has died go to others (30000)
 ---@field max_ack_pending? integer how many messages may be worked on in all processes together (1000)
 ---@field tries? integer how often a message is tried if the function raises (5)
----@field retry? number ms until the second try; doubled for each further one (1000)
+---@field retry? number ms until the second try (1000), at least half of that; doubled for each further one, up to a
+---minute
+---@field starts? integer how often a message is started if its process ends each time (5)
+---@field limit? number ms that one call may take. One that parks is then cancelled, and has failed. If Lua has not come
+---back by then, since the call computes, the process says so on stderr and ends; by default there is no limit
+---@field rate? integer|{ [1]: integer, [2]: number } how many calls all processes of the stage may start in a second,
+---or in so many ms: { calls, ms }
+---@field dead? boolean false: messages that are given up do not become dead letters (conn:dead)
 ---@field ex_handler? fun(err: any, value: any): any called when the last try has failed; what it returns is the result
 ---@field encoding? "raw"|"msgpack"|"json" of the values; by default the connection's
+---@field at_least_once? boolean true: the stream of results may have another retention than "limits", and a result may
+---be stored twice if the server starts again
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the stage first finishes
 ---its calls
 
 local OPTIONS = {
   name = true, subject = true, to_subject = true, ack_wait = true, max_ack_pending = true, tries = true, retry = true,
-  ex_handler = true, encoding = true, drain_on_term = true,
+  starts = true, limit = true, rate = true, dead = true, ex_handler = true, encoding = true,
+  at_least_once = true, drain_on_term = true,
 }
+
+-- Results would be stored twice.
+local FORGETS <const> = "stage: the stream %q has the retention %q: when the server starts again, it forgets the ids "
+  .. "of messages that were removed, and may store results twice. Use the retention \"limits\" with max_age, or say "
+  .. "at_least_once = true"
 
 ---A stage that runs.
 ---@class runnel.nats.Stage
 ---@field name string
 ---@field private source runnel.Channel<runnel.nats.StreamMessage>
+---@field private running runnel.Running
+---@field private calls table<runnel.nats.StreamMessage, number> the messages whose calls run, and since when
+---@field private resumed? runnel.Channel<any> closes when the stage goes on, or ends; nil unless it is paused
+---@field private is_stopped? boolean
+---@field private starts_of runnel.Counts
+---@field private firsts runnel.Firsts
 local Stage = { __name = "stage" }
 Stage.__index = Stage
 
--- Stores one result, however long its stream is full. Raises if it cannot be stored.
-local function store(self, value, id)
-  while true do
-    local ok, err, code = self.sink:put(value, { id = id, subject = self.to_subject })
-    if ok then
-      if code then self.counts.duplicates = self.counts.duplicates + 1 end
-      return
-    end
-    if code ~= jetstream.FULL then error(err, 0) end
-    core.sleep(FULL_MS)
-  end
-end
-
--- Stores the results, with ids made from the message, so that the same work done again stores nothing twice.
-local function store_results(self, message, ...)
-  for i = 1, select("#", ...) do
-    local value = select(i, ...)
-    if value ~= nil then store(self, value, ("%s.%d.%d"):format(self.id, message.sequence, i)) end
-  end
-end
-
-local function work(self, message)
-  local f, value = self.f, message.value
-  if self.sink then store_results(self, message, f(value, message)) else f(value, message) end
-end
-
-local function done(self, message)
-  message:ack()
-  self.counts.done = self.counts.done + 1
-end
-
--- The last try has failed.
-local function give_up(self, message, err, trace)
-  local counts = self.counts
-  if self.ex_handler then
-    local ok, problem, place = xpcall(function()
-      local result = self.ex_handler(err, message.value)
-      if self.sink then store_results(self, message, result) end
-    end, guard.handler)
-    if ok then return done(self, message) end
-    err, trace = guard.caught(problem)
-    trace = trace or place
-  end
-  internal.report(err, trace, ("message %d of %s, given up"):format(message.sequence, self.from))
-  message:term()
-  counts.given_up = counts.given_up + 1
-end
-
-local function do_message(self, message)
-  local _ <close> = setmetatable({}, { __close = function() message:nak() end }) -- if this is cancelled
-  local ok, problem = xpcall(work, guard.handler, self, message)
-  if ok then return done(self, message) end
-  local err, trace = guard.caught(problem)
-  self.counts.failed = self.counts.failed + 1
-  if message.deliveries >= self.tries then return give_up(self, message, err, trace) end
-  message:nak(self.retry * 2 ^ (message.deliveries - 1))
-end
-
 local function run(self)
   for message in self.source do
-    self.counts.running = self.counts.running + 1
-    do_message(self, message)
-    self.counts.running = self.counts.running - 1
+    if self.resumed then self.resumed:take() end
+    if self.is_stopped then
+      message:nak()
+    else
+      self.calls[message] = core.now()
+      stage_message.work_on(self, message)
+      self.calls[message] = nil
+    end
   end
+end
+
+-- Starts no more calls, or does so again.
+local function pause(self, is_paused)
+  if is_paused then
+    self.resumed = self.resumed or core.chan()
+  elseif self.resumed then
+    self.resumed:close()
+    self.resumed = nil
+  end
+end
+
+-- What it does, for runnel.nats.who.
+local function report(self)
+  local all, calls = self:stats(), {}
+  for message, since in pairs(self.calls) do
+    local ok, value = pcall(function() return message.value end)
+    calls[#calls + 1] = who.call(ok and value or message.data, since, message.deliveries)
+  end
+  all.n, all.paused, all.running = #self.blocks, self.resumed ~= nil, who.longest(calls)
+  return all
 end
 
 ---Ends the stage: takes no more messages, and waits until the calls that run have ended. Messages that it has received
 ---and not started are redelivered to other processes.
 ---@param ms? number how long to wait; calls that still run then are cancelled, and their messages are redelivered
 ---@return boolean ended false if calls were cancelled
-function Stage:stop(ms)
+function Stage:drain(ms)
   self.source:close()
   if ms then core.alts { self.ended, core.timeout(ms) } else self.ended:take() end
   local in_time = self.ended:closed()
@@ -124,7 +119,7 @@ function Stage:stop(ms)
   return in_time
 end
 
-function Stage:__close() self:stop(0) end
+function Stage:__close() self:drain(0) end
 
 ---Waits until the stage has ended: it was stopped, or a stream or the consumer was deleted, or the connection has
 ---ended.
@@ -141,6 +136,7 @@ end
 function Stage:stats()
   local copy = {}
   for name, count in pairs(self.counts) do copy[name] = count end
+  copy.running = self.running.count
   return copy
 end
 
@@ -173,22 +169,28 @@ function stage.stage(conn, n, from, f, to, opts)
   if name == nil then error("stage: a stage without a stream of results needs the option name", 2) end
   jetstream.check_name(name, "stage: name")
   check.callable_or_nil(opts.ex_handler, "stage: ex_handler")
-  if opts.retry ~= nil then check.ms(opts.retry, 1, "stage: retry") end
-  if opts.tries ~= nil then check.integer(opts.tries, 1, "stage: tries") end
-  if opts.drain_on_term ~= nil and type(opts.drain_on_term) ~= "boolean" then
-    error("stage: drain_on_term: true or false expected, got " .. check.describe(opts.drain_on_term), 2)
+  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "stage", 5)
+  if opts.starts ~= nil then check.integer(opts.starts, 1, "stage: starts") end
+  if opts.limit ~= nil then check.ms(opts.limit, 10, "stage: limit") end
+  local limits = opts.rate ~= nil and rate.check(opts.rate, "stage", 2) or nil
+  for _, option in ipairs { "at_least_once", "dead", "drain_on_term" } do
+    if opts[option] ~= nil and type(opts[option]) ~= "boolean" then
+      error(("stage: %s: true or false expected, got %s"):format(option, check.describe(opts[option])), 2)
+    end
   end
   local encoding = conn.encoding
   if opts.encoding ~= nil then encoding = values.check(opts.encoding, "stage", 2) end
 
   local self = setmetatable({
-    name = name, from = from, f = f, tries = opts.tries or 5, retry = opts.retry or 1000, ex_handler = opts.ex_handler,
-    to_subject = opts.to_subject, blocks = {}, ended = core.chan(),
-    counts = { done = 0, failed = 0, given_up = 0, running = 0, duplicates = 0 },
+    conn = conn, name = name, from = from, f = f, tries = tries, retry = retry, ex_handler = opts.ex_handler,
+    starts = opts.starts or running.STARTS, limit = opts.limit, has_letters = opts.dead ~= false, encoding = encoding,
+    to_subject = opts.to_subject, blocks = {}, ended = core.chan(), running = running.new(), label = label(), told = {},
+    calls = {}, counts = { done = 0, failed = 0, given_up = 0, duplicates = 0 },
   }, Stage)
   if to then
     local out, err = sink.sink(conn, to, { encoding = encoding, subject = opts.to_subject })
     if not out then return nil, "stage: " .. err:gsub("^sink: ", "") end
+    if out.retention ~= "limits" and not opts.at_least_once then return nil, FORGETS:format(to, out.retention) end
     self.sink = out
   end
   local config, defaults = source.settings({
@@ -198,16 +200,35 @@ function stage.stage(conn, n, from, f, to, opts)
   if not info then return nil, "stage: " .. err end
   -- A stream that is deleted and made again counts from 1 again.
   self.id = ("%s.%s.%s"):format(from, name, (info.created:gsub("[^%d]", "")))
+  self.settings = { storage = info.config.storage, replicas = info.config.num_replicas }
+  self.starts_of = counts.new(conn, name, info)
+  if limits then
+    local limiter, why = rate.open(conn, name, limits)
+    if not limiter then return nil, "stage: rate: " .. why end
+    self.rate = limiter
+  end
+  if self.limit then
+    local bucket, why = self.starts_of:open()
+    if not bucket then return nil, "stage: " .. why end
+  end
   local ch, problem = reader.open({
     conn = conn, stream = from, name = name, config = config, defaults = defaults, batch = n, encoding = encoding,
     acks = "explicit", holds = true,
   }, "stage")
   if not ch then return nil, problem --[[@as string]] end
-  self.source = ch
-  local running = n
+  self.source, self.firsts = ch, firsts.new(problem.delivered)
+  pause(self, who.is_paused(problem.config))
+  internal.on_close(ch, function()
+    self.is_stopped = true
+    pause(self, false)
+  end)
+  local alive = self.limit and limit.watch({ alive = function() conn.core:alive() end }, self.limit, "stage")
+  local left = n
   local function ended()
-    running = running - 1
-    if running == 0 then self.ended:close() end
+    left = left - 1
+    if left > 0 then return end
+    if alive then core.cancel(alive) end
+    self.ended:close()
   end
   for i = 1, n do
     self.blocks[i] = guard.started(core.go(function()
@@ -215,7 +236,12 @@ function stage.stage(conn, n, from, f, to, opts)
       run(self)
     end), "stage")
   end
-  draining.add(conn, function(ms) self:stop(ms) end, self.ended, opts.drain_on_term ~= false)
+  draining.add(conn, function(ms) self:drain(ms) end, self.ended, opts.drain_on_term ~= false)
+  who.add(conn, {
+    queue = ("%s/%s"):format(from, name), stream = from, consumer = name,
+    report = function() return report(self) end,
+    pause = function(is_paused) pause(self, is_paused) end,
+  }, self.ended)
   return self
 end
 

@@ -2,11 +2,18 @@
 ---the consumer that a stage needs, and checks those that are there.
 
 local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
 local check = require "runnel.internal.check"
+local dead = require "runnel.nats.dead"
 local draining = require "runnel.nats.draining"
+local firsts = require "runnel.nats.firsts"
 local jetstream = require "runnel.nats.jetstream"
+local label = require "runnel.nats.label"
 local names = require "runnel.nats.names"
+local rate = require "runnel.nats.rate"
+local running = require "runnel.nats.running"
 local values = require "runnel.nats.values"
+local who = require "runnel.nats.who"
 
 local internal = core.internal
 
@@ -35,6 +42,13 @@ function Engine:unbeat(beat)
   if beat then self.core:unbeat(beat) end
 end
 
+-- See runnel.nats.limit, and runnel.Engine.
+function Engine:limit(beat, ms, text, subject, bytes)
+  if beat then self.core:limit(beat, ms, text, subject, bytes) end
+end
+
+function Engine:alive() self.core:alive() end
+
 -- Closed, with the reason, when the connection ends.
 function Engine:events()
   local ch = core.chan(core.sliding_buffer(16))
@@ -53,12 +67,12 @@ end
 
 -- ---- streams and consumers ----
 
--- Returns the configuration of a stream or consumer, and makes it if it does not exist. Returns nil and why if that
--- fails.
+-- Returns the configuration of a stream or consumer, and what the server says about it; makes it if it does not exist.
+-- Returns nil and why if that fails.
 local function ensure(conn, what, info, create, config)
   local answer, why, code = jetstream.ensure(conn, info, create, config)
   if not answer then return nil, code and ("%s: %s"):format(what, why) or why end
-  return answer.config
+  return answer.config, answer
 end
 
 -- The settings that a stage depends on.
@@ -97,20 +111,45 @@ local function ensure_stream(conn, name, opts)
   return config
 end
 
--- The same for the consumer that the workers share.
-local function ensure_consumer(conn, name, opts)
+-- The same for the consumer that the workers share. `of` begins with what it has delivered.
+local function ensure_consumer(conn, name, opts, of)
   local stream, consumer = names.stream(name), names.CONSUMER
   local expected = {
     durable_name = consumer, ack_policy = "explicit", ack_wait = math.floor(opts.ack_wait * NANOSECONDS),
     max_deliver = -1, max_ack_pending = opts.max_jobs or -1, max_waiting = 8192,
   }
   local what = ("the consumer %s of the stream %s"):format(consumer, stream)
-  local config, why = ensure(conn, what, ("CONSUMER.INFO.%s.%s"):format(stream, consumer),
+  local config, info = ensure(conn, what, ("CONSUMER.INFO.%s.%s"):format(stream, consumer),
     ("CONSUMER.DURABLE.CREATE.%s.%s"):format(stream, consumer), { stream_name = stream, config = expected })
-  if not config then return nil, why end
+  if not config then return nil, info end
+  of:begin(info.delivered)
   local wrong = wrong_setting(config, { ack_policy = "explicit", max_deliver = -1, filter_subject = false })
   if wrong then return nil, ("%s: %s; delete it"):format(what, wrong) end
   return config
+end
+
+-- Which of the settings that the program gives differs from the server's; nil if none. They are in the server's words.
+local function difference(what, name, given, config)
+  local found = jetstream.difference(given, config)
+  return found and ("%s exists with other settings: %s; change the option, or the server's setting by "
+    .. "conn:queue(%q):change"):format(what, found, name)
+end
+
+-- The same for the stream of a stage. If the program wants more replicas, the stream gets them: the first program may
+-- not have asked for any.
+local function stream_difference(conn, name, opts, config)
+  local stream = names.stream(name)
+  if opts.replicas and opts.replicas > config.num_replicas then
+    local ok, why = jetstream.change_stream(conn, stream, { num_replicas = opts.replicas })
+    if not ok then
+      return ("the stream %s has %d replicas, and cannot have %d: %s")
+        :format(stream, config.num_replicas, opts.replicas, why)
+    end
+    config.num_replicas = opts.replicas
+  end
+  return difference("the stream " .. stream, name, {
+    storage = opts.storage, num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
+  }, config)
 end
 
 -- ---- what submitters ask of the stream ----
@@ -133,6 +172,17 @@ function JobStream:subjects(filter)
   local answer, _, code = jetstream.request(self.conn, "STREAM.INFO." .. self.stream, { subjects_filter = filter })
   if not answer then return code == jetstream.NO_STREAM and {} or nil end
   return answer.state.subjects or {}
+end
+
+-- Why nobody takes jobs: a text; or nil, if a worker asks for jobs or has some, or the server does not say.
+function JobStream:why_idle()
+  local answer, _, code = jetstream.request(self.conn, ("CONSUMER.INFO.%s.%s"):format(self.stream, names.CONSUMER))
+  if answer and who.is_paused(answer.config) then
+    return ("it is paused (runnel queues resume %s)"):format(self.name)
+  end
+  local is_idle = answer and answer.num_waiting == 0 and answer.num_ack_pending == 0
+  if not is_idle and code ~= jetstream.NO_CONSUMER then return nil end
+  return ("no worker takes them; a worker is a program with conn:serve(%q, ...)"):format(self.name)
 end
 
 -- Whether the stream has a message that it will not deliver, since the server counts it as acknowledged. This happens
@@ -168,6 +218,10 @@ end
 ---@class runnel.RemoteOptions
 ---@field encoding? string of values and results: "msgpack" (default), "json", or "raw" for strings as they are
 ---@field starts? integer how often a job is started at most, if its worker falls silent each time; default 5
+---@field tries? integer how often a job is tried at most, if the function raises each time; default 1
+---@field retry? number ms until the second try, half of it at least; doubled for each further one, up to a minute;
+---default 1000
+---@field dead? boolean false: jobs that are given up do not become dead letters (conn:dead)
 ---@field traceback? boolean false: errors are as the worker's function raised them. Otherwise the worker's traceback is
 ---appended to an error that is a string, and is the field `traceback` of one that is a table
 ---@field storage? string "file" (default) or "memory": for the stream, if it does not exist yet
@@ -176,7 +230,8 @@ end
 ---that still waits for it sends it again
 
 local REMOTE_OPTIONS = {
-  encoding = true, starts = true, traceback = true, storage = true, replicas = true, max_age = true,
+  encoding = true, starts = true, tries = true, retry = true, dead = true, traceback = true, storage = true,
+  replicas = true, max_age = true,
 }
 
 local function check_stream_options(opts, what)
@@ -203,41 +258,45 @@ function stages.remote(conn, name, opts)
   if opts.encoding ~= nil then values.check(opts.encoding, "remote", 2) end
   if opts.starts ~= nil then check.integer(opts.starts, 1, "remote: starts") end
   check_one_of(opts.traceback, { true, false }, "remote: traceback")
+  check_one_of(opts.dead, { true, false }, "remote: dead")
+  local tries, retry = backoff.options({ tries = opts.tries, retry = opts.retry or 1000 }, "remote", 1)
   check_stream_options(opts, "remote")
   local settings = { storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY }
   local config, why = ensure_stream(conn, name, settings)
-  if not config then error("remote: " .. why, 2) end
+  why = why or stream_difference(conn, name, opts, config)
+  if why then error("remote: " .. why, 2) end
   local stream = setmetatable({
     conn = conn, name = name, stream = names.stream(name), settings = settings,
   }, JobStream)
+  local function bury(letter)
+    local ok, err = dead.store(conn, letter, settings)
+    if not ok then internal.report("a dead letter cannot be stored: " .. tostring(err), nil, "remote " .. name) end
+  end
   return require("runnel.nats.remote").new(engine_of(conn), name, stream, {
-    encoding = opts.encoding or "msgpack", starts = opts.starts or 5, traceback = opts.traceback ~= false,
+    encoding = opts.encoding or "msgpack", starts = opts.starts or running.STARTS, tries = tries, retry = retry,
+    traceback = opts.traceback ~= false, bury = opts.dead ~= false and bury or nil,
   })
 end
 
 ---The options of conn:serve.
 ---@class runnel.ServeOptions
 ---@field ack_wait? number ms after which the server redelivers a job to another worker if its worker has fallen silent;
----default 500. The value of the worker that makes the consumer holds for all
+---500 if the first worker gives none. What the first worker of a stage gives holds for all: another value is an error
 ---@field max_jobs? integer how many jobs all workers may have together; no limit by default. As for ack_wait, the first
 ---worker's value holds
+---@field limit? number ms that one job may take. One that parks is then cancelled, and has failed. If Lua has not come
+---back by then, since the job computes, the process says so on stderr and ends; by default there is no limit
+---@field rate? integer|{ [1]: integer, [2]: number } how many jobs all workers of the stage may start in a second, or
+---in so many ms: { jobs, ms }
 ---@field drain_on_term? boolean false: SIGTERM ends the program at once, as usual; otherwise the worker drains first
 ---@field storage? string as for conn:remote
 ---@field replicas? integer as for conn:remote
 ---@field max_age? number as for conn:remote
 
 local SERVE_OPTIONS = {
-  ack_wait = true, max_jobs = true, drain_on_term = true, storage = true, replicas = true, max_age = true,
+  ack_wait = true, max_jobs = true, limit = true, rate = true, drain_on_term = true, storage = true, replicas = true,
+  max_age = true,
 }
-
--- What identifies this process in errors: its host and number.
-local function label()
-  local pipe = io.popen "uname -n; echo $PPID"
-  if not pipe then return "?" end
-  local host, pid = pipe:read("l", "l")
-  pipe:close()
-  return ("%s:%s"):format(host or "?", pid or "?")
-end
 
 ---Starts a worker, which runs the jobs of the remote stages of that name, at most `n` at a time. It runs until
 ---`worker:drain()`, `worker:stop()`, or the end of the connection; `worker:wait()` waits for that.
@@ -264,24 +323,44 @@ function stages.serve(conn, name, n, f, opts)
   opts = opts or {}
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait") end
   if opts.max_jobs ~= nil then check.integer(opts.max_jobs, 1, "serve: max_jobs") end
+  if opts.limit ~= nil then check.ms(opts.limit, 10, "serve: limit") end
+  local limits = opts.rate ~= nil and rate.check(opts.rate, "serve", 2) or nil
   check_one_of(opts.drain_on_term, { true, false }, "serve: drain_on_term")
   check_stream_options(opts, "serve")
   local settings = {
     storage = opts.storage or "file", replicas = opts.replicas or 1, max_age = opts.max_age or DAY,
     ack_wait = opts.ack_wait or 500, max_jobs = opts.max_jobs,
   }
+  local of = firsts.new()
   local function ensure_both()
-    local config, why = ensure_stream(conn, name, settings)
-    if not config then return nil, why end
-    return ensure_consumer(conn, name, settings)
+    local of_stream, why = ensure_stream(conn, name, settings)
+    if not of_stream then return nil, why end
+    local config, problem = ensure_consumer(conn, name, settings, of)
+    return config, problem or of_stream
   end
-  local config, why = ensure_both()
-  if not config then error("serve: " .. why, 2) end
+  local config, of_stream = ensure_both()
+  local why = not config and of_stream
+    or stream_difference(conn, name, opts, of_stream)
+    or difference("the consumer of its workers", name, {
+      ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts.max_jobs,
+    }, config)
+  if why then error("serve: " .. why, 2) end
+  local limiter, problem
+  if limits then
+    limiter, problem = rate.open(conn, name, limits)
+    if not limiter then error("serve: rate: " .. problem, 2) end
+  end
   local worker = require("runnel.nats.serve").new(engine_of(conn), name, n, f, {
     ack_wait = config.ack_wait / NANOSECONDS, label = label(), repair = ensure_both,
+    firsts = of, limit = opts.limit, rate = limiter, is_paused = who.is_paused(config),
   })
   local function drain(ms) worker:drain(ms) end
   draining.add(conn, drain, worker:done(), opts.drain_on_term ~= false)
+  who.add(conn, {
+    queue = name, stream = names.stream(name), consumer = names.CONSUMER,
+    report = function() return worker:report() end,
+    pause = function(is_paused) worker:pause(is_paused) end,
+  }, worker:done())
   return worker
 end
 

@@ -59,6 +59,7 @@ for name in pairs(SETTINGS) do KNOWN[name] = true end
 ---@class runnel.nats.Stream
 ---@field name string
 ---@field subjects string[]
+---@field retention "limits"|"workqueue"|"interest"
 ---@field created string when it was made
 ---@field duplicates number ms for which it knows ids
 ---@field private conn runnel.nats.Connection
@@ -69,12 +70,12 @@ Stream.__name = "stream"
 local stream = {}
 
 -- The settings that options ask for, in the server's words.
-local function wanted_of(opts)
+local function wanted_of(opts, what)
   local wanted = {}
   for name, value in pairs(opts or {}) do
     local key, is_right = table.unpack(SETTINGS[name])
     local ok, expected = is_right(value)
-    if not ok then error(("stream: %s: %s expected, got %s"):format(name, expected, check.describe(value)), 3) end
+    if not ok then error(("%s: %s: %s expected, got %s"):format(what, name, expected, check.describe(value)), 3) end
     if is_right == is_ms then value = jetstream.ns(value) end
     if key == "subjects" and type(value) == "string" then value = { value } end
     wanted[key] = value
@@ -85,8 +86,8 @@ end
 local function opened(conn, answer)
   local config = answer.config
   return setmetatable({
-    conn = conn, name = config.name, subjects = config.subjects or json.array {}, created = answer.created,
-    duplicates = (config.duplicate_window or 0) / 1e6,
+    conn = conn, name = config.name, retention = config.retention, subjects = config.subjects or json.array {},
+    created = answer.created, duplicates = (config.duplicate_window or 0) / 1e6,
   }, Stream)
 end
 
@@ -121,12 +122,36 @@ end
 function stream.stream(conn, name, opts)
   jetstream.check_name(name, "stream: name")
   check.options(opts, KNOWN, "stream")
-  local wanted = wanted_of(opts)
+  local wanted = wanted_of(opts, "stream")
   local config = { name = name, subjects = { name }, storage = "file", retention = "limits", num_replicas = 1 }
   for key, value in pairs(wanted) do config[key] = value end
   local info, err = stream.ensure(conn, name, wanted, config)
   if not info then return nil, err end
   return opened(conn, info)
+end
+
+---Gives it other settings; those that are not given stay. What the server cannot change, such as the storage, is an
+---error.
+---@param opts runnel.nats.StreamOptions
+---@return true? ok, string? err
+function Stream:change(opts)
+  check.table(opts, "change: options")
+  check.options(opts, KNOWN, "change")
+  local answer, err = jetstream.change_stream(self.conn, self.name, wanted_of(opts, "change"))
+  if not answer then return nil, err end
+  self.subjects, self.duplicates = answer.config.subjects, (answer.config.duplicate_window or 0) / 1e6
+  return true
+end
+
+---Deletes a consumer, such as that of a source with a name or of a stage. What it has not done is not delivered to it
+---again; in a stream with retention "limits" the messages stay.
+---@param name string
+---@return true? ok, string? err
+function Stream:delete_consumer(name)
+  jetstream.check_name(name, "delete_consumer: name")
+  local answer, err = jetstream.request(self.conn, ("CONSUMER.DELETE.%s.%s"):format(self.name, name))
+  if not answer then return nil, err end
+  return true
 end
 
 ---How many messages it has, their bytes, and the first and the last sequence number.

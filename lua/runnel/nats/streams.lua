@@ -1,4 +1,4 @@
----The methods of connections for streams and buckets of JetStream.
+---The methods of connections for streams, buckets and dead letters, which JetStream stores.
 
 return {
   stream = require("runnel.nats.stream").stream,
@@ -6,4 +6,5 @@ return {
   sink = require("runnel.nats.sink").sink,
   stage = require("runnel.nats.stage").stage,
   kv = require("runnel.nats.kv").kv,
+  dead = require("runnel.nats.dead").dead,
 }

@@ -108,6 +108,16 @@ end
 
 local function repaired(self) self.repairing = false end
 
+-- The stream has had a job for FIRST_AGAIN ms or more. If nobody works on the stage, says so, once: the program may
+-- wait for workers on purpose, so it is not an error.
+local function look_for_workers(self)
+  local why = self.stream:why_idle()
+  if why and self.reason == nil and not self.told.workers then
+    self.told.workers = true
+    io.stderr:write(("runnel: remote %s: jobs that wait: %d; %s\n"):format(self.name, self:stats().waiting, why))
+  end
+end
+
 -- The stream has had a job for a long time. If it will not deliver it any more, replaces the message.
 local function look_after(self, job)
   if not self.stream:is_stuck(self:subject(job)) then return end
@@ -123,6 +133,10 @@ function Remote:stored(data, subject, status)
     job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
   end
   if job and data:find('"err_code":10077', 1, true) then
+    if not self.told.workers and now() >= self.looks_at then
+      self.looks_at = now() + FIRST_AGAIN
+      guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
+    end
     if job.again_after > 2 * FIRST_AGAIN then
       guard.started(guard.go(guard.nothing, nil, look_after, self, job), "remote " .. self.name)
     end

@@ -6,7 +6,8 @@
 ---
 ---    job, to the stream              1 REPLY NUMBER ENCODING FLAGS\n value
 ---    result, to REPLY                1 - result NUMBER ACK SIZES\n values
----    question, to REPLY              1 ANSWER may-start NUMBER ACK\n
+---    question, to REPLY              1 ANSWER may-start NUMBER ACK WORKER BESIDE AGAIN\n
+---    back at the server, to REPLY    1 - returned NUMBER ACK COUNTED\n
 ---    refusal, to REPLY               1 - refused NUMBER VERSION WORKER\n
 ---    answer, to ANSWER               1 - run | 1 - alone | 1 - done
 ---    cancellation, to all workers    1 - cancel REPLY NUMBER
@@ -14,7 +15,10 @@
 ---NUMBER identifies the job among those of REPLY. ENCODING is msgpack, json or raw. FLAGS are letters, or "-": `a`, the
 ---job's function gets a channel for its results; `r`, the job may have been started before. ACK is the subject for the
 ---acknowledgement of the delivery. SIZES are the sizes in bytes of the values that follow, separated by commas, or "-":
----`v` a result, `e` an error, `t` its traceback, as in "v12,v5,e40,t300".
+---`v` a result, `e` an error, `t` its traceback, as in "v12,v5,e40,t300". BESIDE is `alone` if the worker runs no other
+---job, and otherwise `beside`; a worker that gets the answer `alone` asks again when it runs no other job. AGAIN is
+---`perhaps` if this may be the first delivery, and otherwise `again`. COUNTED is `asked` if the worker has asked about
+---the job, and `first` if it has not, since this is the first delivery, or may be.
 
 local core = require "runnel.core"
 local internal = core.internal
@@ -206,14 +210,18 @@ end
 ---@return string
 function wire.line(...) return table.concat({ wire.VERSION, ... }, " ") .. "\n" end
 
----How often the server has delivered a job, from the subject for its acknowledgement. 1 is the first time.
+---What the subject for the acknowledgement says about a delivery.
 ---@param ack string
----@return integer
-function wire.deliveries(ack)
+---@return integer deliveries how often the server says it has delivered the job; 1 is the first time
+---@return integer sequence the job's number in the stream
+---@return integer order the consumer's number of the delivery
+function wire.delivery(ack)
   local words = {}
   for word in ack:gmatch "[^.]+" do words[#words + 1] = word end
   -- $JS.ACK.stream.consumer.deliveries. ..., or $JS.ACK.domain.account.stream.consumer.deliveries. ...
-  return math.tointeger(tonumber(words[#words >= 11 and 7 or 5])) or 1
+  local at = #words >= 11 and 7 or 5
+  local function number(i) return math.tointeger(tonumber(words[i])) or 1 end
+  return number(at), number(at + 1), number(at + 2)
 end
 
 return wire

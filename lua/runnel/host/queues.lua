@@ -1,0 +1,245 @@
+---`runnel queues`: shows the queues of a NATS server, and changes them.
+
+local rn = require "runnel"
+local terminal = require "runnel.host.terminal"
+
+local USAGE = [[
+usage: runnel queues [URL] [COMMAND]
+Shows the queues of a NATS server: remote stages, and consumers of streams. Without a URL, the environment says where
+and how to connect: RUNNEL_NATS_URL, RUNNEL_NATS_CREDENTIALS and others (docs/manual/nats.md). Commands:
+  --watch[=SECONDS]         show them again and again, every 2 seconds or as given, until Ctrl-C
+  show NAME                 a queue, with what each worker runs
+  pause NAME                let the workers of a queue start nothing more, until it is resumed
+  resume NAME               end the pause
+  change NAME OPTION=N ...  change replicas, max_age, ack_wait, max_jobs; or ack_wait, max_ack_pending, tries
+  delete NAME [--force]     delete a queue; with --force, also one that has messages
+  clean [DAYS]              delete remote stages that nobody has used for so many days (30)
+  dead NAME                 list the dead letters of a queue
+  dead NAME NUMBER          show one, with its value
+  replay NAME NUMBER|all    run it again, and drop it if that succeeds
+  drop NAME NUMBER|all      drop it
+  help                      show this
+]]
+
+local WATCH_MS <const>, SAMPLE_MS <const>, DAY_MS <const> = 2000, 1000, 24 * 3600 * 1000
+
+-- Ends the program with a message.
+local function fail(message, ...)
+  io.stderr:write("runnel queues: ", message:format(...), "\n")
+  os.exit(1, true)
+end
+
+local function wrong_usage(message, ...)
+  io.stderr:write("runnel queues: ", message:format(...), "\n(runnel queues help lists the commands)\n")
+  os.exit(2, true)
+end
+
+-- Returns the results of a function of the library, if the first one is not nil; otherwise ends the program.
+local function must(result, err, ...)
+  if result == nil then fail("%s", tostring(err)) end
+  return result, err, ...
+end
+
+local function view() return require "runnel.nats.queue_view" end
+
+local function print_lines(lines)
+  for _, line in ipairs(lines) do print(line) end
+  io.stdout:flush()
+end
+
+local function plural(n, what) return ("%d %s%s"):format(n, what, n == 1 and "" or "s") end
+
+-- ---- arguments ----
+
+local function number_of(text, what)
+  local n = math.tointeger(tonumber(text))
+  if not n or n < 1 then
+    wrong_usage("%s: a number expected, got %s", what, text and ("%q"):format(text) or "nothing")
+  end
+  return n
+end
+
+local function name_of(words, what)
+  local name = words[1]
+  if not name then wrong_usage("%s needs the name of a queue", what) end
+  return name
+end
+
+local function no_more(words, n, what)
+  if words[n + 1] then wrong_usage("%s takes no argument %q", what, words[n + 1]) end
+end
+
+-- The stage of which a queue has the dead letters: NAME, NAME.dead, or STREAM/NAME.
+local function dead_of(conn, name) return conn:dead((name:gsub("%.dead$", ""):gsub("^.*/", ""))) end
+
+-- ---- commands ----
+
+local function show_all(conn)
+  must(conn:queues())
+  rn.sleep(SAMPLE_MS) -- so that there is a rate
+  print_lines(view().queues(must(conn:queues()), true))
+end
+
+local function watch(conn, seconds)
+  local ms = seconds and number_of(seconds, "--watch") * 1000 or WATCH_MS
+  local is_screen = terminal.is_screen()
+  local ok, err = pcall(function()
+    while true do
+      local lines = view().queues(must(conn:queues()), true)
+      if is_screen then
+        local rows = terminal.size()
+        lines = table.move(lines, 1, math.min(#lines, rows - 2), 1, {})
+        io.write "\27[H\27[J"
+      end
+      print(os.date "%H:%M:%S")
+      print_lines(lines)
+      if not is_screen then print() end
+      rn.sleep(ms)
+    end
+  end)
+  if not ok and not tostring(err):find("interrupted!", 1, true) then error(err, 0) end
+end
+
+local command = {}
+
+function command.show(conn, words)
+  local name = name_of(words, "show")
+  no_more(words, 1, "show")
+  must(conn:queues())
+  rn.sleep(SAMPLE_MS)
+  print_lines(view().queues({ must(conn:queue(name)) }, "all"))
+end
+
+local function set_paused(conn, words, what)
+  local queue = must(conn:queue(name_of(words, what)))
+  no_more(words, 1, what)
+  local workers = must(queue[what](queue))
+  if what == "resume" then return print(("%s goes on; %s answered"):format(queue.name, plural(workers, "worker"))) end
+  print(("%s is paused; %s answered. What runs goes on (runnel queues show %s)"):format(queue.name,
+    plural(workers, "worker"), queue.name))
+end
+
+function command.pause(conn, words) set_paused(conn, words, "pause") end
+
+function command.resume(conn, words) set_paused(conn, words, "resume") end
+
+function command.change(conn, words)
+  local name, opts = name_of(words, "change"), {}
+  for i = 2, #words do
+    local key, value = words[i]:match "^([%l_]+)=(%d+)$"
+    if not key then wrong_usage("change: OPTION=NUMBER expected, got %q", words[i]) end
+    opts[key] = math.tointeger(value)
+  end
+  if next(opts) == nil then wrong_usage "change: OPTION=NUMBER expected" end
+  local queue = must(conn:queue(name))
+  local well, ok, err = pcall(queue.change, queue, opts)
+  if not well then fail("%s", (tostring(ok):gsub("^[^:]*:%d+: ", ""))) end
+  must(ok, err)
+  print(queue.name .. " is changed")
+end
+
+command.delete = function(conn, words)
+  local name, is_forced = name_of(words, "delete"), words[2] == "--force"
+  no_more(words, is_forced and 2 or 1, "delete")
+  local queue = must(conn:queue(name))
+  local left, has = queue.waiting + queue.running, {}
+  if left > 0 then has[1] = plural(left, "message") .. " that are not done" end
+  if #queue.workers > 0 then has[#has + 1] = plural(#queue.workers, "worker") .. ", which would make it again" end
+  if #has > 0 and not is_forced then
+    fail("%s has %s: add --force to delete it all the same", queue.name, table.concat(has, ", and "))
+  end
+  must(queue:delete())
+  print(queue.name .. " is deleted")
+end
+
+function command.clean(conn, words)
+  local days = words[1] and number_of(words[1], "clean") or 30
+  no_more(words, 1, "clean")
+  local count = 0
+  for _, queue in ipairs(must(conn:queues())) do
+    local is_empty = queue.waiting + queue.running == 0 and #queue.workers == 0
+    if queue.kind == "jobs" and is_empty and queue.unused >= days * DAY_MS then
+      must(queue:delete())
+      print(queue.name .. " is deleted")
+      count = count + 1
+    end
+  end
+  print(plural(count, "queue") .. " deleted")
+end
+
+function command.dead(conn, words)
+  local dead = dead_of(conn, name_of(words, "dead"))
+  no_more(words, 2, "dead")
+  if words[2] then return print_lines(view().letter(must(dead:get(number_of(words[2], "dead"))))) end
+  local after = 0
+  repeat
+    local letters = must(dead:list { after = after })
+    if #letters > 0 or after == 0 then print_lines(view().letters(letters)) end
+    after = #letters > 0 and letters[#letters].sequence or nil
+  until not after or #letters < 100
+end
+
+-- Calls f with the number that was given; or with those of all letters there are now.
+local function each_letter(dead, text, what, f)
+  if text ~= "all" then return f(number_of(text, what)) end
+  local after = 0
+  repeat
+    local letters = must(dead:list { after = after })
+    for _, letter in ipairs(letters) do
+      after = letter.sequence
+      f(letter.sequence)
+    end
+  until #letters == 0
+end
+
+function command.replay(conn, words)
+  local dead, done, failed = dead_of(conn, name_of(words, "replay")), 0, 0
+  no_more(words, 2, "replay")
+  each_letter(dead, words[2], "replay", function(number)
+    local ok, err = dead:replay(number)
+    if ok then
+      done = done + 1
+      print(("%d: done"):format(number))
+    else
+      failed = failed + 1
+      io.stderr:write(("%d: %s\n"):format(number, tostring(err):match "^[^\n]*"))
+    end
+  end)
+  print(plural(done, "dead letter") .. " replayed" .. (failed > 0 and (", %d failed again"):format(failed) or ""))
+  if failed > 0 then os.exit(1, true) end
+end
+
+function command.drop(conn, words)
+  local name, number = name_of(words, "drop"), words[2] ~= "all" and number_of(words[2], "drop") or nil
+  no_more(words, 2, "drop")
+  local dead = dead_of(conn, name)
+  print(plural(must(dead:drop(number)), "dead letter") .. " dropped")
+end
+
+-- ---- the command line ----
+
+return function(...)
+  local words, url, seconds, watches = { ... }, nil, nil, false
+  for i = #words, 1, -1 do
+    local word = words[i]
+    if word:find("://", 1, true) then
+      url = table.remove(words, i)
+    elseif word:find "^%-%-watch" then
+      watches, seconds = true, word:match "^%-%-watch=(.*)$"
+      if not seconds and word ~= "--watch" then wrong_usage("unknown option %q", word) end
+      table.remove(words, i)
+    end
+  end
+  local what = table.remove(words, 1)
+  if what == "help" or what == "--help" or what == "-h" then return io.write(USAGE) end
+  if what and (watches or not command[what]) then
+    wrong_usage(watches and "--watch takes no command, got %q" or "unknown command %q", what)
+  end
+  local found, nats = pcall(require, "runnel.nats")
+  if not found then fail("%s", tostring(nats)) end
+  local connected, conn, err = pcall(nats.connect, url)
+  if not connected then fail("%s", (tostring(conn):gsub("^[^:]*:%d+: ", ""))) end
+  local _ <close> = must(conn, err)
+  if watches then return watch(conn, seconds) end
+  if what then command[what](conn, words) else show_all(conn) end
+end

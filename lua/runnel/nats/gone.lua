@@ -1,0 +1,85 @@
+---Which submitters have gone, for a worker (runnel.nats.serve): their jobs need not run. A worker looks at the first
+---job of a submitter, and now and then while more come: it sends something that submitters ignore, and the server says
+---at once if nobody subscribes.
+
+local core = require "runnel.core"
+
+local now = core.now
+
+-- How long an answer holds, in ms. Of more than MANY submitters, those are forgotten that were looked at OLD ms ago.
+local AGAIN <const>, OLD <const>, MANY <const> = 2000, 60000, 100
+
+---A submitter.
+---@class runnel.Submitter
+---@field looked_at number when the worker has looked
+---@field is_gone boolean
+---@field inbox runnel.Channel<any> of the subscription to the answer
+
+---@class runnel.Gone
+---@field private engine runnel.Engine
+---@field private base string the subject below which the answers come
+---@field private found fun(reply: string) called when a submitter is found gone
+---@field private known table<string, runnel.Submitter> by the subject where it gets results
+---@field private count integer how often it has looked
+local Gone = {}
+Gone.__index = Gone
+
+-- Forgets submitters of whom no job has come for long.
+local function clean(self, time)
+  local count = 0
+  for _ in pairs(self.known) do count = count + 1 end
+  if count <= MANY then return end
+  for reply, submitter in pairs(self.known) do
+    if time - submitter.looked_at > OLD then self:forget(reply) end
+  end
+end
+
+local function look(self, reply, time)
+  self.count = self.count + 1
+  self:forget(reply)
+  clean(self, time)
+  local subject = ("%s.g.%d"):format(self.base, self.count)
+  local submitter = { looked_at = time, is_gone = false }
+  self.known[reply] = submitter
+  submitter.inbox = self.engine:subscribe(subject, function(_, _, _, _, status)
+    if status ~= "503" or self.known[reply] ~= submitter then return end
+    submitter.is_gone = true
+    self.found(reply)
+  end)
+  self.engine:publish(reply, "{}", subject)
+end
+
+---Whether the submitter of a job is known to be gone. Looks, if that was long ago.
+---@param reply string where it gets results
+---@return boolean
+function Gone:has(reply)
+  local submitter, time = self.known[reply], now()
+  if submitter and time - submitter.looked_at < AGAIN then return submitter.is_gone end
+  look(self, reply, time)
+  return false
+end
+
+---Forgets what it knows of a submitter.
+---@param reply string
+function Gone:forget(reply)
+  local submitter = self.known[reply]
+  if not submitter then return end
+  self.known[reply] = nil
+  if submitter.inbox then submitter.inbox:close() end
+end
+
+function Gone:close()
+  for reply in pairs(self.known) do self:forget(reply) end
+end
+
+local gone = {}
+
+---@param engine runnel.Engine
+---@param base string the subject below which the answers come
+---@param found fun(reply: string) called when a submitter is found gone; must not park
+---@return runnel.Gone
+function gone.new(engine, base, found)
+  return setmetatable({ engine = engine, base = base, found = found, known = {}, count = 0 }, Gone)
+end
+
+return gone

@@ -1,0 +1,33 @@
+---nats.hand_back: how the function of a worker or a stage gives a message back, for another process.
+
+local check = require "runnel.internal.check"
+
+local hand_back = {}
+
+---How many ms later the server delivers it again.
+hand_back.MS = 5000
+
+---What nats.hand_back raises.
+---@class runnel.HandedBack
+---@field message string
+local HandedBack = { __name = "handed back" }
+HandedBack.__index = HandedBack
+
+function HandedBack:__tostring() return self.message end
+
+---Ends the call of the function that a worker (conn:serve) or a stage (conn:stage) has called, and gives its job or
+---message back to the server, which delivers it again 5 s later, perhaps to another process. That is no failure and no
+---start. For jobs that this process cannot do, for example because it has an older version of the program. It does not
+---return: it raises, and the worker or the stage recognizes what it raises.
+---@param why? string is reported, once for each text
+function hand_back.hand_back(why)
+  if why ~= nil then check.string(why, "a string", "hand_back: why") end
+  error(setmetatable({ message = why or "this process cannot do it" }, HandedBack), 0)
+end
+
+---The reason, if an error comes from nats.hand_back.
+---@param err any
+---@return string?
+function hand_back.reason(err) return getmetatable(err) == HandedBack and err.message or nil end
+
+return hand_back

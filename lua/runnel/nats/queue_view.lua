@@ -1,0 +1,155 @@
+---Queues and dead letters as lines of text: for `runnel queues`, the prompt, and the monitor.
+
+local short = require "runnel.internal.short"
+
+local queue_view = {}
+
+-- ---- parts ----
+
+-- Units of time, in ms.
+local UNITS <const> = { { "d", 86400000 }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 } }
+
+---A time as a text, such as "250 ms", "3.2 s", "2.5 h".
+---@param ms number?
+---@return string
+function queue_view.duration(ms)
+  if not ms then return "-" end
+  for _, unit in ipairs(UNITS) do
+    if ms >= unit[2] then return ("%.1f %s"):format(ms / unit[2], unit[1]) end
+  end
+  return ("%d ms"):format(ms // 1)
+end
+
+---A time since 1970 as local date and time.
+---@param ms number?
+---@return string
+function queue_view.date(ms) return ms and os.date("%Y-%m-%d %H:%M:%S", ms // 1000 | 0) --[[@as string]] or "-" end
+
+-- Columns as lines; those of RIGHT are numbers.
+local function columns_of(head, rows, right)
+  local widths = {}
+  table.insert(rows, 1, head)
+  for _, row in ipairs(rows) do
+    for i, text in ipairs(row) do widths[i] = math.max(widths[i] or 0, utf8.len(text) or #text) end
+  end
+  local lines = {}
+  for n, row in ipairs(rows) do
+    local cells = {}
+    for i, text in ipairs(row) do
+      local space = (" "):rep(widths[i] - (utf8.len(text) or #text))
+      cells[i] = right[head[i]] and space .. text or i == #row and text or text .. space
+    end
+    lines[n] = table.concat(cells, "  ")
+  end
+  return lines
+end
+
+local function add_all(lines, more)
+  for _, line in ipairs(more) do lines[#lines + 1] = line end
+end
+
+-- ---- queues ----
+
+local HEAD <const> = { "queue", "waiting", "running", "redelivered", "given up", "rate/s", "oldest", "workers", "" }
+local NUMBERS <const> = {}
+for _, name in ipairs(HEAD) do NUMBERS[name] = name ~= "queue" and name ~= "" or nil end
+
+local function slots(workers)
+  local n = 0
+  for _, worker in ipairs(workers) do n = n + (worker.n or 0) end
+  return #workers == 0 and "none" or ("%d (%d at a time)"):format(#workers, n)
+end
+
+local function notes(queue)
+  if queue.paused then return "paused" end
+  if #queue.workers == 0 and queue.waiting + queue.running > 0 then return "nobody works on it" end
+  return ""
+end
+
+local function queue_row(queue)
+  return {
+    queue.name, tostring(queue.waiting), tostring(queue.running), tostring(queue.redelivered),
+    tostring(queue.given_up), queue.rate and ("%.1f"):format(queue.rate) or "-", queue_view.duration(queue.oldest),
+    slots(queue.workers), notes(queue),
+  }
+end
+
+local function call_text(call)
+  local again = (call.deliveries or 1) > 1 and (", start %d"):format(call.deliveries) or ""
+  return ("%s for %s%s"):format(call.value, queue_view.duration(call.ms), again)
+end
+
+-- The workers of a queue, with the call of each that runs longest, or with all.
+local function worker_lines(queue, has_all)
+  local lines = {}
+  for _, worker in ipairs(queue.workers) do
+    local first = worker.running[1]
+    local line = ("  %s:%d %s, %d of %d running, %d done, %d failed%s"):format(worker.host or "?", worker.pid or 0,
+      worker.program or "", #worker.running, worker.n or 0, worker.done or 0, worker.failed or 0,
+      worker.paused and ", paused" or "")
+    lines[#lines + 1] = first and not has_all and line .. "; " .. call_text(first) or line
+    for _, call in ipairs(has_all and worker.running or {}) do lines[#lines + 1] = "    " .. call_text(call) end
+  end
+  return lines
+end
+
+---A table of queues. With `workers`, also the workers, and for each the call that runs longest; or all calls.
+---@param list runnel.nats.Queue[]
+---@param workers? boolean|"all"
+---@return string[] lines
+function queue_view.queues(list, workers)
+  if #list == 0 then return { "there are no queues" } end
+  local rows = {}
+  for i, queue in ipairs(list) do rows[i] = queue_row(queue) end
+  local lines = columns_of(HEAD, rows, NUMBERS)
+  for i, line in ipairs(lines) do lines[i] = line:gsub("%s+$", "") end
+  if not workers then return lines end
+  for _, queue in ipairs(list) do
+    if #queue.workers > 0 then
+      add_all(lines, { "", queue.name .. ":" })
+      add_all(lines, worker_lines(queue, workers == "all"))
+    end
+  end
+  return lines
+end
+
+-- ---- dead letters ----
+
+-- The first line of an error.
+local function first_line(text) return (text or "?"):match "^[^\n]*" end
+
+---A table of dead letters.
+---@param letters table[] of dead:list()
+---@return string[] lines
+function queue_view.letters(letters)
+  if #letters == 0 then return { "there are no dead letters" } end
+  local rows = {}
+  for i, letter in ipairs(letters) do
+    rows[i] = { tostring(letter.sequence), queue_view.date(letter.time), tostring(letter.starts or "-"),
+      tostring(letter.raises or "-"), tostring(letter.bytes or "-"), first_line(letter.error) }
+  end
+  return columns_of({ "number", "given up", "starts", "raised", "bytes", "error" }, rows,
+    { number = true, starts = true, raised = true, bytes = true })
+end
+
+---A dead letter with its value.
+---@param letter table of dead:get()
+---@return string[] lines
+function queue_view.letter(letter)
+  local from = letter.from and ("%s, message %s, subject %s"):format(letter.from, letter.position or "?",
+    letter.subject or "?") or "a job"
+  local lines = {
+    ("number     %d of %s"):format(letter.sequence, letter.name),
+    "from       " .. from,
+    ("submitted  %s"):format(queue_view.date(letter.since)),
+    ("given up   %s, after %s starts, of which %s raised"):format(queue_view.date(letter.time), letter.starts or "?",
+      letter.raises or "?"),
+    ("worker     %s"):format(letter.worker or "?"),
+    ("value      %s"):format(letter.left_out and "too large to be kept" or short.value(letter.value, 2000)),
+    "error      " .. (letter.error or "?"):gsub("\n", "\n           "),
+  }
+  if letter.traceback then lines[#lines + 1] = letter.traceback end
+  return lines
+end
+
+return queue_view

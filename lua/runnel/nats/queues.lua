@@ -1,0 +1,332 @@
+---conn:queues: what the queues of a server have, and who works on them. A queue is a remote stage, or a consumer with a
+---name of a stream, which a stage between two streams has.
+
+local check = require "runnel.internal.check"
+local core = require "runnel.core"
+local jetstream = require "runnel.nats.jetstream"
+local json = require "runnel.nats.json"
+local lib = require "runnel.nats.core"
+local names = require "runnel.nats.names"
+local who = require "runnel.nats.who"
+
+local queues = {}
+
+-- How long programs may take to answer who works, in ms: those of which the Lua state computes for longer are missing.
+local ANSWERS_MS <const> = 500
+
+-- How many requests to the server are under way at a time.
+local AT_ONCE <const> = 8
+
+---A queue, as it was when it was looked at.
+---@class runnel.nats.Queue
+---@field name string NAME for a remote stage, STREAM/CONSUMER for others
+---@field kind "jobs"|"messages"
+---@field stream string
+---@field consumer string
+---@field waiting integer messages that no worker has got
+---@field running integer messages that workers have got and not acknowledged
+---@field redelivered integer those among them that were delivered before
+---@field given_up integer dead letters
+---@field done integer messages that are done, since the stream was made
+---@field rate? number messages done a second since the last look of this connection; nil at the first
+---@field oldest? number the age, in ms, of the oldest message that is not done; nil if there is none
+---@field unused number ms since a message was stored last, or since the stream was made
+---@field paused boolean
+---@field workers runnel.nats.WorkerReport[]
+---@field package conn runnel.nats.Connection
+---@field package counted_at number when `done` was counted
+local Queue = { __name = "queue" }
+Queue.__index = Queue
+
+---What a worker or a stage does.
+---@class runnel.nats.WorkerReport
+---@field host string
+---@field pid integer
+---@field program? string the script's name
+---@field n integer
+---@field running { value: string, ms: integer, deliveries: integer }[] the longest calls first, up to 32
+---@field waiting? integer jobs that it has and has not started
+---@field done integer
+---@field failed integer
+---@field paused boolean
+
+-- ---- asking ----
+
+-- Calls f with each element, several at a time.
+local function each(list, f)
+  local blocks, at = {}, 0
+  for i = 1, math.min(AT_ONCE, #list) do
+    blocks[i] = core.go(function()
+      while at < #list do
+        at = at + 1
+        f(list[at])
+      end
+    end)
+  end
+  for _, block in ipairs(blocks) do
+    local _, err = block:take()
+    if err ~= nil then error(err, 0) end
+  end
+end
+
+-- All elements of a list that the server gives in pages, in the field `field`; or nil, err.
+local function all_of(conn, verb, field)
+  local list = {}
+  repeat
+    local answer, err = jetstream.request(conn, verb, { offset = #list })
+    if not answer then return nil, err end
+    local part = answer[field] or {}
+    for _, element in ipairs(part) do list[#list + 1] = element end
+  until #part == 0 or #list >= (answer.total or 0)
+  return list
+end
+
+-- Asks who works. Returns a function that waits for the answers and returns them: for each name of a queue a list.
+local function ask_all(conn, question)
+  local inbox, found, quiet = conn:inbox(), {}, core.timeout(ANSWERS_MS)
+  local ended = core.chan()
+  local ch, err = conn:subscribe(inbox, { encoding = "raw" }, function(data, _, _, _, status)
+    local report = data ~= "" and json.decode(data)
+    if status then ended:close() end -- nobody is there
+    if type(report) ~= "table" or type(report.members) ~= "table" then return end
+    for _, member in ipairs(report.members) do
+      member.host, member.pid, member.program = report.host, report.pid, report.program
+      local list = found[member.queue] or {}
+      found[member.queue], list[#list + 1] = list, member
+    end
+  end)
+  if not ch then return nil, err end
+  conn:publish(who.SUBJECT, question and assert(json.encode(question)) or "", { encoding = "raw", reply = inbox })
+  return function()
+    core.alts { ended, quiet }
+    ch:close()
+    for _, list in pairs(found) do
+      table.sort(list, function(a, b)
+        if a.host ~= b.host then return a.host < b.host end
+        return a.pid < b.pid
+      end)
+    end
+    return found
+  end
+end
+
+-- ---- times ----
+
+-- Days from 1970-01-01 to a day of the Gregorian calendar.
+local function days_until(year, month, day)
+  if month <= 2 then year, month = year - 1, month + 12 end
+  return 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 719469
+end
+
+-- The age in ms of a time of the server, such as 2024-05-06T07:08:09.123456789Z; by this machine's clock.
+local function age(text)
+  local year, month, day, hour, minute, second, zone = text:match "^(%d+)-(%d+)-(%d+)T(%d+):(%d+):([%d.]+)(.*)$"
+  if not year or year == "0001" then return nil end
+  local seconds = days_until(year // 1 | 0, month // 1 | 0, day // 1 | 0) * 86400 + hour * 3600 + minute * 60
+  local sign, hours, minutes = zone:match "^([+-])(%d+):(%d+)$"
+  if sign then seconds = seconds - (hours * 3600 + minutes * 60) * (sign == "+" and 1 or -1) end
+  return math.max(0, lib.time() - (seconds + second) * 1000)
+end
+
+-- ---- one queue ----
+
+-- How old the first message is that a consumer of a stream with other messages has not done.
+local function oldest_message(conn, queue, info, state)
+  local first = math.max((info.ack_floor and info.ack_floor.stream_seq or 0) + 1, state.first_seq)
+  if first > state.last_seq then return nil end
+  local filter = info.config.filter_subject
+  local answer = jetstream.request(conn, "STREAM.MSG.GET." .. queue.stream, {
+    seq = first, next_by_subj = filter ~= nil and filter ~= "" and filter or ">",
+  })
+  return answer and answer.message and age(answer.message.time)
+end
+
+-- Fills in what a consumer says.
+local function count(conn, queue, info, state)
+  queue.waiting, queue.running = info.num_pending or 0, info.num_ack_pending or 0
+  queue.redelivered, queue.paused = info.num_redelivered or 0, who.is_paused(info.config)
+  if queue.kind == "jobs" then
+    queue.done = math.max(0, (state.last_seq or 0) - (state.messages or 0))
+    if state.messages > 0 then queue.oldest = age(state.first_ts) end
+  else
+    local delivered = info.delivered or {}
+    queue.done = math.max(0, (delivered.consumer_seq or 0) - queue.running)
+    if queue.waiting + queue.running > 0 then queue.oldest = oldest_message(conn, queue, info, state) end
+  end
+end
+
+local function new_queue(conn, name, kind, info, consumer)
+  return setmetatable({
+    conn = conn, name = name, kind = kind, stream = info.config.name, consumer = consumer, waiting = 0, running = 0,
+    unused = age(info.state.last_ts) or age(info.created) or 0,
+    redelivered = 0, given_up = 0, done = 0, paused = false, workers = {}, counted_at = core.now(),
+  }, Queue)
+end
+
+-- The queues of a stream, without workers and dead letters.
+local function queues_of(conn, stream, list)
+  local name, state = stream.config.name, stream.state
+  local stage = names.stage_of(name)
+  local consumers = state.consumer_count > 0 and all_of(conn, "CONSUMER.LIST." .. name, "consumers") or {}
+  if stage then
+    local queue = new_queue(conn, stage, "jobs", stream, names.CONSUMER)
+    queue.waiting = state.messages
+    if state.messages > 0 then queue.oldest = age(state.first_ts) end
+    for _, info in ipairs(consumers) do
+      if info.name == names.CONSUMER then count(conn, queue, info, state) end
+    end
+    list[#list + 1] = queue
+    return
+  end
+  for _, info in ipairs(consumers) do
+    if info.config.durable_name then
+      local queue = new_queue(conn, name .. "/" .. info.name, "messages", stream, info.name)
+      count(conn, queue, info, state)
+      list[#list + 1] = queue
+    end
+  end
+end
+
+-- Whether a stream holds what the library needs for itself.
+local function is_own(name) return name:find "^runnel%-%l+%-" and not names.stage_of(name) or name:find "^KV_" end
+
+---All queues of the server (of the account), sorted by name: a table for each. Takes half a second, in which programs
+---answer who works.
+---@param conn runnel.nats.Connection
+---@return runnel.nats.Queue[]? queues, string? err
+function queues.queues(conn)
+  local answers, problem = ask_all(conn)
+  if not answers then return nil, problem end
+  local streams, err = all_of(conn, "STREAM.LIST", "streams")
+  if not streams then return nil, err end
+  local list, dead = {}, {}
+  each(streams, function(stream)
+    local name = stream.config.name
+    local letters = names.dead_of(name)
+    if letters then dead[letters] = stream.state.messages end
+    if not is_own(name) then queues_of(conn, stream, list) end
+  end)
+  local workers, before = answers(), conn.queues_before or {}
+  conn.queues_before = {}
+  for _, queue in ipairs(list) do
+    queue.workers = workers[queue.name] or {}
+    queue.given_up = dead[queue.kind == "jobs" and queue.name or queue.consumer] or 0
+    local last = before[queue.name]
+    local ms = last and queue.counted_at - last.counted_at or 0
+    if ms > 0 then queue.rate = math.max(0, queue.done - last.done) * 1000 / ms end
+    conn.queues_before[queue.name] = { done = queue.done, counted_at = queue.counted_at }
+  end
+  table.sort(list, function(a, b) return a.name < b.name end)
+  return list
+end
+
+---Finds a queue by its name: NAME of a remote stage, STREAM/CONSUMER, or CONSUMER if only one stream has one of that
+---name.
+---@param conn runnel.nats.Connection
+---@param name string
+---@return runnel.nats.Queue? queue, string? err
+function queues.queue(conn, name)
+  check.string(name, "a name", "queue: name")
+  local list, err = queues.queues(conn)
+  if not list then return nil, err end
+  local found, all = {}, {}
+  for i, queue in ipairs(list) do
+    if queue.name == name then return queue end
+    if queue.kind == "messages" and queue.consumer == name then found[#found + 1] = queue end
+    all[i] = queue.name
+  end
+  if #found == 1 then return found[1] end
+  if #found > 1 then return nil, ("there are several queues %q: say STREAM/%s"):format(name, name) end
+  return nil, ("there is no queue %q; %s"):format(name,
+    #all == 0 and "the server has none" or "there are: " .. table.concat(all, ", "))
+end
+
+-- ---- changing ----
+
+-- Gives the consumer of a queue other settings, in the server's words. True, or nil and why not.
+local function change_consumer(queue, changes)
+  local verb = ("%s.%s"):format(queue.stream, queue.consumer)
+  local info, err, code = jetstream.request(queue.conn, "CONSUMER.INFO." .. verb)
+  if code == jetstream.NO_CONSUMER then
+    return nil, ("the queue %q has no consumer yet: no worker has ever worked on it"):format(queue.name)
+  end
+  if not info then return nil, err end
+  local config = info.config
+  for key, value in pairs(changes) do config[key] = value end
+  local answer, why = jetstream.request(queue.conn, "CONSUMER.DURABLE.CREATE." .. verb,
+    { stream_name = queue.stream, config = config })
+  if not answer then return nil, why end
+  return true
+end
+
+local function set_paused(queue, is_paused)
+  local ok, err = change_consumer(queue, { description = is_paused and who.PAUSED or "" })
+  if not ok then return nil, err end
+  queue.paused = is_paused
+  local answers, problem = ask_all(queue.conn, { queue = queue.name, paused = is_paused })
+  if not answers then return nil, problem end
+  queue.workers = answers()[queue.name] or {}
+  return #queue.workers
+end
+
+---Pauses the queue: its workers start no more calls until `resume`, also those that start later. Calls that run go on.
+---What a worker has got and not started waits there.
+---@return integer? workers how many have answered that they have paused
+---@return string? err
+function Queue:pause() return set_paused(self, true) end
+
+---Ends a pause.
+---@return integer? workers how many have answered
+---@return string? err
+function Queue:resume() return set_paused(self, false) end
+
+local JOBS = { replicas = true, max_age = true, ack_wait = true, max_jobs = true }
+local MESSAGES = { ack_wait = true, max_ack_pending = true, tries = true }
+
+---Changes settings on the server. Programs with the old settings in their code get an error when they start: change
+---them as well.
+---@param opts { replicas?: integer, max_age?: number, ack_wait?: number, max_jobs?: integer, max_ack_pending?: integer,
+---tries?: integer } replicas, max_age, ack_wait and max_jobs for a remote stage; for others ack_wait, max_ack_pending
+---and tries
+---@return true? ok, string? err
+function Queue:change(opts)
+  local is_jobs = self.kind == "jobs"
+  check.table(opts, "change: options")
+  check.options(opts, is_jobs and JOBS or MESSAGES, "change")
+  if opts.replicas ~= nil then check.integer(opts.replicas, 1, "change: replicas") end
+  if opts.max_age ~= nil then check.ms(opts.max_age, 10, "change: max_age") end
+  if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "change: ack_wait") end
+  local most = is_jobs and "max_jobs" or "max_ack_pending"
+  if opts[most] ~= nil then check.integer(opts[most], 1, "change: " .. most) end
+  if opts.tries ~= nil then check.integer(opts.tries, 1, "change: tries") end
+  if opts.replicas or opts.max_age then
+    local ok, err = jetstream.change_stream(self.conn, self.stream, {
+      num_replicas = opts.replicas, max_age = opts.max_age and jetstream.ns(opts.max_age),
+    })
+    if not ok then return nil, err end
+  end
+  if not (opts.ack_wait or opts[most] or opts.tries) then return true end
+  return change_consumer(self, {
+    ack_wait = opts.ack_wait and jetstream.ns(opts.ack_wait), max_ack_pending = opts[most], max_deliver = opts.tries,
+  })
+end
+
+---Deletes the queue: a remote stage with its jobs; of others the consumer, while the messages stay in the stream. Dead
+---letters stay.
+---@return true? ok, string? err
+function Queue:delete()
+  local verb = self.kind == "jobs" and "STREAM.DELETE." .. self.stream
+    or ("CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer)
+  local answer, err = jetstream.request(self.conn, verb)
+  if not answer then return nil, err end
+  return true
+end
+
+---The dead letters of the queue (conn:dead).
+function Queue:dead() return self.conn:dead(self.kind == "jobs" and self.name or self.consumer) end
+
+function Queue:__tostring()
+  return ("queue: %s (%d waiting, %d running)"):format(self.name, self.waiting, self.running)
+end
+
+return queues

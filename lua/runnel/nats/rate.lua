@@ -1,0 +1,87 @@
+---The option `rate` of workers and stages: how many calls all processes of a stage may start in a time.
+---
+---The server counts, by its own clock: each start stores a message in a small stream in memory, which refuses one more
+---while it is full, and drops messages when the time is over.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local jetstream = require "runnel.nats.jetstream"
+
+local rate = {}
+
+---@class runnel.Rate
+---@field private conn runnel.nats.Connection
+---@field private name string of the stage
+---@field private ms number
+---@field private count integer
+---@field private config table of the stream
+local Rate = {}
+Rate.__index = Rate
+
+-- How long the server may take to answer before it is asked again.
+local ANSWER_MS <const> = 5000
+
+---Waits until a call may start.
+function Rate:wait()
+  while true do
+    local sequence, err, code = jetstream.store(self.conn, self.config.subjects[1], "", {
+      timeout = ANSWER_MS, encoding = "raw", stream = self.config.name, level = 2,
+    })
+    if sequence then return end
+    if self.conn.has_ended then error(err, 0) end
+    if code == jetstream.FULL then
+      core.sleep(math.max(1, math.min(self.ms / self.count, 100)))
+    else
+      self:ensure()
+    end
+  end
+end
+
+---Makes the stream if it is missing, and sets its limits if they have changed.
+---@return boolean? ok, string? err
+function Rate:ensure()
+  local config = self.config
+  local info, err = jetstream.ensure(self.conn, "STREAM.INFO." .. config.name, "STREAM.CREATE." .. config.name, config)
+  if not info then return nil, err end
+  if jetstream.difference({ max_msgs = config.max_msgs, max_age = config.max_age }, info.config) then
+    local answer, why = jetstream.request(self.conn, "STREAM.UPDATE." .. config.name, config)
+    if not answer then return nil, why end
+  end
+  return true
+end
+
+---Checks the option.
+---@param value any a number of calls a second, or { calls, ms }
+---@param what string
+---@param level integer
+---@return { [1]: integer, [2]: number } calls_and_ms
+function rate.check(value, what, level)
+  local count, ms = value, 1000
+  if type(value) == "table" then count, ms = value[1], value[2] end
+  if math.type(count) ~= "integer" or count < 1 or type(ms) ~= "number" or not (ms >= 100 and ms < math.huge) then
+    error(("%s: rate: calls a second, or { calls, ms }, with at least 1 call and 100 ms expected, got %s")
+      :format(what, check.describe(value)), level + 1)
+  end
+  return { count, ms }
+end
+
+---@param conn runnel.nats.Connection
+---@param name string of the stage
+---@param limits { [1]: integer, [2]: number } from rate.check
+---@return runnel.Rate? rate, string? err
+function rate.open(conn, name, limits)
+  local stream = "runnel-rate-" .. name
+  local self = setmetatable({
+    conn = conn, name = name, count = limits[1], ms = limits[2],
+    config = {
+      name = stream, subjects = { "runnel.rate." .. name }, storage = "memory", retention = "limits", num_replicas = 1,
+      discard = "new", max_msgs = limits[1], max_age = jetstream.ns(limits[2]),
+      duplicate_window = jetstream.ns(math.min(limits[2], 120000)),
+    },
+  }, Rate)
+  local ok, err = self:ensure()
+  if not ok then return nil, err end
+  return self
+end
+
+return rate

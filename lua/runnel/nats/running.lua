@@ -1,0 +1,52 @@
+---How many calls run in a worker or a stage of this process, and which one must run alone.
+---
+---A call that may have ended the processes in which it ran before runs alone the last two times: if its process ends
+---again, no other call can be the cause; and once, it may end for a reason outside.
+
+local core = require "runnel.core"
+
+local chan, alts = core.chan, core.alts
+
+local running = {}
+
+---How often a call is started at most, if its process ends each time, by default; and how many of the last starts are
+---alone.
+running.STARTS, running.ALONE = 5, 2
+
+---How many ms later a message is delivered again if it must run alone, while another one does so already.
+running.LATER = 500
+
+---@class runnel.Running
+---@field count integer how many calls run
+---@field lone any what is to run alone, from when that is known until it has ended; or nil
+---@field private waits table<runnel.Channel<any>, integer> each closes when at most so many calls run
+local Running = {}
+Running.__index = Running
+
+function Running:enter() self.count = self.count + 1 end
+
+function Running:leave()
+  self.count = self.count - 1
+  if next(self.waits) == nil then return end
+  for ch, at_most in pairs(self.waits) do
+    if self.count <= at_most then ch:close() end
+  end
+end
+
+---Waits until at most so many calls run, for at most `ms`. Returns whether it is so.
+---@param at_most integer
+---@param ms? number
+---@return boolean
+function Running:wait(at_most, ms)
+  if self.count <= at_most then return true end
+  local ch = chan()
+  local forget <close> = setmetatable({}, { __close = function() self.waits[ch] = nil end }) -- luacheck: ignore 211
+  self.waits[ch] = at_most
+  local _, port = alts { ch, ms and core.timeout(ms) or nil }
+  return port == ch
+end
+
+---@return runnel.Running
+function running.new() return setmetatable({ count = 0, lone = nil, waits = {} }, Running) end
+
+return running

@@ -1,0 +1,198 @@
+---What a durable stage (runnel.nats.stage) does with one message: calls the function, stores the results, and answers
+---the message; or tries again later, or gives it up.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local backoff = require "runnel.internal.backoff"
+local dead = require "runnel.nats.dead"
+local guard = require "runnel.internal.guard"
+local hand_back = require "runnel.nats.hand_back"
+local jetstream = require "runnel.nats.jetstream"
+local limit = require "runnel.nats.limit"
+local running = require "runnel.nats.running"
+
+local stage_message = {}
+
+-- How long to wait before storing again, while the stream of results is full.
+local FULL_MS <const> = 200
+
+-- When to try again after the server has not said, or stored, how often a message was started.
+local UNKNOWN_MS <const> = 1000
+
+-- Stores one result, however long its stream is full. Raises if it cannot be stored.
+local function store(self, value, id)
+  while true do
+    local ok, err, code = self.sink:put(value, { id = id, subject = self.to_subject })
+    if ok then
+      if code then self.counts.duplicates = self.counts.duplicates + 1 end
+      return
+    end
+    if code ~= jetstream.FULL then error(err, 0) end
+    core.sleep(FULL_MS)
+  end
+end
+
+-- Stores the results, with ids made from the message, so that the same work done again stores nothing twice.
+local function store_results(self, message, ...)
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if value ~= nil then store(self, value, ("%s.%d.%d"):format(self.id, message.sequence, i)) end
+  end
+end
+
+local function work(self, message)
+  local f, value = self.f, message.value
+  if self.sink then store_results(self, message, f(value, message)) else f(value, message) end
+end
+
+-- A message on which the stage works.
+---@class runnel.StageCall
+---@field message runnel.nats.StreamMessage
+---@field count? runnel.Count of the message, if it was delivered before
+
+local function done(self, call)
+  call.message:ack()
+  self.counts.done = self.counts.done + 1
+  if call.count then self.starts_of:forget(call.message) end
+end
+
+-- Stores the dead letter of a message. Returns false if that failed.
+local function bury(self, call, err, trace)
+  if not self.has_letters then return true end
+  local message, count = call.message, call.count
+  local ok, why = dead.store(self.conn, {
+    kind = "message", name = self.name, encoding = self.encoding, data = message.data, headers = message.headers,
+    id = ("%s.%d"):format(self.id, message.sequence), error = internal.error_text(err), traceback = trace,
+    starts = count.starts, raises = count.raises, since = message.time, worker = self.label, from = self.from,
+    subject = message.subject, position = message.sequence,
+  }, self.settings)
+  if not ok then internal.report("a dead letter cannot be stored: " .. tostring(why), nil, "stage " .. self.name) end
+  return ok
+end
+
+-- The last try has failed, or the processes have ended at each start.
+local function give_up(self, call, err, trace)
+  local message = call.message
+  if self.ex_handler then
+    local ok, problem, place = xpcall(function()
+      local result = self.ex_handler(err, message.value)
+      if self.sink then store_results(self, message, result) end
+    end, guard.handler)
+    if ok then return done(self, call) end
+    err, trace = guard.caught(problem)
+    trace = trace or place
+  end
+  if not bury(self, call, err, trace) then return message:nak(UNKNOWN_MS) end
+  internal.report(err, trace, ("message %d of %s, given up"):format(message.sequence, self.from))
+  message:term()
+  self.counts.given_up = self.counts.given_up + 1
+  self.starts_of:forget(message)
+end
+
+-- The function has raised.
+local function failed(self, call, err, trace)
+  local count, why = call.count or { starts = 1, raises = 0 }, hand_back.reason(err)
+  call.count = count
+  if why then
+    if not self.told[why] then internal.report("a message was handed back: " .. why, nil, "stage " .. self.name) end
+    self.told[why], count.starts = true, count.starts - 1
+    self.starts_of:put(call.message, count)
+    return call.message:nak(hand_back.MS)
+  end
+  self.counts.failed, count.raises = self.counts.failed + 1, count.raises + 1
+  if count.raises >= self.tries then return give_up(self, call, err, trace) end
+  self.starts_of:put(call.message, count)
+  call.message:nak(math.max(1, backoff.pause(self.retry, count.raises)))
+end
+
+-- How long a message is to wait, by its header; or nil. The clock of the process decides, to the second.
+local function delay_of(message)
+  local at = message.headers and tonumber(message.headers["Runnel-At"])
+  local ms = at and at - os.time() * 1000
+  return ms and ms > 0 and ms or nil
+end
+
+-- Counts the start of a message that was or may have been delivered before, and waits until nothing else runs if it
+-- must run alone. Returns false if it cannot start; it is answered then.
+local function may_start(self, call, again)
+  local message = call.message
+  local count, err = self.starts_of:get(message)
+  if err then
+    message:nak(UNKNOWN_MS)
+    return false
+  end
+  -- The first delivery may have been started, unless it was only to wait.
+  local only_waited = message.deliveries <= 2 and message.headers and message.headers["Runnel-At"]
+  local was_started = again == "again" and not only_waited
+  count = count or { starts = was_started and 1 or 0, raises = 0 }
+  call.count = count
+  local silent = count.starts - count.raises
+  if count.raises >= self.tries then
+    give_up(self, call, count.error)
+    return false
+  elseif silent >= self.starts then
+    give_up(self, call, ("stage %s: the message was given up: its process ended at each of %d starts")
+      :format(self.name, silent))
+    return false
+  elseif silent > 0 and silent + running.ALONE >= self.starts then
+    if self.running.lone then
+      message:nak(running.LATER)
+      return false
+    end
+    self.running.lone = call
+    self.running:wait(1)
+  end
+  count.starts = count.starts + 1
+  local ok = self.starts_of:put(message, count)
+  if not ok then message:nak(UNKNOWN_MS) end
+  return ok
+end
+
+-- Calls the function, as xpcall does.
+local function try(self, call)
+  local message, ms = call.message, self.limit
+  if self.rate then self.rate:wait() end
+  if not ms then return xpcall(work, guard.handler, self, message) end
+  local late = limit.text("stage " .. self.name, ms)
+  local count = call.count or { starts = 1, raises = 0 }
+  local beat = self.conn.beats[message.ack_subject]
+  if beat then
+    self.conn.core:limit(beat, ms, limit.text("runnel: stage " .. self.name, ms), self.starts_of:as_message(message, {
+      starts = count.starts, raises = count.raises + 1, error = late,
+    }))
+  end
+  return limit.call(ms, late, work, self, message)
+end
+
+-- The end of a call, also if its go block is cancelled.
+local Leaving = {}
+
+function Leaving:__close()
+  local of, call = self.stage, self.call
+  call.message:nak() -- unless it was answered
+  if of.running.lone == call then of.running.lone = nil end
+  of.running:leave()
+end
+
+---Works on a message until it is answered.
+---@param self runnel.nats.Stage
+---@param message runnel.nats.StreamMessage
+function stage_message.work_on(self, message)
+  local again = self.firsts:look(message.sequence, message.order)
+  if message.deliveries > 1 then again = "again" end
+  local whose = message.headers and message.headers["Runnel-For"]
+  if whose and whose ~= self.name then return message:ack() end -- it was given up by another stage, and is replayed
+  local delay = delay_of(message)
+  if delay then return message:nak(delay) end
+  if self.running.lone then return message:nak(running.LATER) end
+  local call = { message = message }
+  local leaving <close> = setmetatable({ stage = self, call = call }, Leaving) -- luacheck: ignore 211
+  self.running:enter()
+  if again ~= "first" and not may_start(self, call, again) then return end
+  local ok, problem = try(self, call)
+  if ok then return done(self, call) end
+  failed(self, call, guard.caught(problem))
+end
+
+return stage_message

@@ -1,0 +1,54 @@
+---Removes finished messages from work queues. A server that is killed may forget that it has removed a message and yet
+---know that it was acknowledged, because it writes the two to different files. Then the message takes a place in the
+---stream and is never delivered.
+
+local core = require "runnel.core"
+local jetstream = require "runnel.nats.jetstream"
+
+local tidying = {}
+
+-- When to look: after LOOK ms, and again, after twice the time, up to MOST; at most TIMES times.
+local LOOK <const>, MOST <const>, TIMES <const> = 1000, 60000, 40
+
+-- Removes the messages of a subject up to one. (Not by purging the subject: the consumers of nats-server 2.9 then skip
+-- messages of other subjects.)
+local function remove_each(conn, stream, subject, first, last)
+  while first <= last do
+    local found = jetstream.request(conn, "STREAM.MSG.GET." .. stream, { seq = first, next_by_subj = subject })
+    local sequence = found and found.message and math.tointeger(found.message.seq)
+    if not sequence or sequence > last then return end
+    jetstream.request(conn, "STREAM.MSG.DELETE." .. stream, { seq = sequence, no_erase = true })
+    first = sequence + 1
+  end
+end
+
+---Removes the messages of a stream that are finished, if it is a work queue: those up to the first that its consumer
+---has not finished. Those behind it that are finished too have to wait. So it looks until all is finished that was
+---delivered before. Parks.
+---@param conn runnel.nats.Connection
+---@param stream string
+---@param consumer string
+---@param is_over fun(): boolean whether to stop
+function tidying.run(conn, stream, consumer, is_over)
+  local delivered, ms
+  for _ = 1, TIMES do
+    ms = math.min(ms and 2 * ms or LOOK, MOST)
+    core.sleep(ms)
+    if is_over() then return end
+    local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(stream, consumer))
+    local floor = info and info.ack_floor and info.ack_floor.stream_seq
+    if floor then
+      delivered = delivered or info.delivered.stream_seq
+      local whole = floor > 0 and jetstream.request(conn, "STREAM.INFO." .. stream)
+      if whole and whole.config.retention ~= "workqueue" then return end
+      local first, subject = whole and whole.state.first_seq, info.config.filter_subject
+      if first and whole.state.messages > 0 and first <= floor then
+        if subject and subject ~= "" then remove_each(conn, stream, subject, first, floor)
+        else jetstream.request(conn, "STREAM.PURGE." .. stream, { seq = floor + 1 }) end
+      end
+      if floor >= delivered then return end
+    end
+  end
+end
+
+return tidying

@@ -1,0 +1,133 @@
+---Who works: the workers and stages of a connection answer, when somebody asks (runnel.nats.queues), what they run.
+---They also hear that an operator has paused a queue.
+---
+---A request on the subject runnel.who asks everybody; each program answers with a JSON object:
+---
+---    { "host": "a", "pid": 7, "program": "worker.lua", "members": [ {
+---        "queue": "resize", "n": 8, "waiting": 0, "done": 120, "failed": 1, "redelivered": 0, "paused": false,
+---        "running": [ { "value": "\"a.png\"", "ms": 1200, "deliveries": 1 } ] } ] }
+---
+---The queue is NAME for a remote stage, and STREAM/CONSUMER for a stage between streams. Nothing is sent while nobody
+---asks. The message { "queue": QUEUE, "paused": true } says that a queue is paused from now on, and false that it is
+---not any more; those to whom it belongs answer it in the same way. The server keeps that state in the description of
+---the queue's consumer, where a program looks when it starts and after a reconnect.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local jetstream = require "runnel.nats.jetstream"
+local json = require "runnel.nats.json"
+local lib = require "runnel.nats.core"
+local short = require "runnel.internal.short"
+
+local internal = core.internal
+
+local who = {}
+
+---Where to ask.
+who.SUBJECT = "runnel.who"
+
+---The description of the consumer of a queue that is paused.
+who.PAUSED = "paused"
+
+-- How many of the calls that run are told, and how many bytes of their values.
+local TOLD <const>, VALUE <const> = 32, 60
+
+---A worker or a stage.
+---@class runnel.nats.Member
+---@field queue string the name of its queue, as in conn:queues()
+---@field stream string
+---@field consumer string
+---@field report fun(): table what it does: n, running, waiting, done, failed, redelivered, paused
+---@field pause fun(is_paused: boolean)
+
+-- Text that JSON can hold: the bytes of a value need not be UTF-8.
+local function printable(text) return utf8.len(text) and text or (text:gsub("[\128-\255]", "?")) end
+
+---A call that runs, as a member reports it.
+---@param value any
+---@param since number when it was started, by core.now()
+---@param deliveries integer
+---@return table
+function who.call(value, since, deliveries)
+  return { value = printable(short.value(value, VALUE)), ms = (core.now() - since) // 1 | 0, deliveries = deliveries }
+end
+
+---Sorts the calls that run, the longest first, and leaves out those beyond a limit.
+---@param calls table[]
+---@return table[] calls
+function who.longest(calls)
+  table.sort(calls, function(a, b) return a.ms > b.ms end)
+  return json.array(table.move(calls, 1, math.min(#calls, TOLD), 1, {}))
+end
+
+local function reports(members, queue)
+  local list = json.array {}
+  for member in pairs(members) do
+    if queue == nil or member.queue == queue then
+      local report = member.report()
+      report.queue = member.queue
+      list[#list + 1] = report
+    end
+  end
+  return list
+end
+
+-- A request. Must not park.
+local function answer(conn, members, data, reply)
+  local question = data ~= "" and json.decode(data) or {}
+  if type(question) ~= "table" then return end
+  if question.paused ~= nil then
+    for member in pairs(members) do
+      if member.queue == question.queue then member.pause(question.paused == true) end
+    end
+  end
+  local list = reports(members, question.queue)
+  if not reply or #list == 0 then return end
+  local host, pid = lib.process()
+  local program = type(arg) == "table" and type(arg[0]) == "string" and arg[0]:match "[^/]*$" or nil
+  conn.core:publish(reply, assert(json.encode { host = host, pid = pid, program = program, members = list }))
+end
+
+---Whether the description of a consumer says that its queue is paused.
+---@param config table of the consumer
+---@return boolean
+function who.is_paused(config) return config.description == who.PAUSED end
+
+-- Looks whether somebody has paused a queue, or resumed it, while the connection was lost.
+local function look(conn, member)
+  local info = jetstream.request(conn, ("CONSUMER.INFO.%s.%s"):format(member.stream, member.consumer))
+  if info then member.pause(who.is_paused(info.config)) end
+end
+
+-- Subscribes, for the first member of a connection.
+local function listen(conn)
+  local members = {}
+  local ch = conn:subscribe(who.SUBJECT, { encoding = "raw" }, function(data, reply)
+    answer(conn, members, data, reply)
+  end)
+  local remove = conn:on_event(function(event)
+    if event.event ~= "reconnected" then return end
+    for member in pairs(members) do guard.started(guard.go(guard.nothing, nil, look, conn, member), who.SUBJECT) end
+  end)
+  conn.who = { members = members, close = function()
+    remove()
+    if ch then ch:close() end
+    conn.who = nil
+  end }
+  return conn.who
+end
+
+---Adds a member, until it ends.
+---@param conn runnel.nats.Connection
+---@param member runnel.nats.Member
+---@param ended runnel.Channel<any> closes when it has ended
+function who.add(conn, member, ended)
+  local all = conn.who or listen(conn)
+  all.members[member] = true
+  internal.on_close(ended, function()
+    all.members[member] = nil
+    if next(all.members) == nil then all.close() end
+  end)
+end
+
+return who

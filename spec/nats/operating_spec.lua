@@ -1,0 +1,245 @@
+-- What an operator meets, over real servers: finished messages that take places, settings that differ, jobs of programs
+-- that have gone, stages without workers, elections.
+
+local background = require "spec.support.background"
+local json = require "runnel.nats.json"
+local nats_server = require "spec.support.nats_server"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+
+describe("operating", function()
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
+
+  local LUA = os.getenv "LUA" or "lua5.4"
+  local server, conn
+
+  local function connect(url) return assert(nats.connect(url or server.url, { reconnect_wait = 20 })) end
+
+  before_each(function()
+    server = nats_server.start()
+    conn = connect()
+  end)
+  after_each(function()
+    conn:close()
+    server:close()
+  end)
+
+  local function wait_for(condition) assert.is_truthy(background.wait_until(60000, condition)) end
+
+  -- Starts a Lua program, which gets the server's address.
+  local function start(code, ...)
+    local path = server.set:write(("program %d.lua"):format(server.set.count), code)
+    return server.set:start { LUA, path, server.url, ... }
+  end
+
+  describe("work queues", function()
+    -- Stores values, all at the same time.
+    local function fill(name, subject, n)
+      local sink = assert(conn:sink(name, { subject = subject }))
+      local stored = rn.pmap_unordered(32, function(i) return (sink:put("value " .. i)) end, (function()
+        local list = {}
+        for i = 1, n do list[i] = i end
+        return list
+      end)())
+      for _ = 1, n do assert.is_true(stored:take()) end
+    end
+
+    -- Takes and acknowledges messages; then the server writes which are acknowledged, and is killed before it has
+    -- written which were removed. Returns the messages that the stream has.
+    local function lose(name, source, n, expected)
+      for _ = 1, n do source:take():ack() end
+      assert(conn:flush())
+      rn.sleep(400) -- the server writes the state of a consumer after 0.1 s
+      server:kill()
+      server:start()
+      wait_for(function() return conn:stats().status == "connected" end)
+      source:close()
+      return assert(conn:stream(name)):state().messages - expected
+    end
+
+    it("have room again after the server was killed", function()
+      local stream = assert(conn:stream("work", { retention = "workqueue", discard = "new", max_messages = 200 }))
+      fill("work", nil, 200)
+      local source = assert(conn:source("work", { name = "w", ack_wait = 1000 }))
+      -- (The last message is not done: the server removes files that have none, at once.)
+      assert.is_true(lose("work", source, 199, 1) > 0) -- or this spec shows nothing
+      source = assert(conn:source("work", { name = "w", ack_wait = 1000 }))
+      rn.go(function()
+        for m in source do m:ack() end
+      end)
+      wait_for(function() return stream:state().messages <= 1 end)
+      fill("work", nil, 199)
+      source:close()
+    end)
+
+    it("with a consumer for each of several subjects keep what is not finished", function()
+      local stream = assert(conn:stream("work", { retention = "workqueue", subjects = { "work.a", "work.b" } }))
+      fill("work", "work.b", 20)
+      fill("work", "work.a", 60)
+      local source = assert(conn:source("work", { name = "a", subject = "work.a", ack_wait = 1000 }))
+      assert.is_true(lose("work", source, 60, 20) > 0)
+      source = assert(conn:source("work", { name = "a", subject = "work.a", ack_wait = 1000 }))
+      wait_for(function() return stream:state().messages == 20 end)
+      local b = assert(conn:source("work", { name = "b", subject = "work.b" }))
+      for _ = 1, 20 do b:take():ack() end
+      wait_for(function() return stream:state().messages == 0 end)
+      source:close()
+      b:close()
+    end)
+
+    it("are refused for the results of a stage, unless it may store them twice", function()
+      assert(conn:stream "orders")
+      for _, retention in ipairs { "workqueue", "interest" } do
+        assert(conn:stream(retention, { retention = retention }))
+        local stage, err = conn:stage(1, "orders", function() end, retention)
+        assert.is_nil(stage)
+        assert.matches(('^stage: the stream "%s" has the retention "%s": .*at_least_once = true$')
+          :format(retention, retention), err)
+        assert(conn:stage(1, "orders", function() end, retention, { at_least_once = true })):drain()
+      end
+      raises("^stage: at_least_once: true or false expected, got 1$", function()
+        conn:stage(1, "orders", print, "invoices", { at_least_once = 1 })
+      end)
+    end)
+  end)
+
+  describe("settings", function()
+    it("that differ from the server's are errors", function()
+      local function serve(opts)
+        opts.drain_on_term = false
+        return function() conn:serve("resize", 1, print, opts) end
+      end
+      serve { ack_wait = 700, max_jobs = 5, max_age = 60000 }()
+      serve {}()
+      serve { ack_wait = 700, replicas = 1 }()
+      for option, wrong in pairs { ack_wait = 800, max_jobs = 6, max_age = 70000, storage = "memory" } do
+        local message = raises("^serve: the .* exists with other settings: .*; change the option, or the server's "
+          .. "setting by conn:queue%(\"resize\"%):change$", serve { [option] = wrong })
+        assert.is_truthy(message:find(({ max_jobs = "max_ack_pending" })[option] or option,
+          1, true), message)
+      end
+      raises("^remote: the stream runnel%-jobs%-resize exists with other settings: max_age is 60000000000, not ",
+        function() conn:remote("resize", { max_age = 70000 }) end)
+      assert.is_true(assert(conn:queue "resize"):change { ack_wait = 800, max_age = 70000 })
+      serve { ack_wait = 800, max_age = 70000 }()
+    end)
+
+    it("of replicas are raised, and not lowered", function()
+      local cluster <close> = nats_server.cluster()
+      local far <close> = connect(cluster.url)
+      local double = background.wait_until(60000, function() -- the servers do not know each other at once
+        local ok, stage = pcall(far.remote, far, "double")
+        return ok and stage
+      end)
+      far:serve("double", 2, function(v) return 2 * v end, { replicas = 3, drain_on_term = false })
+      local info = assert(json.decode(assert(far:request("$JS.API.STREAM.INFO.runnel-jobs-double", "")).data))
+      assert.equal(3, info.config.num_replicas)
+      assert.equal(8, double(4))
+      far:remote("double", { replicas = 3 })
+      raises("^remote: the stream runnel%-jobs%-double exists with other settings: num_replicas is 3, not 1; ",
+        function() far:remote("double", { replicas = 1 }) end)
+    end)
+
+    it("of streams are changed, and consumers deleted", function()
+      local stream = assert(conn:stream("orders", { max_age = 600000 }))
+      assert.is_true(stream:change { max_age = 60000, subjects = { "orders", "more" } })
+      assert.same({ "orders", "more" }, { table.unpack(stream.subjects) })
+      assert.equal(60000, stream.duplicates)
+      assert(conn:stream("orders", { max_age = 60000, subjects = { "orders", "more" } }))
+      assert.matches("storage", select(2, stream:change { storage = "memory" }))
+      raises('^change: unknown option "max_ages"', function() stream:change { max_ages = 1 } end)
+      raises("^change: max_age: a number of milliseconds expected", function() stream:change { max_age = "1" } end)
+      raises("^change: options: a table expected, got nothing$", function() stream:change() end)
+      local source = assert(conn:source("orders", { name = "shop" }))
+      assert.is_true(stream:delete_consumer "shop")
+      local m, err = source:take()
+      assert.is_nil(m)
+      assert.matches('the consumer "shop" of the stream "orders" was deleted', err)
+      assert.same({ nil, "consumer not found" }, { stream:delete_consumer "shop" })
+    end)
+  end)
+
+  it("jobs of programs that were killed are removed, and not run", function()
+    local gone = start [[
+      local rn = require "runnel"
+      local conn = assert(require("runnel.nats").connect(arg[1]))
+      local echo = conn:remote "echo"
+      for i = 1, 500 do rn.go(echo, "old") end
+      rn.yield()
+      assert(conn:flush())
+      print "ready"
+      io.stdout:flush()
+      rn.sleep(1e6)]]
+    assert.is_true(gone:says "ready", gone:output())
+    gone:signal "KILL"
+    gone:wait()
+    local old, alive = 0, connect()
+    local queue = assert(conn:queue "echo")
+    assert.equal(500, queue.waiting)
+    local result = rn.pmap(1, conn:remote "echo", { "new" })
+    alive:serve("echo", 4, function(v)
+      if v == "old" then old = old + 1 end
+      rn.sleep(50)
+      return v
+    end, { drain_on_term = false })
+    assert.equal("new", (rn.alts { result, rn.timeout(60000) }))
+    assert.is_true(old <= 12, old) -- one for each of the 4 at a time, and what starts until the answer has come
+    wait_for(function() return assert(conn:queue "echo").waiting == 0 end)
+    alive:close()
+  end)
+
+  it("jobs of a program that was gone for a moment run", function()
+    if not nats_server.has_proxy then return pending "luv is not installed" end
+    local proxy = nats_server.proxy(server)
+    local far, near = connect(proxy.url), connect()
+    local gate = rn.chan()
+    local worker = near:serve("echo", 1, function(v)
+      gate:take()
+      return v
+    end, { drain_on_term = false })
+    local values = {}
+    for i = 1, 20 do values[i] = i end
+    local results = rn.pmap(20, far:remote "echo", values)
+    wait_for(function() return worker:stats().running == 1 end)
+    proxy:refuse()
+    gate:close()
+    rn.sleep(2500) -- the worker looks again, and finds the submitter gone
+    proxy:flow()
+    for i = 1, 20 do assert.equal(i, (rn.alts { results, rn.timeout(60000) })) end
+    far:close()
+    near:close()
+  end)
+
+  it("a stage without workers, or one that is paused, says so after 5 s", function()
+    local function run()
+      return start [[
+        local rn = require "runnel"
+        local conn = assert(require("runnel.nats").connect(arg[1]))
+        for v in rn.pmap(2, conn:remote "echo", { 1, 2 }) do print(v) end]]
+    end
+    local alone = run()
+    assert.is_true(alone:says("runnel: remote echo: jobs that wait: 2; no worker takes them; a worker is a program "
+      .. 'with conn:serve("echo", ...)\n', 30000), alone:output())
+    local worker = conn:serve("echo", 2, function(v) return v end, { drain_on_term = false })
+    assert.equal(0, alone:wait(30000), alone:output())
+    assert.matches("\n1\n2\n$", alone:output())
+    assert(assert(conn:queue "echo"):pause())
+    local second = run()
+    local line = "runnel: remote echo: jobs that wait: 2; it is paused (runnel queues resume echo)\n"
+    assert.is_true(second:says(line, 30000), second:output())
+    assert(assert(conn:queue "echo"):resume())
+    assert.equal(0, second:wait(30000), second:output())
+    worker:stop()
+  end)
+
+  it("a server that does not answer for a while is asked again", function()
+    local found
+    server:pause()
+    local asking = rn.go(function() found = assert(conn:stream "orders") end)
+    rn.sleep(6000) -- an election takes so long
+    server:resume()
+    assert.is_nil(select(2, asking:take()))
+    assert.equal("orders", found.name)
+  end)
+end)

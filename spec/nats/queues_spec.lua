@@ -1,0 +1,277 @@
+-- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
+
+local background = require "spec.support.background"
+local json = require "runnel.nats.json"
+local nats_server = require "spec.support.nats_server"
+local process = require "spec.support.process"
+local raises = require "spec.support.raises"
+local rn = require "runnel"
+local terminal = require "spec.support.terminal"
+
+describe("queues", function()
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
+
+  local server, conn, other, gate
+
+  before_each(function()
+    server, gate = nats_server.start(), rn.chan()
+    conn, other = assert(nats.connect(server.url)), assert(nats.connect(server.url))
+  end)
+  after_each(function()
+    gate:close()
+    conn:close()
+    other:close()
+    server:close()
+  end)
+
+  -- A worker whose jobs wait for the gate.
+  local function serve(n, opts)
+    return other:serve("resize", n, function(v)
+      if v ~= "quick" then gate:take() end
+      return v
+    end, opts or { drain_on_term = false })
+  end
+
+  local function wait_for(condition) assert.is_truthy(background.wait_until(30000, condition)) end
+
+  local function values_of(worker)
+    local list = {}
+    for i, call in ipairs(worker.running) do list[i] = call.value end
+    table.sort(list)
+    return list
+  end
+
+  it("have what waits and runs, and the workers with what each runs", function()
+    assert.same({}, conn:queues())
+    local worker, resize = serve(2), conn:remote "resize"
+    local results = rn.pmap_unordered(8, resize, { "a.png", { width = 7 }, "c", "d", "e" })
+    wait_for(function() return worker:stats().running == 2 and worker:stats().waiting == 0 end)
+    local queue = assert(conn:queues())[1]
+    assert.same({ "resize", "jobs", 3, 2, 0, 0, 0, false }, { queue.name, queue.kind, queue.waiting, queue.running,
+      queue.redelivered, queue.given_up, queue.done, queue.paused })
+    assert.is_nil(queue.rate)
+    assert.is_true(queue.oldest >= 0 and queue.oldest < 60000, queue.oldest)
+    local first = queue.workers[1]
+    local host, pid = require("runnel.nats.core").process()
+    assert.same({ host, pid, 2, 0, false }, { first.host, first.pid, first.n, first.failed, first.paused })
+    assert.equal('"a.png" { "width" = 7 }', table.concat(values_of(first), " "))
+    gate:close()
+    for _ = 1, 5 do results:take() end
+    wait_for(function() return assert(conn:queues())[1].done == 5 end)
+    queue = assert(conn:queues())[1]
+    assert.same({ 0, 0, 5 }, { queue.waiting, queue.running, queue.workers[1].done })
+    assert.is_nil(queue.oldest)
+    assert.is_true(queue.rate >= 0)
+    assert.equal("queue: resize (0 waiting, 0 running)", tostring(queue))
+  end)
+
+  it("have stages between streams, and consumers that nobody reads", function()
+    assert(conn:stream "orders")
+    assert(conn:stream "invoices")
+    local stage <close> = assert(other:stage(1, "orders", function() gate:take() end, "invoices"))
+    local sink = assert(conn:sink "orders")
+    for i = 1, 4 do assert(sink:put("order " .. i)) end
+    assert(conn:source("orders", { name = "audit" })):close()
+    wait_for(function() return stage:stats().running == 1 end)
+    wait_for(function()
+      local queue = assert(conn:queue "audit")
+      return queue.waiting + queue.running >= 4 -- nats-server 2.9.10 counts one too many now and then
+    end)
+    local list = assert(conn:queues())
+    assert.same({ "orders/audit", "orders/invoices" }, { list[1].name, list[2].name })
+    assert.same({}, list[1].workers)
+    assert.is_true(list[1].oldest >= 0 and list[1].oldest < 60000)
+    assert.same({ '"order 1"' }, values_of(list[2].workers[1]))
+    assert.equal("orders/invoices", assert(conn:queue "invoices").name)
+    assert.equal("orders/audit", assert(conn:queue "orders/audit").name)
+    gate:close()
+  end)
+
+  it("are paused and resumed, also for workers that start later, and after a restart of the server", function()
+    local worker, resize = serve(2), conn:remote "resize"
+    assert.equal("quick", resize "quick")
+    assert.equal(1, assert(conn:queue "resize"):pause())
+    local results = rn.pmap(4, resize, { "quick", "quick", "quick" })
+    local later = serve(1)
+    server:kill()
+    server:start()
+    wait_for(function() return conn:stats().status == "connected" and other:stats().status == "connected" end)
+    rn.sleep(200)
+    assert.equal(0, worker:stats().running + later:stats().running + worker:stats().done - 1)
+    assert.is_nil(results:poll())
+    local queue = assert(background.wait_until(30000, function()
+      local found = conn:queue "resize"
+      return found and #found.workers == 2 and found
+    end))
+    assert.same({ true, true, true }, { queue.paused, queue.workers[1].paused, queue.workers[2].paused })
+    assert.equal(2, assert(queue:resume()))
+    for _ = 1, 3 do assert.equal("quick", (rn.alts { results, rn.timeout(30000) })) end
+    assert.is_false(assert(conn:queue "resize").paused)
+  end)
+
+  it("that are paused end in good order", function()
+    assert(conn:stream "orders")
+    local stage = assert(other:stage(1, "orders", function() end, nil, { name = "count" }))
+    assert(assert(conn:queue "orders/count"):pause())
+    assert(assert(conn:sink "orders"):put "one")
+    wait_for(function() return assert(conn:queue "count").running == 1 end)
+    assert.is_true(stage:drain(30000))
+    assert.equal(0, stage:stats().done)
+    local worker = serve(1)
+    assert(assert(conn:queue "resize"):pause())
+    local result = rn.pmap(1, conn:remote "resize", { "quick" })
+    wait_for(function() return worker:stats().waiting == 1 end)
+    assert.is_true(worker:drain(30000))
+    assert(assert(conn:queue "resize"):resume())
+    serve(1)
+    assert.equal("quick", result:take())
+  end)
+
+  it("that are paused after a message was lost are paused at the next reconnect", function()
+    local proxy = nats_server.has_proxy and nats_server.proxy(server)
+    if not proxy then return pending "luv is not installed" end
+    local behind <close> = assert(nats.connect(proxy.url, { reconnect_wait = 20 }))
+    local worker = behind:serve("resize", 1, function(v) return v end, { drain_on_term = false })
+    proxy:refuse()
+    assert.equal(0, assert(conn:queue "resize"):pause())
+    proxy:flow()
+    wait_for(function() return worker:report().paused end)
+  end)
+
+  it("are changed and deleted", function()
+    local worker = serve(1)
+    local queue = assert(conn:queue "resize")
+    assert.is_true(queue:change { ack_wait = 700, max_jobs = 9, max_age = 60000 })
+    local info = assert(conn:request("$JS.API.CONSUMER.INFO.runnel-jobs-resize.workers", ""))
+    local config = assert(json.decode(info.data)).config
+    assert.same({ 700000000, 9 }, { config.ack_wait, config.max_ack_pending })
+    raises("^change: unknown option \"tries\"; known: ack_wait, max_age, max_jobs, replicas$", function()
+      queue:change { tries = 3 }
+    end)
+    raises("^change: max_jobs: an integer of at least 1 expected, got 0$", function() queue:change { max_jobs = 0 } end)
+    worker:stop() -- or it would make the queue again
+    assert.is_true(queue:delete())
+    local found, err = conn:queue "resize"
+    assert.is_nil(found)
+    assert.equal('there is no queue "resize"; the server has none', err)
+    raises("^queue: name: a name expected, got nothing$", function() conn:queue() end)
+  end)
+
+  it("are shown at the prompt", function()
+    if not terminal.available then return pending "tmux is missing" end
+    local dir <close> = process.directory()
+    local term = terminal.runnel(dir, "")
+    term:enter(":queues " .. server.url)
+    term:expect "there are no queues\n"
+    term:enter(('conn = require("runnel.nats").connect "%s"'):format(server.url))
+    term:enter "worker = conn:serve('resize', 3, print)"
+    term:enter ":queues"
+    term:expect "\nresize +0 +0 +0 +0 +%- +%- +1 %(3 at a time%)\n"
+    term:enter ":queues conn"
+    term:expect "resize:\n[^\n]+ 0 of 3 running, 0 done, 0 failed\n"
+    term:enter ":queues 7"
+    term:expect ":queues needs a connection of runnel.nats or a URL, got 7"
+    term:enter ":queues nats://127.0.0.1:1"
+    term:expect "cannot connect to nats://127.0.0.1:1: "
+    term:close()
+  end)
+
+  describe("of `runnel queues`", function()
+    -- Runs the command while go blocks of this process run. Returns its status and output.
+    local function run(...)
+      local program = server.set:start { process.runnel, "queues", ... }
+      return assert(program:wait(), "it does not end"), program:output()
+    end
+
+    it("are shown, paused, resumed and deleted", function()
+      local worker = serve(2)
+      local results = rn.pmap(4, conn:remote "resize", { "a.png", "b", "c" })
+      wait_for(function() return worker:stats().running == 2 end)
+      local status, text = run(server.url)
+      assert.equal(0, status, text)
+      assert.matches("\nresize +1 +2 +0 +0 +0.0 +[%d.]+ m?s +1 %(2 at a time%)\n", text)
+      assert.matches("\nresize:\n  [^\n]+:%d+ [^\n]+, 2 of 2 running, 0 done, 0 failed; \"", text)
+      assert.matches("\n    \"a.png\" for [%d.]+ m?s\n", select(2, run("show", "resize", server.url)))
+      assert.matches("^resize is paused; 1 worker answered", select(2, run("pause", "resize", server.url)))
+      assert.is_true(worker:report().paused)
+      assert.matches("\nresize [^\n]+  paused\n", select(2, run(server.url)))
+      assert.matches("^resize goes on; 1 worker", select(2, run("resume", "resize", server.url)))
+      assert.same({ 0, "resize is changed\n" }, { run("change", "resize", "ack_wait=800", server.url) })
+      assert.same({ 1, "runnel queues: resize has 3 messages that are not done, and 1 worker, which would make it "
+        .. "again: add --force to delete it all the same\n" }, { run("delete", "resize", server.url) })
+      gate:close()
+      for _, name in ipairs { "a.png", "b", "c" } do assert.equal(name, results:take()) end
+      worker:stop()
+      assert.same({ 0, "resize is deleted\n" }, { run("delete", "resize", "--force", server.url) })
+      assert.same({ 0, "there are no queues\n" }, { run(server.url) })
+      assert.same({ 0, "0 queues deleted\n" }, { run("clean", server.url) })
+    end)
+
+    it("have dead letters, which are listed, shown, replayed and dropped", function()
+      local is_mended = false
+      other:serve("resize", 2, function(v)
+        if not is_mended then error("no room for " .. v, 0) end
+        return v
+      end, { drain_on_term = false })
+      local resize = conn:remote("resize", { tries = 2, retry = 5 })
+      for i = 1, 4 do assert.is_false(pcall(resize, "image " .. i)) end
+      assert.equal(4, assert(conn:queue "resize").given_up)
+      local status, text = run("dead", "resize", server.url)
+      assert.equal(0, status, text)
+      assert.matches("^number +given up +starts +raised +bytes +error\n", text)
+      assert.matches("\n +1  [%d-]+ [%d:]+ +2 +2 +8  no room for image 1\n", text)
+      assert.equal(5, select(2, text:gsub("\n", "")))
+      text = select(2, run("dead", "resize.dead", "2", server.url))
+      assert.matches("\nvalue +\"image 2\"\nerror +no room for image 2\n", text)
+      assert.same({ 1, "1: no room for image 1\n0 dead letters replayed, 1 failed again\n" },
+        { run("replay", "resize", "1", server.url) })
+      is_mended = true
+      assert.same({ 0, "1: done\n1 dead letter replayed\n" }, { run("replay", "resize", "1", server.url) })
+      assert.same({ 0, "1 dead letter dropped\n" }, { run("drop", "resize", "2", server.url) })
+      assert.same({ 1, "runnel queues: there is no dead letter 2 of resize\n" },
+        { run("dead", "resize", "2", server.url) })
+      assert.same({ 0, "3: done\n4: done\n2 dead letters replayed\n" }, { run("replay", "resize", "all", server.url) })
+      assert.same({ 0, "there are no dead letters\n" }, { run("dead", "resize", server.url) })
+      assert.same({ 0, "0 dead letters dropped\n" }, { run("drop", "resize", "all", server.url) })
+    end)
+
+    it("are shown again and again, until Ctrl-C", function()
+      local program = server.set:start { process.runnel, "queues", server.url, "--watch=1" }
+      wait_for(function() return select(2, program:output():gsub("there are no queues", "")) >= 2 end)
+      program:signal "INT"
+      assert.equal(0, program:wait(), program:output())
+      assert.not_matches("[\r\27]", program:output())
+      assert.not_matches("interrupted", program:output())
+    end)
+
+    it("are not found on a server that is not there, and wrong words are errors", function()
+      local status, text = run "nats://127.0.0.1:1"
+      assert.equal(1, status)
+      assert.matches("^runnel queues: cannot connect to nats://127.0.0.1:1: ", text)
+      for words, message in pairs {
+        nix = 'unknown command "nix"', pause = "pause needs the name of a queue",
+        ["--watc"] = 'unknown command "%-%-watc"', ["drop x y"] = 'drop: a number expected, got "y"',
+        replay = "replay needs the name of a queue", ["replay x"] = "replay: a number expected, got nothing",
+        ["change x y"] = 'change: OPTION=NUMBER expected, got "y"', ["pause x y"] = 'there is no queue "x"',
+        ["clean 0"] = 'clean: a number expected, got "0"', ["--watch=x"] = '%-%-watch: a number expected, got "x"',
+      } do
+        local list = {}
+        for word in words:gmatch "%S+" do list[#list + 1] = word end
+        list[#list + 1] = server.url
+        status, text = run(table.unpack(list))
+        assert.equal(message:find "no queue" and 1 or 2, status, text)
+        assert.matches("^runnel queues: " .. message, text)
+      end
+      assert.matches("^usage: runnel queues", select(2, run "help"))
+    end)
+
+    it("are those of the environment's server, with its password", function()
+      local own <close> = nats_server.start { user = "me", password = "p@ss w:rd" }
+      local url = ("nats://me:p%%40ss%%20w%%3Ard@127.0.0.1:%d"):format(own.port)
+      local program = server.set:start { "env", "RUNNEL_NATS_URL=" .. url, process.runnel, "queues" }
+      assert.equal(0, program:wait(), program:output())
+      assert.equal("there are no queues\n", program:output())
+    end)
+  end)
+end)

@@ -1,0 +1,194 @@
+-- What ends or delays single messages of durable stages: limits, tries, starts, delays, and the dead letters of what
+-- was given up.
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+local restarted = require "spec.support.restarted"
+local stage = require "spec.support.stage"
+
+local has_nats, nats = pcall(require, "runnel.nats")
+if not has_nats or not nats_server.installed then
+  describe("limits", function() pending "libnats or nats-server is not installed" end)
+  return
+end
+
+local LUA = os.getenv "LUA" or "lua5.4"
+local server, conn
+
+local function count(text, what) return select(2, text:gsub(what, "")) end
+
+describe("with limits", function()
+  before_each(function()
+    server = nats_server.start()
+    conn = assert(nats.connect(server.url, { reconnect_wait = 20, encoding = "msgpack" }))
+  end)
+  after_each(function()
+    conn:close()
+    server:close()
+  end)
+
+  -- What conn:serve and conn:stage report, while f runs.
+  local function reports_of(f)
+    local list = {}
+    for i, report in ipairs(stage.reports(f)) do list[i] = tostring(report.err) end
+    return list
+  end
+
+  describe("a message of a stage", function()
+    local function stored(name, ...)
+      assert(conn:stream(name))
+      local sink = assert(conn:sink(name))
+      for _, v in ipairs { ... } do assert(sink:put(v)) end
+      return sink
+    end
+
+    it("that ends its process is given up after about five starts, alone at the end, and no other one", function()
+      assert(conn:stream "out")
+      local values = {}
+      for i = 1, 20 do values[i] = i end
+      values[7] = "poison"
+      stored("words", table.unpack(values))
+      local kept = restarted.start(server, [[
+        local running = 0
+        local s = assert(conn:stage(8, "words", function(v)
+          running = running + 1
+          say("begins", v, running)
+          if v == "poison" then
+            rn.sleep(20)
+            os.exit(3)
+          end
+          rn.sleep(100)
+          running = running - 1
+          return v
+        end, "out", { ack_wait = 300, encoding = "msgpack" }))
+        s:wait()
+      ]])
+      local out, seen = assert(conn:source "out"), {}
+      for _ = 1, 19 do
+        local m = rn.alts { out, rn.timeout(60000) }
+        assert.is_truthy(m)
+        assert.is_nil(seen[m.value])
+        seen[m.value] = true
+      end
+      local dead = conn:dead "out"
+      assert.equal(1, background.wait_until(30000, function() return dead:count() == 1 and 1 end))
+      kept.stop()
+      -- One more if the server has forgotten the first start, which is not counted in the bucket; and a message that it
+      -- delivers to a process twice at once begins twice.
+      local starts = count(kept.output(), "begins\tpoison")
+      assert.is_true(starts >= 5 and starts <= 8, kept.output())
+      assert.is_true(count(kept.output(), "begins\tpoison\t1\n") >= 2) -- alone
+      local letter = assert(dead:get(1))
+      assert.same({ "message", "poison", 5, 0, "words", 7 },
+        { letter.kind, letter.value, letter.starts, letter.raises, letter.from, letter.position })
+      assert.equal("stage out: the message was given up: its process ended at each of 5 starts", letter.error)
+    end)
+
+    it("is not given up because its process was killed four times, and it raises once after that", function()
+      stored("words", "a")
+      local function start(text)
+        local path = server.set:write("one.lua", ([[
+          local rn = require "runnel"
+          local conn = assert(require("runnel.nats").connect(arg[1], { encoding = "msgpack" }))
+          conn:stage(1, "words", function(v)
+            print "begins"
+            io.stdout:flush()
+            %s
+          end, nil, { name = "n", ack_wait = 200, tries = 2, retry = 20, starts = 9 }):wait()
+        ]]):format(text))
+        return server.set:start { LUA, path, server.url }
+      end
+      for _ = 1, 4 do
+        local program = start "rn.sleep(1e6)"
+        assert(program:says("begins", 30000), program:output())
+        program:signal "KILL"
+        program:wait()
+      end
+      local program = start [[
+        if not TRIED then
+          TRIED = true
+          error("once", 0)
+        end
+        print "done"
+        io.stdout:flush()
+      ]]
+      assert(program:says("done", 30000), program:output())
+      assert.equal(0, conn:dead("n"):count())
+    end)
+
+    it("that takes longer than the limit is cancelled, or its process ended", function()
+      stored("words", "park", "loop", "fine")
+      local kept = restarted.start(server, [[
+        assert(conn:stage(3, "words", function(v)
+          say("begins " .. v)
+          if v == "park" then rn.sleep(1e6) end
+          if v == "fine" then rn.sleep(50) end
+          while v == "loop" do end
+          say("ends " .. v)
+        end, nil, { name = "n", encoding = "msgpack", limit = 300, tries = 2, retry = 20, ack_wait = 500 })):wait()
+      ]])
+      local dead = conn:dead "n"
+      background.wait_until(60000, function() return dead:count() == 2 end)
+      kept.stop()
+      local letters = {}
+      for i, letter in ipairs(assert(dead:list())) do
+        letters[i] = { assert(dead:get(letter.sequence)).value, letter.error, letter.raises }
+      end
+      table.sort(letters, function(a, b) return a[1] < b[1] end)
+      local late = "stage n: a call took longer than the limit of 300 ms"
+      assert.same({ { "loop", late, 2 }, { "park", late, 2 } }, letters)
+      assert.matches("ends fine", kept.output())
+      assert.is_true(count(kept.output(), "Lua does not come back") >= 2)
+    end)
+
+    it("that was given up is listed, shown, replayed for its stage only, and dropped", function()
+      local mended, others = false, 0
+      stored("words", "a", "b")
+      local reports = reports_of(function()
+        local s = assert(conn:stage(2, "words", function(v, m)
+          if not mended then error("no " .. v) end
+          assert.equal("words", m.subject)
+          return v .. "!"
+        end, nil, { name = "n", tries = 1 }))
+        local other = assert(conn:stage(1, "words", function() others = others + 1 end, nil, { name = "other" }))
+        local dead = conn:dead "n"
+        background.wait_until(30000, function() return s:stats().given_up == 2 and others == 2 end)
+        local list = assert(dead:list { limit = 1 })
+        assert.equal(1, #list)
+        assert.matches("no [ab]$", list[1].error)
+        assert.matches("stack traceback", list[1].traceback)
+        assert.same({ 1, 1, "n", 2 }, { list[1].starts, list[1].raises, list[1].name, list[1].bytes })
+        assert.equal(2, assert(dead:list { after = 1 })[1].sequence)
+        mended = true
+        assert.is_true(dead:replay(1))
+        background.wait_until(30000, function() return s:stats().done == 1 end)
+        assert.equal(1, s:stats().done)
+        assert.equal(1, dead:drop(2))
+        assert.equal(0, dead:count())
+        background.wait_until(5000, function() return conn:stream("words"):state().messages == 3 end)
+        rn.sleep(50)
+        assert.equal(2, others)
+        s:drain()
+        other:drain()
+      end)
+      assert.equal(2, #reports)
+    end)
+
+    it("waits until the time of its put", function()
+      local sink = stored "words"
+      assert(sink:put("late", { delay = 1500 }))
+      assert(sink:put("later", { at = os.time() * 1000 + 2500 }))
+      assert(sink:put "now")
+      local start, order, times = rn.now(), {}, {}
+      local s = assert(conn:stage(1, "words", function(v)
+        order[#order + 1], times[v] = v, rn.now() - start
+      end, nil, { name = "n" }))
+      background.wait_until(30000, function() return s:stats().done == 3 and s:stats().running == 0 end)
+      assert.same({ "now", "late", "later" }, order)
+      assert.is_true(times.late > 400, times.late) -- clocks of seconds
+      assert.same({ done = 3, failed = 0, given_up = 0, running = 0, duplicates = 0 }, s:stats())
+      s:drain()
+    end)
+  end)
+
+end)

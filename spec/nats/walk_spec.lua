@@ -1,0 +1,63 @@
+-- The operator's walk of docs/machines.md does what it says.
+
+local background = require "spec.support.background"
+local nats_server = require "spec.support.nats_server"
+local pages = require "spec.support.pages"
+local process = require "spec.support.process"
+
+describe("the operator's walk", function()
+  local nats, missing = nats_server.library()
+  if not nats then return pending(missing) end
+
+  -- The commands of the section: its indented code, without what `runnel queues` prints.
+  local function commands()
+    local section = pages.read("docs/machines.md"):match "\n## An operator's walk\n(.-)\n## "
+    local lines, is_output = {}, false
+    for line in section:gmatch "[^\n]*" do
+      local code = line:match "^    (.*)$"
+      if code and code:find "^queue  " then is_output = true end
+      if not code and line:find "%S" then is_output = false end
+      if code and not is_output then lines[#lines + 1] = code end
+    end
+    return table.concat(lines, "\n") .. "\n"
+  end
+
+  it("ends with all results, and a dead letter that was replayed", function()
+    local set <close> = background.set()
+    local text, count = commands(), 0
+    -- Ports of its own: for clients and for the cluster.
+    local ports = { ["4"] = math.random(1500, 3199) }
+    repeat ports["6"] = math.random(1500, 3199) until ports["6"] ~= ports["4"]
+    text = text:gsub("/tmp/walk", set.dir .. "/walk"):gsub("6000", "600")
+      :gsub("127%.0%.0%.1:([46])22", function(kind)
+        count = count + 1
+        return "127.0.0.1:" .. ports[kind]
+      end):gsub("%-p 422", "-p " .. ports["4"])
+    assert.is_true(count >= 7)
+    text = text:gsub("\nkill %$picky", ("\nwait $jobs; wc -l <%s/walk/sums; runnel queues%%0"):format(set.dir))
+      :gsub("(anywhere.lua machines >[^\n]* &)", "%1 jobs=$!")
+    -- The programs under test, by the names that the page has.
+    local function program(name, what) set:write(name, ('#!/bin/sh\nexec %s "$@"\n'):format(what)) end
+    local lua = os.getenv "LUA" or "lua5.4"
+    program("runnel", process.runnel:find "^/" and process.runnel or "$TOP/" .. process.runnel)
+    if lua ~= "lua5.4" then program("lua5.4", lua) end
+    local path = set:write("walk.sh", ("chmod +x %s/runnel %s/lua5.4 2>/dev/null\nexport TOP=$PWD PATH=%s:$PATH\n"
+      .. "cd examples/cluster\n%s"):format(set.dir, set.dir, set.dir, text .. "wait\n"))
+    -- timeout makes a process group, which the end of the spec kills: programs of a walk that does not end.
+    local walk = set:start { "timeout", "--signal=KILL", "180", "sh", path }
+    local _ <close> = setmetatable({}, { __close = function()
+      os.execute(("kill -KILL -%d 2>/dev/null"):format(walk.pid))
+    end })
+    local status = walk:wait(110000)
+    local out = walk:output()
+    assert.is_truthy(status, out)
+    assert.is_truthy(out:find("\n600\n", 1, true), out)
+    assert.matches("checksum is paused; %d workers? answered", out)
+    assert.matches("checksum goes on; %d workers? answered", out)
+    assert.matches("\n%d+ jobs done, 0 failed\n", out)
+    assert.matches("false\tnot mended yet\n", out)
+    assert.matches("\nvalue +\"letter\"\n", out)
+    assert.matches("\n1: done\n1 dead letter replayed\n", out)
+    assert.matches("\nchecksum +0 +0 +0 +0 ", out)
+  end)
+end)

@@ -1,0 +1,194 @@
+-- Remote stages and durable stages for some time, while everything is killed at random: workers, submitters, the
+-- server or the servers of a cluster, and by the jobs themselves: they exit, crash, loop for ever, or take memory
+-- without end. In the end each job has its result once, or is a dead letter, or was left by a submitter that was
+-- killed; each message has its result once, or is a dead letter.
+--
+--   lua5.4 tests/soak_machines.lua [SECONDS] [SEED] [SERVERS]     by default 20 s, one server
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local nats = require "runnel.nats"
+local nats_server = require "spec.support.nats_server"
+
+local seconds, seed = tonumber(arg[1]) or 20, math.tointeger(tonumber(arg[2])) or 0
+if seed == 0 then seed = os.time() end
+local size = math.tointeger(tonumber(arg[3])) or 1
+math.randomseed(seed)
+print(("seed %d, %d s, %d server(s)"):format(seed, seconds, size))
+
+local LUA <const>, WORKERS <const> = os.getenv "LUA" or "lua5.4", 4
+local REPLICAS <const> = size > 1 and 3 or 1
+
+local cluster <close> = size > 1 and nats_server.cluster(size) or nats_server.start()
+local set, servers = cluster.set, cluster.servers or { cluster }
+
+-- What a job or a message is: { number, kind }. The function gives the number back.
+local WORK = [[
+local rn, nats = require "runnel", require "runnel.nats"
+local conn = assert(nats.connect(arg[1], { reconnect_wait = 50, encoding = "msgpack" }))
+local function work(v)
+  local kind = v[2]
+  if kind == "exit" then
+    rn.sleep(20)
+    os.exit(3)
+  elseif kind == "crash" then
+    os.execute "kill -SEGV $PPID"
+    rn.sleep(1e6)
+  elseif kind == "loop" then
+    while true do end
+  elseif kind == "memory" then
+    local list = {}
+    for i = 1, 1e9 do list[i] = ("x"):rep(1000) .. i end
+  elseif kind == "raise" then
+    error("on purpose", 0)
+  end
+  rn.sleep(v[1] % 7 == 0 and 300 or v[1] % 20)
+  return v[1]
+end
+]]
+-- In processes of their own: a job that ends its process would otherwise end messages that run alone in their stage.
+local SERVE = WORK .. [[
+conn:serve("soak", 6, work, { ack_wait = 500, limit = 1500, replicas = tonumber(arg[2]) }):wait()
+]]
+local STAGE = WORK .. [[
+assert(conn:stage(6, "in", work, "out", { ack_wait = 700, limit = 1500, tries = 2, retry = 50, starts = 8 })):wait()
+]]
+-- Submits jobs, and says which numbers came back, or failed.
+local SUBMITTER = [[
+local rn, nats = require "runnel", require "runnel.nats"
+local conn = assert(nats.connect(arg[1], { reconnect_wait = 50, encoding = "msgpack" }))
+math.randomseed(tonumber(arg[3]))
+local soak = conn:remote("soak", { tries = 2, retry = 50, starts = 8, traceback = false, replicas = tonumber(arg[2]) })
+local kinds = { "exit", "crash", "loop", "memory", "raise" }
+local over, number = false, 0
+local function next_job()
+  if over then return nil end
+  number = number + 1
+  return { number, math.random(200) == 1 and kinds[math.random(#kinds)] or "plain" }
+end
+local count, given_up = 0, 0
+for value in rn.pmap(24, soak, rn.to_chan(next_job), { ex_handler = function() return "failed" end }) do
+  count = count + 1
+  if value == "failed" then given_up = given_up + 1
+  elseif value ~= count then print(("WRONG: %s in place of %d"):format(value, count)) end
+  over = over or os.rename(arg[4], arg[4]) ~= nil -- the file is there
+end
+print(("submitted %d, came %d, failed %d"):format(number, count, given_up))
+]]
+local worker_paths = { [0] = set:write("serve.lua", SERVE), set:write("stage.lua", STAGE) }
+local submitter_path = set:write("submitter.lua", SUBMITTER)
+local stop_path = set.dir .. "/stop"
+
+local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50, encoding = "msgpack" }))
+assert(conn:stream("in", { replicas = REPLICAS }))
+local out_stream = assert(conn:stream("out", { replicas = REPLICAS }))
+
+-- ulimit: a job that takes memory without end gets an error of Lua, or ends its process.
+local programs, over, fed = {}, false, false
+local wrong = {}
+local function kept(name, command)
+  return rn.go(function()
+    while not over do
+      local program = set:start(command())
+      programs[name] = program
+      while not program:status() and not over do rn.sleep(50) end
+      for line in program:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
+    end
+  end)
+end
+local kills = { workers = 0, submitters = 0, servers = 0 }
+for i = 1, WORKERS do
+  kept("worker" .. i, function()
+    return { "sh", "-c", 'ulimit -v 600000; exec "$@"', "sh", LUA, worker_paths[i % 2], cluster.url, REPLICAS }
+  end)
+end
+local function submitter() return { LUA, submitter_path, cluster.url, REPLICAS, math.random(1 << 30), stop_path } end
+kept("victim", submitter) -- is killed again and again
+local last = set:start(submitter()) -- is not
+
+-- Messages for the stage.
+local sink, put, poison = assert(conn:sink "in"), 0, 0
+local feeder = rn.go(function()
+  while not fed do
+    local kind = math.random(200) == 1 and ({ "exit", "loop", "raise" })[math.random(3)] or "plain"
+    assert(sink:put { put + 1, kind })
+    put = put + 1
+    if kind ~= "plain" then poison = poison + 1 end
+    rn.sleep(10)
+  end
+end)
+
+-- Where three servers are, one may be down at a time.
+local function kill_server()
+  local server = servers[math.random(#servers)]
+  server:kill()
+  rn.sleep(math.random(200, 1500))
+  server:start()
+  kills.servers = kills.servers + 1
+end
+
+local start = rn.now()
+while rn.now() - start < seconds * 1000 do
+  rn.sleep(math.random(500, 3000))
+  local choice = math.random(10)
+  if choice <= 6 then
+    local program = programs["worker" .. math.random(WORKERS)]
+    if program then program:signal "KILL" end
+    kills.workers = kills.workers + 1
+  elseif choice <= 8 then
+    if programs.victim then programs.victim:signal "KILL" end
+    kills.submitters = kills.submitters + 1
+  else
+    kill_server()
+    if size > 1 then rn.sleep(15000) end -- it catches up before the next one is killed
+  end
+end
+
+-- No more work: everything that is there ends.
+set:write("stop", "")
+fed = true
+feeder:take()
+local finishing = rn.now()
+assert(background.wait_until(240000, function() return last:status() end), "jobs do not end:\n" .. last:output())
+for line in last:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
+print(last:output():match "submitted[^\n]*" or last:output())
+local submitted, came = last:output():match "submitted (%d+), came (%d+)"
+assert(submitted == came, "jobs have no result")
+programs.victim:signal "KILL"
+local numbers, dead = {}, conn:dead "out"
+local done = background.wait_until(240000, function()
+  local state = out_stream:state()
+  local letters = dead:count()
+  return state and letters and state.messages + letters >= put
+end)
+over = true
+local out, twice = assert(conn:source "out"), 0
+local state = assert(out_stream:state())
+for _ = 1, state.messages do
+  local m = out:take()
+  if numbers[m.value] then twice = twice + 1 end
+  numbers[m.value] = true
+end
+out:close()
+for _, letter in ipairs(assert(dead:list { limit = 100000 })) do
+  local value = assert(dead:get(letter.sequence)).value
+  if numbers[value[1]] then
+    print(("both: message %d (%s) has a result and a dead letter: %s"):format(value[1], value[2], letter.error))
+  end
+  if value[2] == "plain" then print(("a healthy message was given up: %s"):format(letter.error)) end
+  numbers[value[1]] = true
+end
+local missing = 0
+for i = 1, put do
+  if not numbers[i] then missing = missing + 1 end
+end
+print(("%d messages, %d of them poison: %d results, %d dead letters, %d missing, %d twice; %d dead letters of jobs")
+  :format(put, poison, state.messages, dead:count(), missing, twice, conn:dead("soak"):count()))
+print(("%d kills of workers, %d of submitters, %d of servers; %.1f s after the end"):format(kills.workers,
+  kills.submitters, kills.servers, (rn.now() - finishing) / 1000))
+for _, line in ipairs(wrong) do print(line) end
+if #wrong > 0 or missing > 0 or twice > 0 or not done then
+  print "soak_machines: FAILED"
+  cluster:close()
+  os.exit(1)
+end
