@@ -183,6 +183,19 @@ describe("retry", function()
     assert.same({}, stage.others())
   end))
 
+  it("counts nil with an error as an error", stage.sim(function()
+    local calls = 0
+    local function third()
+      calls = calls + 1
+      if calls < 3 then return nil, "not yet" end
+      return nil
+    end
+    assert.is_nil(rn.retry(third, { tries = 3, retry = 1 }))
+    assert.equal(3, calls)
+    calls = 0
+    assert.same({ false, "not yet" }, { pcall(rn.retry, third, { tries = 2, retry = 1 }) })
+  end))
+
   it("raises an error of its own where the try raises nil", stage.sim(function()
     local ok, err = pcall(rn.retry, function() error(nil) end, { tries = 1 })
     assert.is_false(ok)

@@ -19,7 +19,11 @@ local NO_ERROR = "a try raised nil, called coroutine.yield, or had its coroutine
 local Try = {}
 Try.__index = Try
 
-function Try:returned(...) self.results = table.pack(...) end
+function Try:returned(...)
+  local result, err = ...
+  if result == nil and err ~= nil then error(err, 0) end
+  self.results = table.pack(...)
+end
 
 function Try.__close() end
 
@@ -65,10 +69,10 @@ end
 
 local OPTIONS = { tries = true, retry = true, timeout = true }
 
----Calls a function until it does not raise, at most `tries` times, and returns its results; or raises its last
----error. Before the second try it waits `retry` ms, then twice as long each time, up to a minute; of that a random part
----between the half and the whole. Each try runs in a go block of its own. Cancelling the go block that calls this ends
----the try that runs, or the wait, and no other one begins.
+---Calls a function until it does not fail, at most `tries` times, and returns its results; or raises its last error. It
+---fails by raising an error, or by returning nil and one. Before the second try it waits `retry` ms, then twice as long
+---each time, up to a minute; of that a random part between the half and the whole. Each try runs in a go block of its
+---own. Cancelling the go block that calls this ends the try that runs, or the wait, and no other one begins.
 ---@generic R
 ---@param f fun(...: any): R|any, ...: any
 ---@param opts? { tries?: integer, retry?: number, timeout?: number } `tries`: default 3. `retry`: default 100.

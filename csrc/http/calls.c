@@ -1,0 +1,208 @@
+/* calls.c: the methods of clients and transfers: what Lua calls. See client.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/client.h"
+
+static Transfer *check(lua_State *L) {
+  Transfer *t = *(Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
+  if (!t) luaL_error(L, "the transfer is over"); /* a finalizer uses it after its own */
+  return t;
+}
+
+/* Gets an easy handle; returns whether it is new. To make one, and to set all its options, takes as long as a fifth of a
+   request. */
+static bool get_easy(Transfer *t) {
+  Client *client = t->client;
+  client_lock(client);
+  if (client->nspare > 0) t->easy = client->spare[--client->nspare];
+  client_unlock(client);
+  if (t->easy) return false;
+  t->easy = curl_easy_init();
+  return true;
+}
+
+/* client:start(url, settings, news [, room]) -> transfer: begins a request. `settings` may be nil. For each event of it,
+   true is put on `news`, and on `room`, where the one waits who feeds it. Raises if a setting is wrong. */
+int transfer_start(lua_State *L) {
+  Client *client = *(Client **)luaL_checkudata(L, 1, CLIENT_TYPE);
+  const char *url = luaL_checkstring(L, 2);
+  lua_settop(L, 5);
+  if (!client || client->ends) return luaL_error(L, "the lua_State is being closed");
+  Transfer **at = (Transfer **)lua_newuserdatauv(L, sizeof(void *), TRANSFER_VALUES);
+  *at = NULL;
+  luaL_setmetatable(L, TRANSFER_TYPE);
+  lua_pushvalue(L, 4);
+  lua_setiuservalue(L, 6, TRANSFER_NEWS);
+  lua_pushvalue(L, 5);
+  lua_setiuservalue(L, 6, TRANSFER_ROOM);
+  Transfer *t = (Transfer *)calloc(1, sizeof *t);
+  if (!t) return luaL_error(L, "not enough memory");
+  atomic_init(&t->holds, 1);
+  atomic_fetch_add(&client->holds, 1);
+  t->client = client;
+  t->file = -1;
+  t->is_over = true;
+  *at = t;
+  bool is_new = get_easy(t);
+  if (!t->easy) return luaL_error(L, "not enough memory");
+  t->is_special = true; /* if something raises */
+  options_set(L, url, 3, t, is_new);
+  transfer_set_callbacks(t);
+  lua_getiuservalue(L, 1, CLIENT_TRANSFERS);
+  lua_pushvalue(L, 6);
+  t->ref = luaL_ref(L, 7); /* the last that may raise, but for what is wrong below */
+  int error = thread_start(client), code = error ? RUNNEL_OK : events_open(L, 1, client);
+  if (error || code != RUNNEL_OK) {
+    luaL_unref(L, 7, t->ref);
+    if (error) return luaL_error(L, "cannot start a thread: %s", strerror(error)); /* uncovered: none is left */
+    if (code == RUNNEL_NO_MEMORY) return luaL_error(L, "not enough memory");
+    return luaL_error(L, "cannot open a port: %s", client->rn->strerror(code));
+  }
+  lua_settop(L, 6);
+  t->port = client->port;
+  (void)client->rn->port_hold(t->port);
+  t->is_over = false;
+  client->under_way++;
+  atomic_fetch_add(&t->holds, 1); /* the thread's */
+  thread_ask(L, t, ASK_START);
+  return 1;
+}
+
+int client_close_idle(lua_State *L) {
+  Client *client = *(Client **)luaL_checkudata(L, 1, CLIENT_TYPE);
+  if (!client) return 0;
+  client_lock(client);
+  client->closes_idle = true;
+  client_unlock(client);
+  thread_wake(client);
+  return 0;
+}
+
+static void cancel(lua_State *L, Transfer *t) {
+  if (t->is_over) return;
+  events_leave(L, t);
+  thread_ask(L, t, ASK_CANCEL);
+}
+
+/* transfer:cancel(), and its __close: ends it, unless it has ended. */
+static int transfer_cancel(lua_State *L) {
+  Transfer *t = *(Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
+  if (t) cancel(L, t);
+  return 0;
+}
+
+static int transfer_gc(lua_State *L) {
+  Transfer **at = (Transfer **)luaL_checkudata(L, 1, TRANSFER_TYPE);
+  Transfer *t = *at;
+  if (!t) return 0;
+  *at = NULL;
+  cancel(L, t);
+  transfer_release(t);
+  return 0;
+}
+
+/* transfer:head() -> status, headers | nil: nil until the headers of the last response have come. */
+static int transfer_head(lua_State *L) {
+  Transfer *t = check(L);
+  if (!atomic_load(&t->has_head)) return 0;
+  lua_pushinteger(L, t->status);
+  response_push_headers(L, &t->head);
+  return 2;
+}
+
+/* transfer:take() -> bytes of the body that have come since the last call, or nil if there are none. */
+static int transfer_take(lua_State *L) {
+  Transfer *t = check(L);
+  if (t->taken.size == 0) {
+    client_lock(t->client);
+    Bytes emptied = t->taken;
+    t->taken = t->body;
+    t->body = emptied;
+    bool resumes = t->no_receive;
+    if (resumes) t->no_receive = false;
+    client_unlock(t->client);
+    if (resumes) thread_ask(L, t, ASK_RESUME);
+  }
+  if (t->taken.size == 0) return 0;
+  lua_pushlstring(L, t->taken.start, t->taken.size);
+  bytes_clear(&t->taken); /* only now: pushing may raise */
+  return 1;
+}
+
+/* transfer:result() -> true, url | nil, name of the error, text | nothing until it has ended. */
+static int transfer_result(lua_State *L) {
+  Transfer *t = check(L);
+  if (!atomic_load(&t->has_ended)) return 0;
+  if (t->code == CURLE_OK) {
+    lua_pushboolean(L, 1);
+    lua_pushstring(L, t->url);
+    return 2;
+  }
+  lua_pushnil(L);
+  response_push_error(L, t);
+  return 3;
+}
+
+/* transfer:response() -> status, headers, body, url | nil, name of the error, text | nothing until it has ended. */
+static int transfer_response(lua_State *L) {
+  Transfer *t = check(L);
+  if (!atomic_load(&t->has_ended)) return 0;
+  if (t->code != CURLE_OK) return transfer_result(L);
+  lua_pushinteger(L, t->status);
+  response_push_headers(L, &t->head);
+  lua_pushlstring(L, t->body.start ? t->body.start : "", t->body.size);
+  lua_pushstring(L, t->url);
+  bytes_free(&t->body);
+  return 4;
+}
+
+/* transfer:feed(bytes) -> whether there is room for more | nil if it has ended. Without bytes: that was all. */
+static int transfer_feed(lua_State *L) {
+  Transfer *t = check(L);
+  size_t size = 0;
+  const char *bytes = luaL_optlstring(L, 2, NULL, &size);
+  client_lock(t->client);
+  if (t->fed_at >= ENOUGH) { /* what was sent makes room */
+    t->feed.size -= t->fed_at;
+    memmove(t->feed.start, t->feed.start + t->fed_at, t->feed.size);
+    t->fed_at = 0;
+  }
+  bool is_kept = !bytes || bytes_append(&t->feed, bytes, size);
+  if (!bytes) t->fed_all = true;
+  bool resumes = is_kept && t->no_send, ended = atomic_load(&t->has_ended);
+  if (resumes) t->no_send = false;
+  bool has_room = t->feed.size - t->fed_at < ENOUGH;
+  client_unlock(t->client);
+  if (!is_kept) return luaL_error(L, "not enough memory");
+  if (ended) return 0;
+  if (resumes) thread_ask(L, t, ASK_RESUME);
+  lua_pushboolean(L, has_room);
+  return 1;
+}
+
+/* transfer:has_room() -> as the result of feed. */
+static int transfer_has_room(lua_State *L) {
+  Transfer *t = check(L);
+  client_lock(t->client);
+  bool has_room = t->feed.size - t->fed_at < ENOUGH, ended = atomic_load(&t->has_ended);
+  client_unlock(t->client);
+  if (ended) return 0;
+  lua_pushboolean(L, has_room);
+  return 1;
+}
+
+void calls_open(lua_State *L) {
+  static const luaL_Reg methods[] = {{"cancel", transfer_cancel},     {"feed", transfer_feed},
+                                     {"has_room", transfer_has_room}, {"head", transfer_head},
+                                     {"response", transfer_response}, {"result", transfer_result},
+                                     {"take", transfer_take},         {NULL, NULL}};
+  luaL_newmetatable(L, TRANSFER_TYPE);
+  lua_pushcfunction(L, transfer_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushcfunction(L, transfer_cancel);
+  lua_setfield(L, -2, "__close");
+  luaL_newlib(L, methods);
+  lua_setfield(L, -2, "__index");
+  lua_pop(L, 1);
+}

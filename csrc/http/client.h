@@ -1,0 +1,232 @@
+/* client.h: the C half of lua/runnel/http/client.lua: requests over HTTP, done by libcurl.
+
+   One client for each Lua state, with one thread, which is the only one that uses the client's multi handle and, once a
+   transfer has begun, its easy handle. It waits for the sockets and for its wakeup (poll), and lets libcurl work on what
+   is ready. So a Lua thread that computes stops no transfer, and no driver needs to know libcurl's sockets.
+
+   The life of a request:
+   1. Lua thread: client:start(url, settings, news) makes a Transfer, sets the options of its easy handle, puts it on
+      `Client.asked` and wakes the thread.
+   2. The thread adds it to the multi handle. libcurl calls the functions in transfer.c with headers and body, which are
+      collected in the Transfer. When Lua has to know, the thread puts the Transfer on `Client.told`, and posts an event
+      to the client's port, unless one is on its way.
+   3. Lua thread: the event puts true on the channel `news` of each of them. Who waits there looks at the transfer: result(), take().
+
+   A port is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the thread later
+   (to cancel, to go on after a pause) goes through `asked`, too.
+
+   A Transfer is used by both threads; Client.lock guards what both change. It is counted: the userdata has a hold, the
+   thread has one from start to end, and `told`. Memory is that of malloc. */
+#ifndef RUNNEL_HTTP_CLIENT_H
+#define RUNNEL_HTTP_CLIENT_H
+
+#include <curl/curl.h>
+#include <lauxlib.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/wakeup.h"
+#include "capi/runnel.h"
+
+/* Bytes of a stream that Lua has not taken, and bytes of an upload that libcurl has not sent, from which on the transfer,
+   or who feeds it, waits. */
+enum { ENOUGH = 256 * 1024 };
+
+/* The headers of all responses to one request, redirects included, are together at most so long. Newer releases of
+   libcurl have a limit of 300 KB themselves. */
+enum { HEADERS_MAX = 256 * 1024 };
+
+typedef struct Bytes {
+  char *start;     /* from malloc; NULL if there have never been any */
+  size_t size;     /* how many there are */
+  size_t capacity; /* how many there is memory for */
+} Bytes;
+
+/* Appends; false if there is no memory. */
+bool bytes_append(Bytes *bytes, const void *from, size_t size);
+
+/* Removes the bytes, but keeps the memory for others. Frees the memory. */
+static inline void bytes_clear(Bytes *bytes) { bytes->size = 0; }
+void bytes_free(Bytes *bytes);
+
+/* What Lua asks the thread to do with a transfer: a set of these. */
+enum { ASK_START = 1, ASK_CANCEL = 2, ASK_RESUME = 4 };
+
+/* How many easy handles are kept. */
+enum { SPARE_HANDLES = 64 };
+
+typedef struct Client {
+  atomic_uint holds;          /* the userdata's, each transfer's */
+  const runnel_functions *rn; /* the core's functions */
+  Wakeup *wakeup;             /* wakes the thread */
+  pthread_t thread;           /* Lua thread, as the next four */
+  bool is_running;            /* there is a thread */
+  runnel_port *port;          /* for the events, while there are transfers; or NULL */
+  size_t under_way;           /* how many of them there are */
+  runnel_task wake;           /* wakes the thread */
+
+  pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
+  List asked;                 /* Transfers for which Transfer.asks is not empty */
+  List told;                  /* Transfers of which something has happened that Lua does not know yet */
+  bool has_event;             /* an event that tells Lua to look at them is on its way */
+  bool ends;                  /* the thread is to end */
+  bool closes_idle;           /* it is to close the connections that are kept, when nothing is under way */
+  CURL *spare[SPARE_HANDLES]; /* easy handles of transfers that were not special, for further ones */
+  size_t nspare;              /* how many they are */
+} Client;
+
+/* User values of a client: the transfers under way, by Transfer.ref; the channel of the port, on which nothing is put;
+   the functions that offer to a channel and close it. */
+enum { CLIENT_TRANSFERS = 1, CLIENT_EVENTS, CLIENT_OFFER, CLIENT_CLOSE, CLIENT_VALUES = CLIENT_CLOSE };
+
+/* Why a transfer has failed, where libcurl only knows that a function of this module has refused. */
+typedef enum Refusal { REFUSED_NOT, REFUSED_BODY, REFUSED_HEADERS, REFUSED_MEMORY, REFUSED_FILE } Refusal;
+
+typedef struct Transfer {
+  atomic_uint holds; /* the userdata's, the thread's, that of Client.told */
+  Client *client;    /* with a hold */
+
+  /* Set before it starts, used in the thread from then on. */
+  runnel_port *port;           /* for its events, with a reference until it has ended */
+  CURL *easy;                  /* owned; NULL once it has ended */
+  struct curl_slist *lists[3]; /* what the options have that are lists, such as the headers to send; owned */
+  size_t nlists;               /* how many they are */
+  struct Cookies *cookies;     /* with a hold; or NULL */
+  curl_mime *mime;             /* a multipart body, owned; or NULL */
+  curl_off_t max;              /* bytes of the body, at most */
+  bool is_stream;              /* the body is taken in pieces; no limit if `max` is 0 */
+  bool is_fed;                 /* the body to send is fed in pieces */
+  bool is_special;             /* it has settings that further uses of its easy handle must not have */
+  bool follows;                /* redirects are followed */
+  bool logs_in;                /* a response 401 or 407 may be answered with a further request */
+  int file;                    /* descriptor of the file to send, or -1 */
+  off_t file_start, file_at;   /* where in the file the body begins, and where to read next */
+
+  /* Used in the thread only. */
+  Link active;         /* in the list of those that libcurl has */
+  curl_off_t received; /* bytes of the body until now */
+  size_t header_bytes; /* of all headers until now */
+  Refusal refusal;     /* why a function of this module has refused */
+
+  /* Set in the thread. Lua reads `head` and `status` once `has_head` is set, all once `has_ended` is. */
+  atomic_bool has_head;        /* the headers of the last response are complete */
+  atomic_bool has_ended;       /* nothing changes any more */
+  long status;                 /* of the last response; 0 without one */
+  CURLcode code;               /* the result */
+  char *url;                   /* the last one, after redirects; or NULL */
+  char error[CURL_ERROR_SIZE]; /* libcurl's text for the error */
+  Bytes head;                  /* the lines of the last response's headers */
+  Bytes body;                  /* of the response; of a stream, what Lua has not taken: then Client.lock guards it */
+
+  /* Client.lock guards these. */
+  Link asked;      /* in Client.asked */
+  unsigned asks;   /* ASK_... */
+  Link told;       /* in Client.told */
+  bool is_told;    /* it is there */
+  bool no_receive; /* paused, since Lua does not take; as the next one for the thread */
+  bool no_send;    /* paused, since there is nothing to send */
+  bool fed_all;    /* no more is fed */
+  Bytes feed;      /* of what is to be sent, from `fed_at` on */
+  size_t fed_at;   /* how many of them have been sent */
+
+  /* Used in the Lua thread only. */
+  bool is_over; /* Lua wants nothing of it any more, or knows its end */
+  int ref;      /* in the client's table of transfers */
+  Bytes taken;  /* from `body`, on its way to Lua */
+} Transfer;
+
+/* User values of a transfer: the channels that get true with each event; the second one, for who feeds it, may be nil. */
+enum { TRANSFER_NEWS = 1, TRANSFER_ROOM, TRANSFER_VALUES = TRANSFER_ROOM };
+
+#define CLIENT_TYPE "runnel.http.curl.client"
+#define TRANSFER_TYPE "runnel.http.curl.transfer"
+#define COOKIES_TYPE "runnel.http.curl.cookies"
+
+static inline void client_lock(Client *client) { (void)pthread_mutex_lock(&client->lock); }
+static inline void client_unlock(Client *client) { (void)pthread_mutex_unlock(&client->lock); }
+
+/* Removes a hold; the last one frees. */
+void client_release(Client *client);
+void transfer_release(Transfer *transfer);
+
+/* Starts the thread, if there is none; an error number. Lua thread. */
+int thread_start(Client *client);
+
+/* Ends it: transfers under way are dropped. Lua thread. */
+void thread_end(Client *client);
+
+/* Asks the thread for something. Client.lock must not be held. Lua thread. */
+void thread_ask(lua_State *L, Transfer *transfer, unsigned what);
+
+/* The run of Client.wake. */
+void thread_wake(void *data);
+
+/* Has libcurl call the functions that take headers and body, and give what is to be sent. */
+void transfer_set_callbacks(Transfer *transfer);
+
+/* Frees what the easy handle needs, and the handle, unless it is kept for others. */
+void transfer_free_easy(Transfer *transfer);
+
+/* Tells Lua that something has happened to a transfer. In the thread, without Client.lock. */
+void events_tell(Transfer *transfer);
+
+/* Takes a transfer off those under way; the last one closes the port. Does nothing if it is over. Does not raise. Lua
+   thread, as the next one. */
+void events_leave(lua_State *L, Transfer *transfer);
+
+/* Opens the port, with the client at an index, if there is none. Returns its code. Does not raise. */
+int events_open(lua_State *L, int at, Client *client);
+
+/* Forgets what Lua was to be told, when the thread has ended. */
+void events_end(Client *client);
+
+/* Sets the options of the easy handle from the table of settings at an index, or nil there for none. `is_new`: the handle
+   has not been used for a transfer. Raises if an option is wrong. */
+void options_set(lua_State *L, const char *url, int at, Transfer *transfer, bool is_new);
+
+/* Pushes the names of libcurl's options that a request may have, with their kinds. */
+void options_push(lua_State *L);
+
+/* Pushes the table of the limits that a request without settings has. */
+void options_push_limits(lua_State *L);
+
+/* Pushes the table of headers. */
+void response_push_headers(lua_State *L, const Bytes *head);
+
+/* Pushes the short name of the error and its text, for a transfer that has failed. */
+void response_push_error(lua_State *L, const Transfer *transfer);
+
+/* Writes into Transfer.error what the user is told, if libcurl has not; before the easy handle is freed. */
+void response_note_error(Transfer *transfer);
+
+/* Has a transfer use the jar on top of the stack; removes its hold on a jar, which may be NULL. */
+typedef struct Cookies Cookies;
+void cookies_use(lua_State *L, Transfer *transfer);
+void cookies_release(Cookies *jar);
+
+/* cookies() -> a jar, for the setting of that name: see cookies.c. */
+int cookies_new(lua_State *L);
+int cookies_is(lua_State *L);
+
+/* Make the metatables. */
+void client_open(lua_State *L);
+void calls_open(lua_State *L);
+void cookies_open(lua_State *L);
+
+/* client:start(url, settings, news [, room]) -> transfer: see calls.c. */
+int transfer_start(lua_State *L);
+
+/* client:close_idle(): closes the connections that are kept, as soon as nothing is under way. */
+int client_close_idle(lua_State *L);
+
+/* runnel.http.curl: see module.c. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_http_curl(lua_State *L);
+
+#endif

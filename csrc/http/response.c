@@ -1,0 +1,123 @@
+/* response.c: what a transfer gives to Lua: headers as a table, and errors in words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "http/client.h"
+
+/* ---- headers ---- */
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* Names of headers are ASCII; no locale is asked. */
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+
+enum { SHORT_NAME = 64 };
+
+/* Pushes the name in lower case. */
+static void push_name(lua_State *L, const char *name, size_t size) {
+  char bytes[SHORT_NAME];
+  luaL_Buffer buffer;
+  char *to = size <= SHORT_NAME ? bytes : luaL_buffinitsize(L, &buffer, size);
+  for (size_t i = 0; i < size; i++) to[i] = lower(name[i]);
+  if (to == bytes) lua_pushlstring(L, bytes, size);
+  else luaL_pushresultsize(&buffer, size);
+}
+
+/* Adds the value on top of the stack to the table below the name below it, and pops both. A header that comes several
+   times is one value with commas between; but cookies, whose values have commas, are a list. */
+static void add(lua_State *L) {
+  bool is_cookie = strcmp(lua_tostring(L, -2), "set-cookie") == 0;
+  lua_pushvalue(L, -2);
+  int before = lua_rawget(L, -4);
+  if (is_cookie) {
+    if (before == LUA_TNIL) {
+      lua_pop(L, 1);
+      lua_newtable(L);
+    }
+    lua_insert(L, -2);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  } else if (before == LUA_TNIL) {
+    lua_pop(L, 1);
+  } else {
+    lua_insert(L, -2);
+    lua_pushliteral(L, ", ");
+    lua_insert(L, -2);
+    lua_concat(L, 3);
+  }
+  lua_rawset(L, -3);
+}
+
+void response_push_headers(lua_State *L, const Bytes *head) {
+  luaL_checkstack(L, LUA_MINSTACK, NULL);
+  lua_createtable(L, 0, 8); /* about as many as there are */
+  const char *at = head->start, *end = at ? at + head->size : at;
+  while (at < end) {
+    const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at)), *next = newline ? newline + 1 : end;
+    const char *colon = (const char *)memchr(at, ':', (size_t)(next - at));
+    if (colon && colon > at && !is_space(*at)) { /* else the status line, or a continued line */
+      const char *value = colon + 1, *last = next;
+      while (value < last && is_space(*value)) value++;
+      while (last > value && is_space(last[-1])) last--;
+      push_name(L, at, (size_t)(colon - at));
+      lua_pushlstring(L, value, (size_t)(last - value));
+      add(L);
+    }
+    at = next;
+  }
+}
+
+/* ---- errors ---- */
+
+/* The short names, for Lua: it makes an error of a timeout from "timeout". */
+static const char *error_name(const Transfer *t) {
+  switch ((int)t->code) {
+  case CURLE_OPERATION_TIMEDOUT:
+    return "timeout";
+  case CURLE_OUT_OF_MEMORY:
+    return "memory";
+  default:
+    return "failed";
+  }
+}
+
+void response_note_error(Transfer *t) {
+  size_t size = sizeof t->error;
+  long number = 0;
+  switch (t->refusal) {
+  case REFUSED_BODY:
+    (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);
+    return;
+  case REFUSED_HEADERS:
+    (void)snprintf(t->error, size, "the headers have more than %d bytes", HEADERS_MAX);
+    return;
+  case REFUSED_MEMORY: /* uncovered: no memory is left */
+    (void)snprintf(t->error, size, "not enough memory");
+    return;
+  case REFUSED_FILE: /* uncovered: the disk has failed */
+    (void)snprintf(t->error, size, "the file to send cannot be read");
+    return;
+  case REFUSED_NOT:
+    break;
+  }
+  switch ((int)t->code) {
+  case CURLE_COULDNT_CONNECT:
+    if (curl_easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &number) == CURLE_OK && number) {
+      char why[128] = "";
+      if (strerror_r((int)number, why, sizeof why) == 0) (void)snprintf(t->error, size, "cannot connect: %s", why);
+    }
+    return;
+  case CURLE_FILESIZE_EXCEEDED:
+    (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);
+    return;
+  case CURLE_OUT_OF_MEMORY: /* libcurl says the same of its own limit for a line */
+    (void)snprintf(t->error, size, "not enough memory, or a line of the headers is too long");
+    return;
+  default:
+    return;
+  }
+}
+
+void response_push_error(lua_State *L, const Transfer *t) {
+  lua_pushstring(L, error_name(t));
+  lua_pushstring(L, *t->error ? t->error : curl_easy_strerror(t->code));
+}

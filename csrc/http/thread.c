@@ -1,0 +1,348 @@
+/* thread.c: the thread of a client, the only one that uses its multi handle. See client.h.
+
+   libcurl says by callbacks which sockets it wants to wait for, and for how long (CURLMOPT_SOCKETFUNCTION,
+   CURLMOPT_TIMERFUNCTION). The thread polls these sockets and the wakeup, and tells libcurl which of them are ready. With
+   curl_multi_perform, which needs none of this, libcurl looks at every transfer each time: with 64 of them at once that
+   takes twice the CPU time, and more with each further one. */
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/loaded.h"
+#include "http/client.h"
+
+/* After so many ms without a transfer, connections that were kept for further ones are closed. */
+enum { IDLE_MS = 60000 };
+
+/* How many connections are kept, at most. */
+enum { KEPT_CONNECTIONS = 256 };
+
+/* A transfer has so many sockets at most: two attempts to connect, and the pipe of a thread that resolves the name. */
+enum { SOCKETS_EACH = 4 };
+
+typedef struct Loop {
+  Client *client;       /* whose thread this is */
+  CURLM *multi;         /* NULL if there was no memory */
+  struct pollfd *polls; /* [0] is the wakeup, then come the sockets of libcurl */
+  struct pollfd *ready; /* memory for a copy of those that are ready */
+  size_t count;         /* how many sockets there are */
+  size_t capacity;      /* for how many there is memory, beside the wakeup */
+  size_t kept;          /* of this memory, what transfers under way may need */
+  int64_t due;          /* when libcurl is to be called, in ms of the monotonic clock; INT64_MAX: never */
+  List active;          /* Transfers that libcurl has */
+  bool is_used;         /* there was a transfer since the multi handle was made */
+} Loop;
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- what libcurl calls ---- */
+
+/* CURLMOPT_SOCKETFUNCTION. A socket's data is its place in `polls`. */
+static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *socket_data) {
+  Loop *loop = (Loop *)data;
+  uintptr_t at = (uintptr_t)socket_data;
+  (void)easy;
+  if (what == CURL_POLL_REMOVE) {
+    if (!at) return 0; /* uncovered: it was never added */
+    struct pollfd *last = &loop->polls[loop->count--];
+    if (last == &loop->polls[at]) return 0;
+    loop->polls[at] = *last;
+    (void)curl_multi_assign(loop->multi, last->fd, (void *)at);
+    return 0;
+  }
+  if (!at) {
+    if (loop->count == loop->capacity) return -1; /* uncovered: transfer_begin has made room */
+    at = ++loop->count;
+    (void)curl_multi_assign(loop->multi, fd, (void *)at);
+  }
+  loop->polls[at] = (struct pollfd){.fd = fd};
+  if (what & CURL_POLL_IN) loop->polls[at].events |= POLLIN;
+  if (what & CURL_POLL_OUT) loop->polls[at].events |= POLLOUT;
+  return 0;
+}
+
+/* CURLMOPT_TIMERFUNCTION */
+static int on_timer(CURLM *multi, long ms, void *data) {
+  (void)multi;
+  ((Loop *)data)->due = ms < 0 ? INT64_MAX : now_ms() + ms;
+  return 0;
+}
+
+static void make_multi(Loop *loop) {
+  loop->multi = curl_multi_init();
+  loop->due = INT64_MAX;
+  loop->is_used = false;
+  if (!loop->multi) return;
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, (void *)loop);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
+}
+
+/* ---- transfers ---- */
+
+/* Nothing is done with the transfer any more. */
+static void leave_transfer(Transfer *t, long status) {
+  transfer_free_easy(t);
+  if (!atomic_load(&t->has_head) && t->code == CURLE_OK) {
+    t->status = status;
+    atomic_store(&t->has_head, true);
+  }
+  client_lock(t->client);
+  if (t->asks) list_remove(&t->client->asked, &t->asked);
+  t->asks = 0;
+  atomic_store(&t->has_ended, true);
+  client_unlock(t->client);
+}
+
+/* The transfer has ended with a code; Lua is not told yet. */
+static void end_transfer(Transfer *t, CURLcode code) {
+  const char *url = NULL;
+  long status = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
+  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  t->code = code; /* Lua reads it when has_ended is true, as `error` and `url` */
+  if (code != CURLE_OK) response_note_error(t);
+  size_t size = url ? strlen(url) + 1 : 0;
+  t->url = size ? (char *)malloc(size) : NULL;
+  if (t->url) memcpy(t->url, url, size);
+  leave_transfer(t, status);
+}
+
+/* Tells Lua the end of a transfer. */
+static void tell_end(Transfer *t) {
+  events_tell(t);
+  transfer_release(t);
+}
+
+/* Nobody wants it any more. */
+static void drop_transfer(Transfer *t) {
+  t->code = CURLE_ABORTED_BY_CALLBACK;
+  leave_transfer(t, 0);
+  transfer_release(t);
+}
+
+/* Takes it from libcurl. */
+static void remove_transfer(Loop *loop, Transfer *t) {
+  (void)curl_multi_remove_handle(loop->multi, t->easy);
+  list_remove(&loop->active, &t->active);
+  loop->kept -= SOCKETS_EACH;
+}
+
+/* Makes memory for the sockets of one more transfer. */
+static bool make_room(Loop *loop) {
+  size_t needed = loop->kept + SOCKETS_EACH;
+  if (needed > loop->capacity) {
+    size_t capacity = 2 * needed, size = (capacity + 1) * sizeof(struct pollfd);
+    struct pollfd *polls = (struct pollfd *)realloc(loop->polls, size);
+    if (polls) loop->polls = polls;
+    struct pollfd *ready = (struct pollfd *)realloc(loop->ready, size);
+    if (ready) loop->ready = ready;
+    if (!polls || !ready) return false;
+    loop->capacity = capacity;
+  }
+  loop->kept = needed;
+  return true;
+}
+
+static void begin_transfer(Loop *loop, Transfer *t) {
+  if (!loop->multi) make_multi(loop);
+  bool has_room = loop->multi && make_room(loop);
+  loop->is_used = true;
+  if (has_room && curl_multi_add_handle(loop->multi, t->easy) == CURLM_OK) {
+    list_append(&loop->active, &t->active);
+    return;
+  }
+  if (has_room) loop->kept -= SOCKETS_EACH;
+  end_transfer(t, CURLE_OUT_OF_MEMORY);
+  tell_end(t);
+}
+
+/* Lua has taken, or fed. Which directions are still paused is what the callbacks have left since. */
+static void resume(Transfer *t) {
+  client_lock(t->client);
+  int paused = (t->no_receive ? CURLPAUSE_RECV : 0) | (t->no_send ? CURLPAUSE_SEND : 0);
+  client_unlock(t->client);
+  (void)curl_easy_pause(t->easy, paused); /* may call on_body; an error is reported as the transfer's end */
+}
+
+/* The next transfer for which Lua has asked something, and what; NULL if there is none. */
+static Transfer *next_asked(Client *client, unsigned *asks) {
+  client_lock(client);
+  Link *first = client->asked.first;
+  Transfer *t = first ? CONTAINER_OF(first, Transfer, asked) : NULL;
+  if (t) {
+    list_remove(&client->asked, first);
+    *asks = t->asks;
+    t->asks = 0;
+  }
+  client_unlock(client);
+  return t;
+}
+
+/* Does what Lua has asked for. */
+static void do_asked(Loop *loop) {
+  unsigned asks = 0;
+  Transfer *t;
+  while ((t = next_asked(loop->client, &asks)) != NULL) {
+    if (asks & ASK_CANCEL) {
+      if (!(asks & ASK_START)) remove_transfer(loop, t);
+      drop_transfer(t);
+    } else if (asks & ASK_START) {
+      begin_transfer(loop, t);
+    } else {
+      resume(t);
+    }
+  }
+}
+
+/* Ends the transfers that libcurl has done. Then Lua is told of them together, so that its thread wakes once. */
+static void end_done(Loop *loop) {
+  int left = 0;
+  CURLMsg *message;
+  List ended = {NULL};
+  while ((message = curl_multi_info_read(loop->multi, &left)) != NULL) {
+    Transfer *t = NULL;
+    CURLcode code = message->data.result; /* removing the transfer frees the message */
+    (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&t);
+    remove_transfer(loop, t);
+    end_transfer(t, code);
+    list_append(&ended, &t->active);
+  }
+  while (ended.first) {
+    Transfer *t = CONTAINER_OF(ended.first, Transfer, active);
+    list_remove(&ended, &t->active);
+    tell_end(t);
+  }
+}
+
+/* ---- the loop ---- */
+
+/* For how long to poll, in ms; -1: without limit. */
+static int patience(const Loop *loop) {
+  if (loop->due == INT64_MAX) return !loop->active.first && loop->is_used ? IDLE_MS : -1;
+  int64_t left = loop->due - now_ms();
+  return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* Lets libcurl work on what is ready. */
+static void work(Loop *loop) {
+  size_t nready = 0;
+  int running = 0;
+  for (size_t i = 1; i <= loop->count; i++) {
+    if (loop->polls[i].revents) loop->ready[nready++] = loop->polls[i]; /* copied, since libcurl changes the array */
+  }
+  for (size_t i = 0; i < nready; i++) {
+    int what = 0;
+    if (loop->ready[i].revents & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
+    if (loop->ready[i].revents & POLLOUT) what |= CURL_CSELECT_OUT;
+    if (loop->ready[i].revents & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
+    (void)curl_multi_socket_action(loop->multi, loop->ready[i].fd, what, &running);
+  }
+  if (loop->due <= now_ms()) {
+    loop->due = INT64_MAX;
+    (void)curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+  }
+  end_done(loop);
+}
+
+/* Whether the thread is to end. */
+static bool ends(Client *client) {
+  client_lock(client);
+  bool is_end = client->ends;
+  client_unlock(client);
+  return is_end;
+}
+
+/* Whether kept connections are to be closed now. */
+static bool closes_idle(Loop *loop) {
+  Client *client = loop->client;
+  if (loop->active.first) return false;
+  client_lock(client);
+  bool closes = client->closes_idle;
+  client->closes_idle = false;
+  client_unlock(client);
+  return closes;
+}
+
+/* Closes the multi handle, and with it the connections that were kept. */
+static void close_multi(Loop *loop) {
+  if (loop->multi) (void)curl_multi_cleanup(loop->multi);
+  loop->multi = NULL;
+  loop->is_used = false;
+}
+
+static void *run(void *data) {
+  Loop loop = {.client = (Client *)data, .due = INT64_MAX};
+  Wakeup *wakeup = loop.client->wakeup;
+  struct pollfd alone = {0}; /* as long as there is no array */
+  while (!ends(loop.client)) {
+    do_asked(&loop);
+    if (closes_idle(&loop)) close_multi(&loop);
+    struct pollfd *polls = loop.polls ? loop.polls : &alone;
+    polls[0] = (struct pollfd){.fd = wakeup_fd(wakeup), .events = POLLIN};
+    int n = poll(polls, (nfds_t)loop.count + 1, patience(&loop));
+    if (n < 0) continue; /* uncovered: a signal, which this thread blocks, or no memory in the kernel */
+    if (polls[0].revents) (void)wakeup_consume(wakeup);
+    if (n == 0 && !loop.active.first && loop.due == INT64_MAX) close_multi(&loop);
+    else if (loop.multi) work(&loop);
+  }
+  while (loop.active.first) {
+    Transfer *t = CONTAINER_OF(loop.active.first, Transfer, active);
+    remove_transfer(&loop, t);
+    drop_transfer(t);
+  }
+  unsigned asks = 0;
+  Transfer *t;
+  while ((t = next_asked(loop.client, &asks)) != NULL) drop_transfer(t); /* it has not begun */
+  close_multi(&loop);
+  free(loop.polls);
+  free(loop.ready);
+  return NULL;
+}
+
+/* ---- in the Lua thread ---- */
+
+int thread_start(Client *client) {
+  if (client->is_running) return 0;
+  sigset_t all, old;
+  (void)sigfillset(&all);
+  (void)stay_loaded(); /* a thread of libcurl may still resolve a name when the state is closed */
+  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+  int error = pthread_create(&client->thread, NULL, run, client);
+  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+  client->is_running = !error;
+  return error;
+}
+
+void thread_end(Client *client) {
+  client_lock(client);
+  client->ends = true;
+  client_unlock(client);
+  (void)client->rn->task_cancel(&client->wake);
+  if (!client->is_running) return;
+  wakeup_signal(client->wakeup);
+  (void)pthread_join(client->thread, NULL);
+  client->is_running = false;
+}
+
+void thread_wake(void *data) { wakeup_signal(((Client *)data)->wakeup); }
+
+void thread_ask(lua_State *L, Transfer *t, unsigned what) {
+  Client *client = t->client;
+  client_lock(client);
+  bool has_ended = atomic_load(&t->has_ended), is_first = !t->asks && !has_ended;
+  if (!has_ended) t->asks |= what;
+  if (is_first) list_append(&client->asked, &t->asked);
+  client_unlock(client);
+  /* What all go blocks ask that are ready is one wakeup. */
+  if (is_first && client->rn->task_add(L, &client->wake) != RUNNEL_OK) thread_wake(client);
+}

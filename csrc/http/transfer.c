@@ -1,0 +1,221 @@
+/* transfer.c: one request: what it holds, and the functions that libcurl calls in the thread. See client.h. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/client.h"
+
+/* ---- bytes ---- */
+
+enum { FIRST_CAPACITY = 512 };
+
+bool bytes_append(Bytes *bytes, const void *from, size_t size) {
+  if (size > bytes->capacity - bytes->size) {
+    size_t capacity = bytes->capacity ? bytes->capacity : FIRST_CAPACITY;
+    while (capacity - bytes->size < size) capacity *= 2;
+    char *start = (char *)realloc(bytes->start, capacity);
+    if (!start) return false;
+    bytes->start = start;
+    bytes->capacity = capacity;
+  }
+  memcpy(bytes->start + bytes->size, from, size);
+  bytes->size += size;
+  return true;
+}
+
+void bytes_free(Bytes *bytes) {
+  free(bytes->start);
+  *bytes = (Bytes){0};
+}
+
+/* ---- holds ---- */
+
+/* Keeps an easy handle for others; false if it must be freed. */
+static bool keep_easy(Transfer *t) {
+  Client *client = t->client;
+  if (t->is_special || t->code != CURLE_OK || !t->easy) return false;
+  client_lock(client);
+  bool is_kept = client->nspare < SPARE_HANDLES;
+  if (is_kept) client->spare[client->nspare++] = t->easy;
+  client_unlock(client);
+  return is_kept;
+}
+
+void transfer_free_easy(Transfer *t) {
+  if (!keep_easy(t)) curl_easy_cleanup(t->easy);
+  t->easy = NULL;
+  cookies_release(t->cookies);
+  t->cookies = NULL;
+  curl_mime_free(t->mime);
+  t->mime = NULL;
+  for (; t->nlists > 0; t->nlists--) curl_slist_free_all(t->lists[t->nlists - 1]);
+  if (t->file >= 0) (void)close(t->file);
+  t->file = -1;
+}
+
+void transfer_release(Transfer *t) {
+  if (atomic_fetch_sub(&t->holds, 1) > 1) return;
+  transfer_free_easy(t); /* if it was never started */
+  if (t->port) (void)t->client->rn->port_release(t->port);
+  bytes_free(&t->head);
+  bytes_free(&t->body);
+  bytes_free(&t->feed);
+  bytes_free(&t->taken);
+  free(t->url);
+  client_release(t->client);
+  free(t);
+}
+
+/* ---- what libcurl calls ---- */
+
+static bool begins_with(const char *line, size_t size, const char *start) {
+  size_t n = strlen(start);
+  return size >= n && strncasecmp(line, start, n) == 0;
+}
+
+/* Whether a header is among those that have come. */
+static bool has_header(const Bytes *head, const char *name) {
+  const char *at = head->start, *end = at + head->size;
+  while (at < end) {
+    if (begins_with(at, (size_t)(end - at), name)) return true;
+    const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
+    if (!newline) return false; /* uncovered: each ends with one */
+    at = newline + 1;
+  }
+  return false;
+}
+
+/* Whether the response whose headers are complete is one that libcurl does not answer with a further request, as far as
+   can be told now: if it is not known, the first byte of the body tells. */
+static bool is_last(const Transfer *t) {
+  long status = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  if (status < 200) return false;
+  if (status >= 300 && status < 400 && t->follows && has_header(&t->head, "Location:")) return false;
+  return !(t->logs_in && (status == 401 || status == 407));
+}
+
+/* The headers of the last response are complete. */
+static void end_head(Transfer *t) {
+  long status = 0;
+  (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  t->status = status;
+  atomic_store(&t->has_head, true);
+  if (t->is_stream) events_tell(t);
+}
+
+/* For a callback, whose result says that it has failed. */
+static size_t refuse(Transfer *t, Refusal why) {
+  t->refusal = why;
+  return 0;
+}
+
+/* CURLOPT_HEADERFUNCTION: a line of the headers, with its end. */
+static size_t on_header(char *line, size_t one, size_t size, void *data) {
+  Transfer *t = (Transfer *)data;
+  (void)one;
+  if (atomic_load(&t->has_head)) return size; /* a trailer, after a chunked body */
+  t->header_bytes += size;
+  if (t->header_bytes > HEADERS_MAX) return refuse(t, REFUSED_HEADERS);
+  if (begins_with(line, size, "HTTP/")) bytes_clear(&t->head);
+  else if (size <= 2 && (*line == '\r' || *line == '\n')) {
+    if (is_last(t)) end_head(t);
+    return size;
+  }
+  return bytes_append(&t->head, line, size) ? size : refuse(t, REFUSED_MEMORY);
+}
+
+/* The same for a stream: Lua takes what has come, or the transfer is paused. */
+static size_t stream_body(Transfer *t, const char *from, size_t size) {
+  client_lock(t->client);
+  bool is_first = t->body.size == 0, waits = t->body.size >= ENOUGH;
+  t->no_receive = waits;
+  bool is_kept = waits || bytes_append(&t->body, from, size);
+  client_unlock(t->client);
+  if (waits) t->received -= (curl_off_t)size; /* libcurl will give it again */
+  if (waits) return CURL_WRITEFUNC_PAUSE;
+  if (is_kept && is_first) events_tell(t);
+  return is_kept ? size : refuse(t, REFUSED_MEMORY);
+}
+
+/* CURLOPT_WRITEFUNCTION: a part of the body. */
+static size_t on_body(char *from, size_t one, size_t size, void *data) {
+  Transfer *t = (Transfer *)data;
+  (void)one;
+  if (!atomic_load(&t->has_head)) end_head(t);
+  if (t->max && (curl_off_t)size > t->max - t->received) return refuse(t, REFUSED_BODY);
+  t->received += (curl_off_t)size;
+  if (t->is_stream) return stream_body(t, from, size);
+  return bytes_append(&t->body, from, size) ? size : refuse(t, REFUSED_MEMORY);
+}
+
+/* CURLOPT_READFUNCTION for what Lua feeds. */
+static size_t read_fed(char *to, size_t one, size_t size, void *data) {
+  Transfer *t = (Transfer *)data;
+  (void)one;
+  client_lock(t->client);
+  size_t left = t->feed.size - t->fed_at, n = left < size ? left : size;
+  bool tells = left >= ENOUGH && left - n < ENOUGH;
+  bool waits = n == 0 && !t->fed_all;
+  if (waits) t->no_send = true;
+  if (n > 0) memcpy(to, t->feed.start + t->fed_at, n);
+  t->fed_at += n;
+  if (t->fed_at == t->feed.size) t->fed_at = t->feed.size = 0;
+  client_unlock(t->client);
+  if (tells) events_tell(t);
+  return waits ? CURL_READFUNC_PAUSE : n;
+}
+
+/* CURLOPT_READFUNCTION for a file. */
+static size_t read_file(char *to, size_t one, size_t size, void *data) {
+  Transfer *t = (Transfer *)data;
+  (void)one;
+  ssize_t n = pread(t->file, to, size, t->file_at);
+  if (n < 0) {
+    t->refusal = REFUSED_FILE;
+    return CURL_READFUNC_ABORT;
+  }
+  t->file_at += n;
+  return (size_t)n;
+}
+
+/* CURLOPT_SEEKFUNCTION: a redirect may have the file sent again. */
+static int seek_file(void *data, curl_off_t offset, int from) {
+  Transfer *t = (Transfer *)data;
+  if (from != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK; /* uncovered: libcurl only ever does this */
+  t->file_at = t->file_start + (off_t)offset;
+  return CURL_SEEKFUNC_OK;
+}
+
+/* CURLOPT_OPENSOCKETFUNCTION: programs that are started meanwhile do not get the socket. */
+static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
+  (void)data;
+  (void)purpose;
+#if defined(SOCK_CLOEXEC)
+  return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+#else
+  int fd = socket(address->family, address->socktype, address->protocol);
+  if (fd >= 0) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return fd;
+#endif
+}
+
+void transfer_set_callbacks(Transfer *t) {
+  CURL *easy = t->easy;
+  (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, (void *)t);
+  (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->error);
+  (void)curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+  (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+  (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, (void *)t);
+  (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+  (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)t);
+  if (!t->is_fed && t->file < 0) return;
+  (void)curl_easy_setopt(easy, CURLOPT_READFUNCTION, t->is_fed ? read_fed : read_file);
+  (void)curl_easy_setopt(easy, CURLOPT_READDATA, (void *)t);
+  if (t->is_fed) return;
+  (void)curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, seek_file);
+  (void)curl_easy_setopt(easy, CURLOPT_SEEKDATA, (void *)t);
+}

@@ -1,0 +1,33 @@
+/* daemon.h: what the servers of this project share: a listening socket, a thread that runs a daemon of libmicrohttpd,
+   and its wait. Knows no Lua. */
+#ifndef RUNNEL_HTTPD_DAEMON_H
+#define RUNNEL_HTTPD_DAEMON_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/wakeup.h"
+
+/* A socket that listens on a port of an address in digits, IPv4 or IPv6, or on any free port if that is 0; -1 if that
+   fails, with a message in `why`. *actual is the port. */
+int daemon_listen(const char *text, int port, int *actual, char *why, size_t size);
+
+/* Starts a thread with all signals blocked: they are for the program. */
+bool daemon_start_thread(pthread_t *thread, void *(*run)(void *), void *data);
+
+/* The flags for a daemon that daemon_wait runs. */
+unsigned daemon_flags(void);
+
+/* Waits until a client or `news` has something to be done, for at most `ms`. If `is_prompt`, no longer than
+   libmicrohttpd says, which knows of work that it has put off. */
+void daemon_wait(struct MHD_Daemon *daemon, const Wakeup *news, int ms, bool is_prompt);
+
+/* The socket of a connection, or -1. */
+int daemon_socket(struct MHD_Connection *client);
+
+/* Ends a connection: libmicrohttpd sees the end of the stream, and closes it. */
+void daemon_end_connection(struct MHD_Connection *client);
+
+#endif

@@ -1,0 +1,388 @@
+/* module.c: runnel.httpd.core, the C module under lua/runnel/http/server.lua: servers, and requests that a go block
+   answers. Its functions check little: the Lua module does. */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "httpd/server.h"
+
+#define SERVER_TYPE "runnel.httpd.server"
+#define REQUEST_TYPE "runnel.httpd.request"
+
+/* The user value of a server: the function that gets the events. */
+enum { SERVER_HANDLER = 1 };
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_runnel_httpd_core(lua_State *L);
+
+/* Wakes the thread once the ready go blocks have run, or at once if no scheduler runs. */
+static void wake_later(lua_State *L, Server *server) {
+  if (server->stops) return;
+  if (server->rn->task_add(L, &server->task) != RUNNEL_OK) wakeup_signal(server->news);
+}
+
+/* ---- events ---- */
+
+/* Takes the first request that has events; NULL if there is none. Passes its hold on. */
+static Request *take_event(Server *server, unsigned *events) {
+  (void)pthread_mutex_lock(&server->lock);
+  Request *request = server->events;
+  if (request) {
+    server->events = request->next_event;
+    if (!server->events) server->last_event = &server->events;
+    request->has_event = false;
+    *events = request->events;
+    request->events = 0;
+  }
+  (void)pthread_mutex_unlock(&server->lock);
+  return request;
+}
+
+/* Whether the last connection has closed, which Lua is to be told once. */
+static bool take_drained(Server *server) {
+  (void)pthread_mutex_lock(&server->lock);
+  bool is_news = server->has_drained && !server->told_drained;
+  if (is_news) server->told_drained = true;
+  (void)pthread_mutex_unlock(&server->lock);
+  return is_news;
+}
+
+/* Pushes a userdata for a request. */
+static Request **new_box(lua_State *L) {
+  Request **box = (Request **)lua_newuserdatauv(L, sizeof(Request *), 0);
+  *box = NULL;
+  luaL_setmetatable(L, REQUEST_TYPE);
+  return box;
+}
+
+/* Protected: (server): calls the handler with each request that has events. */
+static int handle(lua_State *L) {
+  Server *server = (Server *)lua_touserdata(L, 1);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, server) != LUA_TUSERDATA) return 0;
+  lua_getiuservalue(L, 2, SERVER_HANDLER);
+  Request **box = new_box(L), *request;
+  unsigned events = 0;
+  while ((request = take_event(server, &events)) != NULL) {
+    bool is_new = events & EVENT_NEW;
+    lua_pushvalue(L, 3);
+    lua_pushlightuserdata(L, request);
+    lua_pushinteger(L, events);
+    if (is_new) {
+      *box = request; /* with the hold */
+      lua_pushvalue(L, 4);
+    } else {
+      lua_pushnil(L);
+      request_release(request); /* its userdata has another hold, if it still matters */
+    }
+    lua_call(L, 3, 0);
+    if (!is_new) continue;
+    box = new_box(L);
+    lua_replace(L, 4);
+  }
+  if (!take_drained(server)) return 0;
+  lua_pushvalue(L, 3);
+  lua_pushboolean(L, false);
+  lua_call(L, 1, 0);
+  return 0;
+}
+
+/* runnel_push */
+int httpd_push_events(lua_State *L, void *data) {
+  Server *server = (Server *)data;
+  (void)pthread_mutex_lock(&server->lock);
+  server->is_posted = false;
+  (void)pthread_mutex_unlock(&server->lock);
+  lua_pushcfunction(L, handle);
+  lua_pushlightuserdata(L, server);
+  int status = lua_pcall(L, 1, 0, 0);
+  server_release(server);
+  return status == LUA_OK ? 0 : lua_error(L);
+}
+
+/* ---- servers ---- */
+
+static Server **server_at(lua_State *L) { return (Server **)luaL_checkudata(L, 1, SERVER_TYPE); }
+
+static Server *running(lua_State *L) {
+  Server *server = *server_at(L);
+  if (!server) luaL_error(L, "the server is closed"); /* a finalizer uses it after its own */
+  return server;
+}
+
+static int64_t ns_at(lua_State *L, int at) { return (int64_t)(luaL_checknumber(L, at) * (lua_Number)CLOCK_MS); }
+
+/* start(address, port, connections, header, body, idle, request, channel, handler) -> server, port | nil, message. The
+   handler, which must not park, is called with a light userdata that stands for a request, its events, and, if it is
+   new, its userdata; and with false when the server has drained. */
+static int start(lua_State *L) {
+  const runnel_functions *rn = (const runnel_functions *)lua_touserdata(L, lua_upvalueindex(1));
+  const char *address = luaL_checkstring(L, 1);
+  int number = (int)luaL_checkinteger(L, 2);
+  Limits limits = {.connections = (unsigned)luaL_checkinteger(L, 3),
+                   .header = (size_t)luaL_checkinteger(L, 4),
+                   .body = (uint64_t)luaL_checkinteger(L, 5),
+                   .idle = ns_at(L, 6),
+                   .request = ns_at(L, 7)};
+  luaL_checktype(L, 9, LUA_TFUNCTION);
+  Server **box = (Server **)lua_newuserdatauv(L, sizeof(Server *), 1);
+  *box = NULL;
+  luaL_setmetatable(L, SERVER_TYPE);
+  lua_pushvalue(L, 9);
+  lua_setiuservalue(L, -2, SERVER_HANDLER);
+  runnel_chan *ch;
+  runnel_port *port;
+  int code = rn->chan_get(L, 8, &ch);
+  if (code == RUNNEL_OK) {
+    code = rn->port_open(L, ch, 4, RUNNEL_LEAVE_OPEN, &port);
+    (void)rn->chan_release(L, ch);
+  }
+  if (code != RUNNEL_OK) return luaL_error(L, "cannot open a port: %s", rn->strerror(code));
+  char why[256];
+  *box = server_start(rn, &limits, address, number, port, why, sizeof why);
+  if (!*box) {
+    lua_pushnil(L);
+    lua_pushstring(L, why);
+    return 2;
+  }
+  lua_pushvalue(L, -1); /* it stays until it is stopped */
+  lua_rawsetp(L, LUA_REGISTRYINDEX, *box);
+  lua_pushinteger(L, (*box)->number);
+  return 2;
+}
+
+/* server:stop(): ends all connections; also at the end of the Lua state. */
+static int stop(lua_State *L) {
+  Server **box = server_at(L), *server = *box;
+  if (!server) return 0;
+  *box = NULL;
+  server_stop(server);
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, server); /* an existing key: allocates nothing */
+  server_release(server);
+  return 0;
+}
+
+/* server:quiesce(): accepts no more connections, and closes those that have no request. */
+static int quiesce(lua_State *L) {
+  Server *server = running(L);
+  (void)pthread_mutex_lock(&server->lock);
+  server->quiesces = true;
+  (void)pthread_mutex_unlock(&server->lock);
+  wakeup_signal(server->news);
+  return 0;
+}
+
+/* ---- requests ---- */
+
+static Request *request_at(lua_State *L) {
+  Request *request = *(Request **)luaL_checkudata(L, 1, REQUEST_TYPE);
+  if (!request) luaL_error(L, "the request has been released"); /* a finalizer uses it after its own */
+  return request;
+}
+
+/* request:head() -> method, target, address, whether there may be a body */
+static int head(lua_State *L) {
+  const Request *request = request_at(L);
+  lua_pushstring(L, request->head);
+  lua_pushstring(L, request->target);
+  lua_pushstring(L, request->address);
+  lua_pushboolean(L, request->has_body);
+  return 4;
+}
+
+/* request:headers() -> a list of names and values in turn */
+static int headers(lua_State *L) {
+  const Request *request = request_at(L);
+  const char *at = request->head + strlen(request->head) + 1;
+  lua_createtable(L, (int)request->nheaders * 2, 0);
+  for (size_t i = 1; i <= 2 * request->nheaders; i++) {
+    lua_pushstring(L, at);
+    lua_rawseti(L, -2, (lua_Integer)i);
+    at += strlen(at) + 1;
+  }
+  return 1;
+}
+
+/* request:read(max) -> some of the body, at most `max` bytes; or false if that was all; or nothing: EVENT_BODY will
+   come. The body of a request that the server has ended never ends: its go block is cancelled. */
+static int read_body(lua_State *L) {
+  Request *request = request_at(L);
+  Server *server = request->server;
+  size_t max = (size_t)luaL_checkinteger(L, 2);
+  if (max > BODY_WINDOW) max = BODY_WINDOW;
+  luaL_Buffer buffer;
+  char *to = luaL_buffinitsize(L, &buffer, max);
+  (void)pthread_mutex_lock(&server->lock);
+  size_t n = bytes_take(&request->in, to, max);
+  bool is_end = n == 0 && request->is_whole && !request->why;
+  if (n == 0 && !is_end) request->wants_body = true;
+  bool resumes = request->is_suspended && !request->is_whole && bytes_length(&request->in) < BODY_WINDOW / 2;
+  if (resumes) server_resume(request);
+  (void)pthread_mutex_unlock(&server->lock);
+  if (resumes) wake_later(L, server);
+  if (is_end) lua_pushboolean(L, false);
+  else if (n) luaL_pushresultsize(&buffer, n);
+  else return 0;
+  return 1;
+}
+
+/* Adds the headers at index `at` and above, names and values in turn, to a response. If one is refused, frees the
+   response, and pushes false and its name. */
+static bool add_headers(lua_State *L, int at, struct MHD_Response *response) {
+  for (int top = lua_gettop(L); at < top; at += 2) {
+    if (MHD_add_response_header(response, lua_tostring(L, at), lua_tostring(L, at + 1)) == MHD_YES) continue;
+    MHD_destroy_response(response);
+    lua_pushboolean(L, false);
+    lua_pushvalue(L, at);
+    return false;
+  }
+  return true;
+}
+
+/* Checks that all arguments from index `at` on are strings: that they cannot raise an error later. */
+static void check_strings(lua_State *L, int at) {
+  for (int top = lua_gettop(L); at <= top; at++) luaL_checktype(L, at, LUA_TSTRING);
+}
+
+/* Gives the request its response. */
+static int give(lua_State *L, Request *request, struct MHD_Response *response, unsigned status, bool is_done) {
+  Server *server = request->server;
+  (void)pthread_mutex_lock(&server->lock);
+  if (server->quiesces) (void)MHD_add_response_header(response, "Connection", "close");
+  if (is_done) request->is_done = true;
+  answer_with(request, status, response);
+  (void)pthread_mutex_unlock(&server->lock);
+  wake_later(L, server);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* request:respond(status, body, name, value, ...) -> true | false, the name of a header that is not allowed. A request
+   that the server has ended stays as it is. */
+static int respond(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  size_t size;
+  const char *body = luaL_checklstring(L, 3, &size);
+  check_strings(L, 4);
+  luaL_checkstack(L, 2, NULL);
+  struct MHD_Response *response = MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+  if (!response) return luaL_error(L, "not enough memory");
+  if (!add_headers(L, 4, response)) return 2;
+  return give(L, request, response, status, true);
+}
+
+/* request:stream(status, size, name, value, ...) -> true | false, name: as `respond`, but the body is written later.
+   `size` is its length in bytes, or negative if that is unknown. */
+static int stream(lua_State *L) {
+  Request *request = request_at(L);
+  unsigned status = (unsigned)luaL_checkinteger(L, 2);
+  lua_Integer size = luaL_checkinteger(L, 3);
+  check_strings(L, 4);
+  luaL_checkstack(L, 2, NULL);
+  struct MHD_Response *response = answer_stream(request, size < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)size);
+  if (!response) return luaL_error(L, "not enough memory");
+  if (!add_headers(L, 4, response)) return 2;
+  return give(L, request, response, status, false);
+}
+
+/* request:write(bytes) -> true | false: no more until EVENT_ROOM has come */
+static int write_body(lua_State *L) {
+  Request *request = request_at(L);
+  Server *server = request->server;
+  size_t size;
+  const char *bytes = luaL_checklstring(L, 2, &size);
+  (void)pthread_mutex_lock(&server->lock);
+  bool ok = request->why || bytes_add(&request->out, bytes, size);
+  bool has_room = bytes_length(&request->out) < BODY_WINDOW;
+  if (!has_room) request->wants_room = true;
+  server_resume(request);
+  (void)pthread_mutex_unlock(&server->lock);
+  if (!ok) return luaL_error(L, "not enough memory");
+  wake_later(L, server);
+  lua_pushboolean(L, has_room);
+  return 1;
+}
+
+/* request:finish(is_cut): the body of the response has been written; with true, the connection is closed, so that the
+   client sees that something is missing. */
+static int finish(lua_State *L) {
+  Request *request = request_at(L);
+  Server *server = request->server;
+  bool is_cut = lua_toboolean(L, 2);
+  (void)pthread_mutex_lock(&server->lock);
+  request->is_done = true;
+  request->is_cut = is_cut;
+  server_resume(request);
+  (void)pthread_mutex_unlock(&server->lock);
+  wake_later(L, server);
+  return 0;
+}
+
+/* request:why() -> why the server has ended the request, or nil */
+static int why_ended(lua_State *L) {
+  static const char *const names[] = {
+      [WHY_GONE] = "gone", [WHY_LATE] = "late", [WHY_TOO_LONG] = "too_long", [WHY_MEMORY] = "memory"};
+  Request *request = request_at(L);
+  (void)pthread_mutex_lock(&request->server->lock);
+  Why why = request->why;
+  (void)pthread_mutex_unlock(&request->server->lock);
+  lua_pushstring(L, names[why]); /* nil for NULL */
+  return 1;
+}
+
+/* The userdata is collected, or the go block has died: an answer that has not been given never will be. */
+static void abandon(Request *request) {
+  Server *server = request->server;
+  (void)pthread_mutex_lock(&server->lock);
+  if (!request->is_done) {
+    request->is_done = true;
+    if (request->is_answered) request->is_cut = true;
+    else answer_text(request, MHD_HTTP_INTERNAL_SERVER_ERROR, "500: the server has failed\n");
+    if (!request->is_answered) request->is_cut = true; /* there was no memory for that */
+    server_resume(request);
+  }
+  (void)pthread_mutex_unlock(&server->lock);
+}
+
+/* request:abandon(): the go block has died. */
+static int give_up(lua_State *L) {
+  Request *request = request_at(L);
+  abandon(request);
+  wake_later(L, request->server);
+  return 0;
+}
+
+static int collect(lua_State *L) {
+  Request **box = (Request **)luaL_checkudata(L, 1, REQUEST_TYPE), *request = *box;
+  if (!request) return 0;
+  *box = NULL;
+  abandon(request);
+  wakeup_signal(request->server->news);
+  request_release(request);
+  return 0;
+}
+
+int luaopen_runnel_httpd_core(lua_State *L) {
+  static const luaL_Reg functions[] = {{"start", start}, {NULL, NULL}};
+  static const luaL_Reg servers[] = {{"stop", stop}, {"quiesce", quiesce}, {"__gc", stop}, {NULL, NULL}};
+  static const luaL_Reg requests[] = {{"head", head},       {"headers", headers}, {"read", read_body},
+                                      {"respond", respond}, {"stream", stream},   {"write", write_body},
+                                      {"finish", finish},   {"abandon", give_up}, {"why", why_ended},
+                                      {"__gc", collect},    {NULL, NULL}};
+  luaL_checkversion(L);
+  const runnel_functions *rn = runnel_get_functions(L);
+  luaL_newmetatable(L, SERVER_TYPE);
+  luaL_setfuncs(L, servers, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  luaL_newmetatable(L, REQUEST_TYPE);
+  luaL_setfuncs(L, requests, 0);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  luaL_newlibtable(L, functions);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
+  luaL_setfuncs(L, functions, 1);
+  return 1;
+}

@@ -1,0 +1,177 @@
+/* server.h: an HTTP server on libmicrohttpd, which has a thread of its own, and the requests that it hands to Lua.
+
+   The thread does all that has to do with connections (server.c, request.c). It never touches Lua. The Lua thread makes
+   the responses (answer.c) and looks at requests (module.c). What both use is guarded by the lock of the server, which
+   nobody holds for long. The thread tells the Lua thread by a port that requests have events, the Lua thread wakes the
+   thread when it has answers.
+
+   A Request is held by the thread until libmicrohttpd has finished with it, and by its userdata. */
+#ifndef RUNNEL_HTTPD_SERVER_H
+#define RUNNEL_HTTPD_SERVER_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/wakeup.h"
+#include "capi/runnel.h"
+#include "httpd/bytes.h"
+
+/* Bytes of a body that wait, in either direction; the thread or the go block that has more must wait. */
+enum { BODY_WINDOW = 64 * 1024 };
+
+/* Characters of an address. */
+enum { ADDRESS_SIZE = 46 };
+
+/* What the Lua thread is told of a request. */
+enum {
+  EVENT_NEW = 1,  /* its headers have come */
+  EVENT_BODY = 2, /* more of its body has come, or all */
+  EVENT_ROOM = 4, /* there is room for more of the response's body */
+  EVENT_ENDED = 8 /* the server has ended it: Request.why */
+};
+
+/* Why the server has ended a request. */
+typedef enum Why {
+  NOT_ENDED,
+  WHY_GONE,     /* the client has closed the connection, or does not read */
+  WHY_LATE,     /* it took longer than the limit */
+  WHY_TOO_LONG, /* its body is longer than the limit */
+  WHY_MEMORY    /* there is no memory for its body */
+} Why;
+
+/* The limits of a server; all times in ns. */
+typedef struct Limits {
+  unsigned connections; /* how many may be open */
+  size_t header;        /* bytes of a request's line and headers */
+  uint64_t body;        /* bytes of a request's body */
+  int64_t idle;         /* how long a connection may be without a request, or a client may not read */
+  int64_t request;      /* from a request's headers until it has an answer; 0: any time */
+} Limits;
+
+typedef struct Server {
+  atomic_uint holds;           /* the userdata's, and each Request's */
+  const runnel_functions *rn;  /* the core's functions */
+  runnel_port *port;           /* where the Lua thread is told that requests have events */
+  runnel_task task;            /* wakes the thread after ready go blocks have run */
+  int number;                  /* the number of the TCP port */
+  Limits limits;               /* do not change */
+  struct MHD_Daemon *daemon;   /* used by the thread, as the rest up to the lock */
+  pthread_t thread;            /* runs the daemon */
+  int64_t now;                 /* the time of this turn, in ns */
+  int64_t looked;              /* when requests and connections were looked at last */
+  List clients;                /* Client.link: connections without a request, the longest first */
+  List known;                  /* Request.link: those that Lua has been told of, the oldest first */
+  uint32_t nopen;              /* connections */
+  uint32_t nfresh;             /* requests without an answer that libmicrohttpd asks for in each turn */
+  bool has_progressed;         /* bytes have come or gone in this turn */
+  bool has_quiesced;           /* it does not listen any more */
+  Wakeup *news;                /* wakes the thread */
+  pthread_mutex_t lock;        /* guards the rest, and parts of each Request */
+  struct Request *events;      /* a list, by Request.next_event: those with events */
+  struct Request **last_event; /* where the next one is added */
+  bool is_posted;              /* the Lua thread will look at them */
+  struct Request *resumed;     /* a list, by Request.next_resumed: suspended ones that can go on */
+  bool quiesces;               /* it is to accept no more connections, and close those without a request */
+  bool has_drained;            /* no connection is left after that */
+  bool told_drained;           /* and Lua knows */
+  bool stops;                  /* the thread is to end */
+} Server;
+
+/* A connection. Used by the thread only. */
+typedef struct Client {
+  Link link;                     /* in Server.clients while it has no request */
+  bool is_idle;                  /* it is there */
+  int64_t since;                 /* since when, in ns */
+  struct MHD_Connection *client; /* the connection */
+  char address[ADDRESS_SIZE];    /* of the other end, as text */
+} Client;
+
+typedef struct Request {
+  atomic_uint holds;             /* the thread's, the userdata's, that of the list of events, that of its response */
+  Server *server;                /* with a hold */
+  Link link;                     /* in Server.known; used by the thread, as the rest up to `head` */
+  bool is_known;                 /* it is there */
+  bool is_fresh;                 /* it is counted in Server.nfresh */
+  int64_t since;                 /* when its headers had come, in ns */
+  uint64_t received;             /* bytes of the body */
+  char *head;                    /* method, then name and value of each header, each ended by 0; does not change */
+  size_t nheaders;               /* how many of them; does not change */
+  bool has_body;                 /* there may be a body; does not change */
+  char address[ADDRESS_SIZE];    /* the client's; does not change */
+  struct MHD_Connection *client; /* NULL once libmicrohttpd has finished; Server.lock guards this and the rest */
+  struct MHD_Response *response; /* what Lua or the server answers, until libmicrohttpd has it; owned */
+  unsigned status;               /* of the response */
+  unsigned events;               /* bits of which Lua has not been told */
+  struct Request *next_event;    /* in Server.events */
+  bool has_event;                /* it is in that list */
+  struct Request *next_resumed;  /* in Server.resumed */
+  bool is_resumed;               /* it is in that list */
+  bool is_suspended;             /* libmicrohttpd does not look at the connection */
+  bool is_answered;              /* it has, or had, a response */
+  bool is_done;                  /* Lua has given all of the response */
+  bool is_cut;                   /* the response ends too early: the connection is closed */
+  bool is_whole;                 /* the whole body has come */
+  bool discards;                 /* the rest of the body is not wanted */
+  bool wants_body;               /* a go block waits for the body */
+  bool wants_room;               /* a go block waits until it can write */
+  Why why;                       /* why the server has ended it */
+  Bytes in;                      /* of the request's body, which Lua has not taken */
+  Bytes out;                     /* of the response's body, which libmicrohttpd has not taken */
+  char target[];                 /* path and query, as they were sent; does not change */
+} Request;
+
+/* ---- server.c ---- */
+
+/* Starts a server on an address. Returns NULL, with a message in `why`, if that fails. `port` gets its events; it is
+   released with the server. */
+Server *server_start(const runnel_functions *rn, const Limits *limits, const char *address, int number,
+                     runnel_port *port, char *why, size_t size);
+
+/* Ends all connections and the thread. The server stays for those that hold it. */
+void server_stop(Server *server);
+
+/* Removes a hold; the last one frees. */
+void server_release(Server *server);
+
+/* Adds events to those of a request, and makes a suspended request go on. With the lock. */
+void server_tell(Request *request, unsigned events);
+void server_resume(Request *request);
+
+/* The run of what `post` posts; see module.c. */
+int httpd_push_events(lua_State *L, void *data);
+
+/* ---- request.c: callbacks of libmicrohttpd, in the thread; `data` is the Server ---- */
+
+void *request_begin(void *data, const char *target, struct MHD_Connection *client);
+enum MHD_Result request_handle(void *data, struct MHD_Connection *client, const char *url, const char *method,
+                               const char *version, const char *upload, size_t *upload_size, void **context);
+void request_completed(void *data, struct MHD_Connection *connection, void **context,
+                       enum MHD_RequestTerminationCode code);
+void request_connection(void *data, struct MHD_Connection *connection, void **context,
+                        enum MHD_ConnectionNotificationCode code);
+
+/* Ends requests whose client has gone, or which are late, and connections that are idle for too long. */
+void request_look(Server *server);
+
+/* Removes a hold; the last one frees. */
+void request_release(Request *request);
+
+/* ---- answer.c ---- */
+
+/* Gives a request a response, which it owns from now on, unless it has one or its client has gone: a response with a
+   body that is still to be written holds its request. With the lock. */
+void answer_with(Request *request, unsigned status, struct MHD_Response *response);
+
+/* The same with a short text. */
+void answer_text(Request *request, unsigned status, const char *text);
+
+/* A response whose body is written with Request.out, of `size` bytes or MHD_SIZE_UNKNOWN; or NULL. */
+struct MHD_Response *answer_stream(Request *request, uint64_t size);
+
+#endif

@@ -1,0 +1,42 @@
+-- Checks the links of a site: visits its pages, N at a time, and lists the links that do not work. Needs libcurl.
+--
+--     runnel examples/recipes/crawler.lua http://127.0.0.1:8080/ [N]
+
+local rn = require "runnel"
+local http = require "runnel.http"
+
+local start, n = arg[1], tonumber(arg[2] or 16)
+local site = start:match "^%a+://[^/]+"
+local broken = 0
+
+-- The URL that a link on a page means, or nil for one that is not on the web.
+local function absolute(link, page)
+  link = link:gsub("#.*", "")
+  if link:find "^%a+:" then return link:find "^https?:" and link or nil end
+  if link:sub(1, 2) == "//" then return page:match "^%a+:" .. link end
+  if link:sub(1, 1) == "/" then return site .. link end
+  if link == "" then return nil end
+  return (page:gsub("[^/]*$", "") .. link):gsub("/[^/]+/%.%./", "/"), nil
+end
+
+local function visit(url, add)
+  local page = assert(http.get(url, { fail = true }))
+  local is_here = url:sub(1, #site + 1) == site .. "/"
+  if is_here and (page.headers["content-type"] or ""):find "html" then
+    for link in page.body:gmatch 'href="([^"]*)"' do
+      local to = absolute(link, url)
+      if to then add(to) end
+    end
+  end
+  return true
+end
+
+local function failed(err, url)
+  broken = broken + 1
+  print(("%s: %s"):format(url, err))
+end
+
+local options = { tries = 3, retry = 200, timeout = 10000, ex_handler = failed }
+local visited = #rn.into({}, rn.frontier(n, visit, { start }, options)):take()
+print(("%d links work, %d do not"):format(visited, broken))
+os.exit(broken == 0)

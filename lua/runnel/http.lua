@@ -1,0 +1,32 @@
+---HTTP: requests to servers, and a small server.
+---
+---    local http = require "runnel.http"
+---    local page = assert(http.get "https://example.org/")
+---    print(page.status, page.headers["content-type"], #page.body)
+---
+---The client needs libcurl, the server libmicrohttpd. Each is loaded when one of its functions is first used, so a
+---program that uses only one of them needs only its library.
+
+-- The module of each function.
+local HOMES = {
+  get = "client", request = "client", stream = "client", cookies = "client", fake = "client", close_idle = "client",
+  serve = "server",
+}
+
+---@class runnel.http: runnel.http.client, runnel.http.server
+local http = {}
+
+local function load_late(_, name)
+  local home = HOMES[name]
+  if not home then return nil end
+  http[name] = require("runnel.http." .. home)[name]
+  return http[name]
+end
+
+-- For `pairs`, which visits every name.
+local function load_all()
+  for name in pairs(HOMES) do local _ = http[name] end
+  return next, http, nil
+end
+
+return setmetatable(http, { __index = load_late, __pairs = load_all })

@@ -1,0 +1,106 @@
+---Responses of a server of runnel.http.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local json = require "runnel.nats.json"
+
+local answer = {}
+
+-- What a response is if its function has not said it.
+local TEXT <const>, JSON <const> = "text/plain; charset=utf-8", "application/json"
+
+local function wrong(format, ...) error("http.serve: " .. format:format(...), 0) end
+
+-- ---- headers ----
+
+local function add(list, name, value)
+  if type(value) ~= "string" and type(value) ~= "number" then
+    wrong("the header %s: a string expected, got %s", name, check.article(value))
+  end
+  list[#list + 1] = name
+  list[#list + 1] = tostring(value)
+end
+
+-- The headers as a list of names and values in turn; and the value of Content-Length, which is not in it.
+local function flatten(headers, kind)
+  local list, length = {}, nil
+  for name, value in pairs(headers) do
+    if type(name) ~= "string" then wrong("headers: names are strings, got %s", check.article(name)) end
+    local lower = name:lower()
+    if lower == "content-type" then kind = nil end
+    if lower == "content-length" then
+      length = math.tointeger(tonumber(value))
+    elseif type(value) == "table" then
+      for _, element in ipairs(value) do add(list, name, element) end
+    else
+      add(list, name, value)
+    end
+  end
+  if kind then add(list, "Content-Type", kind) end
+  return list, length
+end
+
+local function check_sent(ok, name)
+  if ok then return end
+  wrong("the header %q cannot be set: it has a wrong character, or the server sets it itself", name)
+end
+
+-- ---- bodies ----
+
+-- Closes the channel of a body when the response ends, however it does. What waits to be put is dropped, so that who
+-- puts it goes on, and gets false for the next put.
+local Reading = { __close = function(self)
+  self.ch:close()
+  while self.ch:poll() ~= nil do end -- luacheck: ignore 542
+end }
+
+-- Sends what comes from a channel, as fast as the client reads.
+local function pump(req, ch, status, headers)
+  local lib_request = req.core
+  local reading <close> = setmetatable({ ch = ch }, Reading) -- luacheck: ignore 211
+  local list, length = flatten(headers, TEXT)
+  check_sent(lib_request:stream(status, length or -1, table.unpack(list)))
+  while true do
+    local piece, err = ch:take()
+    if type(piece) == "string" then
+      while not lib_request:write(piece) do
+        piece = ""
+        req.news:take()
+      end
+    elseif piece ~= nil then
+      wrong("the channel of a body carries strings, got %s", check.article(piece))
+    elseif err ~= nil then
+      error(err, 0) -- the response is cut, so that the client sees that something is missing
+    else
+      return lib_request:finish(false)
+    end
+  end
+end
+
+local function send(req, status, headers, body)
+  if math.type(status) ~= "integer" or status < 200 or status > 599 then
+    wrong("the function must return a status from 200 to 599, headers or nil, and a body; got %s as the status",
+      check.describe(status))
+  end
+  if headers ~= nil and type(headers) ~= "table" then
+    wrong("headers: a table or nil expected, got %s", check.article(headers))
+  end
+  if core.is_chan(body) then return pump(req, body, status, headers or {}) end
+  local kind = TEXT
+  if type(body) == "table" then
+    local text, why = json.encode(body)
+    if not text then wrong("the body cannot be written as JSON: %s", why) end
+    body, kind = text, JSON
+  elseif body ~= nil and type(body) ~= "string" then
+    wrong("body: a string, a channel of strings, or a table for JSON expected, got %s", check.article(body))
+  end
+  if headers == nil then return check_sent(req.core:respond(status, body or "", "Content-Type", kind)) end
+  return check_sent(req.core:respond(status, body or "", table.unpack((flatten(headers, kind)))))
+end
+
+---Calls the program's function for a request, and sends what it returns. Parks.
+---@param req runnel.http.Request
+---@param f fun(req: runnel.http.Request): integer, table?, any
+function answer.give(req, f) send(req, f(req)) end
+
+return answer

@@ -1,0 +1,326 @@
+---Requests over HTTP. Needs libcurl; `make` builds the C module runnel.http.curl where its headers are.
+---
+---    local http = require "runnel.http"
+---    local page = assert(http.get("https://example.org/", { timeout = 5000 }))
+---    for piece in http.stream "https://example.org/large" do io.write(piece) end
+---
+---A thread of the state does the work of all its requests, with libcurl (csrc/http/client.h). It keeps connections for
+---further requests, and closes them when none was made for a minute.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local guard = require "runnel.internal.guard"
+local need = require "runnel.internal.need"
+local timed_out = require "runnel.timed_out"
+
+local lib = need("runnel.http.curl",
+  "install libcurl and its headers, on Debian libcurl4-openssl-dev, and run make again")
+
+local fakes = require "runnel.http.fake"
+local options = require "runnel.http.options"
+local responses = require "runnel.http.response"
+
+local internal = core.internal
+local chan, cancel = core.chan, core.cancel
+local take, put = internal.moving.take, internal.moving.put
+local offer, close = core.methods.offer, core.methods.close
+local new_response = responses.new
+local find = string.find
+local NONE = options.NONE
+
+---@class runnel.http.client
+local client = {}
+
+-- ---- the C module ----
+
+local the_client -- of this state, made for the first request
+
+-- Begins a request. What libcurl refuses is an error at the line with that level, as seen from the caller.
+local function start(what, url, settings, news, room, level)
+  the_client = the_client or lib.open(chan():name "http", offer, close)
+  if settings == NONE then settings = nil end -- the same for the C module, and faster
+  local ok, transfer = pcall(the_client.start, the_client, url, settings, news, room)
+  if not ok then error(("%s: %s"):format(what, transfer), level + 1) end
+  return transfer
+end
+
+-- The error of a request that has failed; `name` tells what kind of error it is.
+local function error_of(url, name, text)
+  local message = ("%s: %s"):format(responses.host(url), text)
+  return name == "timeout" and timed_out.new(message) or message
+end
+
+-- Waits until something has happened to a transfer. The channel closes if there is no memory to say so.
+local function wait(news)
+  if take(news) == nil then error("not enough memory", 0) end
+end
+
+-- Why the request cannot be made, or nil.
+local function refuse(url)
+  if find(url, "^https?://") or find(url:lower(), "^https?://") then return nil end
+  return "not an http:// or https:// URL: " .. url
+end
+
+-- ---- sending what comes from a channel ----
+
+-- The channel whose values are sent, and the go block that feeds them to the transfer.
+local Upload = {}
+Upload.__index = Upload
+
+function Upload:__close() cancel(self.block) end
+
+-- The go block has died. The request ends with its error.
+local function feeding_failed(self, reason, block)
+  self.err = reason
+  internal.excuse(block, reason)
+  self.transfer:cancel()
+  offer(self.news, true)
+end
+
+local function feed(self)
+  local transfer, room = self.transfer, self.room
+  while true do
+    local piece, err = take(self.source)
+    if piece == nil then
+      if err ~= nil then error(err, 0) end
+      transfer:feed()
+      return
+    elseif type(piece) ~= "string" then
+      error(("the channel of a body carries strings, got %s"):format(check.article(piece)), 0)
+    end
+    local has_room = transfer:feed(piece)
+    while has_room == false do
+      wait(room)
+      has_room = transfer:has_room()
+    end
+    if has_room == nil then return end -- it has ended
+  end
+end
+
+local function begin_upload(what, settings, transfer, news, room)
+  local self = setmetatable({ transfer = transfer, source = settings.source, news = news, room = room }, Upload)
+  self.block = guard.started(guard.go(feeding_failed, self, feed, self), what)
+  return self
+end
+
+-- ---- requests ----
+
+-- Makes a request and waits for its end. Errors in the options are raised at `level`, as seen from the caller.
+local function perform(what, url, settings, level)
+  local wrong = refuse(url)
+  if wrong then return nil, wrong end
+  if fakes.is_used(what, level + 1) then return fakes.request(url, settings) end
+  local news, room = chan(1), settings.source and chan(1)
+  local transfer <close> = start(what, url, settings, news, room, level + 1)
+  local upload <close> = room and begin_upload(what, settings, transfer, news, room) or nil
+  while true do
+    wait(news)
+    local status, headers, body, last_url = transfer:response()
+    if status then return new_response(status, headers, body, last_url) end
+    if upload and upload.err ~= nil then return nil, upload.err end
+    if headers then return nil, error_of(url, headers, body) end -- these are its kind and its text
+  end
+end
+
+-- Makes a status an error, if that is wanted.
+local function judge(settings, response, err)
+  if response and settings.fail and response.status >= 400 then
+    return nil, responses.status_error(response.url, response.status), response
+  end
+  return response, err
+end
+
+---Gets a page. Parks until all of it has come.
+---@param url string http:// or https://
+---@param opts? table as for request, without `method` and bodies
+---@return runnel.http.Response? response nil if there is none
+---@return any err why not: a string, or an error for which rn.is_timeout is true
+---@return runnel.http.Response? failed with `fail`: the response whose status is the error
+function client.get(url, opts)
+  local full_url, settings = options.read("get", url, opts, 2)
+  local response, err = perform("get", full_url, settings, 2)
+  return judge(settings, response, err)
+end
+
+---Makes a request. Parks until all of the response has come. The manual lists the options, also those of libcurl.
+---@param opts { url: string, method?: string, headers?: table<string, string|number|string[]>,
+---query?: table<string, any>, body?: string|runnel.Channel<string>|file*, size?: integer, json?: any,
+---form?: table<string, any>, multipart?: table[], timeout?: number, connect_timeout?: number, max?: integer,
+---redirects?: integer, cookies?: runnel.http.Cookies, fail?: boolean, [string]: any }
+---@return runnel.http.Response? response nil if there is none
+---@return any err why not: a string, or an error for which rn.is_timeout is true
+---@return runnel.http.Response? failed with `fail`: the response whose status is the error
+function client.request(opts)
+  if type(opts) ~= "table" then
+    error("request: a table expected, as in { url = \"https://example.org/\" }, got " .. check.article(opts), 2)
+  end
+  local full_url, settings = options.read("request", opts.url, opts, 2)
+  local response, err = perform("request", full_url, settings, 2)
+  return judge(settings, response, err)
+end
+
+-- ---- streams ----
+
+-- A response whose body goes to a channel.
+local Stream = {}
+Stream.__index = Stream
+
+-- Says that `head` is known, or will never be.
+local function tell_head(self, head)
+  self.head = head
+  self.ready:close()
+end
+
+-- The stream has failed. Nobody else is told if the program gets the error from `head`.
+local function fail_stream(self, err)
+  self.over = true
+  internal.fail(self.ch, err, nil, "http.stream")
+  tell_head(self, self.head)
+end
+
+-- Whether a status is an error, with which the stream then ends.
+local function is_refused(self, head)
+  local is_error = self.settings.fail and head.status >= 400
+  if is_error then fail_stream(self, responses.status_error(self.url, head.status)) end
+  return is_error
+end
+
+local function end_stream(self)
+  self.over = true
+  self.ch:close()
+end
+
+-- Moves the body to the channel.
+local function move_body(self, transfer, news)
+  local ch = self.ch
+  while true do
+    local ok, name, text = transfer:result() -- before `take`: then all that has come is there
+    if not self.head then
+      local status, headers = transfer:head()
+      if status then
+        local head = new_response(status, headers, nil, self.url)
+        if is_refused(self, head) then return end
+        tell_head(self, head)
+      end
+    end
+    local piece = transfer:take()
+    if piece then
+      if not put(ch, piece) then return end
+    elseif ok then
+      return end_stream(self)
+    elseif self.upload and self.upload.err ~= nil then
+      return fail_stream(self, self.upload.err)
+    elseif name then
+      return fail_stream(self, error_of(self.url, name, text))
+    else
+      wait(news)
+    end
+  end
+end
+
+-- Ends the transfer when its go block is collected, because nobody can take from the channel any more.
+local Left = { __gc = function(self) self.transfer:cancel() end }
+
+-- The go block of a stream.
+local function run_stream(self, transfer, news, room)
+  local closing <close> = transfer -- luacheck: ignore 211
+  local left = setmetatable({ transfer = transfer }, Left)
+  local upload <close> = room and begin_upload("stream", self.settings, transfer, news, room) or nil
+  self.upload = upload
+  move_body(self, left.transfer, news)
+end
+
+-- The same with a fake.
+local function run_fake(self)
+  local response, err = fakes.request(self.url, self.settings, true)
+  if not response then return fail_stream(self, err) end
+  local body = response.body
+  response.body = nil
+  if is_refused(self, response) then return end
+  tell_head(self, response)
+  if type(body) == "string" then
+    if body ~= "" and not put(self.ch, body) then return end
+    return end_stream(self)
+  end
+  repeat
+    local piece, why = take(body)
+    if piece == nil and why ~= nil then return fail_stream(self, why) end
+  until piece == nil or not put(self.ch, piece)
+  end_stream(self)
+end
+
+-- The go block has died, or was cancelled since the channel was closed.
+local function stream_died(self, reason)
+  if not self.over then
+    self.over = true
+    guard.close(self.ch, reason)
+  end
+  self.ready:close()
+end
+
+local function begin_stream(self)
+  if fakes.is_used("stream", 3) then return guard.go(stream_died, self, run_fake, self) end
+  local settings = self.settings
+  local news, room = chan(1), settings.source and chan(1)
+  settings.is_stream = true
+  local transfer = start("stream", self.url, settings, news, room, 3)
+  local ok, block = pcall(guard.go, stream_died, self, run_stream, self, transfer, news, room)
+  if ok then return block end
+  transfer:cancel() -- memory has run out
+  error(block, 0)
+end
+
+-- Waits until the headers have come.
+local function wait_for_head(self)
+  take(self.ready)
+  if self.head then return self.head end
+  local _, err = self.ch:poll() -- so that it counts as taken
+  return nil, err == nil and "the channel of the stream was closed" or err
+end
+
+---Makes a request whose response is too long for memory, or comes bit by bit: returns a channel of the pieces of its
+---body, at once. While nobody takes, little is read, so the server waits. An error closes the channel. Closing the
+---channel ends the transfer.
+---@param url string http:// or https://
+---@param opts? table as for request, without `url`, and `buffer`: that of the channel, as for rn.chan
+---@return runnel.Channel<string> pieces
+---@return fun(): runnel.http.Response?, any head waits for the headers: returns the response without its body, or nil
+---and the error
+function client.stream(url, opts)
+  local full_url, settings = options.read("stream", url, opts, 2)
+  local ch = check.new_chan(opts and opts.buffer, "stream"):name("http " .. responses.host(url))
+  local self = setmetatable({ url = full_url, ch = ch, ready = chan(), settings = settings, over = false }, Stream)
+  local wrong = refuse(full_url)
+  if wrong then
+    fail_stream(self, wrong)
+  else
+    self.block = guard.started(begin_stream(self), "stream")
+    internal.on_close(ch, function()
+      if self.over then return end
+      self.over = true
+      cancel(self.block)
+    end)
+  end
+  return ch, function() return wait_for_head(self) end
+end
+
+-- ---- cookies and fakes ----
+
+---Cookies that several requests share: the option `cookies`.
+---@class runnel.http.Cookies
+---@field all fun(self: runnel.http.Cookies): string[] the cookies, as lines of libcurl's (and Netscape's) files
+---@field add fun(self: runnel.http.Cookies, line: string) adds one: such a line, or "Set-Cookie: ..."
+
+---Makes an empty jar of cookies. Responses to requests with it add to it.
+---@return runnel.http.Cookies
+function client.cookies() return lib.cookies() end
+
+---Closes the connections that are kept for further requests, as soon as no request is under way. Without it they are
+---closed when none was made for a minute.
+function client.close_idle()
+  if the_client then the_client:close_idle() end
+end
+
+client.fake = fakes.set
+
+return client

@@ -1,0 +1,148 @@
+---http.fake: a function in place of all servers, for tests and simulations.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local json = require "runnel.nats.json"
+local responses = require "runnel.http.response"
+local timed_out = require "runnel.timed_out"
+
+local internal = core.internal
+
+local fakes = {}
+
+local handler -- the function, or nil
+
+---Has requests of this state go to a function, which is called as that of http.serve is: with the request, and in the
+---go block that makes it. It may park, for example to stand for a slow server. It returns a status, headers and a body;
+---or nil and an error, with which the request fails.
+---@param f? fun(req: runnel.http.Request): integer?, table?, any nil: requests go to servers again
+---@return function? before what was there before
+function fakes.set(f)
+  check.callable_or_nil(f, "fake")
+  local before = handler
+  handler = f
+  return before
+end
+
+---Whether requests go to the function. Raises in a simulation without one, at the line with that level, as seen from
+---the caller.
+---@param what string
+---@param level integer
+---@return boolean
+function fakes.is_used(what, level)
+  if handler then return true end
+  if internal.is_simulation() then
+    error(what .. ": in a simulation, requests go to the function of http.fake(f), and there is none", level + 1)
+  end
+  return false
+end
+
+-- ---- the request as the function gets it ----
+
+-- In place of a request of the server's C module.
+local Source = {}
+Source.__index = Source
+
+function Source:head() return self.method, self.target, "127.0.0.1" end
+
+function Source:headers() return self.lines end
+
+-- The next piece of the body; false after the last one.
+function Source:read()
+  local body = self.body
+  if core.is_chan(body) then
+    local piece, err = body:take()
+    if err ~= nil then error(err, 0) end
+    if piece == nil then return false end
+    return piece
+  end
+  self.body = nil
+  return body and body ~= "" and body or false
+end
+
+-- The headers as a list of names and values in turn.
+local function flatten(url, settings)
+  local list = { "Host", responses.host(url) }
+  for _, line in ipairs(settings.headers or {}) do
+    local name, value = line:match "^([^:;]+)[:;]%s*(.-)$"
+    if value ~= "" then
+      list[#list + 1] = name
+      list[#list + 1] = value
+    end
+  end
+  return list
+end
+
+local function request_of(url, settings)
+  local target = url:match "^%a+://[^/?#]*([^#]*)"
+  if target:sub(1, 1) ~= "/" then target = "/" .. target end
+  local body = settings.source or settings.body
+  if io.type(body) == "file" then body = body:read "a" end
+  return require("runnel.http.request").new(nil, setmetatable({
+    method = settings.method or "GET", target = target, lines = flatten(url, settings), body = body,
+  }, Source))
+end
+
+-- ---- what it returns ----
+
+local function wrong(format, ...) error("the function of http.fake: " .. format:format(...), 0) end
+
+local function lower_names(headers)
+  local lower = {}
+  for name, value in pairs(headers) do
+    name = tostring(name):lower()
+    if type(value) ~= "table" then value = tostring(value) end
+    lower[name] = name == "set-cookie" and type(value) ~= "table" and { value } or value
+  end
+  return lower
+end
+
+-- All that comes from a channel; or nil and its error.
+local function collect(ch)
+  local parts = {}
+  while true do
+    local piece, err = ch:take()
+    if err ~= nil then return nil, err end
+    if piece == nil then return table.concat(parts) end
+    parts[#parts + 1] = piece
+  end
+end
+
+local function response_of(url, settings, streams, status, headers, body)
+  if status == nil then return nil, headers end
+  if math.type(status) ~= "integer" or headers ~= nil and type(headers) ~= "table" then
+    wrong("a status, headers or nil, and a body expected; or nil and an error; got %s, %s", check.describe(status),
+      check.describe(headers))
+  end
+  local err
+  if core.is_chan(body) then
+    if not streams then body, err = collect(body) end
+    if err ~= nil then return nil, err end
+  elseif type(body) == "table" then
+    body = assert(json.encode(body))
+  elseif body ~= nil and type(body) ~= "string" then
+    wrong("body: a string, a channel of strings, or a table for JSON expected, got %s", check.article(body))
+  end
+  if type(body) == "string" and settings.max and #body > settings.max then
+    return nil, ("%s: the body has more than %d bytes"):format(responses.host(url), settings.max)
+  end
+  return responses.new(status, lower_names(headers or {}), body or "", url)
+end
+
+---Makes a request of the function.
+---@param url string
+---@param settings runnel.http.Settings
+---@param streams? boolean a body that is a channel stays one
+---@return runnel.http.Response? response
+---@return any err
+function fakes.request(url, settings, streams)
+  local function ask() return response_of(url, settings, streams, handler(request_of(url, settings))) end
+  if not settings.timeout then return ask() end
+  local scopes = require "runnel.scope"
+  local ok, response, err = pcall(scopes.scope, ask, { timeout = settings.timeout })
+  if ok then return response, err end
+  if not timed_out.is_timeout(response) then error(response, 0) end
+  return nil, timed_out.new(("%s: no response after %d ms"):format(responses.host(url), settings.timeout))
+end
+
+return fakes

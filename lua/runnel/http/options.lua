@@ -1,0 +1,303 @@
+---The options of requests: checks them, and turns them into the settings that the C module takes.
+
+local core = require "runnel.core"
+local lib = require "runnel.http.curl"
+local check = require "runnel.internal.check"
+local json = require "runnel.nats.json"
+
+local options = {}
+
+-- The longest time, in ms: libcurl takes an int. 24 days.
+local LONGEST_MS <const> = 0x7fffffff
+
+-- Methods and names of headers are of such characters; values of headers have none of the others.
+local TOKEN <const> = "^[%w!#$%%&'*+.^_`|~-]+$"
+local NOT_IN_A_HEADER <const> = "[\r\n\0]"
+
+-- What can be sent. A request has at most one of these.
+local BODIES = { "body", "form", "json", "multipart" }
+
+-- Options of this module: for every request, and for those that may send something.
+local OWN = { "connect_timeout", "cookies", "fail", "headers", "max", "query", "redirects", "timeout" }
+local SENDING = { "body", "form", "json", "method", "multipart", "size" }
+
+local function set_of(...)
+  local names = {}
+  for _, list in ipairs { ... } do
+    for _, name in ipairs(list) do names[name] = true end
+  end
+  return names
+end
+
+local libcurls = {}
+for name in pairs(lib.options) do libcurls[#libcurls + 1] = name end
+
+-- The options that each function has.
+local KNOWN = {
+  get = set_of(OWN, libcurls),
+  request = set_of(OWN, SENDING, { "url" }, libcurls),
+  stream = set_of(OWN, SENDING, { "buffer" }, libcurls),
+}
+
+-- What is wrong is thrown as a table, and raised by options.read at the line of the program.
+local function fail(format, ...) error({ message = format:format(...) }, 0) end
+
+-- ---- URLs and headers ----
+
+local function escape(value)
+  return (tostring(value):gsub("[^%w._~-]", function(c) return ("%%%02X"):format(c:byte()) end))
+end
+
+local FIELD_TYPES = { string = true, number = true, boolean = true }
+
+-- The fields of a form or a query, in the order of their names; a list of values gives a field for each.
+local function encode_fields(fields, what)
+  if type(fields) ~= "table" then fail("%s: a table of fields expected, got %s", what, check.article(fields)) end
+  local names, parts = {}, {}
+  for name in pairs(fields) do
+    if type(name) ~= "string" then fail("%s: strings expected as names, got %s", what, check.describe(name)) end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local values = fields[name]
+    for _, value in ipairs(type(values) == "table" and values or { values }) do
+      if not FIELD_TYPES[type(value)] then
+        fail("%s: %s: a string, a number or a boolean expected, got %s", what, name, check.article(value))
+      end
+      parts[#parts + 1] = escape(name) .. "=" .. escape(value)
+    end
+  end
+  return table.concat(parts, "&")
+end
+
+local function with_query(url, query)
+  local fields = encode_fields(query, "query")
+  if fields == "" then return url end
+  local before, fragment = url:match "^([^#]*)(.*)$"
+  return before .. (before:find("?", 1, true) and "&" or "?") .. fields .. fragment
+end
+
+-- Adds a header to the lines for libcurl, which wants a semicolon if the value is empty.
+local function add_header(lines, name, value)
+  if type(value) ~= "string" and type(value) ~= "number" then
+    fail("headers: %s: a string, a number or a list of these expected, got %s", name, check.article(value))
+  end
+  value = tostring(value)
+  if value:find(NOT_IN_A_HEADER) then fail("headers: %s: the value has a line break or a zero byte", name) end
+  lines[#lines + 1] = value:find "%S" and name .. ": " .. value or name .. ";"
+end
+
+-- The headers as lines; and which there are, by name in lower case.
+local function header_lines(headers)
+  local lines, given = {}, {}
+  if headers == nil then return lines, given end
+  if type(headers) ~= "table" then fail("headers: a table expected, got %s", check.article(headers)) end
+  for name, value in pairs(headers) do
+    if type(name) ~= "string" or not name:find(TOKEN) then
+      fail("headers: names expected as keys, got %s", check.describe(name))
+    end
+    given[name:lower()] = true
+    for _, one in ipairs(type(value) == "table" and value or { value }) do add_header(lines, name, one) end
+  end
+  return lines, given
+end
+
+-- ---- bodies ----
+
+local PART_KEYS = { data = true, file = true, filename = true, name = true, type = true }
+
+local function check_parts(parts)
+  if type(parts) ~= "table" or #parts == 0 then
+    fail("multipart: a list of parts such as { name = \"title\", data = \"...\" } expected, got %s",
+      type(parts) == "table" and "an empty one" or check.article(parts))
+  end
+  for i, part in ipairs(parts) do
+    if type(part) ~= "table" then fail("multipart: part %d: a table expected, got %s", i, check.article(part)) end
+    for key, value in pairs(part) do
+      if not PART_KEYS[key] then fail("multipart: part %d: %s", i, check.unknown(key, PART_KEYS)) end
+      if type(value) ~= "string" then
+        fail("multipart: part %d: %s: a string expected, got %s", i, key, check.article(value))
+      end
+    end
+    if not part.name or (part.data == nil) == (part.file == nil) then
+      fail("multipart: part %d: `name`, and either `data` or `file`, expected", i)
+    end
+  end
+  return parts
+end
+
+-- Which kind of body the options have.
+local function kind_of_body(opts)
+  local kind
+  for _, name in ipairs(BODIES) do
+    if opts[name] ~= nil and kind then fail("%s and %s: a request has one body", kind, name) end
+    if opts[name] ~= nil then kind = name end
+  end
+  return kind
+end
+
+-- Puts the body into the settings. Returns its type, if it is known.
+local function set_body(s, kind, value, opts)
+  if kind == "json" then
+    local text, why = json.encode(value, "json")
+    if not text then fail("%s", why) end
+    s.body = text
+    return "application/json"
+  elseif kind == "form" then
+    s.body = encode_fields(value, "form")
+    return "application/x-www-form-urlencoded"
+  elseif kind == "multipart" then
+    s.multipart = check_parts(value)
+  elseif type(value) == "string" or io.type(value) == "file" then
+    s.body = value
+  elseif core.is_chan(value) then
+    s.source, s.is_fed, s.body_size = value, true, opts.size
+  else
+    fail("body: a string, a channel of strings or an open file expected, got %s", check.article(value))
+  end
+end
+
+local function set_sent(s, opts, lines, given)
+  local kind = kind_of_body(opts)
+  local size = opts.size
+  if size ~= nil and not (math.type(size) == "integer" and size >= 0 and core.is_chan(opts.body)) then
+    fail("size: the number of bytes of a body that is a channel expected, got %s", check.describe(size))
+  end
+  if not kind then return end
+  s.method = s.method or "POST"
+  local content_type = set_body(s, kind, opts[kind], opts)
+  if not given["content-type"] and kind ~= "multipart" then
+    lines[#lines + 1] = "Content-Type:" .. (content_type and " " .. content_type or "") -- without it: a form
+  end
+  if not given.expect then lines[#lines + 1] = "Expect:" end -- many servers let the client wait for it in vain
+end
+
+-- ---- options of libcurl ----
+
+local function is_list(value)
+  if type(value) ~= "table" then return false end
+  for _, one in ipairs(value) do
+    if type(one) ~= "string" then return false end
+  end
+  return true
+end
+
+local KINDS = {
+  string = { function(value) return type(value) == "string" and not value:find "\0" end, "a string" },
+  boolean = { function(value) return type(value) == "boolean" end, "true or false" },
+  integer = { function(value) return math.type(value) == "integer" and value >= 0 end, "an integer of at least 0" },
+  list = { is_list, "a list of strings" },
+}
+
+local function check_libcurls(name, value)
+  local kind = KINDS[lib.options[name]]
+  if not kind[1](value) then fail("%s: %s expected, got %s", name, kind[2], check.describe(value)) end
+end
+
+-- ---- all of it ----
+
+local function set_limits(s, opts)
+  for _, name in ipairs { "timeout", "connect_timeout" } do
+    local ms = opts[name]
+    if ms ~= nil and (type(ms) ~= "number" or not (ms > 0 and ms <= LONGEST_MS)) then
+      fail("%s: a number of milliseconds, above 0 and at most %d, expected, got %s", name, LONGEST_MS,
+        check.describe(ms))
+    end
+    if ms then s[name] = math.ceil(ms) end
+  end
+  local max, redirects = opts.max, opts.redirects
+  if max ~= nil and max ~= math.huge and not (math.type(max) == "integer" and max > 0) then
+    fail("max: a number of bytes, an integer above 0, or math.huge expected, got %s", check.describe(max))
+  end
+  if max ~= nil then s.max = max ~= math.huge and max or nil end
+  if redirects ~= nil and not (math.type(redirects) == "integer" and redirects >= 0) then
+    fail("redirects: an integer of at least 0 expected, got %s", check.describe(redirects))
+  end
+  s.redirects = redirects or s.redirects
+end
+
+-- The names of the options of a function, without libcurl's.
+local function own_names(what)
+  local names = {}
+  for name in pairs(KNOWN[what]) do
+    if not lib.options[name] then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return table.concat(names, ", ")
+end
+
+local function check_each(what, opts)
+  local known, libcurl = KNOWN[what], nil
+  for name, value in pairs(opts) do
+    if not known[name] then
+      if what == "get" and KNOWN.request[name] then fail("%s: http.request has this option", name) end
+      fail("unknown option %q; known: %s; and libcurl's, which the manual lists", tostring(name), own_names(what))
+    end
+    if lib.options[name] then
+      check_libcurls(name, value)
+      libcurl = libcurl or {}
+      libcurl[name] = value
+    end
+  end
+  if opts.method ~= nil and (type(opts.method) ~= "string" or not opts.method:find(TOKEN)) then
+    fail("method: a name such as \"PUT\" expected, got %s", check.describe(opts.method))
+  end
+  if opts.fail ~= nil and type(opts.fail) ~= "boolean" then
+    fail("fail: true or false expected, got %s", check.article(opts.fail))
+  end
+  if opts.cookies ~= nil and not lib.is_cookies(opts.cookies) then
+    fail("cookies: what http.cookies() returns expected, got %s", check.article(opts.cookies))
+  end
+  return libcurl
+end
+
+-- The limits of a request whose options do not tell.
+local LIMITS = lib.limits
+
+local function read(what, url, opts)
+  if type(url) ~= "string" then fail("a URL expected, as in \"https://example.org/\", got %s", check.article(url)) end
+  if type(opts) ~= "table" then fail("a table of options expected, got %s", check.article(opts)) end
+  local s = { max = what ~= "stream" and LIMITS.max or nil, connect_timeout = LIMITS.connect_timeout,
+    redirects = LIMITS.redirects, fail = opts.fail }
+  s.libcurl = check_each(what, opts)
+  set_limits(s, opts)
+  s.method, s.cookies = opts.method and opts.method:upper(), opts.cookies
+  local lines, given = header_lines(opts.headers)
+  set_sent(s, opts, lines, given)
+  if #lines > 0 then s.headers = lines end
+  s.has_more = (s.libcurl or s.method or s.cookies or s.headers) and true
+  return opts.query ~= nil and with_query(url, opts.query) or url, s
+end
+
+---The settings of a request: most are for the C module.
+---@class runnel.http.Settings
+---@field method? string default GET
+---@field headers? string[] lines
+---@field body? string|file*
+---@field source? runnel.Channel<string> the body, if it is a channel
+---@field timeout? integer ms for all of it
+---@field max? integer bytes of the body
+---@field fail? boolean a status from 400 on is an error
+---@field has_more? boolean there are more settings for the C module than limits
+
+---The settings of a request without options: the limits that hold then.
+---@type runnel.http.Settings
+options.NONE = LIMITS
+
+---Checks the options of a request, and turns them into settings.
+---@param what string the function that was called: "get", "request" or "stream"
+---@param url any
+---@param opts any
+---@param level integer of the line for errors, as seen from the caller
+---@return string url with the query that the options have
+---@return runnel.http.Settings settings
+function options.read(what, url, opts, level)
+  if opts == nil and type(url) == "string" and what ~= "stream" then return url, LIMITS end -- most requests
+  local ok, first, settings = pcall(read, what, url, opts == nil and {} or opts)
+  if ok then return first, settings end
+  if type(first) == "table" then error(("%s: %s"):format(what, first.message), level + 1) end
+  error(first, 0)
+end
+
+return options

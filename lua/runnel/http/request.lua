@@ -1,0 +1,130 @@
+---Requests to a server of runnel.http, as its function gets them.
+
+local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local json = require "runnel.nats.json"
+
+-- The longest piece of a body, in bytes.
+local PIECE <const> = 65536
+
+local request = {}
+
+---A request.
+---@class runnel.http.Request
+---@field method string as in "GET"
+---@field target string path and query, as the client has sent them
+---@field path string the path of the target, decoded: %41 is A
+---@field query table<string, string> the fields of the query, decoded; of several with one name, the first
+---@field headers table<string, string> by name in lower case; several with one name are joined with ", "
+---@field address string of the client; behind a proxy, that of the proxy
+---@field package core any the request of the C module
+---@field package id any a light userdata that stands for it
+---@field package block runnel.Channel<any> its go block
+---@field package news runnel.Channel<boolean> has a value when what the go block waits for has happened
+---@field private text? string the body
+---@field private is_taken? boolean `pieces` has been called
+local Request = { __name = "http request" }
+
+-- ---- reading the body ----
+
+-- The next piece; nil after the last one. Parks.
+local function next_piece(self)
+  while true do
+    local piece = self.core:read(PIECE)
+    if piece then return piece end
+    if piece == false then return nil end
+    self.news:take() -- when the server has ended the request, this go block is cancelled here
+  end
+end
+
+local function take_once(self, what)
+  if self.is_taken then error(what .. ": the body of this request has been read already", 3) end
+  self.is_taken = true
+end
+
+---The body as a string, "" if there is none; parks until all of it has come. If that does not happen, the go block of
+---the request is cancelled.
+---@return string
+function Request:body()
+  if self.text then return self.text end
+  take_once(self, "body")
+  local parts = {}
+  for piece in next_piece, self do parts[#parts + 1] = piece end
+  self.text = table.concat(parts)
+  return self.text
+end
+
+local function read_into(self, ch)
+  for piece in next_piece, self do
+    if not ch:put(piece) then return end
+  end
+  ch:close()
+end
+
+---The body as a channel of strings, for bodies that are too large for memory. The client is only read from as fast as
+---the channel is.
+---@return runnel.Channel<string>
+function Request:pieces()
+  take_once(self, "pieces")
+  local ch = core.chan()
+  guard.started(guard.go(guard.close, ch, read_into, self, ch), "pieces")
+  return ch
+end
+
+---The body as JSON. Parks.
+---@return any value nil if it is not JSON
+---@return string? err why
+function Request:json() return json.decode(self:body()) end
+
+-- ---- what is computed when it is first used ----
+
+local function decode(text)
+  return (text:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end))
+end
+
+local late = {}
+
+function late:path() return decode(self.target:match "^[^?]*") end
+
+function late:query()
+  local fields = {}
+  for name, value in (self.target:match "%?(.*)" or ""):gmatch "([^&=]+)=?([^&]*)" do
+    name = decode((name:gsub("+", " ")))
+    if fields[name] == nil then fields[name] = decode((value:gsub("+", " "))) end
+  end
+  return fields
+end
+
+function late:headers()
+  local list, fields = self.core:headers(), {}
+  for i = 1, #list, 2 do
+    local name = list[i]:lower()
+    local before = fields[name]
+    fields[name] = before and before .. (name == "cookie" and "; " or ", ") .. list[i + 1] or list[i + 1]
+  end
+  return fields
+end
+
+-- Waits of the go block.
+function late.news() return core.chan(1) end
+
+function Request:__index(name)
+  local compute = late[name]
+  if not compute then return Request[name] end
+  local value = compute(self)
+  rawset(self, name, value)
+  return value
+end
+
+function Request:__tostring() return ("http request: %s %s"):format(self.method, self.target) end
+
+---Makes a request from that of the C module.
+---@param id any
+---@param lib_request any
+---@return runnel.http.Request
+function request.new(id, lib_request)
+  local method, target, address = lib_request:head()
+  return setmetatable({ id = id, core = lib_request, method = method, target = target, address = address }, Request)
+end
+
+return request

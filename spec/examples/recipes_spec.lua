@@ -1,0 +1,274 @@
+-- The recipes (docs/recipes.md), each run as a person runs it, against servers of this process.
+
+local rn = require "runnel"
+local background = require "spec.support.background"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+local RUNNEL = os.getenv "RUNNEL" or "build/bin/runnel"
+
+if not pcall(require, "luv") then
+  describe("the recipes", function() pending "luv is not installed" end)
+  return
+end
+local uv = require "runnel.uv"
+
+local has_server, http = pcall(require, "runnel.http")
+has_server = has_server and pcall(require, "runnel.http.server")
+local has_client = pcall(require, "runnel.http.client")
+local has_cjson = pcall(require, "cjson")
+local has_sqlite, sqlite = pcall(require, "luasql.sqlite3")
+local has_postgres = pcall(require, "luasql.postgres")
+
+-- For requests of this process, which must leave no connection open.
+local CLOSES = { headers = { Connection = "close" } }
+
+describe("the recipes", function()
+  local open
+
+  setup(function()
+    if has_server then assert(http.serve(0, print)):close() end -- opens what the state needs once
+    if has_client then http.get "http://127.0.0.1:1/" end
+  end)
+
+  before_each(function()
+    uv_stage.open()
+    open = {}
+  end)
+  after_each(function()
+    for i = #open, 1, -1 do open[i]:close() end
+    uv_stage.close()
+  end)
+
+  local function kept(thing)
+    open[#open + 1] = thing
+    return thing
+  end
+
+  -- Runs a recipe to its end: output, complaints, status.
+  local function run(name, ...)
+    local result = assert(uv.run { RUNNEL, "examples/recipes/" .. name .. ".lua", timeout = 60000, ... })
+    return result.stdout, result.stderr, result.code
+  end
+
+  local function start(name, ...)
+    return kept(uv.spawn { RUNNEL, "examples/recipes/" .. name .. ".lua", stdout = "lines", stderr = "lines", ... })
+  end
+
+  local function serve(f) return kept(assert(http.serve(0, f))) end
+
+  local function wait_for(f)
+    local began = rn.now()
+    repeat
+      local found = f()
+      if found then return found end
+      rn.sleep(5)
+    until rn.now() - began > 20000
+    error("it has not happened", 2)
+  end
+
+  if has_server and has_client then
+    it("crawler: visits each page once, and lists the links that do not work", function()
+      local asked = {}
+      local site = serve(function(req)
+        asked[req.path] = (asked[req.path] or 0) + 1
+        local html = { ["content-type"] = "text/html" }
+        if req.path == "/" then
+          return 200, html, '<a href="a.html">a</a> <a href="/b/">b</a> <a href="mailto:x@y">m</a>'
+        end
+        if req.path == "/a.html" then return 200, html, '<a href="/#top">up</a> <a href="missing">m</a>' end
+        if req.path == "/b/" then return 200, html, '<a href="c">c</a> <a href="../a.html">a</a>' end
+        if req.path == "/b/c" then return 200, nil, '<a href="/never">not a page of HTML</a>' end
+        return 404
+      end)
+      local out, err, code = run("crawler", site.url)
+      assert.match("4 links work, 1 do not", out, 1, true)
+      assert.match(site.url .. "missing: ", out, 1, true)
+      assert.same({ "", 1 }, { err, code })
+      assert.is_nil(asked["/never"])
+      assert.equal(1, asked["/a.html"])
+    end)
+
+    it("gateway: answers with what has come in time", function()
+      local quick = serve(function() return 200, nil, "42" end)
+      local slow = serve(function()
+        rn.sleep(60000)
+        return 200
+      end)
+      local program = start("gateway", "0", quick.url, slow.url)
+      local page = assert(http.get(program.stdout:take(), CLOSES))
+      local answers = require("runnel.nats.json").decode(page.body).answers
+      assert.same({ "42", quick.url }, { answers[1].answer, answers[1].from })
+      assert.match("300 ms", answers[2].error)
+      program:kill()
+      assert.equal(0, program.exit:take().code)
+    end)
+
+    it("webhook: answers at once, processes in the background with retries, and finishes before it ends", function()
+      local path = uv_stage.path()
+      local command = ("cat >> %s; test -e %s.ok || { touch %s.ok; exit 1; }"):format(path, path, path)
+      local program = kept(uv.spawn { RUNNEL, "examples/recipes/webhook.lua", "0", command, env = { SECRET = "s" },
+        stdout = "lines", stderr = "lines" })
+      local url = program.stdout:take()
+      local function post(secret, body)
+        return assert(http.request { url = url, method = "POST", body = body,
+          headers = { ["X-Secret"] = secret, Connection = "close" } }).status
+      end
+      assert.same({ 403, 400, 202 }, { post("wrong", "{}"), post("s", "{"), post("s", '{"id":1}') })
+      assert.equal(200, assert(http.get(url .. "health", CLOSES)).status)
+      program:kill()
+      assert.equal(0, program.exit:take().code)
+      assert.equal('{"id":1}{"id":1}', table.concat(stage.drain(uv.read(path))))
+      os.remove(path .. ".ok")
+    end)
+
+    it("ratelimited: repeats what was refused, and reports what fails", function()
+      local n = 0
+      local server = serve(function(req)
+        n = n + 1
+        if req.path == "/busy" and n < 3 then return 429, { ["retry-after"] = "0.01" } end
+        if req.path == "/gone" then return 410 end
+        return 200, nil, req.path
+      end)
+      local out, err, code = run("ratelimited", "100", server.url .. "busy", server.url .. "a", server.url .. "gone")
+      assert.equal("/busy\n/a\n", out)
+      assert.match("/gone: status 410", err)
+      assert.equal(0, code)
+    end)
+
+    it("logwatch: posts new lines that are like the pattern, and again if the receiver fails", function()
+      local path, got, n = uv_stage.path "ERROR one\n", {}, 0
+      local receiver = serve(function(req)
+        n = n + 1
+        if n == 1 then return 503 end
+        for _, line in ipairs(req:json().lines) do got[#got + 1] = line end
+        return 200
+      end)
+      start("logwatch", path, "ERROR", receiver.url)
+      local file = assert(io.open(path, "a"))
+      file:write("all well\nERROR two\n")
+      file:close()
+      wait_for(function() return #got == 2 end)
+      assert.same({ "ERROR one", "ERROR two" }, got)
+    end)
+  else
+    pending "libcurl or libmicrohttpd is not installed: crawler, gateway, webhook, ratelimited, logwatch"
+  end
+
+  it("chat: passes lines on, and disconnects a client that does not read", function()
+    local program = start("chat", "0")
+    local port = tonumber(program.stdout:take():match "%d+")
+    local a = kept(assert(uv.connect("127.0.0.1", port)))
+    local lines = a:lines()
+    a:write "first\n" -- nobody hears it
+    local b = kept(assert(uv.connect("127.0.0.1", port)))
+    assert.match("is here$", lines:take())
+    b:write "hello\n"
+    assert.match(": hello$", lines:take())
+    local deaf = kept(assert(uv.connect("127.0.0.1", port))) -- reads nothing
+    assert.match("is here$", lines:take())
+    rn.go(function()
+      local long = ("x"):rep(900) .. "\n"
+      while b:write(long) do rn.sleep(0) end
+    end)
+    for line in lines do
+      if line:find "has left$" then break end
+    end
+    deaf:close()
+  end)
+
+  it("supervisor: starts again what has ended, and stops all at a signal", function()
+    local path = uv_stage.path ""
+    local program = start("supervisor", "echo x >> " .. path, "sleep 1000")
+    wait_for(function() return #table.concat(stage.drain(uv.read(path))) >= 4 end)
+    program:kill()
+    assert.equal(0, program.exit:take().code)
+  end)
+
+  it("toplog: counts", function()
+    local out, err, code = run("toplog", "examples/access.log", "^%S+", "3")
+    assert.same({ "", 0 }, { err, code })
+    local counts = {}
+    for line in io.lines "examples/access.log" do
+      local key = line:match "^%S+"
+      counts[key] = (counts[key] or 0) + 1
+    end
+    local n = 0
+    for count, key in out:gmatch "(%d+)  (%S+)\n" do
+      n = n + 1
+      assert.equal(counts[key], tonumber(count))
+    end
+    assert.equal(3, n)
+  end)
+
+  if has_cjson and has_sqlite then
+    it("etl: reads JSON lines into SQLite, and says which line is wrong", function()
+      local lines = {}
+      for i = 1, 5000 do lines[i] = ('{"id":%d,"name":"it\'s %d","value":%d.5}\n'):format(i, i, i) end
+      local path, db = uv_stage.path(table.concat(lines)), uv_stage.path()
+      assert.same({ "5000 rows\n", "", 0 }, { run("etl", path, db) })
+      local conn = assert(sqlite.sqlite3():connect(db))
+      local cursor = assert(conn:execute "SELECT count(*), sum(value), max(name) FROM events")
+      assert.same({ 5000, 12505000.0, "it's 999" }, { cursor:fetch() })
+      cursor:close()
+      conn:close()
+      local out, err, code = run("etl", uv_stage.path '{"id":9000,"name":"x","value":1}\nnonsense\n', db)
+      assert.same({ "", 1 }, { out, code })
+      assert.match("not JSON: nonsense", err)
+    end)
+  else
+    pending "lua-cjson or luasql-sqlite3 is not installed: etl"
+  end
+
+  if background.has_command "redis-server" then
+    it("redis: shares a connection", function()
+      local dir <close> = background.set()
+      local probe, port = uv.listen("127.0.0.1", 0)
+      probe:close()
+      rn.sleep(1)
+      dir:start { "redis-server", "--port", tostring(port), "--save", "", "--appendonly", "no" }
+      local function is_up()
+        local conn = uv.connect("127.0.0.1", port)
+        if conn then conn:close() end
+        return conn
+      end
+      wait_for(is_up)
+      assert.same({ "1000\n", "", 0 }, { run("redis", "127.0.0.1", tostring(port), "1000") })
+    end)
+  else
+    pending "redis-server is not installed: redis"
+  end
+
+  local initdb = io.popen("ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null"):read "l"
+  if has_postgres and initdb then
+    it("postgres: asks several questions at a time", function()
+      local bin, dir = initdb:match "^(.*)/", uv_stage.path()
+      local id = io.popen("id -u"):read "n"
+      local as = id == 0 and "su postgres -s /bin/sh -c " or "sh -c "
+      local function shell(command) return os.execute(as .. "'" .. command .. "' >/dev/null 2>&1") end
+      local _ <close> = setmetatable({}, { __close = function()
+        shell(("%s/pg_ctl -D %s/data -m immediate stop"):format(bin, dir))
+        os.execute("rm -rf " .. dir)
+      end })
+      shell(("mkdir -p %s && %s/initdb -A trust -D %s/data"):format(dir, bin, dir))
+      shell(("%s/pg_ctl -D %s/data -o \"-k %s -h \\\"\\\"\" -w start"):format(bin, dir, dir))
+      local user = id == 0 and " user=postgres" or ""
+      local out, err, code = run("postgres", ("host=%s dbname=postgres%s"):format(dir, user),
+        "SELECT 1 AS one, 2 AS two", "nonsense", "CREATE TABLE t (a int)", "SELECT pg_sleep(60)")
+      assert.match("one = 1, two = 2\n", out)
+      assert.match("nonsense: .*syntax error", err)
+      assert.match("pg_sleep%(60%): .*statement timeout", err)
+      assert.equal(0, code)
+    end)
+  else
+    pending "luasql-postgres or PostgreSQL is not installed: postgres"
+  end
+
+  it("are shorter than 60 lines", function()
+    for path in io.popen("ls examples/recipes/*.lua"):lines() do
+      local n = 0
+      for _ in io.lines(path) do n = n + 1 end
+      assert.is_true(n < 60, path)
+    end
+  end)
+end)

@@ -1,0 +1,670 @@
+-- http.get, http.request, http.stream: what is sent, what comes back, and what goes wrong. The servers are functions
+-- over plain sockets, so that they can misbehave.
+
+local rn = require "runnel"
+local raises = require "spec.support.raises"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("the client of runnel.http", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  local http = require "runnel.http"
+  local uv = require "runnel.uv"
+  local listening
+
+  before_each(function()
+    uv_stage.open()
+    listening = {}
+    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
+    uv_stage.open()
+  end)
+  after_each(function()
+    for _, conns in ipairs(listening) do conns:close() end
+    http.fake(nil)
+    http.close_idle()
+    uv_stage.close()
+  end)
+
+  -- Serves each connection by a function, in a go block of its own, and closes it then. Returns the URL of the server.
+  local function server(serve)
+    local conns, port = assert(uv.listen("127.0.0.1", 0))
+    listening[#listening + 1] = conns
+    rn.go(function()
+      for conn in conns do
+        rn.go(function()
+          local closing <close> = conn
+          serve(closing)
+        end)
+      end
+    end)
+    return ("http://127.0.0.1:%d/"):format(port)
+  end
+
+  -- Reads a request: its head, and its body if it has a length or comes in chunks.
+  local function read_request(conn)
+    local held, input = "", conn:read()
+    local function more()
+      local chunk = input:take()
+      held = held .. (chunk or "")
+      return chunk
+    end
+    while not held:find("\r\n\r\n", 1, true) do
+      if not more() then return nil end
+    end
+    local head, body = held:match "^(.-\r\n)\r\n(.*)$"
+    held = body
+    local length = tonumber(head:match "\r\n[Cc]ontent%-[Ll]ength: (%d+)")
+    if length then
+      while #held < length do more() end
+    elseif head:find "\r\n[Tt]ransfer%-[Ee]ncoding: chunked" then
+      while not held:find "0\r\n\r\n$" do more() end
+    end
+    return head, held
+  end
+
+  -- A server that answers each connection's first request with a text, and closes it.
+  local function answering(text)
+    return server(function(conn)
+      read_request(conn)
+      conn:write(text)
+      conn:shutdown()
+      for _ in conn:read() do end
+    end)
+  end
+
+  local function ok(body, headers)
+    return ("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s"):format(headers or "", #body, body)
+  end
+
+  -- The request that a call sends.
+  local function sent_by(opts)
+    local sent
+    opts.url = server(function(conn)
+      sent = table.pack(read_request(conn))
+      conn:write(ok "")
+    end)
+    assert(http.request(opts))
+    return sent[1], sent[2]
+  end
+
+  describe("responses", function()
+    it("have a status, headers and a body", function()
+      local url = answering(ok("hello", "X-One: 1\r\nx-two: a\r\nX-TWO:b \r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n"))
+      local page = assert(http.get(url))
+      assert.equal(200, page.status)
+      assert.equal("hello", page.body)
+      assert.equal(url, page.url)
+      assert.same({ ["content-length"] = "5", ["x-one"] = "1", ["x-two"] = "a, b", ["set-cookie"] = { "a=1", "b=2" } },
+        page.headers)
+    end)
+
+    it("may have any status, which is an error only with fail = true", function()
+      local url = answering "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\ngone"
+      assert.equal(404, assert(http.get(url)).status)
+      local page, err, response = http.get(url, { fail = true })
+      assert.is_nil(page)
+      assert.matches("^127%.0%.0%.1:%d+: the status is 404$", err)
+      assert.equal("gone", response.body)
+    end)
+
+    it("are decoded from JSON", function()
+      assert.same({ a = { 1, 2 } }, assert(http.get(answering(ok '{"a":[1,2]}'))):json())
+      local value, err = assert(http.get(answering(ok "<html>"))):json()
+      assert.is_nil(value)
+      assert.matches("^not JSON", err)
+    end)
+
+    it("follow redirects, up to a limit", function()
+      local target = answering(ok "here")
+      local url = answering(("HTTP/1.1 302 Found\r\nX: 1\r\nLocation: %s\r\nContent-Length: 1\r\n\r\nx"):format(target))
+      local page = assert(http.get(url))
+      assert.same({ "here", target, nil }, { page.body, page.url, page.headers.x })
+      assert.equal(302, assert(http.get(url, { redirects = 0 })).status)
+    end)
+
+    it("use a connection again", function()
+      local connections = 0
+      local url = server(function(conn)
+        connections = connections + 1
+        while read_request(conn) do conn:write(ok "again") end
+      end)
+      for _ = 1, 10 do assert.equal("again", assert(http.get(url)).body) end
+      assert.equal(1, connections)
+    end)
+
+    it("come for many requests at once", function()
+      local url = server(function(conn)
+        while true do
+          local head = read_request(conn)
+          if not head then return end
+          conn:write(ok(head:match "^GET /(%d+)"))
+        end
+      end)
+      local urls, total = {}, 0
+      for i = 1, 500 do urls[i] = url .. i end
+      for page in rn.pmap(64, http.get, urls) do
+        total = total + 1
+        assert.equal(tostring(total), page.body)
+      end
+      assert.equal(500, total)
+    end)
+  end)
+
+  describe("requests", function()
+    it("send a method and headers", function()
+      local head = sent_by { method = "delete", headers = { ["X-One"] = 1, Empty = "", Many = { "a", "b" } } }
+      assert.matches("^DELETE / HTTP/1.1\r\n", head)
+      for _, line in ipairs { "X%-One: 1", "Empty:", "Many: a", "Many: b", "User%-Agent: runnel/[%d.]+" } do
+        assert.matches("\r\n" .. line .. "\r\n", head)
+      end
+    end)
+
+    it("send a query", function()
+      local head = sent_by { query = { q = "a b&c", n = { 1, 2 }, ["ü"] = true } }
+      assert.matches("^GET /%?n=1&n=2&q=a%%20b%%26c&%%C3%%BC=true HTTP", head)
+    end)
+
+    it("send a string, without a type if none is given", function()
+      local head, body = sent_by { body = "a\0b" }
+      assert.matches("^POST / ", head)
+      assert.equal("a\0b", body)
+      assert.is_nil(head:find "Content%-Type")
+      assert.is_nil(head:find "Expect")
+      assert.matches("^PUT / ", (sent_by { body = "", method = "PUT" }))
+    end)
+
+    it("send JSON and forms", function()
+      local head, body = sent_by { json = { a = { 1, 2.5, "x" } } }
+      assert.matches("Content%-Type: application/json", head)
+      assert.equal('{"a":[1,2.5,"x"]}', body)
+      head, body = sent_by { form = { b = 2, a = "x y" }, headers = { ["content-type"] = "text/x" } }
+      assert.matches("[Cc]ontent%-[Tt]ype: text/x", head)
+      assert.equal("a=x%20y&b=2", body)
+    end)
+
+    it("send parts, of strings and of files", function()
+      local path = uv_stage.path "in the file"
+      local head, body = sent_by { multipart = {
+        { name = "title", data = "zero \0" }, { name = "photo", file = path, filename = "p.jpg", type = "image/jpeg" },
+      } }
+      assert.matches("^POST / .*Content%-Type: multipart/form%-data; boundary=", head)
+      assert.is_truthy(body:find('name="title"\r\n\r\nzero \0\r\n', 1, true))
+      assert.matches('name="photo"; filename="p.jpg"\r\nContent%-Type: image/jpeg\r\n\r\nin the file\r\n', body)
+    end)
+
+    it("send the rest of a file", function()
+      local file <close> = assert(io.open(uv_stage.path(("0123456789"):rep(100000))))
+      file:seek("set", 5)
+      local head, body = sent_by { body = file }
+      assert.matches("^POST / .*Content%-Length: 999995\r\n", head)
+      assert.equal(999995, #body)
+      assert.equal("56789", body:sub(1, 5))
+    end)
+
+    it("send what comes from a channel, in chunks or with a length", function()
+      local head, body = sent_by { body = rn.to_chan { "one", "", "two" } }
+      assert.matches("^POST / .*Transfer%-Encoding: chunked", head)
+      assert.equal("onetwo", (body:gsub("%x+\r\n", ""):gsub("\r\n", "")))
+      head, body = sent_by { body = rn.to_chan { "one", "two" }, size = 6 }
+      assert.matches("Content%-Length: 6", head)
+      assert.equal("onetwo", body)
+    end)
+
+    it("send no more from a channel than the server reads", function()
+      local puts, go_on = 0, rn.chan()
+      local url = server(function(conn)
+        go_on:take()
+        local size = 0
+        for chunk in conn:read() do
+          size = size + #chunk
+          if size >= 1000 * 65536 then break end -- the head is longer than the rest
+        end
+        conn:write(ok "")
+      end)
+      local pieces, piece = rn.chan(), ("x"):rep(65536)
+      rn.go(function()
+        for _ = 1, 1000 do
+          if not pieces:put(piece) then return end
+          puts = puts + 1
+        end
+        pieces:close()
+      end)
+      local page = rn.go(http.request, { url = url, body = pieces, size = 1000 * 65536 })
+      local before = -1
+      while puts ~= before do
+        before = puts
+        rn.sleep(200)
+      end
+      assert.is_true(puts > 0 and puts < 500, puts .. " pieces were put")
+      go_on:put(true)
+      assert.equal(200, assert(page:take()).status)
+      assert.equal(1000, puts)
+    end)
+
+    it("fail with the error of the channel", function()
+      local pieces = rn.chan(1)
+      pieces:put "one"
+      pieces:close "no more disk"
+      local url = server(function(conn) for _ in conn:read() do end end)
+      assert.same({ n = 2, nil, "no more disk" }, table.pack(http.request { url = url, body = pieces }))
+      local page, err = http.request { url = url, body = rn.to_chan { 42 } }
+      assert.is_nil(page)
+      assert.equal("the channel of a body carries strings, got a number", err)
+    end)
+
+    it("share cookies", function()
+      local url = server(function(conn)
+        while true do
+          local head = read_request(conn)
+          if not head then return end
+          conn:write(ok(head:match "Cookie: ([^\r]*)" or "", "Set-Cookie: a=1\r\n"))
+        end
+      end)
+      local jar = http.cookies()
+      assert.equal("", assert(http.get(url, { cookies = jar })).body)
+      assert.equal("a=1", assert(http.get(url, { cookies = jar })).body)
+      assert.equal("", assert(http.get(url, { cookies = http.cookies() })).body)
+      assert.equal("", assert(http.get(url)).body)
+      local other = http.cookies()
+      for _, line in ipairs(jar:all()) do other:add(line) end
+      assert.equal("a=1", assert(http.get(url, { cookies = other })).body)
+    end)
+
+    it("take options by libcurl's names", function()
+      local head = sent_by { useragent = "me", userpwd = "user:secret", httpauth = "basic", http_version = "1.0",
+        referer = "there", cookie = "c=1", range = "0-9", resolve = { "example.org:80:127.0.0.1" } }
+      assert.matches("^GET / HTTP/1.0\r\n", head)
+      for _, line in ipairs { "User%-Agent: me", "Referer: there", "Cookie: c=1", "Range: bytes=0%-9",
+        "Authorization: Basic dXNlcjpzZWNyZXQ=" } do
+        assert.matches("\r\n" .. line, head)
+      end
+    end)
+  end)
+
+  describe("wrong arguments", function()
+    it("are errors at the caller's line", function()
+      local url = "http://127.0.0.1:1/"
+      raises("^get: a URL expected, as in \"https://example.org/\", got nothing", function() local _ = http.get() end)
+      raises("^get: a table of options expected, got a number", function() local _ = http.get(url, 5) end)
+      raises("^request: a table expected", function() local _ = http.request(url) end)
+      raises("^get: method: http.request has this option", function() local _ = http.get(url, { method = "PUT" }) end)
+      raises("^request: body and json: a request has one body", function()
+        local _ = http.request { url = url, body = "x", json = {} }
+      end)
+      raises("^stream: timeout: a number of milliseconds", function() local _ = http.stream(url, { timeout = -1 }) end)
+      for pattern, opts in pairs {
+        ['unknown option "fial"; known: '] = { fial = true }, ["max: a number of bytes"] = { max = 0 },
+        ["redirects: an integer of at least 0"] = { redirects = 1.5 }, ["fail: true or false"] = { fail = 1 },
+        ["headers: X: the value has a line break"] = { headers = { X = "a\r\nb" } },
+        ["headers: names expected"] = { headers = { ["a b"] = "x" } }, ["headers: a table"] = { headers = "x" },
+        ["cookies: what http.cookies"] = { cookies = true }, ["query: a table"] = { query = "x" },
+        ["query: a: a string, a number or a boolean"] = { query = { a = print } },
+        ["http_version: one of 1.0, 1.1, 2"] = { http_version = "3000" },
+        ["cainfo: a string expected"] = { cainfo = 1 }, ["resolve: a list of strings"] = { resolve = "x" },
+        ["low_speed_time: an integer of at least 0"] = { low_speed_time = 0.5 },
+        ["fresh_connect: true or false"] = { fresh_connect = "yes" },
+        ["method: a name"] = { method = "A B" }, ["json: a function cannot be sent"] = { json = print },
+        ["multipart: a list of parts"] = { multipart = {} }, ["multipart: part 1: `name`"] = { multipart = { {} } },
+        ["multipart: part 1: unknown option"] = { multipart = { { nmae = "x" } } },
+        ["multipart: the file /none cannot be read"] = { multipart = { { name = "x", file = "/none" } } },
+        ["body: a string, a channel of strings or an open file"] = { body = 5 },
+        ["body: a file on a disk expected"] = { body = io.stdin },
+        ["size: the number of bytes of a body that is a channel"] = { size = 5, body = "x" },
+      } do
+        opts.url = url
+        raises("^request: " .. pattern, function() local _ = http.request(opts) end)
+      end
+    end)
+
+    it("are no errors if they are data: URLs", function()
+      for url, pattern in pairs {
+        ["file:///etc/passwd"] = "^not an http:// or https:// URL: file:///etc/passwd$",
+        ["example.org"] = "^not an http", ["http://"] = "URL", ["http://a b/"] = "URL",
+        ["http://127.0.0.1:99999/"] = "^127.0.0.1:99999: ",
+      } do
+        local page, err = http.get(url)
+        assert.is_nil(page, url)
+        assert.matches(pattern, err)
+      end
+    end)
+  end)
+
+  describe("a server that misbehaves", function()
+    local function fails(pattern, url, opts)
+      local page, err = http.get(url, opts)
+      assert.is_nil(page)
+      assert.matches(pattern, tostring(err))
+      return err
+    end
+
+    it("refuses the connection", function()
+      fails("^127%.0%.0%.1:1: cannot connect: Connection refused$", "http://127.0.0.1:1/")
+      fails("^nothing%.invalid: .*resolve", "http://nothing.invalid/")
+    end)
+
+    it("says nothing", function()
+      local url = server(function(conn) for _ in conn:read() do end end)
+      local err = fails("^127%.0%.0%.1:%d+: .*timed out after", url, { timeout = 50 })
+      assert.is_true(rn.is_timeout(err))
+    end)
+
+    it("is slow", function()
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+        while conn:write "x" do rn.sleep(5) end
+      end)
+      assert.is_true(rn.is_timeout(fails("timed out", url, { timeout = 100 })))
+    end)
+
+    it("closes the connection without an answer", function()
+      fails("Empty reply from server$", server(function(conn) read_request(conn) end))
+    end)
+
+    it("cuts the body", function()
+      fails("90 bytes remaining", answering "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789")
+      fails("transfer closed", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+    end)
+
+    it("sends more than it has said", function()
+      local url = answering "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok and more, HTTP/1.1 200 OK\r\n\r\n"
+      assert.equal("ok", assert(http.get(url)).body)
+      assert.equal("ok", assert(http.get(url)).body)
+    end)
+
+    it("sends garbage for chunks, for a length, or for all", function()
+      fails("[Cc]hunk", answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzzz\r\n")
+      fails("Content%-Length", answering "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n")
+      fails("HTTP/0.9", answering "SSH-2.0-OpenSSH_9.2\r\n")
+      fails("", answering "HTTP/1.1 999999 OK\r\n\r\n")
+    end)
+
+    it("sends headers without end", function()
+      local function endless(first, line)
+        return server(function(conn)
+          read_request(conn)
+          conn:write(first)
+          while conn:write(line) do end
+        end)
+      end
+      fails("headers have more than", endless("HTTP/1.1 200 OK\r\n", ("X: " .. ("y"):rep(1000) .. "\r\n"):rep(20)))
+      fails("line of the headers is too long", endless("HTTP/1.1 200 OK\r\nX: ", ("y"):rep(65536)))
+      fails("headers have more than", endless("", ("HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"):rep(1000)))
+    end)
+
+    it("redirects without end, or to other schemes", function()
+      fails("[Mm]aximum %(10%) redirects", server(function(conn)
+        while read_request(conn) do
+          conn:write "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"
+        end
+      end))
+      fails("[Pp]rotocol", answering "HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n")
+    end)
+
+    it("sends more than is wanted", function()
+      fails("body has more than 10 bytes$", answering(ok(("x"):rep(11))), { max = 10 })
+      fails("body has more than 10 bytes$",
+        answering "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n", { max = 10 })
+      fails("body has more than 10 bytes$", answering("HTTP/1.1 200 OK\r\n\r\n" .. ("x"):rep(100)), { max = 10 })
+      assert.equal(10, #assert(http.get(answering(ok(("x"):rep(10))), { max = 10 })).body)
+      -- A megabyte of zeros, compressed.
+      local gzip = assert(io.popen "head -c 1000000 /dev/zero | gzip -c")
+      local zeros = gzip:read "a"
+      gzip:close()
+      local url = answering(ok(zeros, "Content-Encoding: gzip\r\n"))
+      fails("body has more than 10000 bytes$", url, { max = 10000 })
+      assert.equal(1000000, #assert(http.get(url)).body)
+    end)
+
+    it("speaks no TLS, or has a certificate that nobody has signed", function()
+      local plain = answering("hello"):gsub("^http", "https")
+      fails("SSL", plain)
+      if not os.execute "command -v openssl >/dev/null" then return end
+      local folder = uv_stage.path()
+      os.execute("mkdir " .. folder)
+      assert(os.execute(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 " ..
+        "-subj /CN=localhost -keyout %s/key " ..
+        "-addext subjectAltName=DNS:localhost -out %s/cert 2>/dev/null"):format(folder, folder)))
+      local conns, port = assert(uv.listen("127.0.0.1", 0))
+      conns:close() -- the port is free again
+      local tls = uv.spawn { "openssl", "s_server", "-quiet", "-www", "-accept", "127.0.0.1:" .. port,
+        "-key", folder .. "/key", "-cert", folder .. "/cert", stdout = false, stderr = false }
+      local killing <close> = setmetatable({}, { __close = function() -- luacheck: ignore 211
+        tls:kill "kill"
+        tls.exit:take()
+        os.execute("rm -r " .. folder)
+      end })
+      local url = ("https://localhost:%d/"):format(port)
+      local opts = { resolve = { ("localhost:%d:127.0.0.1"):format(port) }, forbid_reuse = true }
+      local page, err
+      for _ = 1, 600 do
+        page, err = http.get(url, opts)
+        if page or err:find "certificate" then break end
+        rn.sleep(50) -- it does not listen yet, or ends connections
+      end
+      assert.is_nil(page)
+      assert.matches("certificate", err)
+      opts.cainfo = folder .. "/cert"
+      assert.equal(200, assert(http.get(url, opts)).status)
+      local other = ("https://127.0.0.1:%d/"):format(port)
+      fails("certificate", other, { cainfo = opts.cainfo, forbid_reuse = true }) -- it is for another name
+      assert.equal(200, assert(http.get(other, { ssl_verifypeer = false, ssl_verifyhost = false })).status)
+      fails("[Cc]ertificate", url, { cainfo = "/none", resolve = opts.resolve, fresh_connect = true })
+    end)
+  end)
+
+  describe("cancelling", function()
+    it("ends a request at any moment", function()
+      local url = server(function(conn)
+        for _ = 1, 5 do
+          if not read_request(conn) then return end
+          rn.sleep(1)
+          conn:write "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+          rn.sleep(1)
+          if not conn:write "0123456789" then return end
+        end
+      end)
+      local ended = 0
+      for i = 0, 60 do
+        local block = rn.go(function()
+          for _ = 1, 3 do assert(http.get(url)) end
+          ended = ended + 1
+        end)
+        if i < 20 then for _ = 1, i do rn.yield() end else rn.sleep((i - 20) / 4) end
+        rn.cancel(block, "enough")
+        block:take()
+      end
+      assert.equal(200, assert(http.get(url)).status)
+    end)
+
+    it("tells the server at once", function()
+      local gone = rn.chan(1)
+      local url = server(function(conn)
+        read_request(conn)
+        for _ in conn:read() do end
+        gone:put(true)
+      end)
+      local block = rn.go(http.get, url)
+      rn.sleep(20)
+      rn.cancel(block)
+      assert.is_true(gone:take())
+    end)
+
+    it("ends an upload", function()
+      local url = server(function(conn) for _ in conn:read() do end end)
+      local pieces = rn.chan()
+      local block = rn.go(http.request, { url = url, body = pieces })
+      pieces:put "one"
+      rn.cancel(block)
+      block:take()
+      assert.is_nil(pieces:offer "two")
+    end)
+  end)
+
+  describe("streams", function()
+    it("carry the body in pieces", function()
+      local url = answering("HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3000000\r\n\r\n" .. ("0123456789"):rep(300000))
+      local pieces, head = http.stream(url)
+      assert.same({ 200, "y" }, { head().status, head().headers.x })
+      local parts = rn.into({}, pieces):take()
+      assert.is_true(#parts > 1)
+      assert.equal(("0123456789"):rep(300000), table.concat(parts))
+    end)
+
+    it("have their head before their first piece", function()
+      local go_on = rn.chan()
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write "HTTP/1.1 200 OK\r\n\r\n"
+        go_on:take()
+        conn:write "late"
+      end)
+      local pieces, head = http.stream(url)
+      assert.equal(200, head().status)
+      go_on:put(true)
+      assert.equal("late", pieces:take())
+      assert.is_nil(pieces:take())
+    end)
+
+    it("let the server wait for a slow reader", function()
+      local written = 0
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write "HTTP/1.1 200 OK\r\nContent-Length: 67108864\r\n\r\n"
+        for _ = 1, 1024 do
+          if not conn:write(("x"):rep(65536)) then return end
+          written = written + 1
+        end
+      end)
+      local pieces = http.stream(url)
+      local size = #pieces:take()
+      local before
+      repeat
+        before = written
+        rn.sleep(300)
+      until written == before
+      assert.is_true(written < 512, written .. " of 1024 parts were written")
+      for piece in pieces do size = size + #piece end
+      assert.equal(67108864, size)
+    end)
+
+    it("close with an error", function()
+      local pieces, head = http.stream "http://127.0.0.1:1/"
+      assert.same({ n = 2, nil, "127.0.0.1:1: cannot connect: Connection refused" }, table.pack(head()))
+      assert.same({ n = 2, nil, "127.0.0.1:1: cannot connect: Connection refused" }, table.pack(pieces:take()))
+      pieces = http.stream(answering "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n12")
+      assert.equal("12", pieces:take())
+      local _, err = pieces:take()
+      assert.matches("7 bytes remaining", err)
+      pieces, head = http.stream(answering "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops", { fail = true })
+      _, err = head()
+      assert.matches("the status is 500$", err)
+      assert.is_nil((pieces:take()))
+      pieces = http.stream "ftp://example.org/"
+      assert.same({ n = 2, nil, "not an http:// or https:// URL: ftp://example.org/" }, table.pack(pieces:take()))
+    end)
+
+    it("end when their channel is closed", function()
+      local gone = rn.chan(1)
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write "HTTP/1.1 200 OK\r\n\r\n"
+        while conn:write(("x"):rep(65536)) do end
+        gone:put(true)
+      end)
+      local pieces, head = http.stream(url)
+      pieces:take()
+      pieces:close()
+      assert.is_true(gone:take())
+      assert.equal(200, head().status)
+      pieces, head = http.stream(server(function(conn) for _ in conn:read() do end end))
+      pieces:close()
+      assert.same({ n = 2, nil, "the channel of the stream was closed" }, table.pack(head()))
+    end)
+
+    it("end when nobody can take from them any more", function()
+      local gone = rn.chan(1)
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write "HTTP/1.1 200 OK\r\n\r\n"
+        while conn:write(("x"):rep(65536)) do end
+        gone:put(true)
+      end)
+      do
+        local pieces = http.stream(url)
+        pieces:take()
+      end
+      local is_gone
+      for _ = 1, 200 do
+        collectgarbage()
+        is_gone = rn.alts { gone, rn.timeout(50) }
+        if is_gone then break end
+      end
+      assert.is_true(is_gone)
+    end)
+
+    it("send what comes from a channel, too", function()
+      local url = server(function(conn)
+        local _, body = read_request(conn)
+        conn:write(ok(body))
+      end)
+      local pieces = http.stream(url, { body = rn.to_chan { "abc", "def" }, size = 6 })
+      assert.equal("abcdef", table.concat(rn.into({}, pieces):take()))
+    end)
+  end)
+
+  it("works in threads", function()
+    local url = answering(ok "from a thread")
+    local body = rn.thread(function(address) return require("runnel.http").get(address).body end, url)
+    assert.equal("from a thread", assert(body:take()))
+  end)
+
+  it("works under each driver, and leaves a program that ends", function()
+    local url = server(function(conn) while read_request(conn) do conn:write(ok "hello") end end)
+    for _, driver in ipairs { "", "luv", "cqueues", "copas", "luasocket" } do
+      local script = ([[
+        package.path = package.path .. ";/usr/share/lua/5.2/?.lua;/usr/share/lua/5.3/?.lua"
+        local rn = require "runnel"
+        local driver = %q
+        if driver ~= "" then
+          local ok, found = pcall(require, "runnel.driver." .. driver)
+          if not ok then return print "1000" end
+          rn.driver(found)
+        end
+        local http = require "runnel.http"
+        local size, urls = 0, {}
+        for i = 1, 200 do urls[i] = %q end
+        for page in rn.pmap(16, http.get, urls) do size = size + #page.body end
+        print(size)
+        rn.go(http.get, "http://127.0.0.1:1/")
+      ]]):format(driver, url)
+      local path = uv_stage.path(script)
+      local process = uv.spawn { os.getenv "LUA" or "lua5.4", path, stdout = "lines" }
+      assert.equal("1000", process.stdout:take(), driver)
+      assert.equal(0, process.exit:take().code, driver)
+    end
+  end)
+
+  it("ends with Ctrl-C in the middle", function()
+    local gone = rn.chan(10)
+    local url = server(function(conn)
+      read_request(conn)
+      for _ in conn:read() do end
+      gone:put(true)
+    end)
+    local path = uv_stage.path(([[
+      local rn = require "runnel"
+      local http = require "runnel.http"
+      for _ = 1, 10 do rn.go(http.get, %q) end
+      print "started"
+      io.stdout:flush()
+      http.get(%q)
+    ]]):format(url, url))
+    local process = uv.spawn { os.getenv "RUNNEL" or "build/bin/runnel", path, stdout = "lines", stderr = false }
+    assert.equal("started", process.stdout:take())
+    rn.sleep(50)
+    process:kill "int"
+    assert.equal(130, process.exit:take().code)
+    for _ = 1, 10 do assert.is_true(gone:take()) end
+  end)
+end)

@@ -1,0 +1,466 @@
+-- http.serve: what its function gets and returns, limits, clients that misbehave, and the end.
+
+local rn = require "runnel"
+local raises = require "spec.support.raises"
+local stage = require "spec.support.stage"
+local uv_stage = require "spec.support.uv_stage"
+
+local has_server = pcall(require, "runnel.http.server")
+local has_luv = pcall(require, "luv")
+if not (has_server and has_luv) then
+  describe("http.serve", function() pending "libmicrohttpd or luv is not installed" end)
+  return
+end
+
+local http = require "runnel.http"
+local uv = require "runnel.uv"
+
+-- How long a spec waits for what must happen, in ms.
+local PATIENCE = 10000
+
+local is_warm = false
+
+describe("http.serve", function()
+  before_each(function()
+    if not is_warm then assert(http.serve(0, print)):close() end -- opens the descriptor by which threads wake Lua
+    is_warm = true
+    uv_stage.open()
+  end)
+  after_each(uv_stage.close)
+
+  local function serve(f, opts) return assert(http.serve(0, f, opts)) end
+
+  -- Sends bytes, and returns all that comes until the server closes the connection.
+  local function exchange(server, bytes)
+    local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+    conn:write(bytes)
+    return table.concat(stage.drain(conn:read()))
+  end
+
+  -- A request after which the connection closes. Returns status, body, and headers as text.
+  local function ask(server, first, rest)
+    local answer = exchange(server, first .. " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" .. (rest or "\r\n"))
+    local status, headers, body = answer:match "^HTTP/1.1 (%d+) [^\r]*\r\n(.-\r\n)\r\n(.*)$"
+    return tonumber(status), body, headers, answer
+  end
+
+  local function post(body) return ("Content-Length: %d\r\n\r\n%s"):format(#body, body) end
+
+  -- What the error handler gets during f.
+  local function reported(f)
+    f()
+    local errors = {}
+    for i, error in ipairs(stage.heard()) do errors[i] = tostring(error.err) end
+    return errors
+  end
+
+  local function wait_for(f)
+    local began = rn.now()
+    while not f() do
+      assert(rn.now() - began < PATIENCE, "it has not happened")
+      rn.sleep(2)
+    end
+  end
+
+  describe("requests", function()
+    it("have method, path, query, headers, address and target", function()
+      local seen
+      local server <close> = serve(function(req)
+        seen = req
+        return 200, nil, "ok"
+      end)
+      local status, body = ask(server, "PUT /a%20b/c+d?x=1&y=a+b%21&x=2&flag",
+        "X-One: 1\r\nx-one: 2\r\nCookie: a\r\nCookie: b\r\n\r\n")
+      assert.same({ 200, "ok" }, { status, body })
+      assert.same({ "PUT", "/a b/c+d", "/a%20b/c+d?x=1&y=a+b%21&x=2&flag", "127.0.0.1" },
+        { seen.method, seen.path, seen.target, seen.address })
+      assert.same({ x = "1", y = "a b!", flag = "" }, seen.query)
+      assert.equal("1, 2", seen.headers["x-one"])
+      assert.equal("a; b", seen.headers.cookie)
+      assert.equal("x", seen.headers.host)
+      assert.is_nil(seen.headers.absent)
+      assert.is_nil(seen.absent)
+      assert.match("PUT /a%%20b", tostring(seen))
+    end)
+
+    it("have a body: as a string, as pieces, as JSON", function()
+      local server <close> = serve(function(req)
+        if req.path == "/pieces" then
+          local n = 0
+          for piece in req:pieces() do n = n + #piece end
+          return 200, nil, tostring(n)
+        elseif req.path == "/json" then
+          local value, err = req:json()
+          return 200, nil, value and tostring(value.a) or "no JSON: " .. err
+        end
+        return 200, nil, req:body() .. req:body()
+      end)
+      assert.equal("abcabc", (select(2, ask(server, "POST /", post "abc"))))
+      assert.equal("", (select(2, ask(server, "GET /"))))
+      assert.equal("42", (select(2, ask(server, "POST /json", post '{"a":42}'))))
+      assert.match("^no JSON", (select(2, ask(server, "POST /json", post '{"a":'))))
+      assert.equal("900000", (select(2, ask(server, "POST /pieces", post(("x"):rep(900000))))))
+      local chunked = "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+      assert.equal("abcdeabcde", (select(2, ask(server, "POST /", chunked))))
+    end)
+
+    it("can be read only once as pieces", function()
+      local server <close> = serve(function(req)
+        req:pieces()
+        return 200, nil, (select(2, pcall(req.body, req)))
+      end)
+      assert.match("has been read already", (select(2, ask(server, "POST /", post "abc"))))
+    end)
+
+    it("are answered one after the other on a connection that stays open", function()
+      local server <close> = serve(function(req) return 200, nil, req.path end)
+      local request = "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
+      local answer = exchange(server, request:format(1) .. request:format(2) .. "GET /3 HTTP/1.0\r\n\r\n")
+      assert.equal("/1/2/3", (answer:gsub("HTTP/1.%d 200 OK\r\n.-\r\n\r\n", "")))
+    end)
+
+    it("run at the same time", function()
+      local meet, n = rn.chan(), 0
+      local server <close> = serve(function()
+        n = n + 1
+        if n == 20 then meet:close() end
+        meet:take()
+        return 200, nil, "met"
+      end)
+      local numbers = {}
+      for i = 1, 20 do numbers[i] = i end
+      local answers = rn.pmap(20, function() return (select(2, ask(server, "GET /"))) end, numbers)
+      assert.equal(("met"):rep(20), table.concat(rn.into({}, answers):take()))
+    end)
+  end)
+
+  describe("responses", function()
+    it("have a status, headers, several of one name, and a body", function()
+      local server <close> = serve(function(req)
+        if req.path == "/none" then return 204 end
+        if req.path == "/json" then return 200, nil, { a = { 1, 2 } } end
+        return 201, { ["Set-Cookie"] = { "a=1", "b=2" }, ["content-type"] = "text/html", ["X-N"] = 7 }, "<p>"
+      end)
+      local status, body, headers = ask(server, "GET /")
+      assert.same({ 201, "<p>" }, { status, body })
+      for _, line in ipairs { "Set%-Cookie: a=1", "Set%-Cookie: b=2", "[cC]ontent%-[tT]ype: text/html", "X%-N: 7" } do
+        assert.match(line .. "\r\n", headers)
+      end
+      status, body, headers = ask(server, "GET /json")
+      assert.same({ 200, '{"a":[1,2]}' }, { status, body })
+      assert.match("application/json", headers)
+      assert.equal(204, (ask(server, "GET /none")))
+      status, body, headers = ask(server, "HEAD /")
+      assert.same({ 201, "" }, { status, body })
+      assert.match("Content%-Length: 3", headers)
+    end)
+
+    it("come from a channel, as fast as the client reads", function()
+      local puts = 0
+      local server <close> = serve(function()
+        local ch = rn.chan()
+        rn.go(function()
+          while ch:put(("x"):rep(10000)) do puts = puts + 1 end
+        end)
+        return 200, nil, ch
+      end)
+      local conn = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+      local before
+      wait_for(function() -- the buffers of the system are full
+        local same = puts == before
+        before = puts
+        rn.sleep(200)
+        return same and puts > 0
+      end)
+      assert.is_true(puts < 3000, puts)
+      conn:close()
+      wait_for(function()
+        before = puts
+        rn.sleep(50)
+        return puts == before
+      end)
+    end)
+
+    it("of a channel have chunks, or the length that a header says", function()
+      local server <close> = serve(function(req)
+        return 200, req.path == "/length" and { ["Content-Length"] = 6 } or nil, rn.to_chan { "abc", "", "def" }
+      end)
+      local status, body, headers = ask(server, "GET /length")
+      assert.same({ 200, "abcdef" }, { status, body })
+      assert.match("Content%-Length: 6", headers)
+      status, body, headers = ask(server, "GET /")
+      assert.equal(200, status)
+      assert.match("^%d\r\nabc.*def\r\n0\r\n\r\n$", body)
+      assert.match("chunked", headers)
+    end)
+
+    it("are cut if the channel closes with an error, which is reported", function()
+      local server <close> = serve(function()
+        return 200, nil, rn.go(function() error("the disk has failed", 0) end)
+      end)
+      local answer
+      local errors = reported(function() answer = exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") end)
+      assert.not_match("0\r\n\r\n$", answer)
+      assert.match("the disk has failed", errors[1])
+    end)
+
+    it("are a 500 if the function raises or returns something else, which is reported", function()
+      local what
+      local server <close> = serve(function() return what() end)
+      for message, f in pairs {
+        ["boom"] = function() error "boom" end,
+        ["status from 200 to 599"] = function() return "text" end,
+        ["got 99 as the status"] = function() return 99 end,
+        ["headers: a table or nil expected"] = function() return 200, "text/html" end,
+        ["body: a string, a channel of strings"] = function() return 200, nil, 42 end,
+        ["as JSON"] = function() return 200, nil, { f = print } end,
+        ["the header \"X\" cannot be set"] = function() return 200, { X = "a\r\nSet-Cookie: b" } end,
+        ["the header X: a string expected"] = function() return 200, { X = true } end,
+        ["names are strings"] = function() return 200, { "X" } end,
+      } do
+        what = f
+        local status
+        local errors = reported(function() status = ask(server, "GET /") end)
+        assert.equal(500, status, message)
+        assert.equal(1, #errors, message)
+        assert.truthy(errors[1]:find(message, 1, true), errors[1])
+      end
+      what = function() return 200, nil, "still here" end
+      assert.equal(200, (ask(server, "GET /")))
+    end)
+
+    it("are a 500 if the go block of the request dies", function()
+      local server <close> = serve(function() coroutine.yield() end)
+      local status
+      local errors = reported(function() status = ask(server, "GET /") end)
+      assert.equal(500, status)
+      assert.match("coroutine.yield", errors[1])
+    end)
+  end)
+
+  describe("clients that misbehave", function()
+    local function hello() return 200, nil, "hello" end
+
+    it("get an error for garbage, and others are served", function()
+      local server <close> = serve(hello)
+      for _, garbage in ipairs {
+        "\r\n\r\n\r\n", "hello\r\n\r\n", ("\0\255\1"):rep(1000) .. "\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nabc\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\nabc\r\n",
+      } do
+        local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+        conn:write(garbage)
+        local answer = rn.alts { conn:read(), rn.timeout(500) }
+        assert.is_true(not answer or answer:find "^HTTP/1.1 [45]%d%d" ~= nil or answer:find "200 OK" ~= nil, answer)
+        assert.equal("hello", (select(2, ask(server, "GET /"))))
+      end
+    end)
+
+    it("get 431 for huge headers, 414 for a huge target, however much they send", function()
+      local server <close> = serve(hello)
+      local lines = {}
+      for i = 1, 400 do lines[i] = ("X-%d: %s\r\n"):format(i, ("x"):rep(50)) end
+      assert.equal(431, (ask(server, "GET /", table.concat(lines) .. "\r\n")))
+      assert.match("^HTTP/1.1 4[13][14]", exchange(server, "GET /" .. ("x"):rep(200000)))
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "GET / HTTP/1.1\r\nHost: x\r\n"
+      local sent = 0
+      while sent < 100 << 20 and conn:write("X: " .. ("x"):rep(65536) .. "\r\n") do sent = sent + 65536 end
+      assert.is_true(sent < 10 << 20, sent)
+    end)
+
+    it("get 413 for a body that is too long, known before or not", function()
+      local n, ended = 0, 0
+      local server <close> = serve(function(req)
+        local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
+        n = n + 1
+        return 200, nil, req:body()
+      end, { max = 1000 })
+      assert.equal(1000, #select(2, ask(server, "POST /", post(("x"):rep(1000)))))
+      assert.equal(413, (ask(server, "POST /", post(("x"):rep(1001)))))
+      assert.equal(1, n)
+      local chunks = "Transfer-Encoding: chunked\r\n\r\n7D0\r\n" .. ("x"):rep(2000) .. "\r\n0\r\n\r\n"
+      assert.equal(413, (ask(server, "POST /", chunks)))
+      wait_for(function() return ended == 2 end)
+      local endless = assert(uv.connect("127.0.0.1", server.port))
+      endless:write "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      wait_for(function() return not endless:write("400\r\n" .. ("x"):rep(1024) .. "\r\n") end)
+      endless:close()
+    end)
+
+    it("that go away cancel the go block of their request", function()
+      local running, ended = 0, 0
+      local server <close> = serve(function(req)
+        local _ <close> = setmetatable({}, { __close = function() ended = ended + 1 end })
+        running = running + 1
+        if req.method == "POST" then req:body() end
+        rn.sleep(60000)
+        return 200
+      end)
+      for i, text in ipairs {
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+      } do
+        local conn = assert(uv.connect("127.0.0.1", server.port))
+        conn:write(text)
+        wait_for(function() return running == i end)
+        conn:close()
+        wait_for(function() return ended == i end)
+      end
+    end)
+
+    it("get the answer if they have only closed their side", function()
+      local server <close> = serve(hello)
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "GET / HTTP/1.0\r\n\r\n"
+      conn:shutdown()
+      assert.match("hello$", table.concat(stage.drain(conn:read())))
+    end)
+
+    it("that are too slow with their headers, or with the next request, are disconnected", function()
+      local server <close> = serve(hello, { idle = 300 })
+      local began = rn.now()
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "GET / HTTP/1.1\r\n"
+      local dripping = rn.go(function()
+        while conn:write "X: y\r\n" do rn.sleep(20) end
+      end)
+      assert.is_nil((conn:read():take()))
+      dripping:take()
+      assert.is_true(rn.now() - began < PATIENCE)
+      assert.match("hello$", exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+    end)
+
+    it("get 503 when the answer takes too long, and the go block a timeout", function()
+      local err
+      local server <close> = serve(function()
+        err = select(2, pcall(rn.sleep, 60000))
+        error(err, 0)
+      end, { timeout = 50 })
+      assert.equal(503, (ask(server, "GET /")))
+      wait_for(function() return err ~= nil end)
+      assert.is_true(rn.is_timeout(err))
+      assert.match("no answer after 50 ms", tostring(err))
+    end)
+
+    it("that send their body too slowly are disconnected", function()
+      local server <close> = serve(function(req) return 200, nil, req:body() end, { timeout = 200 })
+      local conn <close> = assert(uv.connect("127.0.0.1", server.port))
+      conn:write "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+      local dripping = rn.go(function()
+        while conn:write "x" do rn.sleep(20) end
+      end)
+      conn:read():take()
+      dripping:take()
+    end)
+
+    it("wait when there are too many connections", function()
+      local server <close> = serve(hello, { max_connections = 2 })
+      local a = assert(uv.connect("127.0.0.1", server.port))
+      local b = assert(uv.connect("127.0.0.1", server.port))
+      local third = rn.go(function() return (ask(server, "GET /")) end)
+      assert.is_nil((rn.alts { third, rn.timeout(100) }))
+      a:close()
+      assert.equal(200, third:take())
+      b:close()
+    end)
+  end)
+
+  describe("its end", function()
+    it("is an error that says so when the port is taken, or the address wrong", function()
+      local server <close> = serve(function() end)
+      local second, err = http.serve(server.port, function() end)
+      assert.is_nil(second)
+      assert.match("port " .. server.port .. " of 127%.0%.0%.1 is taken", err)
+      second, err = http.serve(0, function() end, { host = "nowhere" })
+      assert.is_nil(second)
+      assert.match("nowhere is no address", err)
+    end)
+
+    it("closes all connections, and cancels the go blocks of requests", function()
+      local running, ended = false, false
+      local server = serve(function()
+        local _ <close> = setmetatable({}, { __close = function() ended = true end })
+        running = true
+        rn.sleep(60000)
+      end)
+      local answer = rn.go(exchange, server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+      wait_for(function() return running end)
+      server:close()
+      server:close()
+      assert.equal("", answer:take())
+      wait_for(function() return ended end)
+      assert.match("closed", tostring(server))
+      assert.is_nil((uv.connect("127.0.0.1", server.port)))
+    end)
+
+    it("drains: requests that run are answered, connections without one are closed, no new one is accepted", function()
+      local go = rn.chan()
+      local running = 0
+      local server = serve(function()
+        running = running + 1
+        go:take()
+        return 200, nil, "answered"
+      end)
+      local idle = assert(uv.connect("127.0.0.1", server.port))
+      local answer = rn.go(exchange, server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+      wait_for(function() return running == 1 end)
+      local drained = rn.go(function() return server:drain() end)
+      assert.is_nil((idle:read():take()))
+      wait_for(function() return not uv.connect("127.0.0.1", server.port) end)
+      go:close()
+      assert.match("answered$", answer:take())
+      assert.is_true(drained:take())
+      assert.is_true(server:drain())
+    end)
+
+    it("drains for a limited time", function()
+      local running
+      local server = serve(function()
+        running = true
+        rn.sleep(60000)
+      end)
+      rn.go(exchange, server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+      wait_for(function() return running end)
+      assert.is_false(server:drain(50))
+    end)
+
+    it("comes with the end of the Lua state, while requests run", function()
+      local shell = require "spec.support.shell"
+      local out = shell.run([[lua -e '
+        local rn, http = require "runnel", require "runnel.http"
+        local uv = require "runnel.uv"
+        local running = rn.chan(1)
+        local server = assert(http.serve(0, function() running:put(true) rn.sleep(60000) end))
+        conn = assert(uv.connect("127.0.0.1", server.port))
+        conn:write "GET / HTTP/1.0\r\n\r\n"
+        running:take()
+        print "done"
+      ']])
+      assert.match("done", out)
+    end)
+  end)
+
+  it("checks its arguments at the caller's line", function()
+    local f = function() end
+    raises("serve: port: an integer", function() http.serve("80", f) end)
+    raises("serve: port: at most 65535", function() http.serve(65536, f) end)
+    raises("serve: f: a function expected", function() http.serve(0, "f") end)
+    raises("serve: .*ports", function() http.serve(0, f, { ports = 1 }) end)
+    raises("serve: host", function() http.serve(0, f, { host = 1 }) end)
+    raises("serve: max: an integer", function() http.serve(0, f, { max = "1" }) end)
+    raises("serve: idle", function() http.serve(0, f, { idle = 0 }) end)
+    raises("serve: timeout", function() http.serve(0, f, { timeout = -1 }) end)
+  end)
+
+  it("needs real time", function()
+    local sim = require "runnel.sim"
+    sim.run(function()
+      raises("simulation", function() http.serve(0, function() end) end)
+    end)
+  end)
+end)

@@ -1,0 +1,125 @@
+-- Servers of runnel.http, used and closed in every way by clients that come and go at any moment. To be run with
+-- sanitizers, which look for races and for memory that is used after its end:
+--
+--     build/tsan/runner tests/httpd.lua ROUNDS [SEED]
+--
+-- Each round starts a server whose function does something random, lets clients send requests, whole, cut and wrong,
+-- closes or drains the server at some moment, and checks that its go blocks have ended.
+
+local rn = require "runnel"
+local http = require "runnel.http"
+local uv = require "runnel.uv"
+
+local t = t -- luacheck: globals t
+t.limit(600)
+local rounds, seed = tonumber((...)), tonumber(select(2, ...) or os.time())
+math.randomseed(seed)
+local random = math.random
+
+local running, answers, expected_errors = 0, 0, 0
+local unexpected
+rn.on_error(function(err)
+  local text = tostring(err)
+  if text:find "on purpose" then expected_errors = expected_errors + 1
+  elseif not (text:find "^it is closed" or text:find "EPIPE" or text:find "ECONNRESET") then -- those are of clients
+    unexpected = unexpected or text
+  end
+end)
+
+local function stream()
+  local ch = rn.chan(random(0, 2))
+  rn.go(function()
+    for _ = 1, random(0, 20) do
+      if not ch:put(("x"):rep(random(0, 50000))) then return end
+      if random(4) == 1 then rn.sleep(random()) end
+    end
+    ch:close(random(5) == 1 and "on purpose" or nil)
+  end)
+  return ch
+end
+
+local WAYS = {
+  function(req) return 200, nil, req:body() end,
+  function(req)
+    local n = 0
+    for piece in req:pieces() do n = n + #piece end
+    return 200, nil, { n = n, headers = req.headers }
+  end,
+  function() return 200, { ["X-A"] = { "1", "2" } }, stream() end,
+  function() error "on purpose" end,
+  function()
+    rn.sleep(random() * 20)
+    return 204
+  end,
+  function()
+    rn.sleep(60000)
+    return 200
+  end,
+  function(req) return 200, nil, (req.query.a or "") .. req.path end,
+}
+
+local Running = { __close = function() running = running - 1 end }
+
+local function serve(req)
+  running = running + 1
+  local _ <close> = setmetatable({}, Running)
+  return WAYS[random(#WAYS)](req)
+end
+
+local REQUESTS = {
+  function() return "GET /a?a=1 HTTP/1.1\r\nHost: x\r\n\r\n" end,
+  function()
+    local body = ("b"):rep(random(0, 200000))
+    return ("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s"):format(#body, body)
+  end,
+  function()
+    local parts = { "POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" }
+    for _ = 1, random(0, 10) do
+      local piece = ("c"):rep(random(1, 30000))
+      parts[#parts + 1] = ("%x\r\n%s\r\n"):format(#piece, piece)
+    end
+    return table.concat(parts) .. "0\r\n\r\n"
+  end,
+  function() return "HEAD / HTTP/1.0\r\n\r\n" end,
+  function() return ("\r\n%c"):format(random(0, 255)):rep(random(1, 100)) end,
+}
+
+local function client(port)
+  local conn <close> = assert(uv.connect("127.0.0.1", port))
+  rn.scope(function(s)
+    s:go(function()
+      for piece in conn:read() do
+        answers = answers + #piece
+        if random(50) == 1 then conn:close() end
+      end
+    end)
+    for _ = 1, random(3) do
+      local text = REQUESTS[random(#REQUESTS)]()
+      if random(4) == 1 then text = text:sub(1, random(#text)) end
+      if not conn:write(text) then break end
+      if random(3) == 1 then rn.sleep(random() * 10) end
+    end
+    if random(2) == 1 then rn.sleep(random() * 30) end
+    conn:close()
+  end)
+end
+
+for _ = 1, rounds do
+  local server = assert(http.serve(0, serve, { max = 150000, timeout = random(20, 500), idle = random(50, 1000) }))
+  local clients = {}
+  for i = 1, 20 do
+    clients[i] = rn.go(function() pcall(client, server.port) end)
+  end
+  rn.sleep(random() * 300)
+  if random(3) > 1 then server:drain(random(0, 300)) else server:close() end
+  for _, block in ipairs(clients) do block:take() end
+  if random(4) == 1 then collectgarbage() end
+  for _ = 1, 1000 do
+    if running == 0 then break end
+    rn.sleep(1)
+  end
+  assert(running == 0, ("seed %d: %d requests run after the end of their server"):format(seed, running))
+end
+if unexpected then error(("seed %d: %s"):format(seed, unexpected), 0) end
+assert(answers > 0 and expected_errors > 0, "nothing has happened")
+print(("%d rounds, %d bytes of answers"):format(rounds, answers))
