@@ -9,11 +9,12 @@
 -- with PREFIX. Prints the N most frequent entries (10 by default) at the end, and its progress to stderr every second.
 -- Without FILE it reads standard input. Reading a line blocks the whole program, the ticker included.
 --
--- One go block reads lines and puts them on a channel whose transducer parses and filters them. The main program takes
--- requests and ticks with rn.alts. With --threads, K threads (one for each processor by default) count the requests of
--- whole pieces of the file; a pmap gives them the pieces, and the main program adds up what they have counted.
+-- A flow reads lines, parses them, and counts; another go block prints the progress. With --threads, K threads (one for
+-- each processor by default) count the requests of whole pieces of the file, and the flow adds up what they have
+-- counted.
 
 local rn = require "runnel"
+local flow = require "runnel.flow"
 
 -- Threads find modules where the program does.
 package.path = arg[0]:gsub("[^/]*$", "") .. "lib/?.lua;" .. package.path
@@ -44,70 +45,62 @@ local function usage()
   os.exit(2)
 end
 
--- ---- the stream ----
-
--- A transducer: lines in, requests out. Counts lines that are not requests.
-local function parser(counts)
-  return rn.xf.keep(function(line)
-    local request = logline.parse(line)
-    if not request then counts.skipped = counts.skipped + 1 end
-    return request
-  end)
-end
-
--- Puts the lines of a file on a channel and closes it, with the error if reading fails.
-local function read(file, lines)
-  local line, err = file:read()
-  while line and lines:put(line) do
-    rn.yield() -- reading the next line may block the program: let the others run first
-    line, err = file:read()
-  end
-  lines:close(err)
-end
-
--- Returns a function that reads the next piece of a file, of whole lines, or returns nil; and sets `failed.err`.
-local function pieces(file, failed)
-  return function()
-    local piece, err = file:read(1 << 16)
-    failed.err = err
-    if not piece then return nil end
-    return piece .. (file:read "L" or "")
-  end
-end
-
--- A channel with a value every `ms`, until it is closed. A tick is dropped if the one before it was not taken.
-local function ticker(ms)
-  local ticks = rn.chan(rn.dropping_buffer(1))
-  rn.go(function()
-    repeat rn.alts { rn.timeout(ms), ticks:done() } until not ticks:put "tick"
-  end)
-  return ticks
-end
-
 -- ---- the statistics ----
 
--- Takes from a channel until it closes, and calls add(value); reports every second. Returns the error of the channel.
-local function count(counts, ch, add)
-  local ticks <close> = ticker(1000)
-  local ops = { ticks, ch }
-  while true do
-    local value, port, err = rn.alts(ops, { priority = true })
-    if port == ticks then io.stderr:write(("%d requests so far\n"):format(counts.total))
-    elseif value then add(value)
-    else return err end
+-- Runs a flow, and reports every second how far it has got. Returns the error of the stage that has failed, if any.
+local function run(f, counts)
+  local progress = rn.go(function()
+    while true do
+      rn.sleep(1000)
+      io.stderr:write(("%d requests so far\n"):format(counts.total))
+    end
+  end)
+  local ok, err = pcall(f.wait, f)
+  rn.cancel(progress)
+  if not ok then
+    f:stop()
+    return err.error
   end
+end
+
+-- A source of what read(file) returns, until that is nil.
+local function reader(file, read)
+  return { source = function(put)
+    while true do
+      local text, err = read(file)
+      if err then error(err, 0) end
+      if not text then return end
+      put(text)
+      rn.yield() -- reading more may block the program: let the others run first
+    end
+  end }
+end
+
+local function read_line(file) return file:read() end
+
+-- A piece of whole lines.
+local function read_piece(file)
+  local piece, err = file:read(1 << 16)
+  return piece and piece .. (file:read "L" or ""), err
 end
 
 -- Counts in this state.
 local function count_here(file, options)
   local counts = logline.counts()
-  local function wanted(request) return request.status:sub(1, #options.status) == options.status end
-  local requests = rn.chan(100, rn.xf.comp(parser(counts), rn.xf.filter(wanted)))
-  rn.go(read, file, requests)
-  local err = count(counts, requests, function(request)
-    logline.add(counts, request[options.by], 1, request.bytes)
-  end)
-  return counts, err
+  local f = flow("logstat", {
+    lines = reader(file, read_line),
+    parse = function(line)
+      local request = logline.parse(line)
+      if not request then counts.skipped = counts.skipped + 1 end
+      return request
+    end,
+    filter = function(request)
+      if request.status:sub(1, #options.status) == options.status then return request end
+    end,
+    count = function(request) logline.add(counts, request[options.by], 1, request.bytes) end,
+    "lines > parse > filter > count",
+  })
+  return counts, run(f, counts)
 end
 
 -- Counts in threads.
@@ -115,12 +108,15 @@ local function count_in_threads(file, options)
   local pool <close> = rn.threads(options.threads, function(job)
     return require "logline".count(job.text, job.by, job.status)
   end)
-  local counts, failed = logline.counts(), {}
-  local function count_piece(text) return pool { text = text, by = options.by, status = options.status } end
-  local err = count(counts, rn.pmap(2 * options.threads, count_piece, pieces(file, failed)), function(other)
-    logline.merge(counts, other)
-  end)
-  return counts, err or failed.err
+  local counts = logline.counts()
+  local f = flow("logstat", {
+    pieces = reader(file, read_piece),
+    jobs = function(text) return { text = text, by = options.by, status = options.status } end,
+    count = { pool, n = 2 * options.threads },
+    add = function(other) logline.merge(counts, other) end,
+    "pieces > jobs > count > add",
+  })
+  return counts, run(f, counts)
 end
 
 -- The entries, the most frequent first.

@@ -533,6 +533,29 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
       end))
     end)
 
+    it("counts nil with an error as an error", stage.sim(function()
+      local function open(v)
+        rn.sleep(1)
+        if v == 2 then return nil, "no such page" end
+        return v
+      end
+      local _, err = drain(pmap(3, open, { 1, 2, 3 }))
+      assert.equal("no such page", err)
+      assert.same({ "instead of 2" }, rn.into({}, pmap(1, open, { 2 }, {
+        ex_handler = function(why, v) return why == "no such page" and "instead of " .. v or why end,
+      })):take())
+      local calls = 0
+      local function third()
+        calls = calls + 1
+        if calls < 3 then return nil, "not yet" end
+        return calls
+      end
+      for _, opts in ipairs { { tries = 3, retry = 1 }, { tries = 3, retry = 1, timeout = 100 } } do
+        calls = 0
+        assert.same({ 3 }, rn.into({}, pmap(2, third, { "x" }, opts)):take())
+      end
+    end))
+
     describe("with tries", function()
       -- A function that takes 10 ms and fails `failures` times for each value; it notes when its tries began.
       local function failing(failures)

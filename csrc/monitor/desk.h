@@ -21,8 +21,8 @@ enum { DESK_RESULTS = 64 };
 typedef struct Command {
   struct Command *next; /* the one that came after it */
   int64_t number;       /* names it in its result */
-  char what[16];        /* "kill", "inject", "values" or "timeline" */
-  char id[24];          /* of the go block or channel */
+  char what[16];        /* one of those in http.c */
+  char id[24];          /* of the go block, channel, flow or stage */
   char type[16];        /* of the value to inject */
   char text[4096];      /* the value */
 } Command;

@@ -154,16 +154,25 @@ static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const c
   return MHD_YES;
 }
 
+/* The commands, and whether they change something. */
+static const struct {
+  const char *name;
+  bool changes;
+} commands[] = {
+    {"values", false}, {"timeline", false},  {"queues", false},     {"flows", false},     {"kill", true},
+    {"inject", true},  {"flow_pause", true}, {"flow_resume", true}, {"flow_drain", true}, {"flow_inject", true},
+};
+
 /* Begins to read the form of a command. */
 static enum MHD_Result begin_form(Site *site, struct MHD_Connection *client, const char *url, void **request) {
-  static const char *const commands[] = {"kill", "inject", "values", "timeline"};
   const char *what = NULL;
+  bool changes = false;
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-    if (strcmp(url + 1, commands[i]) == 0) what = commands[i];
+    if (strcmp(url + 1, commands[i].name) == 0) what = commands[i].name, changes = commands[i].changes;
   }
   if (!what) return refuse(site, client, MHD_HTTP_NOT_FOUND, "404: there is no such command\n");
   if (!has_token(site, client)) return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: the token is missing or wrong\n");
-  if (!site->control && strcmp(what, "values") != 0 && strcmp(what, "timeline") != 0)
+  if (!site->control && changes)
     return refuse(site, client, MHD_HTTP_FORBIDDEN, "403: commands are off: start the monitor with control = true\n");
   Form *form = calloc(1, sizeof *form);
   if (!form) return MHD_NO;

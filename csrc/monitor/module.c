@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "monitor/server.h"
+#include "monitor/summary.h"
 
 #define META "runnel.monitor.server"
 
@@ -92,14 +93,8 @@ static int command(lua_State *L) {
 static int result(lua_State *L) {
   Server *server = running(L);
   lua_Integer number = luaL_checkinteger(L, 2);
-  int n = lua_gettop(L);
-  for (int i = 4; i <= n; i++) luaL_checkstring(L, i);
   Text text = {0};
-  text_puts(&text, lua_toboolean(L, 3) ? "true" : "false");
-  for (int i = 4; i <= n; i++) {
-    text_puts(&text, ",");
-    text_json(&text, lua_tostring(L, i));
-  }
+  summary_result(L, &text);
   text_add(&text, "", 1);
   if (!text.failed) desk_result(&server->site.desk, number, text.bytes);
   text_free(&text);

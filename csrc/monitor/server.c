@@ -1,19 +1,15 @@
 /* server.c: see server.h. */
 #include "monitor/server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "httpd/daemon.h"
+#include "monitor/summary.h"
 
 /* How often the scheduler is asked for a snapshot, in ms; and how much longer than filling the last one took the time
    until the next is, at least, so that watching costs a twentieth of the program's time at most. */
@@ -32,23 +28,6 @@ enum { IDLE_SECONDS = 30, MAX_CONNECTIONS = MAX_VISITORS + 4 * MAX_PAGES, CONNEC
 static int64_t now_ns(void) { return clock_now(&(Clock){0}); }
 
 /* ---- messages ---- */
-
-static void add_field(Text *to, const char *name, int64_t value) {
-  text_puts(to, "\"");
-  text_puts(to, name);
-  text_puts(to, "\":");
-  text_integer(to, value);
-  text_puts(to, ",");
-}
-
-/* What a page must know once. */
-static void add_hello(const Server *server, Text *to) {
-  text_puts(to, "\"hello\":{\"program\":");
-  text_json(to, server->program);
-  text_puts(to, server->site.control ? ",\"control\":true,\"pid\":" : ",\"control\":false,\"pid\":");
-  text_integer(to, (int64_t)getpid());
-  text_puts(to, "},");
-}
 
 /* The results of commands that the page has not been sent. */
 static void add_results(Server *server, Page *page, Text *to) {
@@ -72,36 +51,9 @@ static void add_results(Server *server, Page *page, Text *to) {
   pthread_mutex_unlock(&desk->mutex);
 }
 
-/* For how long Lua has not served the scheduler, in ms, and what has run then. */
-static void add_busy(const Server *server, int64_t now, Text *to) {
-  Watch *watch = server->site.desk.watch;
-  bool is_busy = atomic_load(&watch->asked) && server->asked;
-  add_field(to, "busy", is_busy ? (now - server->asked) / CLOCK_MS : 0);
-  if (!is_busy) return;
-  char name[256];
-  add_field(to, "runs", watch->running(watch, name, sizeof name));
-  text_puts(to, "\"who\":");
-  text_json(to, name);
-  text_puts(to, ",");
-}
-
-static void add_summary(const Server *server, int64_t now, Text *to) {
-  const Snapshot *s = server->site.desk.shown;
-  Watch *watch = server->site.desk.watch;
-  int64_t waiting = atomic_load(&watch->waiting);
-  add_field(to, "t", now / CLOCK_MS);
-  add_field(to, "waited", (atomic_load(&watch->waited) + (waiting ? now - waiting : 0)) / CLOCK_MS);
-  add_busy(server, now, to);
-  if (!server->has_view) return;
-  add_field(to, "now", s->now / CLOCK_MS);
-  add_field(to, "virtual", s->is_virtual);
-  add_field(to, "memory", (int64_t)s->memory);
-  add_field(to, "gos", s->gos.n - s->has_main);
-  add_field(to, "chans", s->chans.n);
-  add_field(to, "ready", s->ready);
-  add_field(to, "taken", s->taken / 1000);
-  add_field(to, "more", server->view.more);
-  add_field(to, "more_chans", server->view.more_chans);
+/* When Lua was asked for the snapshot that it has not made yet; 0: it owes none. */
+static int64_t owed_since(const Server *server) {
+  return atomic_load(&server->site.desk.watch->asked) ? server->asked : 0;
 }
 
 /* Sends a page the rows that have changed, if it has read its last message. */
@@ -112,9 +64,9 @@ static void feed_page(Server *server, Page *page, int64_t now) {
   Text *to = &page->message;
   text_clear(to);
   text_puts(to, "data: {");
-  if (!page->feed.begun) add_hello(server, to);
+  if (!page->feed.begun) summary_hello(to, server->program, server->site.control, (int64_t)getpid());
   add_results(server, page, to);
-  add_summary(server, now, to);
+  summary_add(to, server->site.desk.watch, server->has_view ? &server->view : NULL, now, owed_since(server));
   feed_write(&page->feed, &server->view, to, budget);
   text_puts(to, "}\n\n");
   if (to->failed) {
@@ -146,19 +98,9 @@ static void drop_closed_pages(Server *server) {
 
 /* ---- the thread ---- */
 
-/* Waits until a client or the scheduler has news, for at most `ms`. */
+/* Waits until a client or the scheduler has news, for at most `ms`, and serves the clients. */
 static void wait_for_news(Server *server, int ms) {
-  const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-  if (!info) { /* no epoll on this system */
-    /* uncovered: Linux has it */
-    (void)MHD_run_wait(server->daemon, ms < 20 ? ms : 20);
-    return;
-  }
-  MHD_UNSIGNED_LONG_LONG timeout;
-  if (MHD_get_timeout(server->daemon, &timeout) == MHD_YES && timeout < (MHD_UNSIGNED_LONG_LONG)ms) ms = (int)timeout;
-  struct pollfd fds[] = {{.fd = info->epoll_fd, .events = POLLIN},
-                         {.fd = wakeup_fd(server->site.desk.news), .events = POLLIN}};
-  (void)poll(fds, 2, ms);
+  daemon_wait(server->daemon, server->site.desk.news, ms, true);
   (void)MHD_run(server->daemon);
 }
 
@@ -219,25 +161,6 @@ static void *run(void *data) {
 
 /* ---- starting and stopping ---- */
 
-/* A socket that listens on a port of the loopback address, or -1 with a message in `why`. */
-static int listen_on(int port, int *actual, char why[256]) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
-  if (fd >= 0) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-  if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 || listen(fd, SOMAXCONN) != 0 ||
-      getsockname(fd, (struct sockaddr *)&address, &size) != 0) {
-    if (errno == EADDRINUSE) (void)snprintf(why, 256, "port %d of 127.0.0.1 is taken by another program", port);
-    else (void)snprintf(why, 256, "cannot listen on port %d of 127.0.0.1: %s", port, strerror(errno));
-    if (fd >= 0) (void)close(fd);
-    return -1;
-  }
-  *actual = ntohs(address.sin_port);
-  return fd;
-}
-
 /* Fills in a random token. */
 static bool make_token(char token[TOKEN_LENGTH + 1]) {
   unsigned char bytes[TOKEN_LENGTH / 2];
@@ -250,23 +173,11 @@ static bool make_token(char token[TOKEN_LENGTH + 1]) {
 }
 
 static struct MHD_Daemon *start_daemon(Server *server, int fd) {
-  unsigned flags = MHD_ALLOW_SUSPEND_RESUME;
-  if (MHD_is_feature_supported(MHD_FEATURE_EPOLL) == MHD_YES) flags |= MHD_USE_EPOLL;
-  return MHD_start_daemon(flags, 0, NULL, NULL, http_answer, &server->site, MHD_OPTION_LISTEN_SOCKET, fd,
+  return MHD_start_daemon(daemon_flags(), 0, NULL, NULL, http_answer, &server->site, MHD_OPTION_LISTEN_SOCKET, fd,
                           MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
                           (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
                           MHD_OPTION_NOTIFY_CONNECTION, http_connection, &server->site, MHD_OPTION_NOTIFY_COMPLETED,
                           http_completed, &server->site, MHD_OPTION_END);
-}
-
-/* Starts the thread, with all signals blocked: they are for the program. */
-static bool start_thread(Server *server) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(&server->thread, NULL, run, server);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return status == 0;
 }
 
 Server *server_start(Watch *watch, int port, bool control, const char *program, char why[256]) {
@@ -279,12 +190,12 @@ Server *server_start(Watch *watch, int port, bool control, const char *program, 
   }
   server->site.control = control;
   (void)snprintf(server->program, sizeof server->program, "%s", program);
-  fd = listen_on(port, &server->site.port, why);
+  fd = daemon_listen("127.0.0.1", port, &server->site.port, why, 256);
   if (fd >= 0 && make_token(server->site.token)) {
     (void)snprintf(server->url, sizeof server->url, "http://127.0.0.1:%d/?token=%s", server->site.port,
                    server->site.token);
     server->daemon = start_daemon(server, fd);
-    if (server->daemon && start_thread(server)) return server;
+    if (server->daemon && daemon_start_thread(&server->thread, run, server)) return server;
   }
   if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */
   else if (fd >= 0) (void)close(fd);

@@ -2,20 +2,17 @@
 #include "monitor/visitors.h"
 
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
+#include "httpd/daemon.h"
 
 static void remove_at(Visitors *visitors, uint32_t i) {
   visitors->n--;
   memmove(&visitors->list[i], &visitors->list[i + 1], (visitors->n - i) * sizeof(Visitor));
 }
 
-/* Ends the oldest one. libmicrohttpd sees the end of the stream, and closes it. */
 static void close_oldest(Visitors *visitors) {
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(visitors->list[0].client, MHD_CONNECTION_INFO_CONNECTION_FD);
-  if (info) (void)shutdown(info->connect_fd, SHUT_RDWR);
+  daemon_end_connection(visitors->list[0].client);
   remove_at(visitors, 0);
 }
 

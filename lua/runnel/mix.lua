@@ -14,7 +14,7 @@ local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 local internal = core.internal
 
-local chan, turn, alts = core.chan, internal.moving.turn, internal.moving.alts
+local chan, alts = core.chan, internal.moving.alts
 
 ---@class runnel.MixState
 ---@field mute? boolean its values are taken and dropped
@@ -84,7 +84,6 @@ local function mix_inputs(self)
   local put = ends.sink(self.out, "a mix")
   local ops, through
   while true do
-    turn()
     if self.out:closed() then return end
     if self.changed then
       self.changed = false

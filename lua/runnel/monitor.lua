@@ -13,6 +13,8 @@
 
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
+local guard = require "runnel.internal.guard"
+local short = require "runnel.internal.short"
 
 local internal = core.internal
 
@@ -33,53 +35,8 @@ local Monitor = {}
 Monitor.__index = Monitor
 Monitor.__name = "runnel.Monitor"
 
--- ---- values, as far as `show` allows ----
-
-local LONGEST = 200
-
-local function entries_of(t)
-  local n, more = 0, false
-  for _ in next, t do
-    if n == 1000 then
-      more = true
-      break
-    end
-    n = n + 1
-  end
-  return ("%d%s %s"):format(n, more and "+" or "", n == 1 and "entry" or "entries")
-end
-
--- The type and size of a value, without its contents.
-local function show_type(v)
-  local kind = math.type(v) or type(v)
-  if kind == "string" then return ("string (%d %s)"):format(#v, #v == 1 and "byte" or "bytes") end
-  if kind == "table" then return ("table (%s)"):format(entries_of(v)) end
-  return kind
-end
-
-local function shorten(text) return #text <= LONGEST and text or text:sub(1, LONGEST) .. "..." end
-
-local function show_plain(v)
-  if type(v) == "string" then return shorten(("%q"):format(v:sub(1, LONGEST + 1)):gsub("\\\n", "\\n")) end
-  if type(v) == "number" or type(v) == "boolean" then return tostring(v) end
-  return show_type(v)
-end
-
-local function show_value(v)
-  if type(v) ~= "table" then return show_plain(v) end
-  local parts = {}
-  for key, value in next, v do
-    if #parts == 8 then
-      parts[9] = "..."
-      break
-    end
-    local text = show_plain(value)
-    parts[#parts + 1] = math.type(key) == "integer" and text or show_plain(key) .. " = " .. text
-  end
-  return shorten("{ " .. table.concat(parts, ", ") .. " }")
-end
-
-local SHOW = { types = show_type, values = show_value }
+-- What `show` allows the page to show of the values in channels.
+local SHOW = { types = short.kind, values = short.value }
 
 -- ---- commands of the page ----
 
@@ -93,12 +50,16 @@ function commands.kill(_, id)
   return true, ("go block #%s is cancelled"):format(id)
 end
 
+-- The value that a page has sent as a text; or nil, and what is wrong with it.
 local function read_value(kind, text)
   if kind == "string" then return text end
-  if kind == "number" then return tonumber(text) end
-  if kind == "boolean" and text == "true" then return true end
-  if kind == "boolean" and text == "false" then return false end
-  return nil
+  if kind == "JSON" then return require("runnel.nats.json").decode(text) end
+  local value
+  if kind == "number" then value = tonumber(text)
+  elseif kind == "boolean" and text == "true" then value = true
+  elseif kind == "boolean" and text == "false" then value = false end
+  if value == nil then return nil, ("not a %s: %s"):format(kind, text) end
+  return value
 end
 
 local function find_chan(id) return internal.find_chan(math.tointeger(tonumber(id)) or 0) end
@@ -106,8 +67,8 @@ local function find_chan(id) return internal.find_chan(math.tointeger(tonumber(i
 function commands.inject(_, id, kind, text)
   local ch = find_chan(id)
   if not ch then return false, ("there is no channel #%s any more"):format(id) end
-  local value = read_value(kind, text)
-  if value == nil then return false, ("not a %s: %s"):format(kind, text) end
+  local value, wrong = read_value(kind, text)
+  if value == nil then return false, wrong end
   local done = ch:offer(value)
   if done then return true, "the value is put" end
   if done == false then return false, "the channel is closed" end
@@ -156,6 +117,63 @@ function commands.timeline(self)
   return true, table.concat(head, "\n") .. "\n\n" .. table.concat(lines, "\n")
 end
 
+-- The calls that run without their values, which may be secret.
+local function without_values(queues)
+  for _, queue in ipairs(queues) do
+    for _, worker in ipairs(queue.workers) do
+      for _, call in ipairs(worker.running) do call.value = "a call" end
+    end
+  end
+  return queues
+end
+
+-- Looks at the queues of the program's server, for the next time that the page asks.
+local function look_at_queues(self, conn)
+  local queues, err = conn:queues()
+  if queues and self.show ~= short.value then queues = without_values(queues) end
+  local lines = queues and require("runnel.nats.queue_view").queues(queues, true) or { tostring(err) }
+  self.queues = table.concat(lines, "\n")
+end
+
+local function looked(self, err)
+  self.looks = false
+  if err ~= nil then self.queues = internal.error_text(err) end
+end
+
+-- What `runnel queues` shows, as it was when the page asked last: the answer takes a while.
+function commands.queues(self)
+  local connection = package.loaded["runnel.nats.connection"]
+  local conn = connection and connection.latest()
+  if not conn then return false, "this program has no connection to NATS" end
+  if not self.looks then
+    self.looks = true
+    guard.go(looked, self, function()
+      core.rename "the monitor's look at queues"
+      look_at_queues(self, conn)
+      self.looks = false
+    end)
+  end
+  return true, self.queues or "looking"
+end
+
+-- What the flows of the program do. Without the module there are none.
+function commands.flows()
+  if not package.loaded["runnel.flow"] then return true, "0\t0" end
+  return true, require("runnel.flow.view").flows()
+end
+
+-- The buttons of flows and their stages.
+for _, what in ipairs { "pause", "resume", "drain", "inject" } do
+  commands["flow_" .. what] = function(_, id, kind, text)
+    local value, wrong
+    if what == "inject" then
+      value, wrong = read_value(kind, text)
+      if value == nil then return false, wrong end
+    end
+    return require("runnel.flow.view").run(what, id, value)
+  end
+end
+
 -- Ends the recording for the timeline, if there is one.
 local function release_ring(self)
   if not self.records then return end
@@ -168,9 +186,11 @@ local function report(self, number, ran, done, ...)
   else server_module.result(self.server, number, false, tostring(done)) end
 end
 
+-- The commands that change nothing.
+local READS = { values = true, timeline = true, queues = true, flows = true }
+
 local function run_command(self, number, what, ...)
-  local may = self.control or what == "values" or what == "timeline"
-  if may then report(self, number, pcall(commands[what], self, ...))
+  if self.control or READS[what] then report(self, number, pcall(commands[what], self, ...))
   else report(self, number, true, false, "commands are off: start the monitor with control = true") end
 end
 
@@ -193,7 +213,8 @@ local OPTIONS = { control = true, show = true, program = true }
 ---Starts to serve the page at 127.0.0.1. A Lua state has one monitor at a time.
 ---@param port? integer the port; 0, the default, is any that is free
 ---@param opts? { control?: boolean, show?: "types"|"values"|fun(v: any): string, program?: string }
----`control`: the page can cancel go blocks and put values on channels, default false. `show`: what it shows of the
+---`control`: the page can cancel go blocks, put values on channels, and pause, resume, feed and
+---drain flows, default false. `show`: what it shows of the
 ---values in channels: "types", the default, only their types and sizes; "values", their contents, shortened; or a
 ---function that returns a text. `program`: the page's title, by default the script's name
 ---@return runnel.Monitor? m nil if the port cannot be used

@@ -5,7 +5,7 @@ local check = require "runnel.internal.check"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
 
-local poll, alts, yield = core.internal.moving.poll, core.internal.moving.alts, core.yield
+local next_value, alts, yield = core.internal.moving.next, core.internal.moving.alts, core.yield
 local offer = core.methods.offer
 local PRIORITY = { priority = true }
 
@@ -60,12 +60,12 @@ local function gather(ops, out)
   end
 
   local function move_values()
-    local offer, poll = offer, poll -- luacheck: ignore 431
+    local offer, next_value = offer, next_value -- luacheck: ignore 431
     local n = #ops
     local turn = 2 -- the channel to poll first: each in turn, so that a busy one does not starve the others
-    -- Once `out` is closed nothing more is taken. It can close only while this waits, or in poll, which may yield.
+    -- Once `out` is closed nothing more is taken. It can close only while this waits; next_value, too, may yield.
     while n > 1 do
-      local value, i, err = poll(ops[turn], out), turn, nil
+      local value, i, err = next_value(ops[turn], out, true), turn, nil
       if value == nil then
         if out:closed() then return end
         value, i, err = alts(ops)

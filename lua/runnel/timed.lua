@@ -5,10 +5,11 @@ local check = require "runnel.internal.check"
 local deadlock = require "runnel.internal.deadlock"
 local ends = require "runnel.internal.ends"
 local guard = require "runnel.internal.guard"
+local pacer = require "runnel.internal.pacer"
 local moving = core.internal.moving
 
 local chan, now, sleep, cancel = core.chan, core.now, core.sleep, core.cancel
-local alts, is_cancelled, put_while_open, turn = moving.alts, moving.is_cancelled, moving.put_while_open, moving.turn
+local alts, is_cancelled, put_while_open = moving.alts, moving.is_cancelled, moving.put_while_open
 local PRIORITY = { priority = true }
 
 local NANOSECOND = 1e-6 -- in ms: the clock's unit. The difference of two equal times may be a little off 0, by rounding
@@ -68,7 +69,6 @@ end
 -- Waits for the first of the operations that is ready; returns a value and the number of the operation. An error that
 -- the source raises is treated as the one with which it closed.
 local function choose(ops)
-  turn()
   return unless_failed(pcall(alts, ops, PRIORITY))
 end
 
@@ -120,20 +120,19 @@ end
 
 local function pace(state, ch, n, ms)
   local out = state.out
-  local take, ops = ends.source(ch), { out:done(), false }
-  local times, at = {}, 0 -- when the last n values were given on, in a circle
+  local take, ops, own_pace = ends.source(ch), { out:done(), false }, pacer.new(n, ms)
   while true do
     local value, _, err = take(ch, out)
     if value == nil then return ends.close(out, err, ch) end
-    local left = (times[at] or -math.huge) + ms - now()
-    if left >= NANOSECOND then
-      ops[2] = start_timer(state, left + NANOSECOND) -- rounded up: the clock counts whole ones
+    local left = own_pace:left()
+    if left > 0 then
+      ops[2] = start_timer(state, left)
       local _, i = alts(ops, PRIORITY)
       if i == 1 then return stop_timer(state) end
       state.timer = false
     end
     if not put_while_open(out, value) then return end
-    times[at], at = now(), (at + 1) % n
+    own_pace:passed()
   end
 end
 

@@ -173,6 +173,42 @@ describe("examples/logstat.lua", function()
   end)
 end)
 
+describe("examples/crawl.lua", function()
+  it("follows all links, tries again what fails, and ends by itself", function()
+    local output, errors, status = shell "lua examples/crawl.lua"
+    assert.are.same({ "", 0 }, { errors, status })
+    local pages = "8 pages: about, cart, home, news, news/1, news/2, shop, team\n"
+    assert.are.equal(pages .. "failed: gone (404 Not Found)\n", output)
+    assert.are.equal("1 pages: team\n", (shell "lua examples/crawl.lua team"))
+  end)
+
+  it("says how to use it", function() assert_usage "lua examples/crawl.lua nowhere" end)
+end)
+
+describe("examples/ingest.lua", function()
+  local dir
+  before_each(function() dir = process.directory() end)
+  after_each(function() dir:remove() end)
+
+  it("stores the lines of files in a database", function()
+    if not pcall(require, "luasql.sqlite3") then return pending "luasql.sqlite3 is not installed" end
+    local many = {}
+    for i = 1, 250 do many[i] = "snow," .. i end
+    dir:write("a.csv", "rain,3\nwind,9\nrain,x\nrain, 4\n")
+    dir:write("b.csv", table.concat(many, "\n"))
+    local command = ("lua examples/ingest.lua %s/w.db %s/a.csv %s/b.csv"):format(dir.path, dir.path, dir.path)
+    local output, errors, status = shell(command)
+    assert.are.same({ "rain             7\nsnow             31375\nwind             9\n", 0 }, { output, status })
+    assert.are.equal('ingest: not a name and a number: "rain,x"\n253 rows stored; 1 lines skipped\n', errors)
+    command = "lua examples/ingest.lua %s/w.db %s/a.csv /no/such/file"
+    output, errors, status = shell(command:format(dir.path, dir.path))
+    assert.are.same({ "rain             14\nsnow             31375\nwind             18\n", 1 }, { output, status })
+    assert.is_truthy(errors:find("/no/such/file: No such file or directory", 1, true), errors)
+  end)
+
+  it("says how to use it", function() assert_usage "lua examples/ingest.lua x.db" end)
+end)
+
 describe("examples/checksum.lua", function()
   local dir
 

@@ -197,6 +197,7 @@ describe("examples/echo_load.lua", function()
 end)
 
 describe("examples/httpcheck.lua", function()
+  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
   before_each(setup_stage)
   after_each(close_stage)
 
@@ -287,15 +288,15 @@ describe("examples/httpcheck.lua", function()
     local rows, status = check(port, { "/third", "/never", "/nonsense", "/short", "/failing" })
     assert.equal("200 7 3 /third", rows[1])
     assert.is_true(times[2] - times[1] >= 100 and times[3] - times[2] >= 200)
-    assert.equal("- - 3 /never: the server closed the connection in the middle of its answer", rows[2])
-    assert.equal("- - 3 /nonsense: not an HTTP/1.1 server", rows[3])
-    assert.equal("- - 3 /short: the server closed the connection in the middle of its answer", rows[4])
+    assert.matches("^%- %- 3 /never: 127.0.0.1:%d+: Empty reply", rows[2])
+    assert.matches("^%- %- 3 /nonsense: 127.0.0.1:%d+: .*HTTP/0.9", rows[3])
+    assert.matches("^%- %- 3 /short: 127.0.0.1:%d+: .*5 bytes remaining", rows[4])
     assert.equal("500 0 3 /failing", rows[5])
     assert.equal(1, status)
     assert.same({ "500 0 1 /failing" }, (check(port, { "/failing" }, "-r", "0")))
     clients:close()
     until_refused(port)
-    assert.matches("^%- %- 2 /: .*connection refused", check(port, { "/" }, "-r", "1")[1])
+    assert.matches("^%- %- 2 /: .*Connection refused", check(port, { "/" }, "-r", "1")[1])
   end))
 
   it("gives up an attempt after its time", within(function()
@@ -310,8 +311,9 @@ describe("examples/httpcheck.lua", function()
         repeat rn.sleep(20) until not conn:write "x"
       end,
     }
-    assert.same({ "200 4 2 /slow", "- - 1 /drop-by-drop: no answer within 200 ms" },
-      { check(port, { "/slow" }, "-t", "3000")[1], check(port, { "/drop-by-drop" }, "-t", "200", "-r", "0")[1] })
+    assert.equal("200 4 2 /slow", check(port, { "/slow" }, "-t", "3000")[1])
+    local dropped = check(port, { "/drop-by-drop" }, "-t", "200", "-r", "0")[1]
+    assert.matches("^%- %- 1 /drop%-by%-drop: .*timed out after", dropped)
     never:close()
     clients:close()
   end))
@@ -333,10 +335,10 @@ describe("examples/httpcheck.lua", function()
   end))
 
   it("reports URLs that are none", within(function()
-    local lines, _, status = outcome(start("httpcheck", "ftp://x/", "http://:80/", "http://x:99999/"))
-    assert.matches("^%-.* 0  ftp://x/: not an http:// URL$", lines[2])
-    assert.matches("^%-.* 0  http://:80/: invalid host or port$", lines[3])
-    assert.matches("^%-.* 0  http://x:99999/: invalid host or port$", lines[4])
+    local lines, _, status = outcome(start("httpcheck", "-r", "0", "ftp://x/", "http://:80/", "http://x:99999/"))
+    assert.matches("^%-.* 1  ftp://x/: not an http:// or https:// URL: ftp://x/$", lines[2])
+    assert.matches("^%-.* 1  http://:80/: :80: .*URL", lines[3])
+    assert.matches("^%-.* 1  http://x:99999/: x:99999: .*URL", lines[4])
     assert.equal(1, status)
   end))
 

@@ -1,6 +1,7 @@
 -- runnel.monitor without a browser: commands from the page, and the values that it asks for.
 
 local monitored = require "spec.support.monitored"
+local nats_server = require "spec.support.nats_server"
 
 if not (pcall(require, "runnel.monitor")) then
   describe("runnel.monitor", function() pending "libmicrohttpd is not installed" end)
@@ -198,4 +199,40 @@ describe("runnel.monitor", function()
     assert.equal(2, n)
   end)
 
+  it("shows the queues of the program's connection, without values by default", function()
+    local nats, missing = nats_server.library()
+    if not nats then return pending(missing) end
+    local server <close> = nats_server.start()
+    local p = start(([[
+      local m = listen(0)
+      local conn = assert(require("runnel.nats").connect "%s")
+      conn:serve("resize", 2, function() rn.sleep(600000) end, { drain_on_term = false })
+      local stage = conn:remote "resize"
+      rn.go(function() stage "secret" end)
+      while not told() do rn.sleep(20) end
+      rn.exit(0)]]):format(server.url))
+    local stream = p:open_stream "redelivered"
+    for _ = 1, 15 do -- the first answers say that it looks
+      assert.equal(202, (p:post("/queues?", "id=0")))
+      os.execute "sleep 0.2"
+    end
+    local text
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do
+        if result[3]:find "redelivered" then text = result[3] end
+      end
+    end
+    assert.matches("\nresize +0 +1 +0 +0 ", text)
+    assert.matches("1 of 2 running, 0 done, 0 failed; a call for ", text)
+    assert.not_matches("secret", text)
+    p:finish()
+  end)
+
+  it("has no queues without a connection", function()
+    local p = start "local m = listen(0) while not told() do rn.sleep(20) end"
+    local stream = p:open_stream "no connection"
+    post(p, { "/queues", "id=0" })
+    assert.matches("this program has no connection to NATS", stream())
+    p:finish()
+  end)
 end)

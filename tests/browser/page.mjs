@@ -79,25 +79,19 @@ async function click(page, selector, text) {
 // ---- the tests ----
 
 const tests = {
-  async "the page of logstat shows the program, and what moves moves"() {
+  async "the page of logstat shows the program"() {
     const program = await start("--monitor", "examples/logstat.lua");
     feed(program.stdin);
     const page = await open(program.url);
     await untilText(page, ".graph .go", "logstat.lua");
     await untilText(page, ".chart h3", "values put per second");
     assert.match(await page.title(), /logstat\.lua/);
-    await page.click("#view-chans");
-    const total = () => page.$eval("table.chans tbody tr td:nth-child(7)", (e) => Number(e.textContent.replace(/\D/g, "")));
-    await until(page, () => document.querySelector("table.chans tbody tr td:nth-child(7)"));
-    const before = await total();
-    for (let tries = 0; tries < 120 && await total() <= before + 1000; tries++) await sleep(500);
-    assert.ok(await total() > before + 1000, "values move");
     assert.match(await status(page), /^live|^computing/);
     await shot(page, "logstat");
     return page;
   },
 
-  async "the page of wordcount shows where puts wait, though they do so only now and then"() {
+  async "the page of wordcount shows where puts wait, though they do so only now and then, and values move"() {
     const fifo = `${SHOTS}/words`;
     rmSync(fifo, { force: true });
     execFileSync("mkfifo", [fifo]);
@@ -108,6 +102,13 @@ const tests = {
     await until(page, () => document.querySelector(".graph .chan.often-full, .graph .chan.full"));
     await untilText(page, ".hints", "Lua computes all the time");
     await shot(page, "wordcount");
+    await page.click("#view-chans");
+    const total = () => page.$$eval("table.chans tbody tr td:nth-child(7)",
+      (all) => all.reduce((sum, e) => sum + Number(e.textContent.replace(/\D/g, "")), 0));
+    await until(page, () => document.querySelector("table.chans tbody tr td:nth-child(7)"));
+    const before = await total();
+    for (let tries = 0; tries < 120 && await total() <= before + 1000; tries++) await sleep(500);
+    assert.ok(await total() > before + 1000, "values move");
     words.destroy();
     return page;
   },
@@ -251,6 +252,81 @@ const tests = {
     const before = await page.$eval(".timeline svg", (e) => e.innerHTML);
     await sleep(2500);
     assert.equal(await page.$eval(".timeline svg", (e) => e.innerHTML), before);
+    return page;
+  },
+
+  async "the queues of the program's server are shown, or that it has none"() {
+    const alone = await open((await start("tests/browser/controlled.lua")).url);
+    await alone.click("#view-queues");
+    await untilText(alone, ".calm", "this program has no connection to NATS");
+    await alone.close();
+    const program = await start("tests/browser/queues.lua");
+    const page = await open(program.url);
+    await page.click("#view-queues");
+    await untilText(page, ".queues", "2 of 2 running");
+    const text = await page.$eval(".queues", (e) => e.textContent);
+    assert.match(text, /\nresize +\d+ +2 +0 +0 +[\d.-]+ +[\d.]+ m?s +1 \(2 at a time\)/);
+    await shot(page, "queues");
+    program.stdin.end(); // ends the server, too
+    await ended(program);
+    await page.waitForFunction(() => document.querySelector("#status").textContent.includes("ended"));
+    page.complaints = [];
+    return page;
+  },
+
+  async "flows are shown by stage, paused, fed, repaired and drained"() {
+    const program = await start("tests/browser/flows.lua", "control");
+    const page = await open(program.url);
+    await page.click("#view-flows");
+    await untilText(page, ".flow h2", "numbers");
+    const cells = (stage) => page.$$eval(".flow tr.stage", (all, name) =>
+      all.map((row) => [...row.cells].map((cell) => cell.textContent.trim())).find((c) => c[0] === name), stage);
+    const untilCell = (stage, column, text) => until(page, (name, i, part) => [...document.querySelectorAll(".flow tr.stage")]
+      .some((row) => row.cells[0].textContent === name && row.cells[i].textContent.includes(part)), stage, column, text);
+    const press = (stage) => page.$$eval(".flow tr.stage", (all, name) =>
+      all.find((row) => row.cells[0].textContent === name).querySelector("button").click(), stage);
+    const put = async (stage, type, value) => {
+      const form = await page.waitForSelector(".flow .inject");
+      const id = await form.$$eval("select.to option", (all, name) => all.find((o) => o.textContent === name).value, stage);
+      await (await form.$("select.to")).select(id);
+      await (await form.$("select:not(.to)")).select(type);
+      await page.$eval(".flow .inject input", (e) => { e.value = ""; });
+      await (await form.$("input")).type(value);
+      await (await form.$("form > button, button")).click();
+    };
+    await until(page, () => [...document.querySelectorAll(".flow tr.stage")].some((row) => Number(row.cells[5].textContent) > 5));
+    assert.deepEqual((await cells("double")).slice(-2), ["> save", "pause"]);
+
+    await press("double");
+    await untilCell("double", 1, "paused");
+    await untilCell("double", 3, "5/4"); // its buffer is full, and the source waits in its put
+    await shot(page, "flows");
+    await press("double");
+    await untilCell("double", 1, "running");
+
+    await put("double", "string", "x"); // not a number: the stage holds it
+    await until(page, () => document.querySelector("#message")?.textContent.includes("injected into stage double"));
+    await untilCell("double", 1, "held");
+    await untilCell("double", 7, "attempt to mul a 'number' with a 'string'");
+    await put("save", "JSON", '{"end": [1, 2]}');
+    await until(page, () => document.querySelector("#message")?.textContent.includes("injected into stage save"));
+    await put("save", "JSON", "{");
+    await untilText(page, "#message.bad", "not JSON");
+    assert.match(program.errors, /saved \{ "end" = table \(2 entries\) \}/);
+
+    await click(page, ".flow h2 button", "drain");
+    await untilText(page, ".flow h2 .state", "draining");
+    await press("double"); // resume: the function takes strings now
+    await untilText(page, ".calm", "no flow runs");
+    assert.match(program.errors, /ended: true/);
+    return page;
+  },
+
+  async "without control, flows have no buttons"() {
+    const page = await open((await start("tests/browser/flows.lua")).url);
+    await page.click("#view-flows");
+    await untilText(page, ".flow h2", "numbers");
+    assert.deepEqual(await texts(page, ".flow button"), []);
     return page;
   },
 

@@ -22,17 +22,19 @@ function Values({ values }) {
     ${!lines.length && html`<p class="calm">No value waits in it.</p>`}`;
 }
 
-function Inject({ chan, command }) {
+// A form for a value, whose type and text onValue gets.
+export function Inject({ title, onValue, children }) {
   const [text, setText] = useState(""), [type, setType] = useState("string");
   const submit = (e) => {
     e.preventDefault();
-    command("inject", { id: chan.first, type, text });
+    onValue(type, text);
   };
   return html`<form class="inject" onSubmit=${submit}>
+    ${children}
     <select onChange=${(e) => setType(e.target.value)} aria-label="type">
-      ${["string", "number", "boolean"].map((t) => html`<option selected=${t === type}>${t}</option>`)}</select>
+      ${["string", "number", "boolean", "JSON"].map((t) => html`<option value=${t} selected=${t === type}>${t}</option>`)}</select>
     <input value=${text} onInput=${(e) => setText(e.target.value)} placeholder="a value" aria-label="value" />
-    <button>put</button></form>`;
+    <button>${title}</button></form>`;
 }
 
 function ChanDetails({ model, chan, command, values, onSelect }) {
@@ -52,7 +54,8 @@ function ChanDetails({ model, chan, command, values, onSelect }) {
     </dl>
     <${ChanCharts} key=${chan.id} chan=${chan} />
     ${chan.n === 1 && html`<h3>values</h3><${Values} values=${values} />`}
-    ${model.hello?.control && chan.n === 1 && html`<h3>put a value</h3><${Inject} chan=${chan} command=${command} />`}`;
+    ${model.hello?.control && chan.n === 1 && html`<h3>put a value</h3>
+      <${Inject} title="put" onValue=${(type, text) => command("inject", { id: chan.first, type, text })} />`}`;
 }
 
 // ---- go blocks of a name ----

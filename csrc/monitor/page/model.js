@@ -196,7 +196,8 @@ export class Model {
       const inputs = taken.filter((ch) => ch.isPlain && !put.includes(ch)); // else it is inside of the stage
       const outputs = put.filter((ch) => ch.isPlain && !taken.includes(ch));
       const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
-      if (full && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
+      const idle = g.states.parked === g.n; // all wait inside of the library: the stage is paused
+      if (full && !idle && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
         const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);
         hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
           (empty ? `, its output ${empty.label} empty` : outputs.length ? ", its output is not" : "") });
@@ -248,36 +249,4 @@ export class Model {
     for (const list of side.values()) if (list.includes(ch)) return "ended";
     return "none";
   }
-}
-
-// ---- the stream ----
-
-export const token = new URLSearchParams(location.search).get("token");
-
-// Connects the model to the server, and calls changed() after each message. EventSource connects again by itself while
-// the server is there.
-export function connect(model, changed, onResult) {
-  const source = new EventSource(`events?token=${token}`);
-  source.onmessage = (event) => {
-    model.status = "live";
-    for (const result of model.apply(JSON.parse(event.data))) onResult(result);
-    changed();
-  };
-  source.addEventListener("ended", () => {
-    source.close();
-    model.status = "ended";
-    changed();
-  });
-  source.onerror = () => {
-    if (model.status === "ended") return;
-    model.status = source.readyState === EventSource.CLOSED ? "ended" : "lost";
-    changed();
-  };
-}
-
-// Sends a command. Resolves to its number, or throws the server's message.
-export async function send(what, fields) {
-  const answer = await fetch(`${what}?token=${token}`, { method: "POST", body: new URLSearchParams(fields) });
-  if (!answer.ok) throw new Error((await answer.text()).trim());
-  return (await answer.json()).number;
 }

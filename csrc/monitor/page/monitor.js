@@ -1,9 +1,12 @@
 // monitor.js: the page.
 const { html, render, useEffect, useState } = window.htmPreact;
-import { Model, connect, count, duration, send } from "./model.js";
+import { Model, count, duration } from "./model.js";
+import { connect, send } from "./stream.js";
 import { Charts } from "./charts.js";
 import { Details, Hints } from "./details.js";
+import { Flows } from "./flows.js";
 import { Graph } from "./graph.js";
+import { Queues } from "./queues.js";
 import { Chans, Gos } from "./tables.js";
 import { Timeline } from "./timeline.js";
 
@@ -40,7 +43,7 @@ function Head({ paused, onPause }) {
     <h1>${name || "runnel"}</h1>
     <span id="status" class=${`status ${kind}`}>${text}</span>
     <span class="numbers">${count(s.gos || 0, "go block")} · ${count(s.chans || 0, "channel")} ·
-      ${" "}${((s.memory || 0) / 1048576).toFixed(1)} MB of Lua memory${model.hello ? ` · pid ${model.hello.pid}` : ""}</span>
+      ${" "}${((s.memory || 0) / 1048576).toFixed(1)} MB of Lua memory${model.hello?.pid ? ` · pid ${model.hello.pid}` : ""}</span>
     <button id="pause" disabled=${kind === "ended"} aria-pressed=${paused} onClick=${onPause}>
       ${paused ? "resume" : "pause"}</button>
   </header>`;
@@ -48,12 +51,12 @@ function Head({ paused, onPause }) {
 
 // ---- the page ----
 
-const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "timeline" };
+const VIEWS = { graph: "graph", chans: "channels", gos: "go blocks", timeline: "timeline", flows: "flows", queues: "queues" };
 
 function App() {
   const [, redraw] = useState(0), [paused, setPaused] = useState(false), [view, setView] = useState("graph");
   const [selection, setSelection] = useState(null), [message, setMessage] = useState(null), [values, setValues] = useState(null);
-  const [records, setRecords] = useState(null);
+  const [records, setRecords] = useState(null), [flows, setFlows] = useState(null), [queues, setQueues] = useState(null);
   const control = useState(() => ({ paused: false, waiting: new Map(), early: new Map() }))[0];
 
   const say = (ok, text) => {
@@ -78,7 +81,12 @@ function App() {
     const then = (ok, lines) => {
       if (what === "values") setValues([ok, ...lines]);
       else if (what === "timeline") setRecords([ok, ...lines]);
-      else say(ok, lines[0]);
+      else if (what === "flows") setFlows([ok, ...lines]);
+      else if (what === "queues") setQueues([ok, ...lines]);
+      else {
+        say(ok, lines[0]);
+        if (what.startsWith("flow_")) command("flows", {}, true); // shows at once what has changed
+      }
     };
     try {
       const number = await send(what, fields);
@@ -107,6 +115,8 @@ function App() {
         ${view === "graph" && html`<${Graph} ...${shared} onSelect=${selectNode} />`}
         ${view === "chans" && html`<${Chans} ...${shared} />`}
         ${view === "timeline" && html`<${Timeline} model=${model} command=${command} lines=${records} />`}
+        ${view === "flows" && html`<${Flows} model=${model} command=${command} lines=${flows} />`}
+        ${view === "queues" && html`<${Queues} model=${model} command=${command} lines=${queues} />`}
         ${view === "gos" && html`<${Gos} ...${shared} />`}
       </section>
       <aside>

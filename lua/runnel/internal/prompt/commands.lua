@@ -21,6 +21,7 @@ local width = require "runnel.internal.prompt.width"
 ---@field channels fun(): table all channels
 ---@field files? fun(directory: string): string[]? the names in it
 ---@field keys? string the description of the keys, for :help
+---@field flow? runnel.Flow the one that :flow has shown last
 ---@field trace fun(ch: any, f: function|nil) from now on calls f(v, waits) for values put on the channel; f nil: stops
 ---@field untrace? fun() ends what `trace` has begun
 
@@ -34,6 +35,13 @@ local LIST = {
     .. "write it to a file for Perfetto's viewer or speedscope" },
   { "graph", "[form]", "show who puts on which channel and who takes from it, counted from the first :graph on, and "
     .. "what is the bottleneck: in boxes, or in the form dot or mermaid" },
+  { "flow", "[f]", "show what each stage of a flow does; without f, of the flow that was shown last" },
+  { "pause", "[stage]", "pause a stage of that flow, or all" },
+  { "resume", "[stage]", "end the pause of a stage, or of all: values that were held are tried again" },
+  { "tap", "stage", "show the values that a stage puts, or on STAGE.OUTPUT, at most ten a second, until a key is "
+    .. "pressed" },
+  { "queues", "[conn]", "show the queues of a NATS server and who works on them: of a connection, of a URL, or of the "
+    .. "program's last connection" },
   { "bt", "ID", "show the traceback of a go block" },
   { "kill", "ID", "cancel a go block" },
   { "time", "expr", "evaluate an expression and print how long it took" },
@@ -195,12 +203,98 @@ command["trace-file"] = function(ui, rest)
     written.overwritten > 0 and ("; %d older ones were overwritten"):format(written.overwritten) or ""))
 end
 
+-- Whether a value is a connection of runnel.nats.
+local function is_connection(value)
+  local ok, queues = pcall(function() return value.queues end)
+  return ok and type(queues) == "function"
+end
+
+function command.queues(ui, rest)
+  local found, nats = pcall(require, "runnel.nats")
+  if not found then fail("%s", tostring(nats)) end
+  local conn, is_own = nil, false
+  if rest == "" then
+    conn = require("runnel.nats.connection").latest()
+  elseif not rest:find "^%l+://" then
+    local ok, value = evaluate(ui, rest, "queues")
+    if not ok then return end
+    if not is_connection(value) then
+      fail(":queues needs a connection of runnel.nats or a URL, got %s", pretty.value(value, pretty.style(60)))
+    end
+    conn = value
+  end
+  if not conn then
+    local ok, made, err = call(ui, function() return nats.connect(rest ~= "" and rest or nil) end)
+    if not ok then return end
+    if not made then fail("%s", tostring(err)) end
+    conn, is_own = made, true
+  end
+  local ok, list, err = call(ui, function() return conn:queues() end)
+  if is_own then conn:close() end
+  if not ok then return end
+  if not list then fail("%s", tostring(err)) end
+  print_lines(ui, require("runnel.nats.queue_view").queues(list, true))
+end
+
 function command.graph(ui, rest)
   local form = graph.forms[rest == "" and "text" or rest]
   if not form then fail(":graph knows the forms text, dot and mermaid, got %s", rest) end
   local g = rn.graph()
   ui.print((form(g):gsub("\n$", "")))
   if #g.edges == 0 then ui.print "no values have been counted yet: counting begins with the first :graph" end
+end
+
+-- ---- flows ----
+
+local function is_flow(value)
+  local meta = debug.getmetatable(value)
+  return type(meta) == "table" and rawget(meta, "__name") == "runnel.flow"
+end
+
+-- Calls f with the flow that was shown last, and shows it again.
+local function with_flow(ui, name, f)
+  local flow = ui.flow
+  if not flow then fail(":%s needs a flow: show one first, as in :flow f", name) end
+  local ok, text = call(ui, function()
+    f(flow)
+    return tostring(flow:ping())
+  end)
+  if ok then ui.print(text) end
+end
+
+function command.flow(ui, rest)
+  if rest ~= "" then
+    local ok, flow = evaluate(ui, rest, "flow")
+    if not ok then return end
+    if not is_flow(flow) then fail(":flow needs a flow, got %s", pretty.value(flow, pretty.style(60))) end
+    ui.flow = flow
+  end
+  with_flow(ui, "flow", function() end)
+end
+
+local function stage_of(rest) return rest ~= "" and rest or nil end
+
+function command.pause(ui, rest)
+  with_flow(ui, "pause", function(flow) flow:pause(stage_of(rest)) end)
+end
+
+function command.resume(ui, rest)
+  with_flow(ui, "resume", function(flow) flow:resume(stage_of(rest)) end)
+end
+
+function command.tap(ui, rest)
+  local flow = ui.flow
+  if not flow then fail ":tap needs a flow: show one first, as in :flow f" end
+  if rest == "" then fail ":tap needs a stage, as in :tap parse or :tap parse.error" end
+  local ok, tap = call(ui, function() return flow:tap(rest, 1) end)
+  if not ok then return end
+  ui.print "values as they are put, at most ten a second; any key ends this"
+  repeat
+    local value = tap:poll()
+    if value ~= nil then ui.print(("%s -> %s"):format(rest, pretty.value(value, ui.style))) end
+    local key = ui.key(100)
+  until key ~= nil or tap:closed() and #tap == 0
+  tap:close()
 end
 
 function command.bt(ui, rest)

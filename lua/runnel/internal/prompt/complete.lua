@@ -90,6 +90,18 @@ function argument.trace(ui, add)
   end
 end
 
+local function stages(ui, add)
+  for _, stage in ipairs(ui.flow and ui.flow.stages or {}) do add(stage.name) end
+end
+argument.pause, argument.resume = stages, stages
+
+function argument.tap(ui, add)
+  stages(ui, add)
+  for _, stage in ipairs(ui.flow and ui.flow.stages or {}) do
+    for _, output in ipairs(stage.outputs) do add(stage.name .. "." .. output) end
+  end
+end
+
 local function files(ui, add, start)
   local dir = start:match "^.*/" or ""
   for _, name in ipairs(ui.files and ui.files(dir == "" and "." or dir) or {}) do
@@ -106,6 +118,9 @@ function argument.set(_, add)
   add "depth "
   add "width "
 end
+
+-- Commands that take an expression.
+local EXPRESSION = { trace = true, time = true, flow = true }
 
 -- ---- Lua ----
 
@@ -180,7 +195,7 @@ return function(ui, line, held)
     local start = rest:match "^%s+(.*)$"
     local list, add = candidates(start)
     if argument[name] then argument[name](ui, add, start) end
-    if #list > 0 or name ~= "trace" and name ~= "time" then return choose(list, start) end
+    if #list > 0 or not EXPRESSION[name] then return choose(list, start) end
     line = start
   end
   if line:find "[(,]%s*$" then

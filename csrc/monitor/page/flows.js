@@ -1,0 +1,90 @@
+// flows.js: the flows of the program by stage, with buttons where control is on.
+const { html, useEffect, useRef, useState } = window.htmPreact;
+import { count, duration, short } from "./model.js";
+import { Inject } from "./details.js";
+
+// The answer of the monitor: { now, n, flows }, as lua/runnel/flow/view.lua writes it.
+function parse([first, ...texts]) {
+  const [now, n] = first.split("\t").map(Number);
+  const flows = texts.map((text) => {
+    const [head, ...rows] = text.split("\n").map((line) => line.split("\t"));
+    return { id: head[0], state: head[1], name: head[2], stages: rows.map((c, i) => ({
+      id: `${head[0]}.${i + 1}`, name: c[0], state: c[1], busy: c[2], n: c[3], queue: c[4], room: c[5], taken: Number(c[6]),
+      errors: Number(c[7]), longest: Number(c[8]), doing: c[9], where: c[10], error: c[11], to: c[12] })) };
+  });
+  return { now, n, flows };
+}
+
+// Sets the rate of each stage: what it has taken since the answer before.
+function addRates(answer, before) {
+  const taken = new Map(before ? before.flows.flatMap((f) => f.stages).map((s) => [s.id, s.taken]) : []);
+  for (const stage of answer.flows.flatMap((f) => f.stages)) {
+    if (taken.has(stage.id) && answer.now > before.now) {
+      stage.rate = (stage.taken - taken.get(stage.id)) / (answer.now - before.now) * 1000;
+    }
+  }
+  return answer;
+}
+
+const COLUMNS = ["stage", "state", "busy", "queue", "taken", "per second", "errors", "longest step", "to"];
+const NUMBERS = new Set(["busy", "queue", "taken", "per second", "errors"]);
+
+const LONG = 100; // ms: shorter steps are not mentioned
+
+function Step({ stage }) {
+  if (stage.error) return html`<span class="error">${stage.error}</span>`;
+  if (!(stage.longest >= LONG)) return null;
+  return html`${stage.doing} for ${duration(stage.longest)} <code>${stage.where}</code>`;
+}
+
+const Button = ({ what, id, command, children }) => html`
+  <button class=${what} data-id=${id} onClick=${() => command(`flow_${what}`, { id })}>${children || what}</button> `;
+
+function Stage({ stage, control, command }) {
+  const isPaused = stage.state === "paused" || stage.state === "held";
+  return html`<tr class=${`stage ${stage.state}`}>
+    <td><b>${stage.name}</b></td>
+    <td><span class=${`state ${stage.state}`}>${stage.state}</span></td>
+    <td class="number">${stage.busy}/${stage.n}</td>
+    <td class="number">${stage.queue}/${stage.room}</td>
+    <td class="number">${stage.taken.toLocaleString("en")}</td>
+    <td class="number">${stage.rate ? short(stage.rate) : ""}</td>
+    <td class="number">${stage.errors || ""}</td>
+    <td class="step"><${Step} stage=${stage} /></td>
+    <td>${stage.to}</td>
+    ${control && html`<td>${stage.state !== "ended"
+      && html`<${Button} what=${isPaused ? "resume" : "pause"} id=${stage.id} command=${command} />`}</td>`}</tr>`;
+}
+
+function Feed({ flow, command }) {
+  const [chosen, setChosen] = useState("");
+  const open = flow.stages.filter((s) => s.state !== "ended");
+  const stage = open.find((s) => s.id === chosen) || open[open.length - 1];
+  if (!stage) return null;
+  return html`<${Inject} title="inject" onValue=${(type, text) => command("flow_inject", { id: stage.id, type, text })}>
+    <select class="to" onChange=${(e) => setChosen(e.target.value)} aria-label="stage">
+      ${open.map((s) => html`<option value=${s.id} selected=${s === stage}>${s.name}</option>`)}</select><//>`;
+}
+
+function Flow({ flow, control, command }) {
+  return html`<section class="flow"><h2>${flow.name} <span class=${`state ${flow.state}`}>${flow.state}</span> ${" "}
+      ${control && ["pause", "resume", "drain"].map((what) => html`
+        <${Button} what=${what} id=${flow.id} command=${command}>${what === "drain" ? what : `${what} all`}<//>`)}</h2>
+    <table><thead><tr>${COLUMNS.map((c) => html`<th class=${NUMBERS.has(c) ? "number" : ""}>${c}</th>`)}
+      ${control && html`<th></th>`}</tr></thead>
+      <tbody>${flow.stages.map((s) => html`<${Stage} key=${s.id} stage=${s} control=${control} command=${command} />`)}</tbody></table>
+    ${control && html`<${Feed} flow=${flow} command=${command} />`}</section>`;
+}
+
+export function Flows({ model, command, lines }) {
+  const second = Math.floor((model.summary.t || 0) / 1000), last = useRef({});
+  useEffect(() => { command("flows", {}, true); }, [second]);
+  if (!lines) return html`<p class="calm">looking</p>`;
+  if (!lines[0]) return html`<p class="calm">${lines[1]}</p>`;
+  if (last.current.lines !== lines) last.current = { lines, answer: addRates(parse(lines.slice(1)), last.current.answer) };
+  const { n, flows } = last.current.answer;
+  if (!n) return html`<p class="calm">no flow runs</p>`;
+  return html`<div class="flows">${flows.map((f) => html`
+      <${Flow} key=${f.id} flow=${f} control=${model.hello?.control} command=${command} />`)}
+    ${n > flows.length && html`<p class="left">${count(n - flows.length, "more flow")} not shown</p>`}</div>`;
+}

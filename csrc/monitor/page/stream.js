@@ -1,0 +1,32 @@
+// stream.js: the page's connection to the program, over HTTP. Nothing else of the page knows how it gets its messages: the
+// playground has a file of this name with the same two functions (site/pages/monitor_stream.js).
+
+const token = new URLSearchParams(location.search).get("token");
+
+// Connects the model to the server, calls changed() after each message, and onResult with each result of a command.
+// EventSource connects again by itself while the server is there.
+export function connect(model, changed, onResult) {
+  const source = new EventSource(`events?token=${token}`);
+  source.onmessage = (event) => {
+    model.status = "live";
+    for (const result of model.apply(JSON.parse(event.data))) onResult(result);
+    changed();
+  };
+  source.addEventListener("ended", () => {
+    source.close();
+    model.status = "ended";
+    changed();
+  });
+  source.onerror = () => {
+    if (model.status === "ended") return;
+    model.status = source.readyState === EventSource.CLOSED ? "ended" : "lost";
+    changed();
+  };
+}
+
+// Sends a command. Resolves to its number, or throws the server's message.
+export async function send(what, fields) {
+  const answer = await fetch(`${what}?token=${token}`, { method: "POST", body: new URLSearchParams(fields) });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return (await answer.json()).number;
+}

@@ -1,0 +1,26 @@
+/* summary.h: the parts of a message to a page that are not rows: what the program is, and how it does. */
+#ifndef RUNNEL_MONITOR_SUMMARY_H
+#define RUNNEL_MONITOR_SUMMARY_H
+
+#include <lua.h>
+
+#include "monitor/text.h"
+#include "monitor/view.h"
+#include "tracing/watch.h"
+
+/* Adds "NAME":value and a comma. */
+void summary_field(Text *to, const char *name, int64_t value);
+
+/* Adds what a page must know once: the program's name, whether the page may send commands that change something, and
+   the process's number, or 0. */
+void summary_hello(Text *to, const char *program, bool control, int64_t pid);
+
+/* Adds the clock, for how long Lua has not served the scheduler (`asked`: when it was asked for what it has not given
+   yet, in ns; 0: it owes nothing), and the numbers of the snapshot that the view shows, if there is one. */
+void summary_add(Text *to, Watch *watch, const View *view, int64_t now, int64_t asked);
+
+/* Adds the result of a command as JSON, without brackets: the arguments of result(server, number, ok, lines...) from
+   `ok`, which is at index 3, on. Raises if a line is no string, before it adds anything. */
+void summary_result(lua_State *L, Text *to);
+
+#endif

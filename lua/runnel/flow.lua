@@ -1,0 +1,408 @@
+---flow: a pipeline as a graph that is built, paused, fed, repaired and drained while it runs.
+---
+---    local flow = require "runnel.flow"
+---    local f = flow("ingest", {
+---      files = { from = { "a.csv", "b.csv" } },
+---      lines = { step = each_line },
+---      parse = parse,
+---      save  = { step = save, init = open, stop = close },
+---      bad   = function(e) log(e.stage, e.value, e.error) end,
+---      "files > lines > parse > save",
+---      "*.error > bad",
+---    })
+---    f:wait()
+---
+---A stage is n workers of runnel.internal.workers, which take from a channel. What leads to it puts on that channel.
+
+local core = require "runnel.core"
+local check = require "runnel.internal.check"
+local edges = require "runnel.flow.edges"
+local ending = require "runnel.flow.ending"
+local graph = require "runnel.flow.graph"
+local living = require "runnel.flow.living"
+local ping = require "runnel.flow.ping"
+local signals = require "runnel.flow.signals"
+local specs = require "runnel.flow.spec"
+local stages = require "runnel.flow.stage"
+local timed = require "runnel.flow.timed"
+local worker = require "runnel.flow.worker"
+local internal = core.internal
+
+local chan, offer, raise = core.chan, core.methods.offer, internal.raise
+
+-- How many values a tap keeps.
+local TAPPED = 100
+
+---@class runnel.Flow
+---@field name string
+---@field package stages runnel.flow.Stage[] in the order in which the edges name them
+---@field package by_name table<string, runnel.flow.Stage>
+---@field package state "new"|"running"|"draining"|"ended"
+---@field package living integer how many stages have not ended
+---@field package over runnel.Channel<any> closes when all have
+---@field package left runnel.FlowLeft[]
+---@field package draining boolean
+---@field package stopped boolean
+---@field package waits integer how many go blocks are in `wait`
+---@field package news runnel.Channel<any> closes, and is made anew, when a stage holds
+---@field package pinged number|nil when `ping` was called last
+---@field number integer|nil names it on the monitor's page, once it was started
+local Flow = {}
+Flow.__index = Flow
+Flow.__name = "runnel.flow"
+
+-- ---- making a flow ----
+
+-- The stages' names in the order in which the edges name them, and then the others.
+local function order(texts, given)
+  local list, seen = {}, { ["*"] = true }
+  local function add(name)
+    if not seen[name] then
+      seen[name] = true
+      list[#list + 1] = name
+    end
+  end
+  for _, text in ipairs(texts) do
+    add(text.from)
+    add(text.to)
+  end
+  local rest = {}
+  for name in pairs(given) do rest[#rest + 1] = name end
+  table.sort(rest)
+  for _, name in ipairs(rest) do add(name) end
+  return list
+end
+
+-- Reads what the program says: the stages by name, and the edges.
+local function read(given)
+  local by_name, texts, n = {}, {}, 0
+  for key, value in pairs(given) do
+    if type(key) == "string" then
+      by_name[key] = specs.stage(key, value)
+    elseif math.type(key) == "integer" then
+      n = math.max(n, key)
+    else
+      raise(("flow: %s is neither the name of a stage nor an edge"):format(tostring(key)))
+    end
+  end
+  for i = 1, n do
+    for _, text in ipairs(edges.parse(given[i], "flow")) do texts[#texts + 1] = text end
+  end
+  if next(by_name) == nil then raise "flow: there are no stages" end
+  return by_name, texts
+end
+
+local function connect_all(self, texts)
+  -- Those for all stages come last: they leave out what is behind their target.
+  for _, is_star in ipairs { false, true } do
+    for _, text in ipairs(texts) do
+      if (text.from == "*") == is_star then
+        for _, found in ipairs(graph.resolve(self, text, "flow")) do graph.add(table.unpack(found)) end
+      end
+    end
+  end
+end
+
+local function new(name, given)
+  local by_name, texts = read(given)
+  local self = setmetatable({
+    name = name, stages = {}, by_name = {}, state = "new", living = 0, over = chan(), left = ending.left(),
+    draining = false, stopped = false, waits = 0, news = chan(), pinged = nil, number = nil,
+  }, Flow)
+  stages.hide(self.over)
+  stages.hide(self.news)
+  local is_led = {}
+  for _, text in ipairs(texts) do is_led[text.to] = true end
+  for _, one in ipairs(order(texts, by_name)) do
+    if not by_name[one] then raise(("flow: an edge names %q, which is not a stage"):format(one)) end
+    local stage = stages.new(self, one, by_name[one], is_led[one] or false)
+    self.stages[#self.stages + 1], self.by_name[one] = stage, stage
+  end
+  self.living = #self.stages
+  connect_all(self, texts)
+  graph.settle(self)
+  for _, stage in ipairs(self.stages) do stage:prepare() end
+  for _, stage in ipairs(self.stages) do stage:route() end
+  return self
+end
+
+-- ---- what stages tell the flow ----
+
+---Keeps a value that the flow is not going to be done with.
+---@package
+---@param stage runnel.flow.Stage
+---@param entry runnel.FlowLeft
+function Flow:lose(stage, entry)
+  if worker.value(entry.value) == nil then return end
+  entry.stage = stage.name
+  self.left[#self.left + 1] = entry
+end
+
+---A stage holds: tells those that wait for the flow; if nobody does, the error is reported.
+---@package
+---@param record runnel.FlowError
+function Flow:stage_holds(record)
+  if self.waits == 0 then
+    internal.report(record.error, record.traceback, ("stage %s of flow %s, which holds its value"):format(record.stage,
+      self.name))
+  end
+  local news = self.news
+  self.news = stages.hide(chan())
+  news:close()
+end
+
+---@package
+function Flow:stage_ended()
+  self.living = self.living - 1
+  if self.living > 0 then return end
+  self.state = "ended"
+  living.remove(self)
+  self.over:close()
+end
+
+local function held(self)
+  for _, stage in ipairs(self.stages) do
+    if stage.held then return stage.held end
+  end
+end
+
+-- ---- the whole ----
+
+---Starts the workers.
+---@return runnel.Flow self
+function Flow:start()
+  if self.state ~= "new" then raise(("start: flow %s was started before"):format(self.name)) end
+  self.state = "running"
+  living.add(self)
+  for _, stage in ipairs(self.stages) do stage.pool:start() end
+  return self
+end
+
+local Waiting = { __close = function(one) one.flow.waits = one.flow.waits - 1 end }
+
+local function wait(self)
+  self.waits = self.waits + 1
+  local waiting <close> = setmetatable({ flow = self }, Waiting) -- luacheck: ignore 211
+  while self.state ~= "ended" do
+    local record = held(self)
+    if record then error(record, 0) end
+    core.alts { self.over, self.news }
+  end
+end
+
+---Waits until the flow has ended; starts it, if that has not been done. Raises the error of a stage that holds. In the
+---main program, Ctrl-C and SIGTERM drain the flow meanwhile; the second one ends the program.
+---@return boolean done true: no value was left
+---@return runnel.FlowLeft[] left
+function Flow:wait()
+  if self.state == "new" then self:start() end
+  signals.wait(function() wait(self) end, function() ending.begin(self) end)
+  return #self.left == 0, self.left
+end
+
+---A channel that closes when the flow has ended.
+---@return runnel.Channel<any> done
+function Flow:done() return self.over:done() end
+
+---Ends the flow in good order: sources are cancelled where they wait, after a put that has begun; nothing can be
+---injected into stages with `input = true`; all other values go through. Stages that are paused, or hold, stay so.
+---@param ms? number after this time the flow is stopped; default never
+---@return boolean done true: no value was left
+---@return runnel.FlowLeft[] left
+function Flow:drain(ms)
+  if ms ~= nil then check.ms(ms, 0, "drain: ms") end
+  if self.state == "new" then raise(("drain: flow %s was not started"):format(self.name)) end
+  return ending.drain(self, ms)
+end
+
+---Ends the flow at once: calls that run are cancelled where they wait, nothing else is taken. Then the states are
+---flushed and stopped.
+---@return runnel.FlowLeft[] left the values that it had not done with
+function Flow:stop()
+  if self.state == "new" then
+    self.state = "ended"
+    self.over:close()
+  end
+  if self.state == "ended" then return self.left end
+  return ending.stop(self)
+end
+
+function Flow:__close() self:stop() end
+
+-- ---- stages ----
+
+---Pauses a stage, or all: calls that have begun finish, nothing else is taken, and a source waits in its next put.
+---@param name? string
+---@return runnel.Flow self
+function Flow:pause(name)
+  if name ~= nil then
+    graph.stage(self, name, "pause"):pause()
+  else
+    for _, stage in ipairs(self.stages) do stage:pause() end
+  end
+  return self
+end
+
+---Ends the pause of a stage, or of all. Values that were held are tried again.
+---@param name? string
+---@return runnel.Flow self
+function Flow:resume(name)
+  if name ~= nil then
+    graph.stage(self, name, "resume"):resume()
+  else
+    for _, stage in ipairs(self.stages) do stage:resume() end
+  end
+  return self
+end
+
+---Replaces the function of a stage, from the next call on, also for values that are tried again.
+---@param name string
+---@param f any a function, which is a step where it replaces one; or a table with `step` or a function
+---@param migrate? fun(state: any): any makes the new state of each worker; by default it stays
+---@return runnel.Flow self
+function Flow:replace(name, f, migrate)
+  local stage = graph.stage(self, name, "replace")
+  if migrate ~= nil then check.callable(migrate, "replace: migrate") end
+  stage:replace(f, migrate)
+  return self
+end
+
+---Changes how many workers a stage has. Those that are too many end after their call.
+---@param name string
+---@param n integer
+---@return runnel.Flow self
+function Flow:workers(name, n)
+  local stage = graph.stage(self, name, "workers")
+  check.integer(n, 1, "workers: n")
+  if n > 1 and (stage.is_source or stage.is_timed or stage.channel) then
+    raise(("workers: stage %s has one worker"):format(name))
+  end
+  if stage.ended then raise(("workers: stage %s has ended"):format(name)) end
+  stage.pool:resize(n)
+  return self
+end
+
+-- ---- values ----
+
+-- Injects behind an output.
+local function inject_behind(stage, output, values)
+  graph.check_output(stage, output, "inject")
+  local list = stage.outs[output]
+  if not list then raise(("inject: nothing leads from %s.%s"):format(stage.name, output)) end
+  for _, edge in ipairs(list) do
+    if edge.to then edge.to:check_open "inject" end
+  end
+  for _, value in ipairs(values) do
+    for _, edge in ipairs(list) do
+      if edge.to then edge.to:receive(value, true) else offer(edge.tap, value) end
+    end
+  end
+end
+
+---Gives values to a stage before those that wait for it; with "stage.output", to the stages behind that output. Never
+---waits: the stage may be full, paused, or hold.
+---@param place string
+---@param ... any
+---@return runnel.Flow self
+function Flow:inject(place, ...)
+  local name, output = edges.place(place, "inject")
+  local stage = graph.stage(self, name, "inject")
+  local values = table.pack(...)
+  for i = 1, values.n do
+    if values[i] == nil then raise "inject: nil cannot be a value" end
+  end
+  if output then
+    inject_behind(stage, output, values)
+  else
+    stage:check_open "inject"
+    if stage.spec.kind == "source" then
+      raise(('inject: %s is a source with a function; inject behind it: "%s.out"'):format(name, name))
+    end
+    for _, value in ipairs(values) do stage:receive(value, true) end
+  end
+  return self
+end
+
+---Shows what a stage puts: a channel of copies, from which the oldest are dropped if nobody takes them. Closing it ends
+---the tap; it closes when the stage ends.
+---@param place string a stage, or "stage.output"
+---@param n? integer how many values it keeps, default 100
+---@return runnel.Channel<any> tap
+function Flow:tap(place, n)
+  local name, output = edges.place(place, "tap")
+  local stage = graph.stage(self, name, "tap")
+  output = output or "out"
+  graph.check_output(stage, output, "tap")
+  if n ~= nil then check.integer(n, 1, "tap: n") end
+  local ch = chan(core.sliding_buffer(n or TAPPED)):name(("tap of %s.%s"):format(self.name, place))
+  if stage.ended then
+    ch:close()
+    return ch
+  end
+  local edge = { tap = ch }
+  graph.add(stage, output, edge)
+  internal.on_close(ch, function() graph.remove(stage, output, edge) end)
+  return ch
+end
+
+---Adds edges, written as in flow(...), while the flow runs.
+---@param text string
+---@return runnel.Flow self
+function Flow:connect(text)
+  local list = {}
+  for _, one in ipairs(edges.parse(text, "connect")) do
+    for _, found in ipairs(graph.resolve(self, one, "connect")) do
+      graph.check_connect(found[1], found[3], text)
+      list[#list + 1] = found
+    end
+  end
+  for _, found in ipairs(list) do
+    graph.feed(found[3].to, found[1])
+    graph.add(table.unpack(found))
+  end
+  return self
+end
+
+---Removes edges. A stage to which nothing leads any more ends. What is put on an output without an edge is dropped.
+---@param text string
+---@return runnel.Flow self
+function Flow:disconnect(text)
+  local list = {}
+  for _, one in ipairs(edges.parse(text, "disconnect")) do
+    local from, to = graph.stage(self, one.from, "disconnect"), graph.stage(self, one.to, "disconnect")
+    local edge = graph.find(from, one.output, to)
+    if not edge then raise(("disconnect: %q: that edge is not there"):format(text)) end
+    list[#list + 1] = { from, one.output, edge }
+  end
+  for _, found in ipairs(list) do
+    graph.remove(table.unpack(found))
+    if not found[1].ended then graph.unfeed(found[3].to, found[1]) end
+  end
+  return self
+end
+
+---What the flow does now, by stage: a list that prints as a table.
+---@return runnel.FlowPing
+function Flow:ping() return ping.ping(self) end
+
+function Flow:__tostring() return tostring(self:ping()) end
+
+-- ---- the module ----
+
+---@class runnel.flow
+---@overload fun(name: string, stages: table): runnel.Flow
+local flow = { batch = timed.batch, rate = timed.rate, debounce = timed.debounce }
+
+return setmetatable(flow, {
+  __call = function(_, name, given)
+    if type(name) == "table" and given == nil then name, given = "flow", name end
+    if type(name) ~= "string" then
+      raise(('flow: a name expected, got %s; call it as flow(name, { stages..., "a > b" })')
+        :format(check.article(name)))
+    end
+    if type(given) ~= "table" then
+      raise(("flow: a table of stages and edges expected, got %s"):format(check.article(given)))
+    end
+    return new(name, given)
+  end,
+})

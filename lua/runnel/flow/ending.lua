@@ -1,0 +1,147 @@
+---How a flow ends before its sources do: drain and stop, and what is left then.
+
+local core = require "runnel.core"
+local graph = require "runnel.flow.graph"
+local guard = require "runnel.internal.guard"
+local stages = require "runnel.flow.stage"
+local worker = require "runnel.flow.worker"
+local workers = require "runnel.internal.workers"
+local internal = core.internal
+
+local alts, cancel, timeout, yield = core.alts, core.cancel, core.timeout, core.yield
+
+local ending = {}
+
+-- ---- what is left ----
+
+---A value that a flow had not done with when it was stopped.
+---@class runnel.FlowLeft
+---@field stage string the stage that would have got it, or had begun with it
+---@field value any
+---@field begun boolean|nil a call had begun with it
+---@field error any|nil its last error, if it was held
+
+local Left = {}
+
+---As "3 values left: 2 for parse, 1 in save".
+function Left:__tostring()
+  local counts, order = {}, {}
+  for _, entry in ipairs(self) do
+    local place = (entry.begun and "in " or "for ") .. entry.stage
+    if not counts[place] then order[#order + 1] = place end
+    counts[place] = (counts[place] or 0) + 1
+  end
+  for i, place in ipairs(order) do order[i] = ("%d %s"):format(counts[place], place) end
+  if #self == 0 then return "nothing left" end
+  return ("%d value%s left: %s"):format(#self, #self == 1 and "" or "s", table.concat(order, ", "))
+end
+
+---@return runnel.FlowLeft[]
+function ending.left() return setmetatable({}, Left) end
+
+-- ---- draining ----
+
+local PUTS = { put = true }
+
+-- Whether a source that waits does so in a put of its own, which is to be completed.
+local function is_putting(stage, entry)
+  if not PUTS[entry.operation] then return false end
+  local is_own = false
+  graph.each(stage, function(edge) is_own = is_own or edge.to.input == entry.channel end)
+  return is_own
+end
+
+-- Cancels a source where it waits. One that is about to run may put first, and ends then.
+local function cancel_where_it_waits(stage)
+  local one = stage.pool.workers[1]
+  while one and one.block and not stage.ended do
+    local entry = internal.state(one.block)
+    if not entry or is_putting(stage, entry) then return end
+    if entry.state ~= "ready" and entry.state ~= "running" then return cancel(one.block, workers.FINISHED) end
+    yield()
+  end
+end
+
+local function end_source(stage)
+  if stage.closed then return end
+  stage.closed = true
+  stage:route()
+  stage.pool:finish()
+  if not stage.input then guard.go(guard.nothing, nil, cancel_where_it_waits, stage) end
+end
+
+---Begins to drain a flow; does not wait.
+---@param flow runnel.Flow
+function ending.begin(flow)
+  if flow.draining or flow.state == "ended" then return end
+  flow.draining, flow.state = true, "draining"
+  for _, stage in ipairs(flow.stages) do
+    if stage.is_source then end_source(stage) end
+    if stage.is_input then graph.unfeed(stage) end
+  end
+end
+
+---Ends the sources, and waits until all values have gone through; see Flow:drain.
+---@param flow runnel.Flow
+---@param ms? number
+---@return boolean done
+---@return runnel.FlowLeft[] left
+function ending.drain(flow, ms)
+  ending.begin(flow)
+  if ms then
+    alts({ flow.over, timeout(ms) }, { priority = true })
+    if not flow.over:closed() then ending.stop(flow) end
+  else
+    flow.over:take()
+  end
+  return #flow.left == 0, flow.left
+end
+
+-- ---- stopping ----
+
+local function nothing() end
+
+local function lose_all(flow, stage, list)
+  for _, value in ipairs(list) do
+    if worker.value(value) ~= nil then flow:lose(stage, { value = value }) end
+  end
+end
+
+-- What a worker does that is cancelled where it waits.
+local CALLS = { job = true, pause = true, handler = true }
+
+local function stop_worker(flow, stage, one)
+  local held = one.held
+  if held then
+    local value = worker.value(held.value)
+    if value ~= nil then flow:lose(stage, { value = value, begun = true, error = held.err }) end
+    stage.pool:release(one, nothing)
+  elseif one.block then
+    local phase = stage.pool:look(one)
+    local is_beginning = phase == "main" and not one.is_ready or phase == "take" and not stage.input
+    if CALLS[phase] or is_beginning then cancel(one.block, stages.RETIRED) end
+  end
+end
+
+---Ends a flow at once; see Flow:stop.
+---@param flow runnel.Flow
+---@return runnel.FlowLeft[] left
+function ending.stop(flow)
+  if not flow.stopped then
+    flow.stopped = true
+    for _, stage in ipairs(flow.stages) do
+      stage.closed = true
+      stage:route()
+      lose_all(flow, stage, stage:empty_input())
+      lose_all(flow, stage, stage.pool:drop_first())
+    end
+    for _, stage in ipairs(flow.stages) do
+      stage.pool:finish()
+      for _, one in ipairs { table.unpack(stage.pool.workers) } do stop_worker(flow, stage, one) end
+    end
+  end
+  flow.over:take()
+  return flow.left
+end
+
+return ending

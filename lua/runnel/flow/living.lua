@@ -1,0 +1,38 @@
+---The flows of this Lua state that were started and have not ended, for the monitor's page.
+
+local living = {}
+
+-- By number; a flow that nothing else refers to goes.
+---@type table<integer, runnel.Flow>
+local flows = setmetatable({}, { __mode = "v" })
+local started = 0
+
+---A flow was started.
+---@param flow runnel.Flow
+function living.add(flow)
+  started = started + 1
+  flow.number = started
+  flows[started] = flow
+end
+
+---A flow has ended.
+---@param flow runnel.Flow
+function living.remove(flow)
+  if flow.number then flows[flow.number] = nil end
+end
+
+---A flow by its number.
+---@param number integer
+---@return runnel.Flow?
+function living.find(number) return flows[number] end
+
+---All of them, in the order in which they were started.
+---@return runnel.Flow[]
+function living.list()
+  local list = {}
+  for _, flow in pairs(flows) do list[#list + 1] = flow end
+  table.sort(list, function(a, b) return a.number < b.number end)
+  return list
+end
+
+return living

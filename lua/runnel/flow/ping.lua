@@ -1,0 +1,146 @@
+---What a flow does now, by stage: a table that prints as one.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local now = core.now
+
+---What ping tells of a stage.
+---@class runnel.FlowStagePing
+---@field stage string
+---@field state string "new", "running", "paused", "held", "draining" or "ended"
+---@field busy integer how many workers have a value
+---@field n integer how many workers there are
+---@field queue integer how many values wait for it
+---@field room integer how many may, before puts wait
+---@field taken integer how many it has taken
+---@field rate number|nil values a second since the last ping, or since the start
+---@field errors integer
+---@field longest number|nil ms for which the oldest call has waited where it waits now
+---@field where string|nil the line where it waits
+---@field doing string|nil what it does there, as "sleep" or "put"
+---@field error any the error that it holds
+---@field to string[] where its outputs lead, as "> save", ".error > bad"
+
+---What Flow:ping returns: a list of stages.
+---@class runnel.FlowPing
+---@field flow string its name
+---@field state string
+---@field left integer how many values were not done with when it was stopped
+local Ping = {}
+Ping.__index = Ping
+
+local ping = {}
+
+local WAITS = { take = true, idle = true, gate = true, ["end"] = true }
+local LONG = 100 -- ms: shorter calls are not mentioned when the table is printed
+
+local function state_of(flow, stage)
+  if stage.ended then return "ended" end
+  if stage.held then return "held" end
+  return stage.paused and "paused" or flow.state
+end
+
+local function ways(stage)
+  local list = {}
+  for _, output in ipairs(stage.outputs) do
+    for _, edge in ipairs(stage.outs[output] or {}) do
+      list[#list + 1] = (output == "out" and "" or "." .. output .. " ") .. (edge.grows and ">> " or "> ")
+        .. (edge.to and edge.to.name or "(tap)")
+    end
+  end
+  return list
+end
+
+-- How many workers are busy, and the call that has waited longest.
+local function look_at_workers(stage, row)
+  for _, one in ipairs(stage.pool.workers) do
+    local phase = stage.pool:look(one)
+    if not WAITS[phase] and not (phase == "main" and not stage.flow.started) then row.busy = row.busy + 1 end
+    local entry = one.block and not WAITS[phase] and internal.state(one.block)
+    local waited = entry and entry.waited
+    if waited and waited > (row.longest or -1) then
+      row.longest, row.where, row.doing = waited, entry.where, entry.operation or "sleep"
+    end
+  end
+end
+
+local function row_of(flow, stage)
+  local input = stage.owns_input and stage.input:stats()
+  local taken = stage.pool:taken()
+  local row = {
+    stage = stage.name, state = state_of(flow, stage), busy = 0, n = #stage.pool.workers,
+    queue = stage.pool:queued() + (input and input.count + input.puts or 0), room = input and input.capacity or 0,
+    taken = taken, rate = nil, errors = stage.errors, longest = nil, where = nil, doing = nil,
+    error = stage.held and stage.held.error, to = ways(stage),
+  }
+  look_at_workers(stage, row)
+  return row
+end
+
+---What a flow does now, without rates.
+---@param flow runnel.Flow
+---@return runnel.FlowPing
+function ping.look(flow)
+  local rows = setmetatable({ flow = flow.name, state = flow.state, left = #flow.left }, Ping)
+  for i, stage in ipairs(flow.stages) do rows[i] = row_of(flow, stage) end
+  return rows
+end
+
+---What a flow does now, with the rates since this was called last.
+---@param flow runnel.Flow
+---@return runnel.FlowPing
+function ping.ping(flow)
+  local time = now()
+  local elapsed = flow.pinged and time - flow.pinged
+  local rows = ping.look(flow)
+  for i, stage in ipairs(flow.stages) do
+    local row = rows[i]
+    if elapsed and elapsed > 0 then row.rate = (row.taken - (stage.taken_before or 0)) / elapsed * 1000 end
+    stage.taken_before = row.taken
+  end
+  if flow.state ~= "new" then flow.pinged = time end
+  return rows
+end
+
+-- ---- as text ----
+
+local function remark(row)
+  if row.error ~= nil then return internal.error_text(row.error):match "[^\n]*" end
+  if not row.longest or row.longest < LONG then return nil end
+  local seconds = ("for %.1f s"):format(row.longest / 1000)
+  return ("%s %s at %s"):format(row.doing or "waits", seconds, row.where or "?")
+end
+
+-- Aligns the columns of a table of texts; those with a true in `right` to the right.
+local function columns(lines, right)
+  local widths = {}
+  for _, line in ipairs(lines) do
+    for i, text in ipairs(line) do widths[i] = math.max(widths[i] or 0, utf8.len(text) or #text) end
+  end
+  for k, line in ipairs(lines) do
+    for i, text in ipairs(line) do
+      local pad = (" "):rep(widths[i] - (utf8.len(text) or #text))
+      line[i] = right[i] and pad .. text or text .. pad
+    end
+    lines[k] = table.concat(line, "  "):gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
+local RIGHT = { [3] = true, [4] = true, [5] = true, [6] = true, [7] = true }
+
+function Ping:__tostring()
+  local lines = { { self.flow, self.state, "busy", "queue", "taken", "rate/s", "errors", "to" } }
+  for _, row in ipairs(self) do
+    local note = remark(row)
+    lines[#lines + 1] = {
+      row.stage, row.state, ("%d/%d"):format(row.busy, row.n), ("%d/%d"):format(row.queue, row.room),
+      tostring(row.taken), row.rate and ("%.0f"):format(row.rate) or "-", tostring(row.errors),
+      table.concat(row.to, ", ") .. (note and (row.to[1] and "   " or "") .. "(" .. note .. ")" or ""),
+    }
+  end
+  return columns(lines, RIGHT)
+end
+
+return ping

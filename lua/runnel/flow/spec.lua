@@ -1,0 +1,205 @@
+---Checks what a program says of the stages of a flow.
+
+local core = require "runnel.core"
+local backoff = require "runnel.internal.backoff"
+local check = require "runnel.internal.check"
+local ends = require "runnel.internal.ends"
+local raise = core.internal.raise
+
+---What a program says of a stage.
+---@class runnel.FlowStage
+---@field [1]? (fun(value: any): any)|runnel.Pool gets each value; its result goes on, unless it is nil
+---@field step? fun(value: any, put: runnel.FlowPut, state: any): any, string? instead: puts any number of values, and
+---may return one, and the output that it is for
+---@field source? fun(put: runnel.FlowPut, state: any) instead: puts values, and returns when there are no more
+---@field from? runnel.Channel<any>|any[]|(fun(): any) instead: a channel, a list or an iterator
+---@field n? integer how many calls at a time, default 1
+---@field ordered? boolean false: results go on as they are ready; by default in the order of the values
+---@field tries? integer how often a value is tried, default once, or 3 times with `retry`
+---@field retry? number ms before the second try, default 100; twice as long each further time, up to a minute
+---@field timeout? number ms for a call; one that takes longer is cancelled
+---@field init? fun(number: integer): any makes the state of each of the n workers
+---@field flush? fun(state: any, put: runnel.FlowPut) is called for each worker at the end of the input
+---@field stop? fun(state: any) is called last for each worker
+---@field outs? string[] the names of further outputs
+---@field input? boolean true: values come from `inject`; the stage ends when the flow is drained
+---@field buffer? integer how many values may wait for the stage, default 16; 0: none
+
+---@alias runnel.FlowPut fun(value: any, output?: string): boolean
+
+local spec = {}
+
+local OPTIONS = {
+  step = true, source = true, from = true, n = true, ordered = true, tries = true, retry = true, timeout = true,
+  init = true, flush = true, stop = true, outs = true, input = true, buffer = true,
+}
+
+-- The options that sources and channels have.
+local OF_SOURCE = { source = true, from = true, init = true, stop = true, outs = true }
+local OF_FROM = { from = true }
+
+local BUFFER = 16
+
+---A mark of the stages that flow.batch and the like make: their init gets the stage as well, and they have one worker.
+---@type table<table, true>
+spec.timed = setmetatable({}, { __mode = "k" })
+
+-- The kind of a stage, and its function.
+local function kind_of(what, options)
+  local kinds = {}
+  for _, name in ipairs { 1, "step", "source", "from" } do
+    if options[name] ~= nil then kinds[#kinds + 1] = name end
+  end
+  if #kinds == 0 then raise(what .. ": it does nothing: a function, `step`, `source` or `from` expected") end
+  if #kinds > 1 then
+    raise(("%s: one of a function, `step`, `source` and `from` expected, got %d of them"):format(what, #kinds))
+  end
+  return kinds[1], options[kinds[1]]
+end
+
+local function check_function(what, name, value)
+  if type(value) ~= "function" and (not check.is_callable(value) or core.is_chan(value)) then
+    raise(("%s: %s: a function expected, got %s"):format(what, name, check.article(value)))
+  end
+end
+
+local function check_names(what, options)
+  for key in pairs(options) do
+    if key ~= 1 and not OPTIONS[key] then
+      raise(type(key) == "number" and what .. ": one function expected, got several"
+        or ("%s: %s"):format(what, check.unknown(key, OPTIONS)))
+    end
+  end
+end
+
+-- Raises if a source has an option of other stages.
+local function check_of_source(what, options, kind)
+  local allowed = kind == "from" and OF_FROM or OF_SOURCE
+  for key in pairs(options) do
+    if not allowed[key] then
+      raise(("%s: %s: a stage with `%s` does not have that option"):format(what, tostring(key), kind))
+    end
+  end
+end
+
+local function check_boolean(what, name, value)
+  if value ~= nil and type(value) ~= "boolean" then
+    raise(("%s: %s: true or false expected, got %s"):format(what, name, check.describe(value)))
+  end
+end
+
+local function check_integer(what, name, value, least)
+  if math.type(value) ~= "integer" or value < least then
+    raise(("%s: %s: an integer of at least %d expected, got %s"):format(what, name, least, check.describe(value)))
+  end
+end
+
+-- The names of the outputs: as a list and as a set in one table.
+local function outputs(what, outs)
+  local set = { "out", "error", out = true, error = true }
+  if outs == nil then return set end
+  if type(outs) ~= "table" then raise(what .. ": outs: a list of names expected, got " .. check.article(outs)) end
+  for _, name in ipairs(outs) do
+    if type(name) ~= "string" or not name:find "^[%w_-]+$" or set[name] then
+      raise(("%s: outs: %s cannot be the name of an output"):format(what, check.describe(name)))
+    end
+    set[name], set[#set + 1] = true, name
+  end
+  return set
+end
+
+-- Calls a check of runnel.internal.check or backoff, whose message is to name the line of the program.
+local function at_program(f, ...)
+  local ok, err = pcall(f, ...)
+  if not ok then raise((tostring(err):gsub("^[^%s]*:%d+: ", ""))) end
+  return err
+end
+
+local function check_from(what, from)
+  if core.is_chan(from) then return from end
+  local iterator, got = ends.iterator(from)
+  if not iterator then raise(("%s: from: a channel, a list or an iterator expected, got %s"):format(what, got)) end
+  return iterator
+end
+
+---@class runnel.flow.Spec
+---@field kind "function"|"step"|"source"|"from"|"channel"
+---@field f function|nil
+---@field from any a channel or an iterator
+---@field channel runnel.Channel<any>|nil of kind "channel": whether it is an input or an output, its edges tell
+---@field outputs table<string|integer, string|boolean>
+---@field n integer
+---@field buffer integer
+---@field tries integer
+---@field retry number
+
+local function check_options(what, options, made)
+  made.n, made.buffer = options.n == nil and 1 or options.n, options.buffer == nil and BUFFER or options.buffer
+  check_integer(what, "n", made.n, 1)
+  check_integer(what, "buffer", made.buffer, 0)
+  for _, name in ipairs { "ordered", "input" } do check_boolean(what, name, options[name]) end
+  for _, name in ipairs { "init", "flush", "stop" } do
+    if options[name] ~= nil then check_function(what, name, options[name]) end
+  end
+  if options.timeout ~= nil then at_program(check.ms, options.timeout, 0, what .. ": timeout") end
+  made.tries, made.retry = 1, 0
+  at_program(function()
+    made.tries, made.retry = backoff.options(options, what, options.retry == nil and 1 or nil)
+  end)
+  made.outputs = outputs(what, options.outs)
+end
+
+---Checks a stage.
+---@param name any
+---@param given any what the program says of it
+---@return runnel.flow.Spec
+function spec.stage(name, given)
+  if type(name) ~= "string" or not name:find "^[%w_-]+$" then
+    raise(("flow: %s cannot be the name of a stage: letters, digits, _ and - expected"):format(check.describe(name)))
+  end
+  local what = "flow: stage " .. name
+  if core.is_chan(given) then
+    return { kind = "channel", channel = given, outputs = outputs(what), n = 1, buffer = BUFFER, tries = 1, retry = 0 }
+  end
+  if check.is_callable(given) then given = { given } end
+  if type(given) ~= "table" then
+    raise(("%s: a function, a table of options or a channel expected, got %s"):format(what, check.article(given)))
+  end
+  check_names(what, given)
+  local kind, f = kind_of(what, given)
+  if kind == "source" or kind == "from" then check_of_source(what, given, kind) end
+  local made = {
+    kind = kind == 1 and "function" or kind, ordered = given.ordered ~= false, timeout = given.timeout,
+    init = given.init, flush = given.flush, stop = given.stop, input = given.input, is_timed = spec.timed[given],
+  }
+  check_options(what, given, made)
+  if kind == "from" then
+    made.from = check_from(what, f)
+  else
+    check_function(what, kind == 1 and "function" or kind, f)
+    made.f = f
+  end
+  if made.is_timed and made.n > 1 then raise(what .. ": n: a stage of flow.batch or flow.debounce has one worker") end
+  return made --[[@as runnel.flow.Spec]]
+end
+
+---What `replace` gets: a function, or a table with `step` or a function.
+---@param given any
+---@param is_step boolean what the stage had
+---@return function f
+---@return boolean is_step
+function spec.replacement(given, is_step)
+  if type(given) == "table" and not check.is_callable(given) then
+    for key in pairs(given) do
+      if key ~= 1 and key ~= "step" and not spec.timed[given] then
+        raise(("replace: %s: only a function or `step` can be replaced"):format(tostring(key)))
+      end
+    end
+    local kind, f = kind_of("replace", given)
+    given, is_step = f, kind == "step"
+  end
+  check_function("replace", "stage", given)
+  return given, is_step
+end
+
+return spec

@@ -1,0 +1,164 @@
+-- runnel.monitor without a browser: flows by stage, and what the buttons of the page do.
+
+local monitored = require "spec.support.monitored"
+
+if not (pcall(require, "runnel.monitor")) then
+  describe("flows in runnel.monitor", function() pending "libmicrohttpd is not installed" end)
+  return
+end
+
+describe("flows in runnel.monitor", function()
+  local start, stop = monitored.starter()
+  after_each(stop)
+
+  -- A flow that gets its values by inject only, and holds those that are no numbers.
+  local FED = [[
+    local m = listen(0, { control = %s })
+    local flow = require "runnel.flow"
+    local f = flow("fed", {
+      double = { function(n) return 2 * n end, input = true },
+      save = function(n) print("saved", n) end,
+      "double > save",
+    })
+    local new = flow("not started", { a = { from = {} } })
+    f:start()
+    while not told() do rn.sleep(20) end
+    print("at the end", f:ping().state, f:ping()[1].state, f:ping()[1].error)
+    rn.exit(0)
+  ]]
+
+  -- Posts commands one after another, and returns the results by their numbers.
+  local function results(p, commands)
+    local stream = p:open_stream "there is no channel #987654"
+    commands[#commands + 1] = { "/values", "id=987654" } -- ends the stream
+    for i, command in ipairs(commands) do
+      local status, answer = p:post(command[1] .. "?", command[2] or "id=0")
+      assert.equal(202, status)
+      assert.equal(tostring(i), answer:match '"number":(%d+)')
+    end
+    local got = {}
+    for _, message in ipairs(monitored.messages(stream())) do
+      for _, result in ipairs(message.r) do got[result[1]] = table.move(result, 2, #result, 1, {}) end
+    end
+    return got
+  end
+
+  -- The rows of a flow's text: its head, and the cells of each stage.
+  local function rows_of(text)
+    local rows = {}
+    for line in (text .. "\n"):gmatch "([^\n]*)\n" do
+      local cells = {}
+      for cell in (line .. "\t"):gmatch "([^\t]*)\t" do cells[#cells + 1] = cell end
+      rows[#rows + 1] = cells
+    end
+    return rows
+  end
+
+  it("are shown by stage once they were started", function()
+    local p = start(FED:format "false")
+    local got = results(p, { { "/flows" } })
+    assert.is_true(got[1][1])
+    assert.matches("^%d+\t1$", got[1][2]) -- one flow
+    assert.is_nil(got[1][4])
+    local rows = rows_of(got[1][3])
+    assert.same({ "1", "running", "fed" }, rows[1])
+    assert.same({ "double", "running", "0", "1", "0", "16", "0", "0", "", "", "", "", "> save" }, rows[2])
+    assert.same({ "save", "running", "0", "1", "0", "16", "0", "0", "", "", "", "", "" }, rows[3])
+    assert.is_nil(rows[4])
+  end)
+
+  it("are paused, fed, resumed and drained", function()
+    local p = start(FED:format "true")
+    local got = results(p, {
+      { "/flow_pause", "id=1.1" },
+      { "/flow_inject", "id=1.1&type=JSON&text=21" },
+      { "/flows" },
+      { "/flow_resume", "id=1.1" },
+      { "/flow_pause", "id=1" },
+      { "/flow_resume", "id=1" },
+      { "/flow_pause", "id=7" },
+      { "/flow_inject", "id=1.9&type=string&text=x" },
+      { "/flow_inject", "id=1.1&type=JSON&text={" },
+      { "/flow_inject", "id=1.2&type=string&text=text" },
+      { "/flow_drain", "id=1" },
+    })
+    assert.same({ true, "stage double of flow fed is paused" }, got[1])
+    assert.same({ true, "the value is injected into stage double of flow fed" }, got[2])
+    local double = rows_of(got[3][3])[2]
+    assert.same({ "double", "paused", "0", "1", "1" }, table.move(double, 1, 5, 1, {}))
+    assert.same({ true, "stage double of flow fed goes on" }, got[4])
+    assert.same({ true, "flow fed is paused" }, got[5])
+    assert.same({ true, "flow fed goes on" }, got[6])
+    assert.same({ false, "the flow has ended" }, got[7])
+    assert.same({ false, "there is no such stage" }, got[8])
+    assert.matches("^not JSON: ", got[9][2])
+    assert.is_true(got[10][1])
+    assert.same({ true, "flow fed is drained" }, got[11])
+    local out = p:finish()
+    assert.matches("saved\t42\n", out)
+    assert.matches("saved\ttext\n", out)
+    assert.matches("at the end\tended\tended\tnil", out)
+  end)
+
+  it("can be resumed although the program waits for nothing else", function()
+    local p = start [[
+      local m = listen(0, { control = true })
+      local flow = require "runnel.flow"
+      local f = flow("alone", { count = { source = function(put)
+        for i = 1, math.huge do
+          if told() then return end
+          rn.sleep(1)
+          put(i)
+        end
+      end }, drop = function() end, "count > drop" })
+      f:start()
+      print("ended", f:done():take())]]
+    assert.equal(202, (p:post("/flow_pause?", "id=1.2")))
+    os.execute "sleep 0.5" -- until the source waits in its put
+    assert.equal(202, (p:post("/flow_resume?", "id=1.2")))
+    local out = p:finish()
+    assert.matches("ended\tnil", out)
+    assert.not_matches("deadlock", out)
+  end)
+
+  it("show the error that a stage holds", function()
+    local p = start(FED:format "true")
+    p:post("/flow_inject?", "id=1.1&type=string&text=secret")
+    local stream = p:open_stream "held"
+    for _ = 1, 20 do
+      p:post("/flows?", "id=0")
+      os.execute "sleep 0.1"
+    end
+    assert.matches("attempt to mul a 'number' with a 'string'\\u0009> save", stream())
+    assert.matches("at the end\trunning\theld\t.*attempt", p:finish())
+  end)
+
+  it("cannot be changed without control = true", function()
+    local p = start(FED:format "false")
+    for _, what in ipairs { "pause", "resume", "drain", "inject" } do
+      local status, answer = p:post("/flow_" .. what .. "?", "id=1.1&type=string&text=x")
+      assert.equal(403, status)
+      assert.matches("commands are off: start the monitor with control = true", answer)
+    end
+    local out = p:finish()
+    assert.matches("at the end\trunning\trunning\tnil", out)
+    assert.not_matches("saved", out)
+  end)
+
+  it("are none where the program has not loaded runnel.flow, or all have ended", function()
+    local p = start [[
+      local m = listen(0)
+      while not told() do rn.sleep(20) end]]
+    local stream = p:open_stream '"r":\\[\\['
+    p:post("/flows?", "id=0")
+    assert.matches('%[1,true,"0\\u00090"%]', stream())
+    p:finish()
+    p = start [[
+      local m = listen(0)
+      require("runnel.flow")("short", { a = { from = { 1 } } }):wait()
+      while not told() do rn.sleep(20) end]]
+    stream = p:open_stream '"r":\\[\\['
+    p:post("/flows?", "id=0")
+    assert.matches('%[1,true,"%d+\\u00090"%]', stream())
+  end)
+end)

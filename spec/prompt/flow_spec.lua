@@ -1,0 +1,60 @@
+-- The commands of a prompt for flows.
+
+local process = require "spec.support.process"
+local terminal = require "spec.support.terminal"
+
+-- These specs wait for a real terminal.
+describe("flows at the prompt #slow", function()
+  if not terminal.available then
+    pending "tmux is missing"
+    return
+  end
+
+  local dir, term
+  before_each(function()
+    dir = process.directory()
+    term = terminal.runnel(dir)
+    term:paste [[
+flow = require "runnel.flow"
+f = flow("job", {
+  source = { source = function(put) for i = 1, 1e9 do rn.sleep(1) put(i) end end },
+  parse = function(v) return { n = v } end,
+  save = function(v) last = v.n end,
+  "source > parse > save",
+}):start()
+]]
+    term:expect "%[2%]>$"
+  end)
+  after_each(function()
+    term:close()
+    dir:remove()
+  end)
+
+  it("are shown, paused, resumed and tapped, with completion", function()
+    term:enter ":pause parse"
+    term:expect ":pause needs a flow: show one first, as in :flow f\n"
+    term:enter ":flow 42"
+    term:expect ":flow needs a flow, got 42\n"
+    term:enter ":flow f"
+    term:expect "\njob +running +busy.-\nsource +running.-\nparse +running.-\nsave +running"
+    term:type ":pause pa"
+    term:press "Tab"
+    term:expect "> :pause parse$"
+    term:press "Enter"
+    term:expect "\nparse +paused"
+    term:enter ":resume parse"
+    term:expect ":resume parse\n.-\nparse +running"
+    term:enter ":pause"
+    term:expect ":pause\n.-\nsource +paused.-\nparse +paused.-\nsave +paused"
+    term:enter ":resume"
+    term:expect ":resume\n.-\nsource +running"
+    term:type ":tap pars"
+    term:press "Tab"
+    term:press "C-u"
+    term:enter ":tap parse"
+    term:expect "any key ends this\nparse %-> { n = %d+ }\nparse %-> { n = %d+ }\n"
+    term:press "q"
+    term:enter ":pause nope"
+    term:expect "nope"
+  end)
+end)
