@@ -1,0 +1,30 @@
+// imports.js: the functions of csrc/site/imports.h, for emcc's --js-library. The worker sets those of Module.
+mergeInto(LibraryManager.library, {
+  // The worker's own, which may be a WebAssembly.Suspending, and must not be called by another function.
+  page_sleep: function (ms) {},
+  page_sleep__postset: "_page_sleep = Module['sleep'];",
+  page_reaches: function () { return Module["reaches"] ? 1 : 0; },
+  page_message: function (json, length) { Module["message"](UTF8ToString(json, length)); },
+  $giveBytes__deps: ["malloc"],
+  $giveBytes: function (bytes, length) {
+    var at = _malloc(bytes.length + 1);
+    HEAPU8.set(bytes, at);
+    HEAPU8[at + bytes.length] = 0;
+    HEAP32[length >> 2] = bytes.length;
+    return at;
+  },
+  page_command__deps: ["$giveBytes"],
+  page_command: function (length) {
+    var bytes = Module["command"]();
+    return bytes ? giveBytes(bytes, length) : 0;
+  },
+  page_fetch: function (number, url) { Module["fetch"](number, UTF8ToString(url)); },
+  page_fetched__deps: ["$giveBytes"],
+  page_fetched: function (status, body, length) {
+    var one = Module["fetched"]();
+    if (!one) return 0;
+    HEAP32[status >> 2] = one.status;
+    HEAP32[body >> 2] = giveBytes(one.bytes, length);
+    return one.number;
+  },
+});

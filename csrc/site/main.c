@@ -1,0 +1,196 @@
+/* main.c: runnel in a web page, compiled to WebAssembly: runs the text of a program in a worker of the page.
+   `make site` builds it; csrc/site/runnel.site.lua does what is not C's. */
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/select.h>
+
+#include "base/clock.h"
+#include "capi/api.h"
+#include "capi/runnel.h"
+#include "host/core.h"
+#include "host/inspect.h"
+#include "library/modules.h"
+#include "lua/module.h"
+#include "site/imports.h"
+#include "site/monitor.h"
+
+/* The modules of lua/runnel/host/ and csrc/site/: a generated array. */
+extern const Module host_modules[];
+
+/* What the page calls: runs the program and returns its exit status. Without a program it does nothing: emcc's function
+   for an export is replaced by the export itself when it is first called, and the page needs that. */
+int site_run(const char *code, const char *name, int monitored);
+
+/* ---- what csrc/host/inspect.c needs of csrc/host/core.c ---- */
+
+static Sched *sched;
+
+/* No C module can ask for functions here (capi/functions.c). */
+const runnel_functions api_functions = {0};
+
+Sched *core_sched(void) { return sched; }
+
+void core_push_function(lua_State *L, lua_CFunction f) {
+  (void)module_push_sched(L);
+  lua_pushcclosure(L, f, 1);
+}
+
+/* ---- fetching ---- */
+
+static struct Fetch {
+  struct Fetch *next; /* the next one that is under way */
+  runnel_port *port;  /* where the answer goes */
+  int number;         /* names it to the page */
+} * fetches;
+
+/* What a page has answered, on its way to Lua. */
+typedef struct Answer {
+  char *body;    /* from malloc */
+  size_t length; /* of the body */
+  int status;    /* of HTTP; 0: a failure */
+} Answer;
+
+static void drop_answer(void *data) {
+  Answer *answer = (Answer *)data;
+  free(answer->body);
+  free(answer);
+}
+
+/* Pushes { status, body }. */
+static int push_answer(lua_State *L, void *data) {
+  const Answer *answer = (const Answer *)data;
+  lua_createtable(L, 2, 0);
+  lua_pushinteger(L, answer->status);
+  lua_rawseti(L, -2, 1);
+  lua_pushlstring(L, answer->body, answer->length);
+  lua_rawseti(L, -2, 2);
+  drop_answer(data);
+  return 1;
+}
+
+/* fetch(url, ch): puts { status, body } on the channel once the page has fetched the URL. */
+static int fetch(lua_State *L) {
+  const char *url = luaL_checkstring(L, 1);
+  static int numbers;
+  struct Fetch *one = malloc(sizeof *one);
+  runnel_chan *ch;
+  if (!one || runnel_chan_get(L, 2, &ch) != RUNNEL_OK) {
+    free(one);
+    return luaL_error(L, "fetch: not enough memory");
+  }
+  int code = runnel_port_open(L, ch, 1, RUNNEL_LEAVE_OPEN, &one->port);
+  runnel_chan_release(L, ch);
+  if (code != RUNNEL_OK) {
+    free(one);
+    return luaL_error(L, "fetch: %s", runnel_strerror(code));
+  }
+  one->number = ++numbers;
+  one->next = fetches;
+  fetches = one;
+  page_fetch(one->number, url);
+  return 0;
+}
+
+static void deliver(int number, const Answer *answer) {
+  for (struct Fetch **at = &fetches; *at; at = &(*at)->next) {
+    struct Fetch *one = *at;
+    if (one->number != number) continue;
+    Answer *copy = malloc(sizeof *copy);
+    *at = one->next;
+    if (copy) *copy = *answer;
+    if (!copy || runnel_post_call(one->port, push_answer, drop_answer, copy) != RUNNEL_OK) {
+      free(answer->body);
+      free(copy);
+    }
+    runnel_port_close(one->port);
+    runnel_port_release(one->port);
+    free(one);
+    return;
+  }
+  free(answer->body);
+}
+
+static void take_fetched(void) {
+  Answer answer;
+  int number;
+  while (fetches && (number = page_fetched(&answer.status, &answer.body, &answer.length)) != 0)
+    deliver(number, &answer);
+}
+
+/* ---- waiting ---- */
+
+/* The built-in driver sleeps by this function (blocks/driver.c), which replaces that of the C library. There are no
+   descriptors to wait for. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *limit, const sigset_t *mask) {
+  (void)n, (void)r, (void)w, (void)e, (void)mask;
+  double ms = limit ? (double)limit->tv_sec * 1e3 + (double)limit->tv_nsec / 1e6 : 1e9;
+  int64_t left = site_monitor_left();
+  if (left >= 0 && (double)left / 1e6 < ms) ms = (double)left / 1e6;
+  (void)fflush(stdout); /* a line that is not complete */
+  if (ms > 0) page_sleep(ms);
+  take_fetched();
+  return 0;
+}
+
+/* ---- running a program ---- */
+
+/* reaches() -> whether the page can reach the program while it runs */
+static int reaches(lua_State *L) {
+  lua_pushboolean(L, page_reaches());
+  return 1;
+}
+
+static int open_site(lua_State *L) {
+  static const luaL_Reg functions[] = {{"fetch", fetch}, {"reaches", reaches}, {NULL, NULL}};
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+typedef struct Program {
+  const char *code; /* its text */
+  const char *name; /* its chunk name without the "@" */
+  bool monitored;   /* a monitor shows it */
+} Program;
+
+/* Protected: (a Program) -> its exit status */
+static int run(lua_State *L) {
+  const Program *program = (const Program *)lua_touserdata(L, 1);
+  static const luaL_Reg loaders[] = {{"runnel.site.core", open_site},
+                                     {"runnel.monitor.core", site_monitor_open},
+                                     {"runnel.host.inspect", inspect_open},
+                                     {NULL, NULL}};
+  luaL_openlibs(L);
+  if (runnel_open(L) != RUNNEL_OK) return luaL_error(L, "not enough memory");
+  modules_preload(L, host_modules);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  luaL_setfuncs(L, loaders, 0);
+  (void)module_push_sched(L);
+  sched = (Sched *)lua_touserdata(L, -1);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "runnel.site");
+  lua_call(L, 1, 1);
+  lua_pushstring(L, program->code);
+  lua_pushstring(L, program->name);
+  lua_pushboolean(L, program->monitored);
+  lua_call(L, 3, 1);
+  return 1;
+}
+
+int site_run(const char *code, const char *name, int monitored) {
+  Program program = {code, name, monitored != 0};
+  lua_State *L = code ? luaL_newstate() : NULL;
+  if (!L) return 1;
+  (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+  lua_pushcfunction(L, run);
+  lua_pushlightuserdata(L, &program);
+  int status = 1;
+  if (lua_pcall(L, 1, 1, 0) == LUA_OK) status = (int)lua_tointeger(L, -1);
+  else (void)fprintf(stderr, "runnel: %s\n", lua_tostring(L, -1));
+  (void)fflush(stdout);
+  lua_close(L);
+  (void)fflush(stdout);
+  return status;
+}

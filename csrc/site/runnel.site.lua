@@ -1,0 +1,85 @@
+---Runs a program in a web page, as the executable runs a script (csrc/host/script.c).
+
+local core = require "runnel.core"
+local site = require "runnel.site.core"
+
+-- Modules that need what a page has not.
+local NOT_HERE = {
+  ["runnel.http"] = "sockets", ["runnel.nats"] = "sockets", ["runnel.prompt"] = "a terminal",
+  ["runnel.thread"] = "threads", ["runnel.uv"] = "files, sockets and processes",
+  ["runnel.internal.module_job"] = "threads", -- a pipeline that is given a module's name
+}
+
+for name, what in pairs(NOT_HERE) do
+  package.preload[name] = function()
+    error(("%s does not run in a web page, which has no %s; it does in the executable (make, then build/bin/runnel)")
+      :format(name, what), 3)
+  end
+end
+
+local RUNS = "^%s*%[C%]: in function 'xpcall'" -- the last line of a traceback that is of interest to nobody
+
+local function describe(err)
+  local text = type(err) == "string" and err
+    or getmetatable(err) and getmetatable(err).__tostring and tostring(err)
+    or ("(error object is a %s value)"):format(type(err))
+  local lines = {}
+  for line in debug.traceback(text, 2):gmatch "[^\n]+" do
+    if line:find(RUNS) then break end
+    lines[#lines + 1] = line
+  end
+  return table.concat(lines, "\n")
+end
+
+local function complain(text)
+  io.stdout:flush()
+  io.stderr:write("runnel: ", text, "\n")
+end
+
+---Fetches a URL of this page's host, or of one that permits it: a channel with the text, or nil and the error.
+---@param url string
+---@return runnel.Channel
+local function fetch(url)
+  if type(url) ~= "string" then error("fetch: a URL expected, got " .. type(url), 2) end
+  if not site.reaches() then
+    error("fetch: this browser cannot: its WebAssembly has no Suspending (Chromium has it from version 137 on)", 2)
+  end
+  return core.go(function()
+    core.rename("fetch " .. url)
+    local answers = core.chan()
+    site.fetch(url, answers)
+    local answer = answers:take()
+    local status, body = answer[1], answer[2]
+    if status == 0 then error("fetch: " .. body, 0) end
+    if status >= 400 then error(("fetch: %s: status %d"):format(url, status), 0) end
+    return body
+  end)
+end
+
+-- Protected.
+local function run(chunk)
+  chunk()
+  local text = require("runnel.host.blocks").drain()
+  if text then complain(text) end
+end
+
+---@param code string
+---@param name string the name that messages have for it
+---@param monitored boolean
+---@return integer status
+return function(code, name, monitored)
+  _G.rn = require "runnel" -- as at the prompt
+  _G.fetch = fetch
+  local options = { program = name, show = "values", control = site.reaches() }
+  local m = monitored and require("runnel.monitor").listen(0, options)
+  local chunk, why = load(code, "@" .. name, "t")
+  local ok, err = false, why
+  if chunk then ok, err = xpcall(run, describe, chunk) end
+  core.internal.report_unhandled(true)
+  if not ok then complain(err) end
+  if m then
+    core.run() -- the last snapshot
+    m:close()
+  end
+  return ok and core.internal.is_well() and 0 or 1
+end

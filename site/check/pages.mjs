@@ -1,0 +1,359 @@
+// pages.mjs [TEST]: the site in a browser. Run by site/check/check.
+import assert from "node:assert/strict";
+import { mkdirSync, statSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import puppeteer from "puppeteer-core";
+import { brokenLinks, pagesOf } from "./crawl.mjs";
+import { serve } from "./server.mjs";
+
+const { BROWSER, SITE, SHOTS } = process.env;
+const only = process.argv[2];
+mkdirSync(SHOTS, { recursive: true });
+
+const site = await serve(SITE);
+const launch = (...flags) => puppeteer.launch({ executablePath: BROWSER, protocolTimeout: 120000,
+  args: ["--no-sandbox", "--disable-gpu", ...flags] });
+const browser = await launch();
+
+// Opens a page; what goes wrong in it is collected in page.complaints.
+async function open(url, { scheme = "light", width = 1280, height = 800, before } = {}) {
+  const page = await browser.newPage();
+  page.complaints = [];
+  page.on("console", (message) => { if (["error", "warn"].includes(message.type())) page.complaints.push(message.text()); });
+  page.on("pageerror", (err) => page.complaints.push(err.message));
+  page.on("requestfailed", (request) => page.complaints.push(`${request.url()} failed`));
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.setViewport({ width, height });
+  if (before) await page.evaluateOnNewDocument(before);
+  await page.goto(site.url + url);
+  return page;
+}
+
+const until = (page, condition, ...args) => page.waitForFunction(condition, { timeout: 60000, polling: 50 }, ...args);
+const output = (page) => page.$eval("#output", (e) => e.textContent);
+const state = (page) => page.$eval("#state", (e) => e.textContent);
+
+// ---- the workbench: the playground and the tour ----
+
+const ready = (page) => until(page, () => document.querySelector("#workbench").dataset.ready);
+const over = (page) => until(page, () => document.querySelector("#workbench").dataset.status !== undefined);
+const status = (page) => page.$eval("#workbench", (e) => e.dataset.status);
+const type = (page, code) => page.$eval("#editor .CodeMirror", (e, text) => e.CodeMirror.setValue(text), code);
+const code = (page) => page.$eval("#editor .CodeMirror", (e) => e.CodeMirror.getValue());
+
+async function playground(hash = "", options) {
+  const page = await open("playground/index.html" + hash, options);
+  await ready(page);
+  return page;
+}
+
+// Runs a program in the playground to its end.
+async function runs(page, program) {
+  await type(page, program);
+  await page.click("#run");
+  await over(page);
+  return [await status(page), await output(page)];
+}
+
+const monitor = async (page) => (await page.$("#monitor")).contentFrame();
+
+// ---- the tests: each returns its page, which must have no complaints ----
+
+const tests = {
+  async "every link and anchor of every page leads somewhere"() {
+    const { links, broken } = brokenLinks(SITE);
+    assert.deepEqual(broken, []);
+    assert.ok(links > 3000, `${links} links`);
+  },
+
+  async "every page names the version and the commit, and fits a phone"() {
+    const page = await open("index.html", { width: 390, height: 800, scheme: "dark" });
+    for (const url of pagesOf(SITE)) {
+      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
+      const [footer, wide] = await page.evaluate(() => [document.querySelector("footer").textContent,
+        document.scrollingElement.scrollWidth - innerWidth]);
+      assert.match(footer, /runnel \d+\.\d+\.\d+\S*, (commit [0-9a-f]{12}|not built from a commit)/, url);
+      assert.ok(wide <= 0, `${url} is ${wide} pixels wider than a phone`);
+    }
+    return page;
+  },
+
+  async "a first visit: the output of a snippet comes at once, and little is loaded"() {
+    const own = await launch(); // its cache is empty
+    try {
+      const page = await own.newPage(), began = performance.now();
+      await page.goto(site.url + "index.html", { waitUntil: "domcontentloaded" });
+      await page.waitForSelector(".snippet button.run:not(:disabled)");
+      await page.click(".snippet button.run");
+      await page.waitForFunction(() => document.querySelector(".snippet")?.dataset.status === "0", { polling: 10, timeout: 30000 });
+      console.log(`        output ${Math.round(performance.now() - began)} ms after the visit began`);
+    } finally {
+      await own.close();
+    }
+    const size = (f) => gzipSync(readFileSync(path.join(SITE, f)), { level: 9 }).length;
+    const module = size("assets/runnel.wasm"), page = await open("playground/index.html");
+    const from = site.sent.length;
+    await page.reload();
+    await ready(page);
+    await runs(page, "print 'x'");
+    const files = new Set(site.sent.slice(from).map((f) => f.slice(1)).filter((f) => f && !f.endsWith(".wasm")));
+    for (const f of ["assets/program.js", "assets/runnel.js", "assets/worker.js", "assets/site.css"]) files.add(f);
+    const rest = [...files].filter((f) => statSync(path.join(SITE, f)).isFile()).reduce((n, f) => n + size(f), 0);
+    console.log(`        compressed: the module ${(module / 1024).toFixed(1)} KB, the rest of the playground ${(rest / 1024).toFixed(1)} KB`);
+    assert.ok(module <= 200 * 1024 && rest <= 150 * 1024);
+    return page;
+  },
+
+  async "every snippet of every page prints what is documented"() {
+    const page = await open("index.html");
+    let n = 0;
+    for (const url of pagesOf(SITE)) {
+      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
+      if (!(await page.$(".snippet[data-run]"))) continue;
+      await page.waitForSelector(".snippet button.run:not(:disabled)");
+      const count = await page.$$eval(".snippet[data-run] button.run", (all) => all.length);
+      for (let i = 0; i < count; i += 4) { // a few at a time
+        await page.$$eval(".snippet[data-run] button.run", (all, from) => all.slice(from, from + 4).forEach((b) => b.click()), i);
+        await until(page, (to) => [...document.querySelectorAll(".snippet[data-run]")].slice(0, to).every((s) => s.dataset.status), i + 4);
+      }
+      for (let tries = 1; tries <= 3 && await page.$(".verdict.bad"); tries++) { // see snippets.mjs
+        await page.$$eval(".verdict.bad", (all) => all.forEach((e) => e.parentElement.querySelector("button.run").click()));
+        await until(page, () => [...document.querySelectorAll(".snippet[data-run]")].every((s) => s.dataset.status));
+      }
+      assert.deepEqual(await page.$$eval(".verdict.bad", (all) => all.map((e) => e.parentElement.textContent)), [], url);
+      n += count;
+    }
+    assert.ok(n > 60, `${n} snippets`);
+    return page;
+  },
+
+  async "a snippet opens in the playground"() {
+    const page = await open("docs/manual/channels.html");
+    const href = await page.$eval(".snippet[data-run] a.open", (a) => a.href), text = await page.$eval(".snippet[data-run] code", (e) => e.textContent);
+    await page.goto(href);
+    await ready(page);
+    assert.ok((await code(page)).includes(text.trim()));
+    await page.click("#run");
+    await over(page);
+    assert.equal(await status(page), "0");
+    return page;
+  },
+
+  async "the search finds a section, also by the keyboard"() {
+    const page = await open("docs/tutorial.html");
+    await page.keyboard.press("/");
+    await page.keyboard.type("sliding buff");
+    await until(page, () => document.querySelectorAll("#found a").length > 2);
+    await page.keyboard.press("ArrowDown");
+    const href = await page.evaluate(() => document.activeElement.href);
+    await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
+    assert.equal(page.url(), href);
+    await page.focus("#search");
+    await page.keyboard.type("xyzzyqwx");
+    await until(page, () => document.querySelector("#found").textContent === "nothing found");
+    return page;
+  },
+
+  async "next and previous lead through all pages"() {
+    const page = await open("index.html");
+    let n = 1;
+    for (let next; (next = await page.evaluate(() => document.querySelector(".steps a.next")?.href)); n++) {
+      const here = page.url();
+      await page.goto(next, { waitUntil: "domcontentloaded" });
+      assert.equal(await page.$eval(".steps a.prev", (a) => a.href), here);
+    }
+    assert.ok(n > 40, `${n} pages`);
+    return page;
+  },
+
+  async "the tour runs from its first to its last step"() {
+    const page = await open("tour/01.html");
+    for (let step = 1; ; step++) {
+      await ready(page);
+      await page.click("#run");
+      await over(page);
+      assert.equal(await status(page), step === 5 ? "1" : "0", `step ${step}: ${await output(page)}`);
+      const frame = await monitor(page);
+      if (step !== 10 && step !== 5) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
+      if (step === 11) assert.ok(await page.$$eval(".story .deed", (all) => all.length) >= 4, await output(page));
+      const next = await page.$(".dots a.next");
+      if (!next) {
+        assert.equal(step, 12);
+        return page;
+      }
+      await Promise.all([page.waitForNavigation(), next.click()]);
+    }
+  },
+
+  async "the playground shows the bottleneck while the program runs, and stops it"() {
+    const page = await playground();
+    await page.click("#run");
+    const frame = await monitor(page);
+    await frame.waitForFunction(() => /is the bottleneck/.test(document.querySelector(".hints")?.textContent), { timeout: 60000 });
+    await (await frame.$("#view-timeline")).click();
+    await frame.waitForSelector(".timeline .run", { timeout: 30000 });
+    await page.screenshot({ path: `${SHOTS}/playground.png` });
+    await page.click("#stop");
+    await over(page);
+    assert.equal(await status(page), "stopped");
+    await frame.waitForFunction(() => document.querySelector("#status").textContent.includes("ended"));
+    return page;
+  },
+
+  async "the page kills a go block, and puts a value on a channel, while the program waits"() {
+    const page = await playground();
+    await type(page, `local rn = require "runnel"
+      local ch = rn.chan(2):name "values"
+      local w = rn.go(function() rn.rename "victim" rn.sleep(1e9) end)
+      rn.go(function() rn.rename "taker" print("got " .. tostring(ch:take())) rn.sleep(1e9) end)
+      print(select(2, w:take()))`);
+    await page.click("#run");
+    const frame = await monitor(page);
+    await (await frame.waitForSelector("#view-chans", { timeout: 20000 })).click();
+    await frame.waitForFunction(() => [...document.querySelectorAll("table.chans tbody tr")].some((r) => r.textContent.includes("values")));
+    await frame.$$eval("table.chans tbody tr", (rows) => rows.find((r) => r.textContent.includes("values")).click());
+    await (await frame.waitForSelector(".inject input")).type("hello");
+    await (await frame.$(".inject button")).click();
+    await until(page, () => document.querySelector("#output").textContent.includes("got hello"));
+    await (await frame.$("#view-gos")).click();
+    await frame.$$eval("table.gos tbody tr", (rows) => rows.find((r) => r.textContent.includes("victim")).click());
+    await (await frame.waitForSelector(".kill")).click();
+    await until(page, () => document.querySelector("#output").textContent.includes("killed from the monitor's page"));
+    await page.click("#stop");
+    return page;
+  },
+
+  async "an endless loop, and a hundred million prints, can be stopped"() {
+    const page = await playground();
+    await type(page, "print 'begins' while true do end");
+    await page.click("#run");
+    await until(page, () => document.querySelector("#output").textContent.includes("begins"));
+    await page.click("#stop");
+    await over(page);
+    await type(page, "for i = 1, 1e8 do print(i) end");
+    await page.click("#run");
+    await until(page, () => document.querySelector("#output").textContent.includes("the output is cut here"));
+    await page.click("#stop");
+    await over(page);
+    assert.ok((await output(page)).length < 300000);
+    assert.equal(await state(page), "stopped");
+    return page;
+  },
+
+  async "what is wrong with a program is said in the page"() {
+    const page = await playground();
+    for (const [program, wanted] of [
+      ["local x = = 1", /playground\.lua:1: unexpected symbol near '='/],
+      ["error 'my mistake'", /playground\.lua:1: my mistake\nstack traceback:/],
+      ["local rn = require 'runnel' rn.chan():name 'nobody':take()", /deadlock/],
+      ["local function f() return 1 + f() end f()", /stack overflow/],
+      ["local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end", /not enough memory/],
+      ["local rn = require 'runnel' rn.threads(2, print)", /does not run in a web page, which has no threads/],
+      ["require 'runnel.uv'", /does not run in a web page/],
+      ["local s = ('x'):rep(1e9)", /not enough memory/],
+      ["fetch 'no-such-page':take() print(require 'runnel'.is_chan(fetch 'no-such-page'))", /status 404/],
+    ]) {
+      const [ended, text] = await runs(page, program);
+      assert.equal(ended, "1", program);
+      assert.match(text, wanted);
+    }
+    page.complaints = page.complaints.filter((text) => !/404/.test(text)); // of the page that does not exist
+    assert.deepEqual(await runs(page, "print 'well'"), ["0", "well\n"]);
+    return page;
+  },
+
+  async "a link has the program in it; a damaged one says so"() {
+    const page = await playground(), program = 'print "grüße, 世界 </script>"\n';
+    await type(page, program);
+    await page.click("#share");
+    await until(page, () => !document.querySelector("#link").hidden);
+    const link = await page.$eval("#link", (e) => e.value);
+    const other = await playground(new URL(link).hash);
+    assert.equal(await code(other), program);
+    assert.deepEqual(await runs(other, await code(other)), ["0", "grüße, 世界 </script>\n"]);
+    await other.close();
+    for (const damaged of ["#code=%%%", "#code=abc", new URL(link).hash.slice(0, -6)]) {
+      const bad = await playground(damaged);
+      assert.match(await state(bad), /the link is damaged/);
+      assert.match(await code(bad), /slow stage/);
+      assert.deepEqual(bad.complaints, []);
+      await bad.close();
+    }
+    return page;
+  },
+
+  async "examples can be chosen, and pages are fetched"() {
+    const page = await playground();
+    const titles = await page.$$eval("#example option", (all) => all.map((o) => o.textContent));
+    assert.ok(titles.length > 6);
+    await page.select("#example", String(titles.findIndex((t) => /etch/.test(t)) - 1));
+    assert.match(await code(page), /fetch\(url\)/);
+    await page.click("#run");
+    await over(page);
+    assert.match(await output(page), /index\.html: \d+ bytes\n.*tutorial\.html: \d+ bytes\n.*no-such-page\.html: fetch: .*404/);
+    page.complaints = page.complaints.filter((text) => !/404/.test(text));
+    return page;
+  },
+
+  async "100,000 go blocks sleep at the same time; messages are fast"() {
+    const page = await playground();
+    const [ended, text] = await runs(page, `local rn = require "runnel"
+      local all = {}
+      for i = 1, 100000 do all[i] = rn.go(function() rn.sleep(100) return 1 end) end
+      local n = 0
+      for i = 1, 100000 do n = n + all[i]:take() end
+      local best = math.huge
+      for _ = 1, 200 do
+        local ch, began = rn.chan(), rn.now()
+        rn.go(function() for i = 1, 1000 do ch:put(i) end ch:close() end)
+        rn.go(function() for _ in ch do end end):take()
+        best = math.min(best, rn.now() - began)
+      end
+      print(n, best)`);
+    assert.equal(ended, "0", text);
+    const [n, best] = text.split("\t").map(Number);
+    assert.equal(n, 100000);
+    console.log(`        chan(0): ${best.toFixed(2)} us for a message, the best of 200 times 1000, beside the monitor`);
+    return page;
+  },
+
+  async "a browser without WebAssembly says so"() {
+    const page = await open("index.html", { before: () => { delete globalThis.WebAssembly; } });
+    await page.click(".snippet button.run");
+    await until(page, () => /has no WebAssembly/.test(document.querySelector(".snippet .output")?.textContent));
+    return page;
+  },
+
+  async "without WebAssembly.Suspending programs run, too, with the timeline"() {
+    const page = await playground("", { before: () => { delete WebAssembly.Suspending; } });
+    await page.click("#run");
+    const frame = await monitor(page);
+    await (await frame.waitForSelector("#view-timeline", { timeout: 20000 })).click();
+    await frame.waitForSelector(".timeline .run", { timeout: 30000 });
+    await page.click("#stop");
+    assert.match((await runs(page, "fetch 'x'"))[1], /has no Suspending/);
+    assert.equal((await runs(page, "local rn = require 'runnel' rn.sleep(20) print 'slept'"))[1], "slept\n");
+    return page;
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  if (only && !name.includes(only)) continue;
+  try {
+    const page = await test();
+    if (page) {
+      assert.deepEqual(page.complaints, []);
+      await page.close();
+    }
+    console.log(`ok      ${name}`);
+  } catch (err) {
+    failed++;
+    console.log(`FAILED  ${name}\n${err.stack}`);
+  }
+}
+await browser.close();
+site.close();
+process.exit(failed ? 1 : 0);

@@ -1,0 +1,19 @@
+-- A deadlock: two go blocks wait for each other, and the error says where.
+local rn = require "runnel"
+
+local left, right = rn.chan():name "left", rn.chan():name "right"
+
+rn.go(function()
+  rn.rename "one"
+  left:take()
+  right:put "never"
+end)
+
+rn.go(function()
+  rn.rename "two"
+  right:take()
+  left:put "never"
+end)
+
+rn.sleep(1500)
+rn.chan():name("the answer"):take()

@@ -1,0 +1,14 @@
+-- A hundred thousand go blocks: they sleep at the same time, in one tab.
+local rn = require "runnel"
+
+local began, done = rn.now(), rn.chan(100000):name "done"
+for i = 1, 100000 do
+  rn.go(function()
+    rn.rename "sleeper"
+    rn.sleep(1000 + i % 1000)
+    done:put(true)
+  end)
+end
+print(("started after %.0f ms, %.0f MB"):format(rn.now() - began, collectgarbage "count" / 1024))
+for _ = 1, 100000 do done:take() end
+print(("all have ended after %.0f ms"):format(rn.now() - began))

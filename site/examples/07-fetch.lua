@@ -1,0 +1,9 @@
+-- Fetching pages: fetch(url) is a channel, so that pmap and alts work with it. It needs WebAssembly.Suspending.
+local rn = require "runnel"
+
+local function size(url)
+  local page, err = fetch(url):take()
+  return url .. ": " .. (page and #page .. " bytes" or err)
+end
+
+for line in rn.pmap(2, size, { "../index.html", "../docs/tutorial.html", "../no-such-page.html" }) do print(line) end

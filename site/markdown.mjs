@@ -1,0 +1,82 @@
+// markdown.mjs: a Markdown file as HTML.
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { escape, luaHtml } from "./lua_html.mjs";
+import { pack } from "./share.mjs";
+import { expectedOf, standalone, whyNot } from "./snippets.mjs";
+
+const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(amp|lt|gt|quot|#39);/g, (_, c) =>
+  ({ amp: "&", lt: "<", gt: ">", quot: '"', "#39": "'" })[c]);
+
+// A snippet's HTML. A page is `up` levels below the site's top.
+function snippetHtml(snippet, up) {
+  const { code, expected, why, name, line } = snippet;
+  const open = `${up}playground/index.html#code=${pack(standalone(code))}`;
+  const bar = why ? `<p class="bar">does not run in a page: ${escape(why)}</p>`
+    : `<p class="bar"><button class="run" disabled>run</button> <a class="open" href="${open}">open in the playground</a></p>`;
+  const data = why ? "" : ` data-run data-name="${escape(name)}" data-line="${line}"${expected.length ? ` data-expected="${escape(JSON.stringify(expected))}"` : ""}`;
+  return `<div class="snippet"${data}><pre><code>${luaHtml(code)}</code></pre>${bar}</div>\n`;
+}
+
+// Converts a file with marked's class Marked. `resolve(href)` gives the address in the site of a link or picture. The result has title, html, ids,
+// sections for the search ({ title, id, text }) and snippets ({ code, expected, why, name, line }).
+export function convert(Marked, file, up, resolve) {
+  const text = readFileSync(file, "utf8");
+  const page = { title: null, ids: new Set(), sections: [], snippets: [], headings: [] };
+  let section = { title: "", id: "", text: "" };
+  const note = (words) => { section.text += " " + words; };
+  const marked = new Marked({ gfm: true });
+  const tokens = marked.lexer(text);
+  const following = new Map(tokens.filter((t) => t.type !== "space").map((t, i, all) => [t, all[i + 1]]));
+  let place = 0; // of the last snippet in the text, to find its line
+
+  marked.use({ renderer: {
+    heading({ tokens: inner, depth }) {
+      const html = this.parser.parseInline(inner), title = plain(html);
+      const slug = title.toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, "").trim().replace(/ /g, "-"); // as GitHub does
+      let id = slug;
+      for (let n = 1; page.ids.has(id); n++) id = `${slug}-${n}`;
+      page.ids.add(id);
+      page.title ||= title;
+      section = { title, id, text: "" };
+      page.sections.push(section);
+      page.headings.push({ depth, id, title });
+      return `<h${depth} id="${id}">${html} <a class="anchor" href="#${id}" aria-label="a link to this section">#</a></h${depth}>\n`;
+    },
+    code(token) {
+      const { text: code, lang } = token;
+      note(code);
+      if (lang !== "lua") return `<pre><code>${escape(code)}</code></pre>\n`;
+      place = text.indexOf(code, place);
+      const line = text.slice(0, place).split("\n").length - 1;
+      const snippet = { code, line, name: path.basename(file), expected: expectedOf(code, following.get(token)), why: whyNot(code) };
+      page.snippets.push(snippet);
+      return snippetHtml(snippet, up);
+    },
+    paragraph({ tokens: inner }) {
+      const html = this.parser.parseInline(inner);
+      note(plain(html));
+      return `<p>${html}</p>\n`;
+    },
+    listitem(item) {
+      note(plain(item.text));
+      return false;
+    },
+    table(token) {
+      note(token.rows.map((row) => row.map((c) => plain(c.text)).join(" ")).join(" "));
+      let html = "";
+      const cells = (row, tag) => `<tr>${row.map((c) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${
+        this.parser.parseInline(c.tokens)}</${tag}>`).join("")}</tr>\n`;
+      html += cells(token.header, "th") + token.rows.map((row) => cells(row, "td")).join("");
+      return `<div class="table"><table>${html}</table></div>\n`;
+    },
+    link({ href, tokens: inner }) {
+      return `<a href="${escape(resolve(href))}">${this.parser.parseInline(inner)}</a>`;
+    },
+    image({ href, text: alt }) {
+      return `<img src="${escape(resolve(href))}" alt="${escape(alt)}" loading="lazy">`;
+    },
+  } });
+  page.html = marked.parser(tokens);
+  return page;
+}

@@ -1,0 +1,86 @@
+## The site
+
+# The site: README and docs/ as pages whose snippets run, and a playground. `make site` writes it to build/site. It has
+# its own dependencies (scripts/setup site); nothing else needs it.
+
+SITE      = build/site
+SITE_WORK = build/site-work
+
+.PHONY: site run-site check-site
+site: ## write the documentation, with snippets that run in the browser, into build/site
+	$(SETUP) site
+	+@$(MAKE) --no-print-directory docs
+	@scripts/lua_source $(SITE_WORK)/lua
+	@site/packages $(SITE_WORK)
+	$(THEN) run-site
+run-site: $(SITE_WORK)/runnel.js
+	@RUNNEL_VERSION='$(VERSION)' node site/build.mjs $(SITE_WORK) $(SITE)
+
+# ---- the module: Lua and the core in WebAssembly ----
+
+# What a page has no use for, or cannot do. csrc/site/runnel.site.lua says so when a program asks for it.
+WASM_OTHERS    = host/inspect monitor/feed monitor/map monitor/summary monitor/text monitor/view
+WASM_NO_C      = capi/functions capi/shared capi/task # which only C modules and C programs use
+WASM_SOURCES   = $(filter-out $(WASM_NO_C:%=csrc/%.c),$(SOURCES)) $(LIB_SOURCES) $(WASM_OTHERS:%=csrc/%.c) $(wildcard csrc/site/*.c)
+WASM_OBJECTS   = $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.o) $(SITE_WORK)/obj/modules.o $(SITE_WORK)/obj/host_modules.o
+WASM_LUA       = $(filter-out lua luac,$(basename $(notdir $(wildcard $(SITE_WORK)/lua/src/l*.c))))
+WASM_NO_THREADS = thread internal/bytecode internal/module_job internal/pool internal/pool_main internal/start \
+                  internal/thread_function internal/thread_main internal/trace_threads
+WASM_NO_LUA    = nats nats/% http http/% internal/http/% uv uv/% prompt internal/prompt/% internal/uv/% internal/need driver/% meta all $(WASM_NO_THREADS)
+WASM_LUA_FILES = $(filter-out $(WASM_NO_LUA:%=lua/runnel/%.lua),$(filter %.lua,$(LUA_FILES))) \
+                 lua/runnel/internal/prompt/width.lua
+WASM_HOST      = lua/runnel/host/blocks.lua csrc/site/runnel.site.lua
+
+# longjmp by WebAssembly's own exceptions: no JavaScript is on the stack, so that a program can be suspended, and a yield
+# is a few times faster.
+# acorn, which emcc runs in node, is where Debian has modules of node.
+EMCC = NODE_PATH=/usr/share/nodejs emcc
+EMCC_CFLAGS = -Oz -flto -fwasm-exceptions -sSUPPORT_LONGJMP=wasm
+WASM_CFLAGS = -std=gnu11 -iquote csrc -I$(SITE_WORK)/lua/src -I$(SITE_WORK)/include $(WARNINGS) $(EMCC_CFLAGS)
+WASM_MEMORY = 268435456
+EMCC_LDFLAGS = $(EMCC_CFLAGS) --js-library csrc/site/imports.js -sMODULARIZE=1 -sEXPORT_NAME=Runnel \
+  -sALLOW_MEMORY_GROWTH=1 -sMALLOC=emmalloc -sMAXIMUM_MEMORY=$(WASM_MEMORY) -sTOTAL_STACK=1MB -sENVIRONMENT=worker,node \
+  -sEXPORTED_FUNCTIONS=_site_run,_malloc,_free -sEXPORTED_RUNTIME_METHODS=FS,HEAPU8 -sFORCE_FILESYSTEM=1
+
+$(SITE_WORK)/runnel.js: $(WASM_OBJECTS) $(WASM_LUA:%=$(SITE_WORK)/obj/lua54/%.o) csrc/site/imports.js site/site.mk
+	$(Q)$(EMCC) $(EMCC_LDFLAGS) -o $@ $(filter %.o,$^)
+	$(Q)wasm-opt -Os --enable-exception-handling --strip-debug --strip-producers $(@:.js=.wasm) -o $(@:.js=.wasm)
+
+# Debian's Lua names its folder of C modules by a header of the machine's architecture.
+DEB_HEADER = $(SITE_WORK)/include/lua5.4-deb-multiarch.h
+$(DEB_HEADER):
+	@mkdir -p $(@D)
+	@echo '#define DEB_HOST_MULTIARCH "wasm32"' > $@
+
+$(SITE_WORK)/obj/lua54/%.o: $(SITE_WORK)/lua/src/%.c site/site.mk | $(DEB_HEADER)
+	@mkdir -p $(@D)
+	$(Q)$(EMCC) -std=gnu99 -I$(SITE_WORK)/include $(EMCC_CFLAGS) -c -o $@ $<
+
+$(SITE_WORK)/obj/%.o: csrc/%.c site/site.mk | $(DEB_HEADER)
+	@mkdir -p $(@D)
+	$(Q)$(EMCC) $(WASM_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(SITE_WORK)/obj/%.o: $(SITE_WORK)/%.c site/site.mk | $(DEB_HEADER)
+	@mkdir -p $(@D)
+	$(Q)$(EMCC) $(WASM_CFLAGS) -c -o $@ $<
+
+$(SITE_WORK)/modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_LUA_FILES)
+	@mkdir -p $(@D)
+	$(Q)$(LUA) scripts/embed.lua --bare runnel_modules library/modules.h $(WASM_LUA_FILES) > $@.new
+	@mv $@.new $@
+
+$(SITE_WORK)/host_modules.c: scripts/embed.lua scripts/bare_lua.lua site/site.mk $(WASM_HOST)
+	@mkdir -p $(@D)
+	$(Q)$(LUA) scripts/embed.lua --bare host_modules library/modules.h $(WASM_HOST) > $@.new
+	@mv $@.new $@
+
+-include $(WASM_SOURCES:csrc/%.c=$(SITE_WORK)/obj/%.d)
+
+# ---- its check ----
+
+# Skipped with a message where emscripten or chromium is missing.
+check-site: ## the site: its snippets in node, its pages in chromium; TEST=part of a name; skipped without emscripten
+	@scripts/setup site || { echo 'check-site: skipped: what make site needs is missing'; exit 77; }
+	@scripts/setup browser
+	@$(MAKE) --no-print-directory site
+	@site/check/check $(SITE_WORK) $(SITE) $(TEST)
