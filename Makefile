@@ -59,15 +59,19 @@ LIBRARY_FOLDERS = library
 SOURCES     = $(wildcard $(MODULE_FOLDERS:%=csrc/%/*.c))
 OBJECTS     = $(SOURCES:csrc/%.c=$(BUILD)/obj/%.o)
 
-# The monitor's server is a C module of its own, built where libmicrohttpd's headers are. It needs nothing of the core.
+# The server of runnel.http, and that of the monitor, are C modules of their own, built where libmicrohttpd's headers
+# are. They need nothing of the core.
 HTTPD := $(shell $(CC) -E -include microhttpd.h -x c /dev/null >/dev/null 2>&1 && echo yes)
 MONITOR         = $(if $(HTTPD),$(BUILD)/runnel/monitor/core.so)
 MONITOR_SOURCES = $(wildcard csrc/monitor/*.c)
-MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock wakeup) \
-                  $(BUILD)/obj/monitor_assets.o
+MONITOR_OBJECTS = $(MONITOR_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/monitor_assets.o \
+                  $(patsubst %,$(BUILD)/obj/%.o,base/clock base/wakeup httpd/daemon)
+HTTPD_SERVER    = $(if $(HTTPD),$(BUILD)/runnel/httpd/core.so)
+HTTPD_SOURCES   = $(wildcard csrc/httpd/*.c)
+HTTPD_OBJECTS   = $(HTTPD_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(patsubst %,$(BUILD)/obj/base/%.o,clock wakeup)
 MONITOR_ASSETS  = $(sort $(wildcard csrc/monitor/page/*.* csrc/monitor/page/vendor/*.*))
 
-OPTIONAL_MODULES = $(NATS_MODULE) $(MONITOR)
+OPTIONAL_MODULES = $(NATS_MODULE) $(HTTP_MODULE) $(HTTPD_SERVER) $(MONITOR)
 
 LIB_SOURCES = $(wildcard $(LIBRARY_FOLDERS:%=csrc/%/*.c))
 LIB_OBJECTS = $(OBJECTS) $(LIB_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/modules.o
@@ -96,6 +100,13 @@ NATS_LIBS    ?= -lnats
 NATS_SOURCES  = $(wildcard csrc/nats/*.c)
 NATS_OBJECTS  = $(NATS_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
 NATS_MODULE   = $(if $(NATS),$(BUILD)/runnel/nats/core.so)
+
+# The C module under the client of runnel.http, if the system has libcurl; likewise.
+CURL         := $(shell $(CC) -E -include curl/curl.h -x c /dev/null >/dev/null 2>&1 && echo yes)
+CURL_LIBS    ?= -lcurl
+HTTP_SOURCES  = $(wildcard csrc/http/*.c)
+HTTP_OBJECTS  = $(HTTP_SOURCES:csrc/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/base/loaded.o $(BUILD)/obj/base/wakeup.o
+HTTP_MODULE   = $(if $(CURL),$(BUILD)/runnel/http/curl.so)
 
 # Programs that make runs find the tree's modules first, then installed ones. `make env` prints these variables.
 LUA_PATH  := $(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(or $(LUA_PATH),;)
@@ -127,11 +138,14 @@ all: programs library ## build the module, the executable and the library into b
 	@echo 'built in $(BUILD)/: runnel/core.so (the module), bin/runnel (the executable), $(LIBRARY), librunnel.a'
 	$(if $(EDIT),,@echo "$(NO_EDITOR)")
 	$(if $(NATS),,@echo "$(NO_NATS)")
+	$(if $(CURL),,@echo "$(NO_CURL)")
 	$(if $(HTTPD),,@echo "$(NO_MONITOR)")
 NO_EDITOR = left out: the line editor of bin/runnel's prompt. It needs the headers of libedit (Debian: libedit-dev); \
 install them and run make again
 NO_NATS   = left out: runnel.nats. It needs libnats and its headers (Debian: libnats-dev); install them and run make again
-NO_MONITOR = left out: the monitor (runnel --monitor). It needs the headers of libmicrohttpd (Debian: \
+NO_CURL   = left out: the client of runnel.http. It needs libcurl and its headers (Debian: libcurl4-openssl-dev); \
+install them and run make again
+NO_MONITOR = left out: the monitor (runnel --monitor) and http.serve. They need the headers of libmicrohttpd (Debian: \
 libmicrohttpd-dev); install them and run make again
 
 .PHONY: programs
@@ -145,9 +159,17 @@ $(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(NATS_OBJECTS) $(NATS_LIBS) -pthread
 
+$(BUILD)/runnel/http/curl.so: $(HTTP_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(HTTP_OBJECTS) $(CURL_LIBS) -pthread
+
 $(BUILD)/runnel/monitor/core.so: $(MONITOR_OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(MONITOR_OBJECTS) -lmicrohttpd -pthread
+
+$(BUILD)/runnel/httpd/core.so: $(HTTPD_OBJECTS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(STAYS) -o $@ $(HTTPD_OBJECTS) -lmicrohttpd -pthread
 
 $(BUILD)/monitor_assets.c: scripts/embed_assets.lua $(MONITOR_ASSETS)
 	@mkdir -p $(@D)
@@ -214,7 +236,8 @@ $(BUILD)/runnel.pc: csrc/library/runnel.pc.in csrc/capi/runnel.h Makefile .FORCE
 	  -e 's|@RPATH@|$(RPATH)|; s|@SYSTEM_LIBS@|$(SYSTEM_LIBS)|' $< > $@
 .FORCE: # PREFIX may differ from the last run
 
--include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d) $(MONITOR_OBJECTS:.o=.d)
+-include $(LIB_OBJECTS:.o=.d) $(HOST_OBJECTS:.o=.d) $(NATS_OBJECTS:.o=.d) $(HTTP_OBJECTS:.o=.d) $(HTTPD_OBJECTS:.o=.d) \
+  $(MONITOR_OBJECTS:.o=.d)
 
 .PHONY: env
 env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s env)"
@@ -222,7 +245,7 @@ env: ## print the variables with which lua5.4 uses this tree: eval "$(make -s en
 	@echo "export LUA_CPATH='$(LUA_CPATH)'"
 
 # Each of these installs NEEDED, then runs run-NAME.
-COMMANDS = demo demo-cluster bench bench-peers bench-io bench-scale bench-cores bench-tracing bench-machines bench-host bench-port docs
+COMMANDS = demo demo-cluster bench bench-peers bench-io bench-programs bench-scale bench-cores bench-tracing bench-machines bench-host bench-port bench-web docs
 .PHONY: $(COMMANDS) $(COMMANDS:%=run-%)
 $(COMMANDS): NEEDED = run
 $(COMMANDS): %:
@@ -274,6 +297,16 @@ bench-io: NEEDED = demo
 run-bench-io: programs
 	$(LUA) bench/io.lua $(IO)
 
+bench-web: ## compare requests over HTTP with Go, node, curl and others; WEB='--quick few' runs a part
+bench-web: NEEDED = web
+run-bench-web: programs
+	$(LUA) bench/web.lua $(WEB)
+
+bench-programs: ## compare whole programs with Go, node, Python and others; PROGRAMS='--quick logs' runs a part
+bench-programs: NEEDED = programs
+run-bench-programs: programs
+	$(LUA) bench/programs.lua $(PROGRAMS)
+
 bench-scale: ## measure how costs grow, to a million go blocks; SCALE='--quick alts' runs a part
 run-bench-scale: programs
 	$(LUA) bench/scale.lua $(SCALE)
@@ -323,6 +356,7 @@ $(BUILD)/machines: bench/machines.c Makefile
 	$(Q)$(CC) -std=c11 -D_POSIX_C_SOURCE=200809L $(WARNINGS) $(CFLAGS) -o $@ $< -lnats -pthread
 
 include tests/checks.mk
+include site/site.mk
 
 ## The sources
 
@@ -333,7 +367,7 @@ lint: ## check the sources with all tools
 	  lint-annotations
 
 C_FILES   = $(wildcard csrc/*/*.c scripts/*.c tests/*.c bench/*.c)
-LUA_TREES = $(wildcard lua spec examples bench scripts tests)
+LUA_TREES = $(wildcard lua csrc/site spec examples bench scripts tests)
 
 # Releases of clang-format differ in some lines, so only one release checks them.
 FORMATTED    = $(C_FILES) $(wildcard csrc/*/*.h tests/*.h examples/embed/*.c)
@@ -370,7 +404,7 @@ lint-tree: # the rockspec names every source; no include runs upward; no tabs, e
 	@grep -rnIP --include='*.go' '\s$$' bench; test $$? -eq 1
 
 lint-shell:
-	shellcheck .ci/run tests/browser/check $(filter-out %.lua %.c,$(wildcard scripts/*))
+	shellcheck .ci/run tests/browser/check site/check/check site/packages $(filter-out %.lua %.c,$(wildcard scripts/*))
 
 # lua-language-server, if it is installed, checks the annotations in lua/, the examples, and the snippets of README.md
 # and the manual. Before 3.19 it does not know what the call of a generic class returns, and reports correct code.
@@ -419,7 +453,8 @@ install-library: library
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` has installed
-	$(Q)rm -f $(addprefix "$(LIBDIR)/runnel/,core.so" nats/core.so" monitor/core.so") $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
+	$(Q)rm -f $(addprefix "$(LIBDIR)/runnel/,core.so" nats/core.so" http/curl.so" httpd/core.so" monitor/core.so") \
+	  $(MODULES:%="$(LUADIR)/%") "$(ROOT)/bin/runnel" \
 	  "$(ROOT)/share/man/man1/runnel.1" "$(ROOT)/include/runnel.h" \
 	  $(addprefix "$(ROOT)/lib/,librunnel.a" $(LIBRARY)" $(LIBRARY_LINK)" pkgconfig/runnel.pc")
 	$(Q)for dir in "$(LIBDIR)/runnel" "$(LUADIR)/runnel"; do [ ! -d "$$dir" ] || find "$$dir" -type d -empty -delete; done
@@ -431,4 +466,4 @@ clean: ## remove build/
 
 .PHONY: help
 help: ## show this list
-	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile tests/checks.mk
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile tests/checks.mk site/site.mk

@@ -10,7 +10,9 @@
 
 local RUNNEL, FLOOR = "bench/peers/runnel/main.lua", "bench/peers/floor/main.lua"
 
--- The program, its workload, n, and how many operations each of the n is.
+-- The program, its workload, n, and how many operations each of the n is. `less`: the workload without these
+-- operations, the cost of which is subtracted. Those with a 0 are without buffers; the same with a 16 have buffers of
+-- 16.
 local WORKLOADS = {
   { name = "switch", what = "resume + yield (floor)", program = FLOOR, n = 20000 },
   { name = "call", what = "a C call (floor)", program = FLOOR, n = 100000 },
@@ -32,8 +34,26 @@ local WORKLOADS = {
   { name = "pmap_unordered", what = "the same with pmap_unordered", n = 5000 },
   { name = "fanout4", what = "copies to 4, a message", n = 5000 },
   { name = "mult", what = "the same with mult", n = 5000 },
+  { name = "hand0", what = "a stage by hand, a message", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage0", what = "the same on the engine of workers", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage_paused0", what = "the same, after a pause", n = 1000, per = 8, less = "hand_none0" },
+  { name = "hand_step0", what = "a stage with a step by hand", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage_step0", what = "the same on the engine", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage_step_paused0", what = "the same, after a pause", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage_pmap0", what = "pmap of 4 as a stage", n = 1000, per = 8, less = "hand_none0" },
+  { name = "stage_pmap_unordered0", what = "pmap_unordered of 4 as a stage", n = 1000, per = 8, less = "hand_none0" },
   { name = "timers", what = "timeouts, none shared, each", n = 100000 },
 }
+
+for i = 1, #WORKLOADS do
+  local one = WORKLOADS[i]
+  if one.less then
+    table.insert(WORKLOADS, {
+      name = (one.name:gsub("0$", "16")), what = one.what .. ", buffers of 16", n = one.n, per = one.per,
+      less = (one.less:gsub("0$", "16")),
+    })
+  end
+end
 
 local PARTS = { "bytecode", "C calls", "resume, yield", "API", "collector", "rest of Lua", "C library", "runnel" }
 
@@ -112,11 +132,21 @@ if #chosen == 0 then chosen = WORKLOADS end
 local function row(first, cells) print("| " .. first .. " | " .. table.concat(cells, " | ") .. " |") end
 row("", { table.concat(PARTS, " | "), "all" })
 row("---", { ("---: | "):rep(#PARTS) .. "---:" })
-for _, workload in ipairs(chosen) do
+local function added(workload)
   local once, twice = run(lua, workload, workload.n), run(lua, workload, 2 * workload.n)
+  for _, part in ipairs(PARTS) do twice[part] = twice[part] - once[part] end
+  return twice
+end
+
+for _, workload in ipairs(chosen) do
+  local sums = added(workload)
+  if workload.less then
+    local less = added { name = workload.less, n = workload.n }
+    for _, part in ipairs(PARTS) do sums[part] = sums[part] - less[part] end
+  end
   local cells, all = {}, 0
   for i, part in ipairs(PARTS) do
-    local each = (twice[part] - once[part]) / (workload.n * (workload.per or 1))
+    local each = sums[part] / (workload.n * (workload.per or 1))
     cells[i] = ("%d"):format(math.floor(each + 0.5))
     all = all + each
   end

@@ -13,7 +13,7 @@
 
 local core = require "runnel.core"
 core.internal.library()
-require "runnel.internal.deadlock"
+require "runnel.internal.reports"
 
 ---@class runnel.flows: runnel.mix, runnel.mult, runnel.operations, runnel.pipe, runnel.pipeline, runnel.pub
 
@@ -61,7 +61,8 @@ local HOMES = {
   mix = "mix", admix = "mix", solo_mode = "mix", toggle = "mix", unmix = "mix", unmix_all = "mix",
   mult = "mult", tap = "mult", untap = "mult", untap_all = "mult",
   pub = "pub", sub = "pub", unsub = "pub", unsub_all = "pub",
-  pmap = "pmap", pmap_unordered = "pmap", retry = "retry", batch = "timed", debounce = "timed", rate = "timed",
+  pmap = "pmap", pmap_unordered = "pmap", frontier = "frontier", retry = "retry",
+  batch = "timed", debounce = "timed", rate = "timed",
   is_timeout = "timed_out", priority_buffer = "priority_buffer", scope = "scope", xf = "xf",
   thread = "thread", threads = "thread", cores = "thread", trace = "tracing", graph = "tracing",
 }

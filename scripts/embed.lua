@@ -1,6 +1,8 @@
--- lua embed.lua ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with the name
--- ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that `require`
--- would find there; one elsewhere is a module by its bare name.
+-- lua embed.lua [--bare] ARRAY HEADER FILE...: prints a C file with the Lua modules in it, as an array of Module with
+-- the name ARRAY (csrc/library/modules.h). HEADER is what the C file includes. A FILE below lua/ is the module that
+-- `require` would find there; one elsewhere is a module by its own name. With --bare the modules have no comments.
+local bare = arg[1] == "--bare" and require "scripts.bare_lua"
+if bare then table.remove(arg, 1) end
 local name, header = arg[1], arg[2]
 
 -- The bytes as elements of a C array, because C compilers need not accept string literals longer than 4095 bytes.
@@ -17,6 +19,7 @@ local entries = {}
 for i = 3, #arg do
   local file <close> = assert(io.open(arg[i], "rb"))
   local code = file:read "a"
+  if bare then code = bare(code) end
   local path = arg[i]:match "^lua/(.*)$" or arg[i]:match "[^/]*$"
   local module = path:gsub("%.lua$", ""):gsub("/init$", ""):gsub("/", ".")
   print(("static const unsigned char module_%d[] = {\n%s\n};\n"):format(i, elements(code)))

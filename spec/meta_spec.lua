@@ -37,6 +37,7 @@ describe("meta.lua", function()
     assert.same(functions_of(core), declared "^function core%.([%w_]+)%(")
     assert.same(functions_of(core.internal), declared "^function core%.internal%.([%w_]+)%(")
     assert.same(functions_of(core.internal.moving), declared "^function core%.internal%.moving%.([%w_]+)%(")
+    assert.same(functions_of(core.internal.worker), declared "^function core%.internal%.worker%.([%w_]+)%(")
     assert.same(functions_of(core.internal.trace), declared "^function core%.internal%.trace%.([%w_]+)%(")
   end)
 

@@ -13,8 +13,9 @@ THREADS_SANITIZED = -fsanitize=thread --param=tsan-instrument-func-entry-exit=0
 RACES             = CC=gcc BUILD=build/tsan CFLAGS='$(TEST_CFLAGS) $(THREADS_SANITIZED)'
 
 # check-NAME installs NEEDED, then runs run-NAME, built as BUILT says.
-CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory nats-races oom san-gcc san-clang shared-memory shared-races \
-         soak specs-long spin threads \
+CHECKS = adversary allocator-plain allocator-races api api-clang api-races asserts embed fuzz gc host model nats-memory \
+         nats-races httpd-memory httpd-races oom san-gcc san-clang shared-memory shared-races soak soak-machines \
+         specs-long spin threads \
          valgrind
 .PHONY: $(CHECKS:%=check-%) $(CHECKS:%=run-%)
 $(CHECKS:%=check-%): NEEDED = san
@@ -128,6 +129,13 @@ run-soak: $(BUILD)/runner
 	$(BUILD)/runner tests/soak.lua $(if $(LONG),600,10) $(SEED)
 	$(BUILD)/runner tests/soak_io.lua $(if $(LONG),600,10) $(SEED)
 
+check-soak-machines: ## random kills of workers, submitters and servers for 20 s (LONG=1: 28 minutes): nothing is lost
+check-soak-machines: NEEDED = cluster
+check-soak-machines: BUILT  =
+run-soak-machines: programs
+	$(LUA) tests/soak_machines.lua $(if $(LONG),800,20) $(or $(SEED),0) 1
+	$(if $(LONG),$(LUA) tests/soak_machines.lua 800 $(or $(SEED),0) 3)
+
 check-api: check-api-clang check-api-races ## the C API: tests/api.c with the address and thread sanitizers
 check-api-clang: BUILT = CC=clang BUILD=build/checked-clang CFLAGS='-O2 -g -fno-omit-frame-pointer $(SANITIZED)'
 check-api-races: BUILT = $(RACES)
@@ -182,6 +190,15 @@ run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS),$(BU
 	$(if $(NATS),$(BUILD)/nats_oom)
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
 
+.PHONY: check-httpd
+check-httpd: check-httpd-memory check-httpd-races ## servers of runnel.http used and closed in every way, with sanitizers
+check-httpd-memory check-httpd-races: NEEDED = httpd
+check-httpd-races: BUILT = $(RACES)
+run-httpd-memory run-httpd-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
+run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_SERVER) $(if $(HTTPD),$(BUILD)/httpd_oom)
+	$(if $(HTTPD),$(BUILD)/httpd_oom $(if $(LONG),2000,300))
+	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
+
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
 check-spin: BUILT  =
@@ -215,6 +232,9 @@ $(BUILD)/oom: $(BUILD)/tests/oom.o $(CORE_TEST) # malloc and its like fail, and 
 
 $(BUILD)/nats_oom: $(BUILD)/tests/nats_oom.o $(NATS_OBJECTS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -o $@ $^ $(NATS_LIBS) $(LIBS)
+
+$(BUILD)/httpd_oom: $(BUILD)/tests/httpd_oom.o $(HTTPD_OBJECTS) $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) -lmicrohttpd $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \
@@ -255,7 +275,8 @@ $(BUILD)/tests/%.o: tests/%.c Makefile
 # ---- together, and outside the tree ----
 
 LONG_CHECKS = check-specs-long check-san-clang check-valgrind check-asserts coverage check-model check-gc check-adversary \
-              check-allocator check-fuzz check-threads check-shared check-nats check-spin check-soak check-api check-host check-embed check-install
+              check-allocator check-fuzz check-threads check-shared check-nats check-httpd check-spin check-soak \
+              check-soak-machines check-api check-host check-embed check-install
 .PHONY: check-long
 check-long: ## all checks that take long; CI runs a part of them for each commit
 	$(THEN) -j1 $(LONG_CHECKS)

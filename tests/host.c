@@ -188,7 +188,7 @@ static void the_command_line_is_read(void) {
   CHECK(OPTIONS("-W", "-", "-x").script == 2);
   CHECK(OPTIONS("-W", "--", "-x").script == 3);
   CHECK(OPTIONS("-l", "mod", "script", "-x").script == 3);
-  CHECK(OPTIONS("test", "file").test && !OPTIONS("tests").test);
+  CHECK(OPTIONS("test", "file").command && !OPTIONS("tests").command);
 
   CHECK(OPTIONS("--seed", "12").seed == 12 && OPTIONS("--seed=-3").seed == -3 && OPTIONS("--seed=1", "s").script == 2);
   CHECK(OPTIONS("--deadlock", "warn").deadlock == DEADLOCK_WARN);

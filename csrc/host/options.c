@@ -126,13 +126,22 @@ char options_next(char **argv, int *i, const char **argument) {
   return word[1];
 }
 
+/* The module of a command, or NULL for a script. */
+static const char *command_of(const char *word) {
+  static const char *const commands[][2] = {{"test", "runnel.host.test"}, {"queues", "runnel.host.queues"}};
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    if (strcmp(word, commands[i][0]) == 0) return commands[i][1];
+  }
+  return NULL;
+}
+
 Options options_read(int argc, char **argv) {
   Options o = {.program = argc > 0 && argv[0][0] ? argv[0] : "runnel", .script = argc};
   for (int i = 1; i < argc; i++) {
     const char *word = argv[i];
     if (word[0] != '-' || word[1] == '\0') {
       o.script = i;
-      o.test = strcmp(word, "test") == 0;
+      o.command = command_of(word);
       return o;
     }
     if (strcmp(word, "--") == 0) {
@@ -149,6 +158,7 @@ void options_usage(FILE *to, const char *program) {
       to,
       "usage: %s [options] [script [args]]\n"
       "       %s [options] test FILE...\n"
+      "       %s queues [URL] [COMMAND]\n"
       "Without a script: the prompt, or the script on standard input if that is not a terminal.\n"
       "As in lua5.4:\n"
       "  -e stat          execute string 'stat'\n"
@@ -175,6 +185,7 @@ void options_usage(FILE *to, const char *program) {
       "                   Perfetto's viewer, chrome://tracing or speedscope\n"
       "  --trace-records=N  how many records are kept (default: 65536)\n"
       "  --time           print elapsed time, CPU time and peak memory at the end\n"
-      "  test FILE...     run specs with busted\n",
-      program, program);
+      "  test FILE...     run specs with busted\n"
+      "  queues           show the queues of a NATS server; queues help lists its commands\n",
+      program, program, program);
 }

@@ -23,7 +23,7 @@ typedef struct Options {
   bool timed;              /* --time: print times and memory at the end */
   bool simulated;          /* --sim: in virtual time */
   bool seeded;             /* --seed N: all random numbers depend on the seed */
-  bool test;               /* the script is `test`: its arguments are busted's */
+  const char *command;     /* the script is the name of a command, `test` or `queues`: its module; or NULL */
   bool monitored;          /* --monitor: with the page in the browser */
   int monitor_port;        /* its port; 0: any that is free */
   bool errors_pass;        /* --errors=warn: unhandled errors do not change the exit status */

@@ -215,7 +215,7 @@ static int push_arguments(lua_State *L) {
 
 bool script_run(lua_State *L, const Options *o, const char *path) {
   int status = LUA_OK;
-  if (o->test) push_module(L, "runnel.host.test");
+  if (o->command) push_module(L, o->command);
   else status = luaL_loadfile(L, path);
   if (status == LUA_OK) status = run_chunk(L, o, push_arguments(L));
   return succeeded(L, o, status);

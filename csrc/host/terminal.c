@@ -33,6 +33,12 @@ static int term_colours(lua_State *L) {
   return 1;
 }
 
+/* is_screen() -> whether the standard output is a terminal */
+static int term_is_screen(lua_State *L) {
+  lua_pushboolean(L, isatty(STDOUT_FILENO));
+  return 1;
+}
+
 /* edit(program, complete) -> whether read() edits lines from now on */
 static int term_edit(lua_State *L) {
   const char *program = luaL_checkstring(L, 1);
@@ -194,19 +200,13 @@ static int term_size(lua_State *L) {
 
 int terminal_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"colours", term_colours},
-      {"edit", term_edit},
-      {"read", term_read},
-      {"remember", term_remember},
-      {"key", term_key},
-      {"more", term_more},
-      {"run", term_run},
-      {"size", term_size},
-      {"paint", term_paint},
-      {"append", term_append},
-      {"files", term_files},
-      {"describe", term_describe},
-      {NULL, NULL},
+      {"colours", term_colours},   {"is_screen", term_is_screen},
+      {"edit", term_edit},         {"read", term_read},
+      {"remember", term_remember}, {"key", term_key},
+      {"more", term_more},         {"run", term_run},
+      {"size", term_size},         {"paint", term_paint},
+      {"append", term_append},     {"files", term_files},
+      {"describe", term_describe}, {NULL, NULL},
   };
   luaL_newlib(L, functions);
   return 1;

@@ -388,6 +388,17 @@ function core.internal.has_ended(result) end
 ---@return boolean withdrawn
 function core.internal.withdraw_take(result, ch) end
 
+---A number that stands for a function of the library, which the program has called, and the line of that call; 0 if the
+---program has not called it. For `started`.
+---@param what string
+---@return integer number
+function core.internal.origin(what) end
+
+---What rn.ps lists for one go block, or nil if it has ended.
+---@param block runnel.Channel<any>
+---@return runnel.GoBlock?
+function core.internal.state(block) end
+
 ---Whether an error is the reason with which the go block was cancelled.
 ---@param result runnel.Channel<any>
 ---@param err any
@@ -399,10 +410,13 @@ function core.internal.is_cancellation(result, err) end
 ---@param err any
 function core.internal.excuse(result, err) end
 
----From now on f is called for a deadlock error (runnel.internal.deadlock): with a list as that of rn.ps, from which it
----may remove entries, and what waits outside any go block. It returns a text for the error.
----@param f fun(list: table[], waits: table?): string?
-function core.internal.explain(f) end
+---From now on these functions write the errors of deadlocks and leaks (runnel.internal.reports).
+---@param functions { deadlock: function, leak: function }
+function core.internal.reports(functions) end
+
+---@param ch runnel.Channel<any>
+---@return string name as "chan: jobs", or "chan: #12" without a name
+function core.internal.name_of(ch) end
 
 ---To be called between taking an error from one channel and closing another one with it: the error then counts as not
 ---taken until somebody takes it from that one.
@@ -653,9 +667,6 @@ function core.internal.trace.on_error(f) end
 ---@return string
 function core.internal.trace.label(n) end
 
--- Operations for the library's own go blocks. Any number of them may wait on a channel. take, poll, put and turn let
--- the other go blocks run once 128 values have been moved since the last wait.
-
 -- ---- for the monitor ----
 
 ---Lets another thread ask the scheduler's loop to call a function.
@@ -682,6 +693,8 @@ function core.internal.find_chan(id) end
 ---@return any[] values
 function core.internal.peek(ch, max) end
 
+---Operations for the library's own go blocks. Any number of them may wait on a channel. They let the other go
+---blocks run once theirs has moved 128 values since it last waited.
 ---@class runnel.moving
 core.internal.moving = {}
 
@@ -698,13 +711,6 @@ function core.internal.moving.go(give_up, fed, f, ...) end
 ---@return any v
 ---@return any err
 function core.internal.moving.take(ch) end
-
----Takes a value if there is one now and `to` is open.
----@param ch runnel.Channel<any>
----@param to runnel.Channel<any> what the value is meant for
----@return any v
----@return any err
-function core.internal.moving.poll(ch, to) end
 
 ---Puts a value; waits until it is accepted.
 ---@param ch runnel.Channel<any>
@@ -727,10 +733,21 @@ function core.internal.moving.put_while_open(ch, v) end
 ---@return integer? next the position of the channel that has not got the value; nil: all have
 function core.internal.moving.put_each(chs, v, i) end
 
----Lets the other go blocks run if 128 values have been moved since the last wait.
-function core.internal.moving.turn() end
+---Takes a value; waits until there is one, or `to` closes. Once `to` is closed, nothing is taken.
+---@param from runnel.Channel<any>
+---@param to runnel.Channel<any> what the value is meant for
+---@param polls? boolean do not wait for a value
+---@return any v
+---@return any _
+---@return any err
+function core.internal.moving.next(from, to, polls) end
 
----Like alts, but returns the number of the operation. Does not let other go blocks run if an operation is ready.
+---Whether no code of the user's runs in operations on the channel.
+---@param ch runnel.Channel<any>
+---@return boolean
+function core.internal.moving.is_plain(ch) end
+
+---Like alts, but returns the number of the operation.
 ---@param ops table[]|runnel.Channel<any>[]
 ---@param opts? { priority?: boolean }
 ---@return any value
@@ -743,18 +760,46 @@ function core.internal.moving.alts(ops, opts) end
 ---@return boolean
 function core.internal.moving.is_cancelled(err) end
 
----What pipelines need to take a value, start its job and deliver the results. For the library only; next and deliver
----let the other go blocks run as those of runnel.moving do.
+---What a worker of runnel.internal.workers does for each value (lua/worker.c).
+core.internal.worker = {}
+
+---Makes a worker, and returns the function for its turns. That puts the result on `to`, unless it is nil, and takes the
+---next value from `from`. If it returns nil, the phase tells why: "job": the worker is off, or `to` is no channel, and
+---there is a result: nothing was done; "put": `to` is closed, and the result was not put; "off": the worker is off, and
+---nothing was taken; "take": `from` is closed and drained, or the take was withdrawn.
+---@param grow? fun()|false called when the worker has got a value and nobody else waits for one
+---@return fun(from: runnel.Channel<any>, to?: runnel.Channel<any>|false, result: any): any, any turn
+function core.internal.worker.new(grow) end
+
+---Makes the function with which the jobs of a worker put. `special` puts instead while the worker is off, the function
+---is bound to no channel, or the output is named; and if the channel has refused the value, because it is closed.
+---@param turn function
+---@param special fun(v: any, output: any)
+---@return fun(v: any, output: any): true put
+function core.internal.worker.put(turn, special) end
+
+---Sets the channel on which a put function puts; false: none.
+---@param put function
+---@param ch runnel.Channel<any>|false
+function core.internal.worker.bind(put, ch) end
+
+---Sets whether a worker is off.
+---@param turn function
+---@param is_off boolean
+function core.internal.worker.set_off(turn, is_off) end
+
+---What a worker does. "send": its job puts a value.
+---@param turn function
+---@return "job"|"send"|"put"|"take"|"off"
+function core.internal.worker.phase(turn) end
+
+---Says that a worker begins with a job: after its go block has died, for example.
+---@param turn function
+function core.internal.worker.begin(turn) end
+
+---What pipelines need to start a job and deliver its results. For the library only.
 ---@class runnel.job
 core.internal.job = {}
-
----Takes a value; waits until there is one, or `to` closes: then nothing is taken.
----@param from runnel.Channel<any>
----@param to runnel.Channel<any> what the value is meant for
----@return any v
----@return any _
----@return any err
-function core.internal.job.next(from, to) end
 
 ---Calls f(value, result). When that parks, the first take that waits on `on_park` completes.
 ---@param on_park runnel.Channel<true> without a buffer
@@ -780,10 +825,5 @@ function core.internal.job.value(result) end
 ---@return nil
 ---@return any err with which `result` was closed
 function core.internal.job.deliver(result, to) end
-
----Whether no code of the user's runs in operations on the channel.
----@param ch runnel.Channel<any>
----@return boolean
-function core.internal.job.is_plain(ch) end
 
 return core

@@ -8,7 +8,7 @@ local mult = require "runnel.mult"
 local pipe = require "runnel.pipe"
 local internal = core.internal
 
-local chan, poll, alts, turn = core.chan, internal.moving.poll, internal.moving.alts, internal.moving.turn
+local chan, next_value, alts = core.chan, internal.moving.next, internal.moving.alts
 local PRIORITY = { priority = true }
 
 ---@class runnel.operations
@@ -26,7 +26,6 @@ local function divide(pred, ch, yes, no)
   local put_yes, put_no = ends.sink(yes, "a split"), ends.sink(no, "a split")
   local ops = { yes:done(), no:done(), ch }
   while true do
-    turn()
     local value, i, err = alts(ops, PRIORITY)
     if i < #ops then
       table.remove(ops, i) -- one of the two is closed
@@ -79,7 +78,7 @@ local function take_each(chs, values, out, ops, places)
   local n = 1
   ops[1], places[1] = out:done(), 0
   for i, ch in ipairs(chs) do
-    values[i] = poll(ch, out)
+    values[i] = next_value(ch, out, true)
     if values[i] == nil then
       n = n + 1
       ops[n], places[n] = ch, i

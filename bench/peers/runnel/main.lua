@@ -8,6 +8,7 @@ local rn = require "runnel"
 local sim = require "runnel.sim"
 
 local chan, go = rn.chan, rn.go
+local workers_of = require "runnel.internal.workers"
 local shared = require "workloads"(go, chan)
 local threads = dofile(arg[0]:gsub("[^/]*$", "") .. "threads.lua")
 
@@ -94,6 +95,81 @@ local function workers(n)
   end)
 end
 
+-- Chains of stages, each of which adds 1 to n numbers; `make(to, from)` starts a stage, which closes `to`.
+local function chain(stages, buffer, make)
+  return function(n)
+    local from = chan(buffer)
+    local ch, sum = from, 0
+    go(function()
+      for i = 1, n do from:put(i) end
+      from:close()
+    end)
+    for _ = 1, stages do
+      local to = chan(buffer)
+      ch = make(to, ch) or to
+    end
+    for value in ch do sum = sum + value end
+    assert(sum == n * (n + 1) // 2 + n * stages)
+  end
+end
+
+local function function_by_hand(to, from)
+  go(function()
+    for value in from do
+      local result = increment(value)
+      if result ~= nil then to:put(result) end
+    end
+    to:close()
+  end)
+end
+
+local function step(value, put) put(value + 1) end
+
+local function step_by_hand(to, from)
+  go(function()
+    local function put(value) to:put(value) end
+    for value in from do step(value, put) end
+    to:close()
+  end)
+end
+
+-- A stage on the engine of workers, as those of a flow.
+local function stage(options)
+  return function(to, from)
+    local spec = { what = "stage", timed = "a job", n = 1, from = from, to = to }
+    for key, value in pairs(options) do spec[key] = value end
+    function spec.main(worker, run) run(worker) end
+    function spec.emit() error "every value goes to the next stage" end
+    function spec.failed(_, failure) error(failure.err) end
+    function spec.ended() to:close() end
+    local pool = workers_of.new(spec)
+    pool:start()
+    if options.pauses then
+      go(function()
+        pool:pause()
+        rn.yield()
+        pool:resume()
+      end)
+    end
+  end
+end
+
+local function mapped_by(map, n)
+  return function(to, from)
+    local stats = to:stats()
+    return map(n, increment, from, { buffer = stats.capacity > 0 and stats.capacity or nil })
+  end
+end
+
+local STAGES = 8
+local kinds = {
+  hand = function_by_hand, hand_step = step_by_hand,
+  stage = stage { job = increment }, stage_step = stage { job = step, is_step = true },
+  stage_paused = stage { job = increment, pauses = true },
+  stage_step_paused = stage { job = step, is_step = true, pauses = true },
+  stage_pmap = mapped_by(rn.pmap, 4), stage_pmap_unordered = mapped_by(rn.pmap_unordered, 4),
+}
+
 local function mult(n)
   local from, done = chan(), {}
   local m = rn.mult(from)
@@ -130,7 +206,7 @@ end
 local function ns(f, ...)
   return measure.ns(function(n) rn.run(f, n) end, ...)
 end
-measure.main {
+local workloads = {
   chan0 = ns(shared.messages(0), 100000),
   chan1 = ns(shared.messages(1), 100000),
   chan100 = ns(shared.messages(100), 100000),
@@ -164,3 +240,8 @@ measure.main {
   threads_table = measure.wall(threads.tables, 20000),
   threads_speedup = function() return threads.speedup(400) end,
 }
+for _, buffer in ipairs { 0, 16 } do
+  workloads["hand_none" .. buffer] = ns(chain(0, buffer), 20000)
+  for name, make in pairs(kinds) do workloads[name .. buffer] = ns(chain(STAGES, buffer, make), 20000, STAGES) end
+end
+measure.main(workloads)

@@ -10,7 +10,7 @@ local lines = require "runnel.internal.uv.lines"
 local loop = require "runnel.internal.uv.loop"
 local internal = core.internal
 
-local chan, turn, alts, on_close = core.chan, internal.moving.turn, internal.moving.alts, internal.on_close
+local chan, alts, on_close = core.chan, internal.moving.alts, internal.on_close
 local fail, pass_on = internal.fail, internal.pass_on
 local offer = core.methods.offer
 local try_write = loop.uv.try_write
@@ -290,7 +290,6 @@ end
 local function write_all(self, ch)
   local stop = { self.stopped, ch }
   while true do
-    turn()
     local value, i, err = alts(stop, PRIORITY)
     if i == 1 then return refuse(ch, self.ended) end
     if value == nil then
