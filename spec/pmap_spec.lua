@@ -210,6 +210,24 @@ for _, name in ipairs { "pmap", "pmap_unordered" } do
         end, { leaks = false })
       end)
 
+      it("neither starts nor reports a job whose value was handed over just before", function()
+        stage.explore(function()
+          local has_failed, late = false, nil
+          local _, err = drain(pmap(2, function(v)
+            if has_failed then late = v end
+            rn.yield()
+            if v == 2 then
+              has_failed = true
+              error("oops", 0)
+            end
+            return v
+          end, rn.to_chan { 1, 2, 3, 4 }))
+          assert.equal("oops", err)
+          assert.is_nil(late)
+          assert.same({}, stage.heard())
+        end, { leaks = false })
+      end)
+
       if is_ordered then
         it("delivers the results before it, of jobs that still run as well", function()
           stage.explore(function()

@@ -72,9 +72,9 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
     pool:finish()
     for _, worker in ipairs { table.unpack(pool.workers) } do
       local at, _, number = pool:look(worker)
-      if at == "take" then
-        cancel(worker.block, err) -- where an iterator waits
-      elseif at ~= "put" and at ~= "idle" and worker.block and (not seq or number and number > seq) then
+      -- One that takes waits in an iterator, or was handed a value and has not run since.
+      local is_later = at == "take" or not seq or number and number > seq
+      if is_later and at ~= "put" and at ~= "idle" and worker.block then
         worker.dropped = true
         cancel(worker.block, err)
       end
@@ -84,7 +84,6 @@ local function start(what, n, f, from, out, window, ex_handler, timeout, tries, 
   local function failed(_, failure)
     local at, err, block, v = failure.phase, failure.err, failure.block, failure.value
     if over then return nil end
-    if has_failed and at == "take" then return nil end -- cancelled by `fail`
     if at == "take" then
       pool:finish()
       reason, origin = err, block

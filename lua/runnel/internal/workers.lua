@@ -410,6 +410,7 @@ function workers.new(spec)
         value = next_value(worker, false)
         if value == nil then break end
       end
+      if worker.dropped then break end -- since it was handed the value
       if plain then
         result, output = job(value)
         if output ~= nil then output = raise_if_nil(result, output) end
@@ -459,7 +460,7 @@ function workers.new(spec)
           value = next_value(worker, true)
         end
         taker = nil
-        if value == nil then break end
+        if value == nil or worker.dropped then break end
         at = nil
         started = started + 1
         if in_order then seq = started end
