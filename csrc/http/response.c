@@ -109,6 +109,11 @@ void response_note_error(Transfer *t) {
   case CURLE_FILESIZE_EXCEEDED:
     (void)snprintf(t->error, size, "the body has more than %lld bytes", (long long)t->max);
     return;
+  case CURLE_SSL_CACERT_BADFILE:
+    (void)snprintf(t->error, size,
+                   "the certificates of authorities cannot be read: install the package ca-certificates, or give the "
+                   "option cainfo the right file");
+    return;
   case CURLE_OUT_OF_MEMORY: /* libcurl says the same of its own limit for a line */
     (void)snprintf(t->error, size, "not enough memory, or a line of the headers is too long");
     return;
