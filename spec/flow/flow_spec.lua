@@ -23,6 +23,11 @@ local function sink()
   return function(value) list[#list + 1] = value end, list
 end
 
+local function slow(value)
+  rn.sleep(10)
+  return value
+end
+
 local function text(list) return table.concat(list, " ") end
 
 local function numbers(n)
@@ -361,10 +366,7 @@ describe("flow: while it runs", function()
       local save, saved = sink()
       local f = flow("job", {
         a = { from = numbers(5) },
-        b = { function(value)
-          rn.sleep(10)
-          return value
-        end },
+        b = { slow },
         save = save,
         "a > b > save",
       }):start()
@@ -431,10 +433,7 @@ describe("flow: while it runs", function()
       local save, saved = sink()
       local f = flow("job", {
         a = { from = numbers(12) },
-        b = { function(value)
-          rn.sleep(10)
-          return value
-        end },
+        b = { slow },
         save = save,
         "a > b > save",
       }):start()

@@ -25,18 +25,10 @@ describe("the client of runnel.http", function()
     uv_stage.close()
   end)
 
-  -- Serves each connection by a function, in a go block of its own, and closes it then. Returns the URL of the server.
+  -- Serves each connection by a function. Returns the URL of the server.
   local function server(serve)
-    local conns, port = assert(uv.listen("127.0.0.1", 0))
+    local conns, port = uv_stage.serve(serve)
     listening[#listening + 1] = conns
-    rn.go(function()
-      for conn in conns do
-        rn.go(function()
-          local closing <close> = conn
-          serve(closing)
-        end)
-      end
-    end)
     return ("http://127.0.0.1:%d/"):format(port)
   end
 
@@ -565,14 +557,19 @@ describe("the client of runnel.http", function()
       assert.same({ n = 2, nil, "not an http:// or https:// URL: ftp://example.org/" }, table.pack(pieces:take()))
     end)
 
-    it("end when their channel is closed", function()
+    -- The URL of a body without an end, and a channel that gets a value when the client has gone.
+    local function endless()
       local gone = rn.chan(1)
-      local url = server(function(conn)
+      return server(function(conn)
         read_request(conn)
         conn:write "HTTP/1.1 200 OK\r\n\r\n"
         while conn:write(("x"):rep(65536)) do end
         gone:put(true)
-      end)
+      end), gone
+    end
+
+    it("end when their channel is closed", function()
+      local url, gone = endless()
       local pieces, head = http.stream(url)
       pieces:take()
       pieces:close()
@@ -584,13 +581,7 @@ describe("the client of runnel.http", function()
     end)
 
     it("end when nobody can take from them any more", function()
-      local gone = rn.chan(1)
-      local url = server(function(conn)
-        read_request(conn)
-        conn:write "HTTP/1.1 200 OK\r\n\r\n"
-        while conn:write(("x"):rep(65536)) do end
-        gone:put(true)
-      end)
+      local url, gone = endless()
       do
         local pieces = http.stream(url)
         pieces:take()

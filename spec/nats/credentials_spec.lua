@@ -9,9 +9,9 @@ local pages = require "spec.support.pages"
 local raises = require "spec.support.raises"
 local stage = require "spec.support.stage"
 
-local has_nats, nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("credentials", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("credentials", function() pending(missing) end)
   return
 end
 

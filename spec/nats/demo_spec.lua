@@ -4,9 +4,9 @@ local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 local process = require "spec.support.process"
 
-local has_nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("the demo of a cluster", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("the demo of a cluster", function() pending(missing) end)
   return
 end
 

@@ -3,8 +3,9 @@
 local nats_server = require "spec.support.nats_server"
 local pages = require "spec.support.pages"
 
-if not pcall(require, "runnel.nats") or not nats_server.installed then
-  describe("code about NATS", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("code about NATS", function() pending(missing) end)
   return
 end
 

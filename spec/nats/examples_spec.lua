@@ -4,8 +4,9 @@ local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 local shell = require "spec.support.shell"
 
-if not pcall(require, "runnel.nats") or not nats_server.installed then
-  describe("examples/cluster", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("examples/cluster", function() pending(missing) end)
   return
 end
 

@@ -7,9 +7,9 @@ local raises = require "spec.support.raises"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
 
-local has_nats, nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("limits", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("limits", function() pending(missing) end)
   return
 end
 
@@ -27,13 +27,6 @@ describe("with limits", function()
     conn:close()
     server:close()
   end)
-
-  -- What conn:serve and conn:stage report, while f runs.
-  local function reports_of(f)
-    local list = {}
-    for i, report in ipairs(stage.reports(f)) do list[i] = tostring(report.err) end
-    return list
-  end
 
   describe("a remote job", function()
     it("is tried again when it raises, as often as `tries` tells, and is then a dead letter", function()
@@ -109,7 +102,7 @@ describe("with limits", function()
     end)
 
     it("that its worker hands back runs on another one, and has not failed", function()
-      local list = reports_of(function()
+      local list = stage.report_texts(function()
         local old = conn:serve("both", 1, function() nats.hand_back "it is too old" end, { drain_on_term = false })
         local result = rn.go(conn:remote("both", { starts = 1 }), 1)
         background.wait_until(30000, function() return old:stats().waiting + old:stats().running == 0 and

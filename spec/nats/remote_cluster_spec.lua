@@ -4,9 +4,9 @@ local rn = require "runnel"
 local background = require "spec.support.background"
 local nats_server = require "spec.support.nats_server"
 
-local has_nats, nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("remote jobs in a cluster", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("remote jobs in a cluster", function() pending(missing) end)
   return
 end
 

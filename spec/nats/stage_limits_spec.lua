@@ -6,9 +6,9 @@ local nats_server = require "spec.support.nats_server"
 local restarted = require "spec.support.restarted"
 local stage = require "spec.support.stage"
 
-local has_nats, nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("limits", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("limits", function() pending(missing) end)
   return
 end
 
@@ -26,13 +26,6 @@ describe("with limits", function()
     conn:close()
     server:close()
   end)
-
-  -- What conn:serve and conn:stage report, while f runs.
-  local function reports_of(f)
-    local list = {}
-    for i, report in ipairs(stage.reports(f)) do list[i] = tostring(report.err) end
-    return list
-  end
 
   describe("a message of a stage", function()
     local function stored(name, ...)
@@ -144,7 +137,7 @@ describe("with limits", function()
     it("that was given up is listed, shown, replayed for its stage only, and dropped", function()
       local mended, others = false, 0
       stored("words", "a", "b")
-      local reports = reports_of(function()
+      local reports = stage.report_texts(function()
         local s = assert(conn:stage(2, "words", function(v, m)
           if not mended then error("no " .. v) end
           assert.equal("words", m.subject)

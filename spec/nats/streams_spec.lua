@@ -7,9 +7,9 @@ local long = require "spec.support.long"
 local nats_server = require "spec.support.nats_server"
 local raises = require "spec.support.raises"
 
-local has_nats, nats = pcall(require, "runnel.nats")
-if not has_nats or not nats_server.installed then
-  describe("streams", function() pending "libnats or nats-server is not installed" end)
+local nats, missing = nats_server.library()
+if not nats then
+  describe("streams", function() pending(missing) end)
   return
 end
 
@@ -78,7 +78,7 @@ describe("streams", function()
       -- The server may then say that the subjects of the two overlap, so this one has a go block in place of JetStream.
       local bare <close> = nats_server.start { jetstream = false }
       local other <close> = connect(bare.url)
-      local missing = '{"error":{"code":404,"err_code":10059,"description":"stream not found"}}'
+      local absent = '{"error":{"code":404,"err_code":10059,"description":"stream not found"}}'
       local overlap = '{"error":{"code":400,"err_code":10065,"description":"subjects overlap"}}'
       local made = [[{"created":"now","config":{"name":"orders","subjects":["orders"],"num_replicas":1,
         "retention":"%s","discard":"%s","discard_new_per_subject":true,"max_msgs_per_subject":1},"state":{}}]]
@@ -87,9 +87,9 @@ describe("streams", function()
         for message in other:subscribe "$JS.API.>" do message:respond(table.remove(answers, 1)) end
       end)
       rn.yield()
-      answers = { missing, overlap, made:format("limits", "old") }
+      answers = { absent, overlap, made:format("limits", "old") }
       assert.equal("orders", assert(other:stream "orders").name)
-      answers = { missing, overlap, missing }
+      answers = { absent, overlap, absent }
       assert.same({ nil, 'stream "orders": subjects overlap' }, { other:stream "orders" })
       answers = { missing, overlap, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]')) }
       other:remote "x"
@@ -711,9 +711,9 @@ describe("streams", function()
     it("refuses streams that are missing, and wrong arguments", function()
       assert(conn:stream "words")
       local function f() end
-      local missing = 'stage: there is no stream "no" (conn:stream makes one)'
-      assert.same({ nil, missing }, { conn:stage(1, "words", f, "no") })
-      assert.same({ nil, missing }, { conn:stage(1, "no", f, "words") })
+      local absent = 'stage: there is no stream "no" (conn:stream makes one)'
+      assert.same({ nil, absent }, { conn:stage(1, "words", f, "no") })
+      assert.same({ nil, absent }, { conn:stage(1, "no", f, "words") })
       raises("^.*needs the option name", function() conn:stage(1, "words", f) end)
       raises("^stage: n", function() conn:stage(0, "words", f, "out") end)
       raises("^stage: f", function() conn:stage(1, "words", nil, "out") end)

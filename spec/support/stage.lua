@@ -180,6 +180,15 @@ function stage.reports(f, ...)
   return list
 end
 
+---The errors that are reported while f runs, as strings.
+---@param f function
+---@return string[] texts
+function stage.report_texts(f)
+  local list = {}
+  for i, report in ipairs(stage.reports(f)) do list[i] = tostring(report.err) end
+  return list
+end
+
 ---In a simulation, runs go blocks until none is ready.
 function stage.settle() rn.sleep(1) end
 

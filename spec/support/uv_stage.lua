@@ -33,6 +33,23 @@ function uv_stage.open()
   descriptors = uv_stage.can_count and count_descriptors()
 end
 
+---Serves each connection to a port by a function, in a go block of its own, and closes it then.
+---@param serve fun(conn: table)
+---@return table conns the channel of connections
+---@return integer port
+function uv_stage.serve(serve)
+  local conns, port = assert(require("runnel.uv").listen("127.0.0.1", 0))
+  rn.go(function()
+    for conn in conns do
+      rn.go(function()
+        local closing <close> = conn
+        serve(closing)
+      end)
+    end
+  end)
+  return conns, port
+end
+
 -- Runs until nothing is alive, but for at most 30 s, since a test that failed half way may have left a server open.
 -- Returns what is still alive then, as a list of names.
 local function settle()

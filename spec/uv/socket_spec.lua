@@ -16,19 +16,7 @@ describe("runnel.uv", function()
 
   local function all(ch) return table.concat(stage.drain(ch)) end
 
-  -- Serves each connection by a function, in a go block of its own. Returns the channel of connections and the port.
-  local function server(serve)
-    local conns, port = assert(uv.listen("127.0.0.1", 0))
-    rn.go(function()
-      for conn in conns do
-        rn.go(function()
-          local closing <close> = conn
-          serve(closing)
-        end)
-      end
-    end)
-    return conns, port
-  end
+  local server = uv_stage.serve
 
   local function echo(conn)
     for chunk in conn:read() do

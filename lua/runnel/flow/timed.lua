@@ -17,6 +17,14 @@ local function made(options)
   return options
 end
 
+-- Stops the timer of a stage, and gives what it has held back, if anything.
+local function give(state)
+  local held = state.held
+  state.held = nil
+  state.stage:call_after(nil)
+  return held
+end
+
 ---A stage that makes lists of 1 to n values. A list goes on when it has n values, or `ms` after its first value.
 ---@param n integer
 ---@param ms? number by default a list waits for its nth value until the input ends
@@ -25,26 +33,19 @@ function timed.batch(n, ms)
   check.integer(n, 1, "flow.batch: n")
   if ms ~= nil then check.ms(ms, 0, "flow.batch: ms") end
 
-  local function give(state)
-    local list = state.list
-    state.list = nil
-    state.stage:call_after(nil)
-    return list
-  end
-
   return made {
     init = function(_, stage)
-      local state = { stage = stage, list = nil }
+      local state = { stage = stage, held = nil }
       function state.late() return give(state) end
       return state
     end,
     step = function(value, _, state)
-      local list = state.list
+      local list = state.held
       if list then
         list[#list + 1] = value
       else
         list = { value }
-        state.list = list
+        state.held = list
         if ms and n > 1 then state.stage:call_after(ms, state.late) end
       end
       if #list >= n then return give(state) end
@@ -80,16 +81,9 @@ end
 function timed.debounce(ms)
   check.ms(ms, 0, "flow.debounce: ms")
 
-  local function give(state)
-    local last = state.last
-    state.last = nil
-    state.stage:call_after(nil)
-    return last
-  end
-
   return made {
     init = function(_, stage)
-      local state = { stage = stage, last = nil, due = 0 }
+      local state = { stage = stage, held = nil, due = 0 }
       function state.late()
         local left = state.due - now()
         if left >= NANOSECOND then return state.stage:call_after(left, state.late) end
@@ -98,8 +92,8 @@ function timed.debounce(ms)
       return state
     end,
     step = function(value, _, state)
-      if state.last == nil then state.stage:call_after(ms, state.late) end
-      state.last, state.due = value, now() + ms
+      if state.held == nil then state.stage:call_after(ms, state.late) end
+      state.held, state.due = value, now() + ms
     end,
     flush = give,
   }
