@@ -91,7 +91,7 @@ describe("streams", function()
       assert.equal("orders", assert(other:stream "orders").name)
       answers = { absent, overlap, absent }
       assert.same({ nil, 'stream "orders": subjects overlap' }, { other:stream "orders" })
-      answers = { missing, overlap, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]')) }
+      answers = { absent, overlap, (made:format("workqueue", "new"):gsub('%["orders"%]', '["runnel.jobs.x.>"]')) }
       other:remote "x"
       assert.equal(0, #answers)
     end)
