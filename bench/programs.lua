@@ -33,7 +33,7 @@ local PEERS = {
     colour = "#16a34a", shape = "square" },
   { name = "python", title = "Python", run = "python3 bench/programs/python/main.py", test = "python3 --version",
     colour = "#d97706", shape = "triangle" },
-  { name = "lua", title = "plain Lua", run = LUA .. " bench/programs/lua/main.lua", test = LUA .. " -v",
+  { name = "lua", title = "plain Lua", run = LUA .. " bench/programs/lua/main.lua", test = LUA .. " -e 'local _'",
     colour = "#475569", shape = "cross" },
   { name = "luv", title = "luv", run = LUA .. " bench/programs/luv/main.lua", test = LUA .. [[ -e 'require "luv"']],
     colour = "#7c3aed", shape = "square" },

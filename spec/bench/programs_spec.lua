@@ -20,7 +20,7 @@ describe("bench/programs.lua", function()
     assert.match("^usage: lua5.4 bench/programs.lua", errors)
   end)
 
-  it("fails if a program prints something else than runnel's #slow", function()
+  it("fails if a program prints something else than runnel's", function()
     local _, errors, status = shell.run [[
       dir=$(mktemp -d)
       cp -r bench "$dir"
