@@ -128,11 +128,16 @@ describe("operating", function()
     it("of replicas are raised, and not lowered", function()
       local cluster <close> = nats_server.cluster()
       local far <close> = connect(cluster.url)
-      local double = background.wait_until(60000, function() -- the servers do not know each other at once
-        local ok, stage = pcall(far.remote, far, "double")
-        return ok and stage
+      local function once_possible(f) -- the servers do not know each other at once
+        return assert(background.wait_until(60000, function()
+          local ok, stage = pcall(f)
+          return ok and stage
+        end))
+      end
+      local double = once_possible(function() return far:remote "double" end)
+      once_possible(function()
+        return far:serve("double", 2, function(v) return 2 * v end, { replicas = 3, drain_on_term = false })
       end)
-      far:serve("double", 2, function(v) return 2 * v end, { replicas = 3, drain_on_term = false })
       local info = assert(json.decode(assert(far:request("$JS.API.STREAM.INFO.runnel-jobs-double", "")).data))
       assert.equal(3, info.config.num_replicas)
       assert.equal(8, double(4))
