@@ -11,8 +11,6 @@ typedef struct Others {
   bool (*withdraw)(Sched *S, Alt *alt);
   /* Makes it stop waiting on them, whatever other threads have done. A value that has come for it goes back. */
   void (*abandon)(Sched *S, Alt *alt);
-  /* Whether it has been completed by another thread, or withdrawn. */
-  bool (*is_decided)(const Alt *alt);
   /* Whether another thread may complete it, or has done so. */
   bool (*is_open)(const Alt *alt);
   /* Whether another thread may close a channel with CHAN_DONE_SHARED. */

@@ -120,6 +120,7 @@ static void add(lua_State *L, Sched *S) {
   for (int i = 0; i < 4; i++) lua_pushvalue(L, error + i);
   lua_pushinteger(L, S->grace < INT64_MAX - now ? now + S->grace : INT64_MAX);
   if (lua_pcall(L, DEADLINE, 0, 0) != LUA_OK) {
+    /* uncovered: no memory is left */
     lua_settop(L, error + 2);
     error_report(L);
     return;
@@ -133,7 +134,7 @@ static void add(lua_State *L, Sched *S) {
 
 void unhandled_add(lua_State *L, Sched *S, int at) {
   if (!lua_checkstack(L, STACK_TO_ADD)) {
-    error_report(L);
+    error_report(L); /* uncovered: no memory is left */
     return;
   }
   push_where_to_take(L, at, lua_gettop(L) - 2);

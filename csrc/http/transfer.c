@@ -82,7 +82,7 @@ static bool has_header(const Bytes *head, const char *name) {
   while (at < end) {
     if (begins_with(at, (size_t)(end - at), name)) return true;
     const char *newline = (const char *)memchr(at, '\n', (size_t)(end - at));
-    if (!newline) return false; /* uncovered: each ends with one */
+    if (!newline) return false; /* seldom covered: each ends with one */
     at = newline + 1;
   }
   return false;
@@ -175,7 +175,7 @@ static size_t read_file(char *to, size_t one, size_t size, void *data) {
   (void)one;
   ssize_t n = pread(t->file, to, size, t->file_at);
   if (n < 0) {
-    t->refusal = REFUSED_FILE;
+    t->refusal = REFUSED_FILE; /* uncovered: the disk has failed */
     return CURL_READFUNC_ABORT;
   }
   t->file_at += n;

@@ -118,7 +118,7 @@ static bool copy_head(Request *request, struct MHD_Connection *client, const cha
   add_text(&head, method);
   if (!head.failed) (void)MHD_get_connection_values(client, MHD_HEADER_KIND, add_header, &head);
   if (head.failed) {
-    bytes_free(&head.bytes);
+    bytes_free(&head.bytes); /* uncovered: no memory is left */
     return false;
   }
   request->head = head.bytes.start;
@@ -196,7 +196,7 @@ static enum MHD_Result take_piece(Request *request, const char *data, size_t *si
   }
   if (request->received / PATIENCE > server->limits.body) return MHD_NO;
   if (!request->discards && !bytes_add(&request->in, data, *size)) {
-    end_request(request, WHY_MEMORY);
+    end_request(request, WHY_MEMORY); /* uncovered: no memory is left */
     return MHD_NO;
   }
   *size = 0;

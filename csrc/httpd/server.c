@@ -130,6 +130,7 @@ Server *server_start(const runnel_functions *rn, const Limits *limits, const cha
                      runnel_port *port, char *why, size_t size) {
   Server *server = (Server *)calloc(1, sizeof *server);
   if (!server) {
+    /* uncovered: no memory is left */
     (void)snprintf(why, size, "not enough memory");
     (void)rn->port_release(port);
     return NULL;
@@ -148,6 +149,7 @@ Server *server_start(const runnel_functions *rn, const Limits *limits, const cha
   if (fd >= 0) {
     server->daemon = start_daemon(server, fd);
     if (server->daemon && daemon_start_thread(&server->thread, run, server)) return server;
+    /* uncovered: no memory or thread is left */
     (void)snprintf(why, size, "the server cannot be started: there is no memory or no descriptor");
   }
   if (server->daemon) MHD_stop_daemon(server->daemon); /* closes fd */

@@ -76,6 +76,7 @@ bool shared_wait_withdraw(Sched *S, Alt *alt) {
 void shared_wait_abandon(Sched *S, Alt *alt) {
   SharedWait *wait = alt->shared;
   if (shared_wait_withdraw(S, alt)) return;
+  /* seldom covered: another thread was faster */
   wait->local = NULL;
   alt->shared = NULL;
 }
@@ -117,14 +118,11 @@ static bool may_close(const Chan *done) {
   return shared && shared_chan_holds(shared) > 1;
 }
 
-static bool is_decided(const Alt *alt) { return shared_wait_is_decided(alt->shared); }
-
 /* In this order: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
 
 const Others shared_wait_others = {.withdraw = shared_wait_withdraw,
                                    .abandon = shared_wait_abandon,
-                                   .is_decided = is_decided,
                                    .is_open = is_open,
                                    .may_close = may_close};
 

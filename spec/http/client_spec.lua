@@ -88,6 +88,8 @@ describe("the client of runnel.http", function()
       assert.equal(url, page.url)
       assert.same({ ["content-length"] = "5", ["x-one"] = "1", ["x-two"] = "a, b", ["set-cookie"] = { "a=1", "b=2" } },
         page.headers)
+      local long = ("Long"):rep(20)
+      assert.equal("1", assert(http.get(answering(ok("", long .. ": 1\r\n")))).headers[long:lower()])
     end)
 
     it("may have any status, which is an error only with fail = true", function()
@@ -112,6 +114,7 @@ describe("the client of runnel.http", function()
       local page = assert(http.get(url))
       assert.same({ "here", target, nil }, { page.body, page.url, page.headers.x })
       assert.equal(302, assert(http.get(url, { redirects = 0 })).status)
+      assert.equal(304, assert(http.get(answering "HTTP/1.1 304 Not Modified\r\n\r\n")).status) -- leads nowhere
     end)
 
     it("use a connection again", function()
@@ -122,6 +125,12 @@ describe("the client of runnel.http", function()
       end)
       for _ = 1, 10 do assert.equal("again", assert(http.get(url)).body) end
       assert.equal(1, connections)
+    end)
+
+    it("come at a limited speed", function()
+      local page = assert(http.get(answering(ok(("x"):rep(100000))),
+        { max_recv_speed_large = 10 << 20, low_speed_limit = 1, low_speed_time = 60 }))
+      assert.equal(100000, #page.body)
     end)
 
     it("come for many requests at once", function()
@@ -191,6 +200,21 @@ describe("the client of runnel.http", function()
       assert.matches("^POST / .*Content%-Length: 999995\r\n", head)
       assert.equal(999995, #body)
       assert.equal("56789", body:sub(1, 5))
+    end)
+
+    it("send a file again after a redirect that keeps the method", function()
+      local got
+      local target = server(function(conn)
+        got = select(2, read_request(conn))
+        conn:write(ok "stored")
+      end)
+      local url = server(function(conn)
+        read_request(conn)
+        conn:write(("HTTP/1.1 307 Elsewhere\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"):format(target))
+      end)
+      local file <close> = assert(io.open(uv_stage.path "0123456789"))
+      assert.equal("stored", assert(http.request { url = url, body = file }).body)
+      assert.equal("0123456789", got)
     end)
 
     it("send what comes from a channel, in chunks or with a length", function()
@@ -302,6 +326,7 @@ describe("the client of runnel.http", function()
         ["body: a string, a channel of strings or an open file"] = { body = 5 },
         ["body: a file on a disk expected"] = { body = io.stdin },
         ["size: the number of bytes of a body that is a channel"] = { size = 5, body = "x" },
+        ["useragent: A libcurl function was given a bad argument"] = { useragent = ("x"):rep(8000001) },
       } do
         opts.url = url
         raises("^request: " .. pattern, function() local _ = http.request(opts) end)
