@@ -148,6 +148,9 @@ install them and run make again
 NO_MONITOR = left out: the monitor (runnel --monitor) and http.serve. They need the headers of libmicrohttpd (Debian: \
 libmicrohttpd-dev); install them and run make again
 
+COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
+COUNTED = $(if $(COUNTS),-Wl$(comma)--wrap=raise -Wl$(comma)--wrap=_exit)
+
 .PHONY: programs
 programs: $(BUILD)/runnel/core.so $(BUILD)/bin/runnel $(OPTIONAL_MODULES)
 
@@ -155,9 +158,9 @@ $(BUILD)/runnel/core.so: $(OBJECTS)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(OBJECTS) $(SYSTEM_LIBS)
 
-$(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS)
+$(BUILD)/runnel/nats/core.so: $(NATS_OBJECTS) $(COUNTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) -o $@ $(NATS_OBJECTS) $(NATS_LIBS) -pthread
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(MODULE_LDFLAGS) $(COUNTED) -o $@ $^ $(NATS_LIBS) -pthread
 
 $(BUILD)/runnel/http/curl.so: $(HTTP_OBJECTS)
 	@mkdir -p $(@D)
@@ -209,10 +212,9 @@ $(HOST_KIND): # the host is built again after libedit was installed or removed
 	@rm -f $(@D)/*-editor
 	@touch $@
 
-COUNTS = $(if $(findstring --coverage,$(CFLAGS)),$(BUILD)/tests/counts.o)
 $(BUILD)/bin/runnel: $(HOST_OBJECTS) $(LIB_OBJECTS) $(BUILD)/obj/host_modules.o $(COUNTS)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(if $(COUNTS),-Wl$(comma)--wrap=raise) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(HOST_LDFLAGS) $(COUNTED) -o $@ $^ $(HOST_LUA_LIBS) $(HOST_EDIT_LIBS) $(SYSTEM_LIBS)
 
 # The library for C programs, shared and static. The archive has one object, which exports only the names of runnel.h.
 .PHONY: library

@@ -76,14 +76,14 @@ run-valgrind: export UNDER = valgrind --quiet --child-silent-after-fork=yes --er
 run-valgrind: run-specs
 
 .PHONY: coverage run-coverage
-# Counts the executable also when it ends itself by a signal, as on Ctrl-C (tests/counts.c). Does not count lines that
-# only other checks reach.
+# Counts processes also when they end themselves by a signal, as on Ctrl-C, or by _exit (tests/counts.c). Does not count
+# lines that only other checks reach.
 coverage: ## check that the specs reach 90 % of the branches of csrc/, and all lines except those with a reason
 	$(SETUP) coverage
 	@rm -rf build/coverage # else it would count sources that no longer exist
 	$(THEN) run-coverage CC=gcc BUILD=build/coverage CFLAGS='-O0 -g --coverage -fprofile-update=atomic'
 run-coverage: programs
-	$(THEN) run-specs run-api run-host run-shared-memory run-allocator-plain
+	$(THEN) run-specs run-api run-host run-shared-memory run-nats-memory run-httpd-memory run-allocator-plain
 	$(THEN) run-oom OOM_SCENARIOS="tests/oom/shared.lua tests/oom/threads.lua"
 	$(GCOVR) --print-summary --fail-under-branch 90 --xml $(BUILD)/coverage.xml
 	$(LUA) scripts/coverage.lua <$(BUILD)/coverage.xml
