@@ -133,6 +133,28 @@ describe("runnel.monitor", function()
     assert.match("computed", p:finish())
   end)
 
+  it("knows the names of a recording that has begun before", function()
+    local p = start [[
+      local path = os.tmpname()
+      rn.trace(path)
+      local go = rn.chan()
+      rn.go(function()
+        rn.rename "hog"
+        go:take()
+        repeat until told()
+      end)
+      rn.sleep(1)
+      local m = listen(0)
+      go:put(true)
+      rn.sleep(1)
+      rn.trace(false)
+      os.remove(path)
+    ]]
+    local list = monitored.messages(p:events_until '"busy":[1-9][0-9][0-9]')
+    assert.equal("hog", list[#list].who)
+    p:finish()
+  end)
+
   it("says that the main program computes", function()
     local p = start "local m = listen(0) rn.sleep(1) repeat until told()"
     local list = monitored.messages(p:events_until '"busy":[1-9][0-9][0-9]')
