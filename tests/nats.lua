@@ -79,20 +79,20 @@ rn.yield()
 -- SIGTERM reaches all states that watch for it, while others begin and end to do so; and later ones at once.
 local function watch_signals(times, told)
   local rn = require "runnel" -- luacheck: ignore 431
-  local lib = require "runnel.nats.core"
-  for _ = 1, times do lib.off_term(lib.on_term(rn.chan(1))) end
-  local ch = rn.chan(1)
-  local watch = lib.on_term(ch)
+  local internal = require("runnel.core").internal
+  for _ = 1, times do internal.off_term(internal.on_term(rn.chan())) end
+  local ch = rn.chan()
+  local watch = internal.on_term(ch)
   told:put(true)
-  local has_come = ch:take()
+  ch:take() -- until the signal closes it
   for _ = 1, times do
-    local again = rn.chan(1)
-    local other = lib.on_term(again)
-    has_come = has_come and again:take()
-    lib.off_term(other)
+    local again = rn.chan()
+    local other = internal.on_term(again)
+    again:take()
+    internal.off_term(other)
   end
-  lib.off_term(watch)
-  return has_come
+  internal.off_term(watch)
+  return true
 end
 local told, threads = rn.shared_chan(10), {}
 for i = 1, 3 do threads[i] = rn.thread(watch_signals, 100, told) end

@@ -22,28 +22,33 @@ static void push_channel(lua_State *L, const Waiter *w) {
   lua_xmove(w->alt->co, L, 1);
 }
 
-/* Pushes a list of the channels of an alt's waiters. */
-static void push_channels(lua_State *L, const Alt *alt) {
+lua_Integer inspect_push_channels(lua_State *L, const Alt *alt) {
+  lua_Integer n = 0;
   lua_createtable(L, (int)alt->count, 0);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
+    const Waiter *w = &alt_waiters(alt)[i];
+    if (chan_is_hidden(w->chan)) continue;
+    push_channel(L, w);
+    lua_rawseti(L, -2, ++n);
   }
+  return n;
 }
 
 /* Sets fields of the table on top of L that tell what a parked alt waits for: `operation`, which is "take", "put" or
-   "alts", and `channel`, or `channels` of an alts. */
+   "alts", and `channel`, or `channels` of an alts; only an operation "idle" if its channels are hidden. */
 static void set_operation(lua_State *L, const Alt *alt) {
-  bool is_put = alt_waiters(alt)->is_put;
+  const Waiter *first = alt_waiters(alt);
+  const char *what = first->is_put ? "put" : "take";
   if (alt->flags & ALT_SELECT) {
-    lua_pushliteral(L, "alts");
-    push_channels(L, alt);
-    lua_setfield(L, -3, "channels");
+    what = inspect_push_channels(L, alt) ? "alts" : "idle";
+    lua_setfield(L, -2, "channels");
+  } else if (chan_is_hidden(first->chan)) {
+    what = "idle";
   } else {
-    push_channel(L, alt_waiters(alt)); /* first, since an allocation may run a finalizer that ends the go block */
+    push_channel(L, first); /* first, since an allocation may run a finalizer that ends the go block */
     lua_setfield(L, -2, "channel");
-    lua_pushstring(L, is_put ? "put" : "take");
   }
+  lua_pushstring(L, what);
   lua_setfield(L, -2, "operation");
 }
 
@@ -189,7 +194,7 @@ static int by_id(const void *a, const void *b) {
 /* Whether a go block belongs to the running simulation, if there is one. Those of others may have been left parked. */
 static bool is_of_world(const Sched *S, const Go *go) { return go->chan.id >= S->world.first_id; }
 
-/* Pushes a list of all go blocks in the order of their ids; or `for_report`, of those of the running world, with what
+/* Pushes a list of all go blocks that are not hidden, in the order of their ids; or `for_report`, of those of the running world, with what
    add_details adds. */
 static void push_list(lua_State *L, bool for_report) {
   const Sched *S = sched_self(L);
@@ -198,7 +203,8 @@ static void push_list(lua_State *L, bool for_report) {
   Listed *order = (Listed *)lua_newuserdatauv(L, (n + (size_t)1) * sizeof(Listed), 0);
   for (uint32_t i = 1; i <= n; i++) {
     const Go *go = root_push_listed(L, list, i);
-    if (go && (!for_report || is_of_world(S, go))) order[found++] = (Listed){go->chan.id, i};
+    if (go && !chan_is_hidden(&go->chan) && (!for_report || is_of_world(S, go)))
+      order[found++] = (Listed){go->chan.id, i};
     lua_pop(L, 1);
   }
   qsort(order, found, sizeof(Listed), by_id);

@@ -11,6 +11,9 @@ void inspect_push_entry(lua_State *L, Go *go, int at);
 /* Pushes a list of all go blocks: what ps returns. */
 void inspect_push_list(lua_State *L);
 
+/* Pushes a list of the channels on which an alt waits, without those that are hidden, and returns how many. */
+lua_Integer inspect_push_channels(lua_State *L, const Alt *alt);
+
 /* Pushes what inspect_raise_deadlock needs about an operation that waits outside any go block, whose name is `what`: a
    table with the fields operation, channel and channels, as in ps, and `loops` for a for loop. Nil if memory runs out. Does
    not raise, since the operation must still be withdrawn. */

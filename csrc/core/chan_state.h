@@ -61,6 +61,15 @@ struct Chan {
 /* Its address is the tag of channels, and the scheduler's key in the registry. */
 extern const char chan_tag;
 
+/* The label (base/buffer.h) of a hidden channel: one that only the library uses, so that nothing tells of it; and of the
+   result channel of a hidden go block. */
+enum { CHAN_HIDDEN = 0xFFFF };
+
+static inline bool chan_is_hidden(const Chan *ch) { return ch->buf.label == CHAN_HIDDEN; }
+
+/* Hides a channel or a go block: from now on it is not recorded, and what it makes is hidden, too. */
+static inline void chan_hide(Chan *ch) { ch->buf.label = CHAN_HIDDEN; }
+
 /* The channel at index `i` of L, or NULL for anything else. */
 static inline Chan *chan_to(lua_State *L, int i) {
   Chan *ch = (Chan *)lua_touserdata(L, i);

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 
 #include "blocks/driver.h"
+#include "blocks/inspect.h"
 #include "host/core.h"
 #include "sharing/shared_wait.h"
 
@@ -40,12 +41,7 @@ static int inspect_world(lua_State *L) {
   if (alt->state != ALT_PARKED || alt->count == 0) return 1;
   lua_pushstring(L, alt->flags & ALT_SELECT ? "alts" : alt_waiters(alt)->is_put ? "put" : "take");
   lua_setfield(L, -2, "main");
-  lua_createtable(L, (int)alt->count, 0);
-  for (uint32_t i = 0; i < alt->count; i++) {
-    lua_pushvalue(alt->co, alt_waiters(alt)[i].at);
-    lua_xmove(alt->co, L, 1);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
+  (void)inspect_push_channels(L, alt);
   lua_setfield(L, -2, "channels");
   return 1;
 }

@@ -423,6 +423,7 @@ void lua_internal_open(lua_State *L) {
   lua_pool_open(L);
   lua_watch_open(L);
   lua_trace_open(L);
+  lua_term_open(L);
   lua_explore_open(L);
   lua_setfield(L, -2, "internal");
 }

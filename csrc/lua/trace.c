@@ -39,15 +39,10 @@ static int lua_tap(lua_State *L) {
   return 0;
 }
 
-/* hide(ch): hides a channel, or the go block whose result channel it is. */
+/* hide(ch) -> ch: hides a channel, or the go block whose result channel it is. */
 static int lua_hide(lua_State *L) {
-  trace_hide(check_chan(L, 1, "hide", "hide(ch)"));
-  return 0;
-}
-
-/* is_hidden(ch) -> boolean */
-static int lua_is_hidden(lua_State *L) {
-  lua_pushboolean(L, trace_label(check_chan(L, 1, "is_hidden", "is_hidden(ch)")) == TRACE_HIDDEN);
+  chan_hide(check_chan(L, 1, "hide", "hide(ch)"));
+  lua_settop(L, 1);
   return 1;
 }
 
@@ -215,23 +210,10 @@ static int lua_label(lua_State *L) {
 
 void lua_trace_open(lua_State *L) {
   static const luaL_Reg functions[] = {
-      {"bytes", lua_bytes},
-      {"chans", lua_chans},
-      {"edges", lua_edges},
-      {"hide", lua_hide},
-      {"hold", lua_hold},
-      {"is_hidden", lua_is_hidden},
-      {"label", lua_label},
-      {"name", lua_name},
-      {"names", lua_names},
-      {"on_error", lua_on_error},
-      {"pause", lua_pause},
-      {"read", lua_read},
-      {"read_bytes", lua_read_bytes},
-      {"release", lua_release},
-      {"ring", lua_ring},
-      {"tap", lua_tap},
-      {NULL, NULL},
+      {"bytes", lua_bytes},       {"chans", lua_chans}, {"edges", lua_edges}, {"hide", lua_hide},
+      {"hold", lua_hold},         {"label", lua_label}, {"name", lua_name},   {"names", lua_names},
+      {"on_error", lua_on_error}, {"pause", lua_pause}, {"read", lua_read},   {"read_bytes", lua_read_bytes},
+      {"release", lua_release},   {"ring", lua_ring},   {"tap", lua_tap},     {NULL, NULL},
   };
   lua_newtable(L);
   module_register(L, functions);

@@ -264,10 +264,6 @@ void sub_destroy_ended(Conn *conn);
 /* Closes a connection's subscriptions. */
 void sub_close_all(Conn *conn);
 
-/* on_term(channel) -> watch | nil, and off_term(watch): see signal.c. */
-int signal_on_term(lua_State *L);
-int signal_off_term(lua_State *L);
-
 /* Ends the thread that beats, and frees its memory. */
 void beats_free(Beats *beats);
 
@@ -275,9 +271,6 @@ void beats_free(Beats *beats);
    stack. */
 void conn_open(lua_State *L);
 void sub_open(lua_State *L);
-
-/* Makes the metatable of what signal_on_term returns. */
-void signal_open(lua_State *L);
 
 /* runnel.nats.core: see module.c. */
 #if defined(__GNUC__)

@@ -41,10 +41,8 @@ static int module_time(lua_State *L) {
 int luaopen_runnel_nats_core(lua_State *L) {
   static const luaL_Reg functions[] = {{"connect", conn_connect},
                                        {"inbox", module_inbox},
-                                       {"on_term", signal_on_term},
                                        {"process", module_process},
                                        {"time", module_time},
-                                       {"off_term", signal_off_term},
                                        {NULL, NULL}};
   luaL_checkversion(L);
   const runnel_functions *rn = runnel_get_functions(L);
@@ -55,7 +53,6 @@ int luaopen_runnel_nats_core(lua_State *L) {
   }
   conn_open(L);
   sub_open(L);
-  signal_open(L);
   luaL_newlibtable(L, functions);
   lua_pushlightuserdata(L, (void *)(uintptr_t)rn); /* only ever read through a const pointer */
   luaL_setfuncs(L, functions, 1);

@@ -276,6 +276,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   pump->closes = flags & PUMP_CLOSES;
   pump->quiet = flags & PUMP_QUIET;
   pump->go = go_spawn(L, S, AT_END);
+  if (chan_is_hidden(ch)) chan_hide(&pump->go->chan);
   /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
   int go = lua_gettop(L);
   lua_pushliteral(L, "a port to ");

@@ -172,17 +172,15 @@ static void add_edge(lua_State *L, Snapshot *s, uint64_t chan, uint32_t name, bo
 
 /* ---- go blocks ---- */
 
-/* Fills in what an alt waits for, and adds its channels. */
+/* Fills in what an alt waits for, and adds its channels: nothing, if all of them are hidden. */
 static void add_waits(lua_State *L, Sched *S, Snapshot *s, SnapshotGo *g, const Alt *alt) {
   if (alt->state != ALT_PARKED || !alt->count || !alt_is_active(alt)) return;
-  if (alt->count == 1 && trace_label(alt_waiters(alt)->chan) == TRACE_HIDDEN)
-    return; /* the library's own: it is idle */
-  g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : alt_waiters(alt)->is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
-  g->nchans = alt->count;
-  g->chan = alt_waiters(alt)->chan->id;
   for (uint32_t i = 0; i < alt->count; i++) { /* an allocation may end it: hence the question each time */
     const Waiter *w = &alt_waiters(alt)[i];
+    if (chan_is_hidden(w->chan)) continue;
     bool is_put = w->is_put;
+    g->op = alt->flags & ALT_SELECT ? SNAPSHOT_ALTS : is_put ? SNAPSHOT_PUT : SNAPSHOT_TAKE;
+    if (g->nchans++ == 0) g->chan = w->chan->id;
     lua_pushvalue(alt->co, w->at);
     lua_xmove(alt->co, L, 1);
     const Chan *ch = chan_to(L, -1);

@@ -186,7 +186,7 @@ static void on_awake(Sched *S) { trace_look_at_clock(S->tracer, S); }
 static void on_spawn(lua_State *L, Sched *S, Go *go, int at) {
   TraceActor parent = trace_current(S);
   if (parent.label == TRACE_HIDDEN) {
-    trace_hide(&go->chan);
+    chan_hide(&go->chan);
     return;
   }
   trace_record(S->tracer, TRACE_SPAWN, parent, 0, go->chan.id, 0);
@@ -207,7 +207,7 @@ static void on_slept(Sched *S, const Alt *alt) { trace_record(S->tracer, TRACE_T
 static void on_born(lua_State *L, Sched *S, int at) {
   Chan *ch = (Chan *)lua_touserdata(L, at);
   if (S->current && S->current->chan.buf.label == TRACE_HIDDEN) {
-    trace_hide(ch);
+    chan_hide(ch);
     return;
   }
   Trace *t = S->tracer;

@@ -10,12 +10,12 @@
 
 /* Labels that do not stand for a name. */
 enum {
-  TRACE_UNKNOWN = 0,    /* not found yet */
-  TRACE_MAIN,           /* the main program; its id is 0 */
-  TRACE_DRIVER,         /* the scheduler itself: callbacks of the driver, timers, other threads; its id is 0 */
-  TRACE_FIRST,          /* the first that stands for a name */
-  TRACE_OTHER = 0xFFFE, /* names that came after all labels were in use */
-  TRACE_HIDDEN = 0xFFFF /* not recorded: a go block or channel of the monitor or the prompt */
+  TRACE_UNKNOWN = 0,         /* not found yet */
+  TRACE_MAIN,                /* the main program; its id is 0 */
+  TRACE_DRIVER,              /* the scheduler itself: callbacks of the driver, timers, other threads; its id is 0 */
+  TRACE_FIRST,               /* the first that stands for a name */
+  TRACE_OTHER = 0xFFFE,      /* names that came after all labels were in use */
+  TRACE_HIDDEN = CHAN_HIDDEN /* not recorded: a go block or channel that only the library uses */
 };
 
 /* The label of a channel or, of a result channel, the name of its go block. */
@@ -23,9 +23,6 @@ static inline uint16_t trace_label(const Chan *ch) { return ch->buf.label; }
 
 /* Whether it is a label that has been found, and is recorded. */
 static inline bool trace_label_is_shown(uint16_t label) { return label != TRACE_UNKNOWN && label != TRACE_HIDDEN; }
-
-/* Hides a channel or a go block: from now on it is not recorded, and what it makes is hidden, too. */
-static inline void trace_hide(Chan *ch) { ch->buf.label = TRACE_HIDDEN; }
 
 /* ---- the ring ---- */
 

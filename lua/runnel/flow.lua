@@ -28,7 +28,7 @@ local timed = require "runnel.flow.timed"
 local worker = require "runnel.flow.worker"
 local internal = core.internal
 
-local chan, offer, raise = core.chan, core.methods.offer, internal.raise
+local chan, offer, hide, raise = core.chan, core.methods.offer, internal.trace.hide, internal.raise
 
 -- How many values a tap keeps.
 local TAPPED = 100
@@ -106,11 +106,9 @@ end
 local function new(name, given)
   local by_name, texts = read(given)
   local self = setmetatable({
-    name = name, stages = {}, by_name = {}, state = "new", living = 0, over = chan(), left = ending.left(),
-    draining = false, stopped = false, waits = 0, news = chan(), pinged = nil, number = nil,
+    name = name, stages = {}, by_name = {}, state = "new", living = 0, over = hide(chan()), left = ending.left(),
+    draining = false, stopped = false, waits = 0, news = hide(chan()), pinged = nil, number = nil,
   }, Flow)
-  stages.hide(self.over)
-  stages.hide(self.news)
   local is_led = {}
   for _, text in ipairs(texts) do is_led[text.to] = true end
   for _, one in ipairs(order(texts, by_name)) do
@@ -147,7 +145,7 @@ function Flow:stage_holds(record)
       self.name))
   end
   local news = self.news
-  self.news = stages.hide(chan())
+  self.news = hide(chan())
   news:close()
 end
 

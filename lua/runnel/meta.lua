@@ -175,7 +175,8 @@ function core.driver(d) end
 ---go block of the library, the call that started it: "pipe at job.lua:2 -> chan: results"
 ---@field state string "running", "ready", "parked" or "sleeping"; of a thread "starting", "computing", "waiting"
 ---or "ended"
----@field operation? string what it waits in: "take", "put", "alts", "sleep", ...
+---@field operation? string what it waits in: "take", "put" or "alts"; "idle": it waits on a channel that only the
+---library knows, as a worker of a pmap or a stage does that must not take a value now
 ---@field where? string the line of the program at which it waits; for a go block of the library, the line of the call
 ---that started it
 ---@field channel? runnel.Channel<any> the channel on which it waits
@@ -582,13 +583,11 @@ function core.internal.trace.release(parts) end
 ---@param f? fun(v: any, waits: boolean)
 function core.internal.trace.tap(ch, f) end
 
----Hides a channel, or the go block whose result channel it is.
+---Hides a channel that only the library uses, or the go block whose result channel it is: it is not in the trace, in
+---graphs, in rn.ps and on the monitor's page, and who waits on it is "idle".
 ---@param ch runnel.Channel<any>
+---@return runnel.Channel<any> ch
 function core.internal.trace.hide(ch) end
-
----@param ch runnel.Channel<any>
----@return boolean
-function core.internal.trace.is_hidden(ch) end
 
 ---The name of a channel, or of the go block whose result channel it is, in the trace.
 ---@param ch runnel.Channel<any>
@@ -666,6 +665,17 @@ function core.internal.trace.on_error(f) end
 ---@param n integer
 ---@return string
 function core.internal.trace.label(n) end
+
+-- ---- for SIGTERM ----
+
+---From now on the first SIGTERM closes the channel instead of ending the program; at once if there was one already.
+---@param ch runnel.Channel<any>
+---@return userdata? watch nil if the program handles the signal, or if there are no resources
+function core.internal.on_term(ch) end
+
+---Ends a watch, and closes its channel.
+---@param watch userdata what on_term has returned
+function core.internal.off_term(watch) end
 
 -- ---- for the monitor ----
 

@@ -100,6 +100,38 @@ describe("flows in runnel.monitor", function()
     assert.matches("at the end\tended\tended\tnil", out)
   end)
 
+  it("are channels and go blocks by the names of the stages, without what only the engine knows", function()
+    local p = start [[
+      local m = listen(0)
+      local flow = require "runnel.flow"
+      local f = flow("seen", {
+        count = { source = function(put) for i = 1, math.huge do rn.sleep(5) put(i) end end },
+        double = { function(n) return 2 * n end, n = 4 },
+        paused = { function() end, buffer = 1000 },
+        save = function() end,
+        "count > double > save, paused",
+      })
+      f:pause "paused"
+      f:wait()]]
+    local rows, texts = monitored.rows_of(monitored.messages(p:events(4)))
+    local moved, waits, edges = {}, {}, {}
+    for id, row in pairs(rows[0]) do moved[texts[row[3]]] = rows[1][id][3] > 0 end
+    assert.same({ ["seen.double"] = true, ["seen.paused"] = true, ["seen.save"] = true }, moved)
+    for _, row in pairs(rows[2]) do
+      local name = texts[row[3]]:match "^[%w.]+"
+      waits[name] = waits[name] or {}
+      waits[name][row[6]] = true
+    end
+    -- One worker of `double` takes, and the others wait until it is their turn.
+    assert.same({ ["seen.count"] = { [0] = true }, ["seen.double"] = { [0] = true, true }, ["seen.save"] = { true },
+      ["seen.paused"] = { [0] = true }, main = { [0] = true } }, waits)
+    for _, row in pairs(rows[3]) do
+      edges[("%s %s"):format(texts[row[3]]:match "^[%w.]+", row[5] == 1 and "puts" or "takes")] = row[6] ~= 0
+    end
+    assert.same({ ["seen.count puts"] = true, ["seen.double takes"] = true, ["seen.double puts"] = true,
+      ["seen.save takes"] = true }, edges)
+  end)
+
   it("can be resumed although the program waits for nothing else", function()
     local p = start [[
       local m = listen(0, { control = true })

@@ -699,7 +699,6 @@ describe("a connection to NATS", function()
       local settings, wrong = { servers = { server.url } }, "cannot open a port: invalid argument"
       assert.has_error.matches(function() conn.core:attend(7) end, wrong)
       assert.has_error.matches(function() lib.connect(settings, 7, print) end, wrong)
-      assert.has_error.matches(function() lib.on_term(7) end, wrong)
       assert.has_error.matches(function() conn.core:unbeat "b" end, "a beat expected")
       assert.is_true(conn:flush())
     end)

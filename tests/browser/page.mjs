@@ -322,8 +322,10 @@ const tests = {
     return page;
   },
 
-  async "without control, flows have no buttons"() {
+  async "a flow in the graph are its stages, and without control it has no buttons"() {
     const page = await open((await start("tests/browser/flows.lua")).url);
+    await untilText(page, ".graph", "numbers.save");
+    assert.deepEqual((await texts(page, ".graph .chan .label")).sort(), ["numbers.double", "numbers.save"]);
     await page.click("#view-flows");
     await untilText(page, ".flow h2", "numbers");
     assert.deepEqual(await texts(page, ".flow button"), []);

@@ -127,15 +127,17 @@ function curve(points) {
 
 function doing(group) {
   if (!group) return "ended";
-  const { put = 0, take = 0, alts = 0, sleeping = 0, ready = 0 } = group.states;
+  const { put = 0, take = 0, alts = 0, idle = 0, sleeping = 0, ready = 0 } = group.states;
   const parts = [];
   if (put) parts.push(`${put} wait to put`);
   if (take) parts.push(`${take} ${put ? "" : "wait "}to take`);
   if (alts) parts.push(`${alts} in alts`);
+  if (idle) parts.push(`${idle} idle`);
   if (sleeping) parts.push(`${sleeping} asleep`);
   if (ready) parts.push(`${ready} ready`);
   if (group.n === 1 && parts.length === 1) {
-    return put ? "waits to put" : take ? "waits to take" : alts ? "waits in alts" : sleeping ? "sleeps" : "is ready";
+    return put ? "waits to put" : take ? "waits to take" : alts ? "waits in alts" : idle ? "is idle"
+      : sleeping ? "sleeps" : "is ready";
   }
   return parts.slice(0, 2).join(", ");
 }

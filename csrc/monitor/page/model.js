@@ -116,8 +116,8 @@ export class Model {
       else this.refill(ch, row, t);
     } else if (kind === GO) {
       const [, , name, where, state, op, chan, nchans, since, n, first] = row;
-      this.gos.set(id, { id, ...split(this.texts.get(name)), where: this.texts.get(where), state: STATES[state], op: OPS[op],
-        chan, nchans, since, n, first });
+      this.gos.set(id, { id, ...split(this.texts.get(name)), where: this.texts.get(where),
+        state: STATES[state] === "parked" && !op ? "idle" : STATES[state], op: OPS[op], chan, nchans, since, n, first });
     } else if (kind === EDGE) {
       const [, , name, chan, isPut, total] = row;
       this.edges.set(id, { id, ...split(this.texts.get(name)), chan, isPut: isPut === 1, total });
@@ -171,7 +171,7 @@ export class Model {
     for (const go of this.gos.values()) {
       let g = groups.get(go.name);
       if (!g) groups.set(go.name, g = { name: go.name, n: 0, states: {}, waited: 0, rows: [] });
-      const doing = go.state === "parked" && go.op ? go.op : go.state;
+      const doing = go.op || go.state;
       g.n += go.n;
       g.states[doing] = (g.states[doing] || 0) + go.n;
       g.waited = Math.max(g.waited, this.waited(go));
@@ -185,6 +185,9 @@ export class Model {
   hints(groups) {
     const hints = [], t = this.summary.t || 0;
     const { puts, takes } = this.sides();
+    const isIdle = (g) => g.states.idle === g.n; // all wait inside of the library: the stage is paused
+    // The stage of a flow of which the channel is the input: it has the name of that, and a line.
+    const stageOf = (ch) => ch.name && [...groups.values()].find((g) => g.name.startsWith(ch.name + " at "));
     if (this.summary.busy >= 100) {
       const { who, runs, busy } = this.summary;
       const name = who && split(who).name;
@@ -196,8 +199,7 @@ export class Model {
       const inputs = taken.filter((ch) => ch.isPlain && !put.includes(ch)); // else it is inside of the stage
       const outputs = put.filter((ch) => ch.isPlain && !taken.includes(ch));
       const full = inputs.find((ch) => ch.nputs > 0 && ch.kind !== 0 || ch.nputs > g.n);
-      const idle = g.states.parked === g.n; // all wait inside of the library: the stage is paused
-      if (full && !idle && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
+      if (full && !isIdle(g) && outputs.every((ch) => ch.nputs === 0 && ch.fill < 0.5)) {
         const empty = outputs.find((ch) => ch.ntakes > 0 && ch.count === 0);
         hints.push({ level: "bad", go: g.name, text: `${g.name} is the bottleneck: its input ${full.label} is full` +
           (empty ? `, its output ${empty.label} empty` : outputs.length ? ", its output is not" : "") });
@@ -210,7 +212,7 @@ export class Model {
     }
     for (const ch of this.chans.values()) {
       if (!ch.isPlain || ch.n > 1) continue;
-      if (ch.fullSince && t - ch.fullSince >= 5000) {
+      if (ch.fullSince && t - ch.fullSince >= 5000 && !(stageOf(ch) && isIdle(stageOf(ch)))) {
         const moves = ch.rate > 0 ? "" : ", and nothing moves";
         hints.push({ level: ch.rate > 0 ? "warn" : "bad", chan: ch.id,
           text: `${ch.label} has been full for ${duration(t - ch.fullSince)}${moves}` });
@@ -220,6 +222,7 @@ export class Model {
       for (const [n, what, verb, side] of [[ch.ntakes, "take", "put", puts], [ch.nputs, "put", "take", takes]]) {
         const ends = n ? this.otherEnd(side, ch, verb === "put") : "alive";
         if (ends === "alive" || (ends === "none" && still < 30000)) continue;
+        if (stageOf(ch)) continue; // the flow closes it; and an edge for errors may have had none
         const why = ends === "ended" ? `whoever ${verb === "put" ? "put" : "took"} there has ended`
           : `so far nobody has ${verb === "put" ? "put" : "taken"} there`;
         hints.push({ level: "warn", chan: ch.id, text: `${count(n, what)} on ${ch.label} for ${duration(still)}: ${why}` });

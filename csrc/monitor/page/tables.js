@@ -68,7 +68,7 @@ export function Chans({ model, selection, onSelect }) {
 
 // ---- go blocks ----
 
-const doing = (go) => (go.state === "parked" && go.op ? `waits to ${go.op}`.replace("to alts", "in alts") : go.state);
+const doing = (go) => (go.op ? `waits to ${go.op}`.replace("to alts", "in alts") : go.state);
 
 export function Gos({ model, groups, selection, onSelect }) {
   const [text, setText] = useState(""), [fold, setFold] = useState(true);
@@ -87,8 +87,8 @@ export function Gos({ model, groups, selection, onSelect }) {
   const folded = [
     { title: "go blocks", value: (g) => g.name, show: (g) => html`<b>${g.name}</b>` },
     { title: "number", value: (g) => g.n, number: true, show: (g) => g.n.toLocaleString("en") },
-    ...["put", "take", "alts", "sleeping", "ready"].map((state) => ({
-      title: { put: "wait to put", take: "wait to take", alts: "in alts", sleeping: "asleep", ready: "ready" }[state], number: true,
+    ...["put", "take", "alts", "idle", "sleeping", "ready"].map((state) => ({
+      title: { put: "wait to put", take: "wait to take", alts: "in alts", sleeping: "asleep" }[state] || state, number: true,
       value: (g) => g.states[state] || 0, show: (g) => g.states[state] || "" })),
     { title: "longest", value: (g) => g.waited, number: true, show: (g) => (g.waited ? duration(g.waited) : "") },
   ];

@@ -52,15 +52,6 @@ Stage.__index = Stage
 
 local stage = { RETIRED = RETIRED }
 
----Hides a channel of the flow's own from graphs and from the messages of deadlocks.
----@param ch runnel.Channel<any>
----@return runnel.Channel<any> ch
-function stage.hide(ch)
-  deadlock.private[ch] = true
-  internal.trace.hide(ch)
-  return ch
-end
-
 -- ---- making ----
 
 -- What a channel as an output does with a value.
@@ -84,7 +75,7 @@ local function input_of(self, spec)
   else
     self.input, self.owns_input = chan(spec.buffer > 0 and spec.buffer or nil):name(self.flow.name .. "." .. self.name),
       true
-    stage.hide(self.input)
+    deadlock.private[self.input] = true
   end
   return self.input
 end

@@ -71,7 +71,7 @@ local function wait_for_others(stage, self)
   if self.retired then return end
   for _, other in ipairs(stage.pool.workers) do
     if not other.is_over then
-      stage.quiet = stage.quiet or chan()
+      stage.quiet = stage.quiet or internal.trace.hide(chan())
       stage.quiet:take()
       return
     end

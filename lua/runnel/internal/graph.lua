@@ -14,7 +14,7 @@ local graph = {}
 ---@field name string
 ---@field count? integer of go blocks: how many there are now with this name; of channels that share a node: how many
 ---@field parked? table<string, integer> of go blocks: how many there are by operation or state: take, put, alts, idle
----(it waits inside of the library, as in a stage that is paused), sleeping, ready, running
+---(as in rn.ps), sleeping, ready, running
 ---@field id? integer of a channel, or the first of several
 ---@field values? integer of a channel: values in its buffer
 ---@field capacity? integer of a channel: values that it holds; nil for the results of go blocks
@@ -159,13 +159,10 @@ end
 
 local function add_blocks(nodes, by_key)
   for _, entry in ipairs(core.ps()) do
-    if not recorder.is_hidden(entry.result) then
-      local node = go_node(nodes, by_key, name_of(entry))
-      node.count = node.count + 1
-      local is_idle = entry.channel and recorder.is_hidden(entry.channel) -- on a channel that only the library knows
-      local what = is_idle and "idle" or entry.operation or entry.state
-      node.parked[what] = (node.parked[what] or 0) + 1
-    end
+    local node = go_node(nodes, by_key, name_of(entry))
+    node.count = node.count + 1
+    local what = entry.operation or entry.state
+    node.parked[what] = (node.parked[what] or 0) + 1
   end
 end
 

@@ -13,7 +13,6 @@
 
 local core = require "runnel.core"
 local backoff = require "runnel.internal.backoff"
-local deadlock = require "runnel.internal.deadlock"
 local guard = require "runnel.internal.guard"
 local timed_out = require "runnel.timed_out"
 local internal = core.internal
@@ -22,6 +21,7 @@ local chan, now, sleep, yield, cancel = core.chan, core.now, core.sleep, core.yi
 local is_closed, offer = core.methods.closed, core.methods.offer
 local go, take, put, started_by = guard.go, internal.moving.take, internal.moving.put, internal.started
 local excuse, is_cancellation, withdraw = internal.excuse, internal.is_cancellation, internal.withdraw_take
+local hide = internal.trace.hide -- of channels that only the engine uses
 local phase_of, set_off, begin = internal.worker.phase, internal.worker.set_off, internal.worker.begin
 
 local workers = {}
@@ -64,13 +64,6 @@ end
 
 -- What a worker has in hand between two go blocks: as `hand`.
 local function at_rest(worker) return nil, worker.value, worker.seq, worker.result, worker.output end
-
--- A channel that only the engine uses.
-local function hidden(ch)
-  internal.trace.hide(ch)
-  deadlock.private[ch] = true
-  return ch
-end
 
 ---@class runnel.internal.WorkersSpec
 ---@field what string the function that the program has called: names the go blocks, with the line of the call
@@ -138,7 +131,7 @@ function workers.new(spec)
   local newest -- the worker that was added last
 
   -- In turn: who takes; who was called to (true: the first idle one); how many are idle, and where they wait.
-  local taker, called, idle, calls = nil, false, 0, hidden(chan(1))
+  local taker, called, idle, calls = nil, false, 0, hide(chan(1))
   -- In order: jobs that were started; of how many the results have left; results that wait, by the number of their job;
   -- and where steps wait that put before their turn.
   local started, delivered, results, parcels, turns = 0, 0, {}, {}, {}
@@ -239,7 +232,7 @@ function workers.new(spec)
     if err ~= nil then pool.err = err end
     if gate then
       gate:close()
-      gate = paused and hidden(chan()) or nil
+      gate = paused and hide(chan()) or nil
     end
     nudge_all()
   end
@@ -379,7 +372,7 @@ function workers.new(spec)
     local _, _, seq = worker.hand(worker)
     if seq and seq ~= delivered + 1 then
       local at = worker.at
-      worker.at, turns[seq] = TURN, hidden(chan())
+      worker.at, turns[seq] = TURN, hide(chan())
       take(turns[seq])
       worker.at = at
     end
@@ -636,7 +629,7 @@ function workers.new(spec)
   ---Jobs that have begun finish; nothing else is taken.
   function pool:pause()
     if paused then return end
-    paused, gate = true, hidden(chan())
+    paused, gate = true, hide(chan())
     nudge_all()
   end
 

@@ -1,0 +1,43 @@
+---What SIGTERM ends in good order, in this Lua state: flows, workers and stages. Other states of the process have their
+---own.
+
+local core = require "runnel.core"
+local internal = core.internal
+
+local term = {}
+
+-- While there is any: `members`, a function for each; `watch`, the core's; `has_come`, whether there was a signal.
+local current
+
+local function drain(f) internal.started(core.go(f), "SIGTERM") end
+
+-- Watches for the signal; nil if the program handles it itself.
+local function begin()
+  local one, ch = { members = {}, watch = nil, has_come = false }, internal.trace.hide(core.chan())
+  internal.on_close(ch, function()
+    one.has_come = true
+    for f in pairs(one.members) do drain(f) end
+  end)
+  one.watch = internal.on_term(ch)
+  return one.watch and one
+end
+
+---From now on the first SIGTERM calls a function, in a go block, instead of ending the program; at once if there was
+---one already. Not if the program handles the signal itself.
+---@param f fun() a function of its own for each call of `add`
+---@return fun() remove ends that
+function term.add(f)
+  current = current or begin()
+  local one = current
+  if not one then return function() end end
+  one.members[f] = true
+  if one.has_come then drain(f) end
+  return function()
+    one.members[f] = nil
+    if one ~= current or next(one.members) then return end
+    internal.off_term(one.watch)
+    current = nil
+  end
+end
+
+return term
