@@ -121,10 +121,8 @@ static bool may_close(const Chan *done) {
 /* In this order: a thread may complete an operation and then drop its hold on the channel. */
 static bool is_open(const Alt *alt) { return is_elsewhere(alt->shared) || shared_wait_is_decided(alt->shared); }
 
-const Others shared_wait_others = {.withdraw = shared_wait_withdraw,
-                                   .abandon = shared_wait_abandon,
-                                   .is_open = is_open,
-                                   .may_close = may_close};
+const Others shared_wait_others = {
+    .withdraw = shared_wait_withdraw, .abandon = shared_wait_abandon, .is_open = is_open, .may_close = may_close};
 
 /* Whether another thread may complete it, and somebody here waits for that. */
 static bool may_come(const SharedWait *wait) {
