@@ -207,6 +207,7 @@ static void read_and_write(Conn *conn) {
       (void)pthread_mutex_unlock(&io->lock);
     }
     if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
+    if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes what the messages lead to */
     bool must_look = sub_take_all(conn);
 
     bool wants_write = atomic_load(&io->wants_write);
@@ -223,7 +224,7 @@ static void read_and_write(Conn *conn) {
       write_some(io);
       (void)pthread_mutex_unlock(&io->lock);
     }
-    if (has_input || must_look) {
+    if (must_look) {
       atomic_store(&io->ticks, true);
     } else if (n == 0 && !wants_write) {
       atomic_store(&io->ticks, false);
