@@ -26,8 +26,8 @@
 typedef struct Beats Beats;
 typedef struct Delivery Delivery;
 
-/* Messages that wait to be destroyed, at most. */
-enum { SPENT_LIMIT = 64 };
+/* Messages that wait to be destroyed, at most. libnats' thread that frees them is woken once or twice for all of them. */
+enum { SPENT_LIMIT = 512 };
 
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
@@ -68,7 +68,6 @@ typedef struct Io {
   pthread_t thread;        /* the thread, for joining it */
   pthread_t self;          /* the same; set by the thread before it connects */
   bool is_started;         /* it has not been joined; used in the Lua thread */
-  bool is_secure;          /* it may use TLS; set before the thread starts */
   bool collects;           /* what is published may always wait; set before the thread starts */
   int64_t write_timeout;   /* ms that the network may accept no bytes; set before the thread starts */
   int64_t silence;         /* ms after which a connection that has sent nothing is lost; set before the thread starts */

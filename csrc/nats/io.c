@@ -97,13 +97,12 @@ static void write_some(Io *io) {
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
-/* In the Lua thread: writes. With TLS the connection's thread may hold the lock until more bytes arrive. So if that is
-   reading or writing now, it is left to it. */
+/* In the Lua thread: writes; or leaves it to the connection's thread, if that is reading or writing now. With TLS that may
+   hold the lock until more bytes arrive; without, waiting for the lock would cost more than the write. */
 static void write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
-  if (!io->is_secure) (void)pthread_mutex_lock(&io->lock);
-  else if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
+  if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
   sigset_t old;
   conn_block(&old); /* for the thread that libnats starts if the connection is found lost */
   write_some(io);
