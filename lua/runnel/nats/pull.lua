@@ -19,8 +19,8 @@ local pull = {}
 ---How often the server sends something for a request, in ms.
 pull.HEARTBEAT = 2000
 
--- A request for jobs ends after LASTS ms. If nothing comes for SILENCE ms, the requests are lost, and perhaps the stream
--- is gone.
+-- A request for jobs ends after LASTS ms. If nothing comes for SILENCE ms, the requests are lost, and perhaps the
+-- stream is gone.
 local LASTS <const>, SILENCE <const> = 30000, 5000
 
 -- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
