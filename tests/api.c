@@ -250,6 +250,9 @@ static void tasks_run_before_the_wait(void) {
   /* A go block that is always ready does not put it off for long. */
   lua(L, "rn.run(function() add(c) local t = rn.now() while count(c) == 1 and rn.now() - t < 10000 do rn.yield() end "
          "assert(count(c) == 2) end)");
+  /* Nor does a main program that takes what several ready go blocks put have it run after each of them. */
+  lua(L, "local ch = rn.chan() for i = 1, 3 do rn.go(function() add(b) ch:put(i) end) end "
+         "for i = 1, 3 do assert(count(b) == 1) ch:take() end assert(count(b) == 2)");
   lua_close(L);
 }
 

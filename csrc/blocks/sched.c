@@ -214,7 +214,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   int status = lua_pcall(L, n, 1, 0);
   S->running = false;
   if (UNLIKELY(S->sharing)) shared_wait_busy(S->sharing); /* the driver may have raised an error */
-  driver_run_tasks(S);
+  if (!S->world.ready.first) driver_run_tasks(S); /* else the main program may take one result after the other */
   /* A program with a loop of its own may wait for the wakeup from here on. */
   if (UNLIKELY(!shared_wait_sleep(S))) wakeup_signal(S->wakeup);
   S->current = NULL; /* if Lua could not even resume it */

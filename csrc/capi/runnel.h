@@ -197,10 +197,10 @@ typedef struct runnel_task {
   struct runnel_task **list; /* the pointer to the task while it is put off, else NULL */
 } runnel_task;
 
-/* Puts a task off. It is run once: before the scheduler next waits or returns, and after about a millisecond if go
-   blocks are ready all the time. A go block that computes for longer delays it. Returns RUNNEL_OK, also if it is put off
-   already; or RUNNEL_IDLE if the scheduler is not running. The task must stay in memory until it is run or cancelled. Lua
-   thread. */
+/* Puts a task off. It is run once: before the scheduler next waits, or returns while no go block is ready; and after
+   about a millisecond if go blocks are ready all the time. What computes for longer delays it: a go block, or the main
+   program while go blocks are ready. Returns RUNNEL_OK, also if it is put off already; or RUNNEL_IDLE if the scheduler
+   is not running. The task must stay in memory until it is run or cancelled. Lua thread. */
 RUNNEL_API int runnel_task_add(lua_State *L, runnel_task *task);
 
 /* The task is not run, unless it is added again. Before lua_close has returned; Lua thread. */

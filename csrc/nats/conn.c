@@ -113,9 +113,7 @@ int conn_connect(lua_State *L) {
   conn->io.silence = (int64_t)luaL_optnumber(L, -1, SILENCE_MS);
   (void)lua_getfield(L, 1, "send_asap");
   conn->io.collects = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-  (void)lua_getfield(L, 1, "is_secure");
-  conn->io.is_secure = lua_toboolean(L, -1);
-  lua_pop(L, 4);
+  lua_pop(L, 3);
   (void)pthread_mutex_init(&conn->lock, NULL);
   cond_init(&conn->changed);
   (void)pthread_mutex_init(&conn->direct_lock, NULL);

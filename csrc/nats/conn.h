@@ -26,8 +26,8 @@
 typedef struct Beats Beats;
 typedef struct Delivery Delivery;
 
-/* Messages that wait to be destroyed, at most. */
-enum { SPENT_LIMIT = 64 };
+/* Messages that wait to be destroyed, at most. libnats' thread that frees them is woken once or twice for all of them. */
+enum { SPENT_LIMIT = 512 };
 
 /* How long a message of an error is, at most. */
 enum { TEXT_SIZE = 512 };
@@ -68,7 +68,6 @@ typedef struct Io {
   pthread_t thread;        /* the thread, for joining it */
   pthread_t self;          /* the same; set by the thread before it connects */
   bool is_started;         /* it has not been joined; used in the Lua thread */
-  bool is_secure;          /* it may use TLS; set before the thread starts */
   bool collects;           /* what is published may always wait; set before the thread starts */
   int64_t write_timeout;   /* ms that the network may accept no bytes; set before the thread starts */
   int64_t silence;         /* ms after which a connection that has sent nothing is lost; set before the thread starts */
@@ -132,7 +131,7 @@ typedef struct Sub {
   bool is_direct;          /* it is, or was, in Conn.direct */
   bool is_draining;        /* it has begun to drain; only if it is direct. Conn.direct_lock guards this and the rest */
   struct Sub *next;        /* in Conn.direct */
-  Delivery *full;          /* a message for which the port had no room; or NULL */
+  Delivery *full;          /* messages for which the port had no room; or NULL */
 } Sub;
 
 /* The user value of a subscription: the metatable of its messages, or the function that gets them. */
@@ -145,15 +144,17 @@ void sub_release(Sub *sub);
 /* Adds a hold. */
 Sub *sub_hold(Sub *sub);
 
-/* A message that has come; NULL for the answer that nobody subscribes. Owns it. NULL if there is no memory: then it is
-   lost, and counted. Any thread, as the next two. */
-Delivery *delivery_new(Sub *sub, natsMsg *msg);
+/* A message that has come; NULL for the answer that nobody subscribes. Owns it. It is posted together with `before`, the
+   last one of some messages, unless that is NULL. NULL if there is no memory: then it is lost, and counted. Any thread,
+   as the next two. */
+Delivery *delivery_new(Sub *sub, natsMsg *msg, Delivery *before);
 
-/* Posts it; false if there is no room. If the port is closed, the message is dropped. */
-bool delivery_post(Delivery *delivery);
+/* Posts the first of some messages, and those that come with it; false if there is no room. If the port is closed, they
+   are dropped. */
+bool delivery_post(Delivery *first);
 
-/* Drops it, in place of posting. */
-void delivery_drop(Delivery *delivery);
+/* Drops them, in place of posting. */
+void delivery_drop(Delivery *first);
 
 /* Blocks all signals in this thread until conn_unblock, so that threads started meanwhile do not get them. */
 void conn_block(sigset_t *old);

@@ -7,18 +7,24 @@
 /* Bytes of messages that Lua has and that wait to be destroyed, at most. */
 enum { SPENT_BYTES = 64 * 1024 };
 
-/* A message on its way. */
+/* A message on its way. Messages that were read together are posted together: so Lua is woken once for them, and sends
+   together what they lead to. */
 struct Delivery {
-  natsMsg *msg; /* owned; NULL for the answer that nobody subscribes */
-  Sub *sub;     /* with a hold */
-  int64_t came; /* when it has arrived, in ms of the monotonic clock */
+  natsMsg *msg;   /* owned; NULL for the answer that nobody subscribes */
+  Sub *sub;       /* with a hold */
+  int64_t came;   /* when it has arrived, in ms of the monotonic clock */
+  Delivery *next; /* the next one that is posted with it; or NULL */
 };
 
 static void drop(void *data) {
   Delivery *delivery = (Delivery *)data;
-  natsMsg_Destroy(delivery->msg);
-  sub_release(delivery->sub);
-  free(delivery);
+  while (delivery) {
+    Delivery *next = delivery->next;
+    natsMsg_Destroy(delivery->msg);
+    sub_release(delivery->sub);
+    free(delivery);
+    delivery = next;
+  }
 }
 
 void sub_destroy_spent(Conn *conn) {
@@ -58,7 +64,7 @@ static int push_parts(lua_State *L, const Delivery *delivery) {
     lua_pushliteral(L, "503");
     return 5;
   }
-  const char *reply = natsMsg_GetReply(msg), *status = NULL;
+  const char *reply = natsMsg_GetReply(msg), *status = NULL, *left = NULL;
   lua_pushlstring(L, natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
   lua_pushstring(L, reply); /* nil for NULL */
   if (is_ack(reply)) {
@@ -69,7 +75,9 @@ static int push_parts(lua_State *L, const Delivery *delivery) {
   lua_pushstring(L, natsMsg_GetSubject(msg));
   if (natsMsgHeader_Get(msg, "Status", &status) != NATS_OK) return 4;
   lua_pushstring(L, status);
-  return 5;
+  if (natsMsgHeader_Get(msg, "Nats-Pending-Messages", &left) != NATS_OK) return 5;
+  lua_pushstring(L, left);
+  return 6;
 }
 
 /* Protected: (delivery) -> message, or nothing if a function has got it */
@@ -98,21 +106,31 @@ static int make(lua_State *L) {
   return 1;
 }
 
-/* runnel_push */
+/* runnel_push. Only messages that functions get are posted together. If several functions raise, the last error counts. */
 static int push(lua_State *L, void *data) {
-  int top = lua_gettop(L);
-  lua_pushcfunction(L, make);
-  lua_pushlightuserdata(L, data);
-  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
-  spend((Delivery *)data);
+  int top = lua_gettop(L), status = LUA_OK;
+  Delivery *delivery = (Delivery *)data;
+  while (delivery) {
+    Delivery *next = delivery->next;
+    lua_pushcfunction(L, make);
+    lua_pushlightuserdata(L, delivery);
+    int last = lua_pcall(L, 1, LUA_MULTRET, 0);
+    spend(delivery);
+    delivery = next;
+    if (last == LUA_OK) continue;
+    status = last;
+    lua_insert(L, top + 1);
+    lua_settop(L, top + 1);
+  }
   if (status != LUA_OK) return lua_error(L);
   return lua_gettop(L) - top;
 }
 
-Delivery *delivery_new(Sub *sub, natsMsg *msg) {
+Delivery *delivery_new(Sub *sub, natsMsg *msg, Delivery *before) {
   Delivery *delivery = (Delivery *)malloc(sizeof *delivery);
   if (delivery) {
     *delivery = (Delivery){.msg = msg, .sub = sub_hold(sub), .came = conn_now_ms()};
+    if (before) before->next = delivery;
     atomic_fetch_add(&sub->delivered, 1);
     return delivery;
   }
@@ -121,17 +139,18 @@ Delivery *delivery_new(Sub *sub, natsMsg *msg) {
   return NULL;
 }
 
-void delivery_drop(Delivery *delivery) {
-  atomic_fetch_sub(&delivery->sub->delivered, 1);
-  drop(delivery);
+void delivery_drop(Delivery *first) {
+  for (const Delivery *delivery = first; delivery; delivery = delivery->next)
+    atomic_fetch_sub(&delivery->sub->delivered, 1);
+  drop(first);
 }
 
-bool delivery_post(Delivery *delivery) {
-  Sub *sub = delivery->sub;
-  int code = sub->conn->rn->post_call(sub->port, push, drop, delivery);
+bool delivery_post(Delivery *first) {
+  Sub *sub = first->sub;
+  int code = sub->conn->rn->post_call(sub->port, push, drop, first);
   if (code == RUNNEL_OK) return true;
   if (code == RUNNEL_FULL) return false;
   if (code == RUNNEL_NO_MEMORY) atomic_fetch_add(&sub->refused, 1);
-  delivery_drop(delivery);
+  delivery_drop(first);
   return true;
 }

@@ -97,13 +97,12 @@ static void write_some(Io *io) {
   atomic_store(&io->is_full, atomic_load(&io->wants_write));
 }
 
-/* In the Lua thread: writes. With TLS the connection's thread may hold the lock until more bytes arrive. So if that is
-   reading or writing now, it is left to it. */
+/* In the Lua thread: writes; or leaves it to the connection's thread, if that is reading or writing now. With TLS that may
+   hold the lock until more bytes arrive; without, waiting for the lock would cost more than the write. */
 static void write_now(Io *io) {
   io->unsent = 0;
   atomic_store(&io->must_write, true);
-  if (!io->is_secure) (void)pthread_mutex_lock(&io->lock);
-  else if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
+  if (pthread_mutex_trylock(&io->lock) != 0) return; /* it looks at must_write afterwards */
   sigset_t old;
   conn_block(&old); /* for the thread that libnats starts if the connection is found lost */
   write_some(io);
@@ -207,6 +206,7 @@ static void read_and_write(Conn *conn) {
       (void)pthread_mutex_unlock(&io->lock);
     }
     if (n > 0 && fds[1].revents & POLLNVAL) (void)poll(NULL, 0, TICK_MS); /* libnats has closed it without a callback */
+    if (has_input) atomic_store(&io->ticks, true); /* before the Lua thread publishes what the messages lead to */
     bool must_look = sub_take_all(conn);
 
     bool wants_write = atomic_load(&io->wants_write);
@@ -223,7 +223,7 @@ static void read_and_write(Conn *conn) {
       write_some(io);
       (void)pthread_mutex_unlock(&io->lock);
     }
-    if (has_input || must_look) {
+    if (must_look) {
       atomic_store(&io->ticks, true);
     } else if (n == 0 && !wants_write) {
       atomic_store(&io->ticks, false);

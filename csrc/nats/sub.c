@@ -12,6 +12,9 @@
 /* Messages between libnats' thread and the channel, at most. */
 enum { PORT_LIMIT = 1024 };
 
+/* The same for direct subscriptions, whose messages are posted several at a time: of posts, and of messages in one. */
+enum { DIRECT_LIMIT = 64, TOGETHER = 64 };
+
 /* The registry key of the metatable. */
 #define SUB_TYPE "runnel.nats.sub"
 
@@ -32,7 +35,7 @@ static void on_message(natsConnection *nc, natsSubscription *subscription, natsM
   (void)nc;
   (void)subscription;
   Sub *sub = (Sub *)closure;
-  Delivery *delivery = delivery_new(sub, msg);
+  Delivery *delivery = delivery_new(sub, msg, NULL);
   while (delivery && !delivery_post(delivery)) {
     if (sub->conn->rn->port_wait(sub->port) == RUNNEL_OK) continue;
     delivery_drop(delivery);
@@ -54,10 +57,26 @@ static void on_complete(void *closure) {
 
 /* ---- direct subscriptions ---- */
 
-/* Posts a message; or keeps it if there is no room, and returns false. */
-static bool post(Sub *sub, Delivery *delivery) {
-  sub->full = delivery_post(delivery) ? NULL : delivery;
+/* Posts messages; or keeps them if there is no room, and returns false. */
+static bool post(Sub *sub, Delivery *first) {
+  sub->full = delivery_post(first) ? NULL : first;
   return !sub->full;
+}
+
+/* Takes up to `count` messages that libnats has for the subscription. Returns the first, or NULL if it has ended. */
+static Delivery *take_some(Sub *sub, int count) {
+  Delivery *first = NULL, *last = NULL;
+  while (count-- > 0) {
+    natsMsg *msg = NULL;
+    natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
+    if (s == NATS_SLOW_CONSUMER) continue; /* an error that comes once; not a message */
+    if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
+    Delivery *delivery = delivery_new(sub, msg, last);
+    if (!delivery) continue;
+    last = delivery;
+    if (!first) first = last;
+  }
+  return first;
 }
 
 /* Takes what libnats has for the subscription. Returns false if it has ended. */
@@ -66,14 +85,8 @@ static bool take_messages(Sub *sub) {
   if (sub->full && !post(sub, sub->full)) return true;
   while (natsSubscription_GetPending(sub->sub, &count, NULL) == NATS_OK) {
     if (count == 0) return !sub->is_draining || natsSubscription_DrainCompletionStatus(sub->sub) == NATS_ILLEGAL_STATE;
-    for (; count > 0; count--) {
-      natsMsg *msg = NULL;
-      natsStatus s = natsSubscription_NextMsg(&msg, sub->sub, 0);
-      if (s == NATS_SLOW_CONSUMER) continue; /* an error that comes once; not a message */
-      if (s != NATS_OK && s != NATS_NO_RESPONDERS) break;
-      Delivery *delivery = delivery_new(sub, msg);
-      if (delivery && !post(sub, delivery)) return true;
-    }
+    Delivery *first = take_some(sub, count < TOGETHER ? count : TOGETHER);
+    if (first && !post(sub, first)) return true;
   }
   return false;
 }
@@ -209,12 +222,12 @@ void sub_close_all(Conn *conn) {
 }
 
 /* A channel's handle for a C module, for the channel at an index. */
-static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, int end) {
+static runnel_port *open_port(lua_State *L, const runnel_functions *rn, int at, size_t limit, int end) {
   runnel_chan *ch;
   runnel_port *port = NULL;
   int code = rn->chan_get(L, at, &ch);
   if (code == RUNNEL_OK) {
-    code = rn->port_open(L, ch, PORT_LIMIT, end, &port);
+    code = rn->port_open(L, ch, limit, end, &port);
     (void)rn->chan_release(L, ch);
   }
   if (code != RUNNEL_OK) luaL_error(L, "cannot open a port: %s", rn->strerror(code));
@@ -248,7 +261,7 @@ int conn_subscribe(lua_State *L) {
   if (!sub) return luaL_error(L, "not enough memory");
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, sub); /* if this raises, a few bytes are lost */
-  runnel_port *port = open_port(L, conn->rn, 4, end);
+  runnel_port *port = open_port(L, conn->rn, 4, is_direct ? DIRECT_LIMIT : PORT_LIMIT, end);
   atomic_init(&sub->holds, 2);
   atomic_init(&sub->delivered, 0);
   atomic_init(&sub->refused, 0);

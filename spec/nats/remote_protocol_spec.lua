@@ -281,6 +281,28 @@ describe("a remote stage", function()
     job:close()
   end))
 
+  it("asks again for the jobs that a request has not got in its time", within(function()
+    local server = reliable()
+    worker(server, 4, function(v) rn.sleep(v) end)
+    local job = submitter(server)
+    rn.sleep(1000)
+    for _ = 1, 2 do rn.go(job, 100) end
+    rn.sleep(1000)
+    local function asked()
+      local sum = 0
+      for _, request in ipairs(server.requests) do sum = sum + request.batch end
+      return sum
+    end
+    assert.equal(2, #server.requests) -- one for 4 jobs, of which two have come; and one for two more
+    assert.equal(4, asked())
+    rn.sleep(29000) -- the first one has ended, the second one has not
+    assert.equal(2, #server.requests)
+    assert.equal(4, asked())
+    for _ = 1, 5 do rn.go(job, 5000) end
+    rn.sleep(1000)
+    assert.equal(0, asked())
+  end))
+
   it("runs a job once, however long it takes", within(function()
     local server = reliable()
     local starts = 0

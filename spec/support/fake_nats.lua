@@ -98,6 +98,12 @@ function Server:is_heard(subject)
   return false
 end
 
+-- Ends the request at a place.
+function Server:expire(i)
+  local request = table.remove(self.requests, i)
+  self:send(request.reply, { subject = request.reply, data = "", status = "408", left = request.batch })
+end
+
 -- Delivers what is due to those who have asked for it.
 function Server:dispatch()
   local now, next_due = rn.now(), math.huge
@@ -108,8 +114,7 @@ function Server:dispatch()
       repeat
         request = self.requests[1]
         if request and (request.ends <= now or not self:is_heard(request.reply)) then
-          table.remove(self.requests, 1)
-          self:send(request.reply, { subject = request.reply, data = "", status = "408" })
+          self:expire(1)
           request = false
         end
       until request ~= false
@@ -161,10 +166,17 @@ function Server:receive(subject, data, reply)
     rn.go(function()
       repeat
         rn.sleep(every / 1e6)
-        local waits = false
-        for _, other in ipairs(self.requests) do waits = waits or other == request end
-        if waits then self:send(reply, { subject = reply, data = "", status = "100" }) end
-      until not waits
+        local at
+        for i, other in ipairs(self.requests) do
+          if other == request then at = i end
+        end
+        if at and request.ends <= rn.now() then
+          self:expire(at)
+          at = nil
+        elseif at then
+          self:send(reply, { subject = reply, data = "", status = "100" })
+        end
+      until not at
     end)
     self:dispatch()
   elseif not self:send(subject, { subject = subject, data = data, reply = reply }) and reply then
@@ -267,7 +279,8 @@ function Connection:subscribe(pattern, take)
       if message.reply and message.reply:find("$JS.ACK.", 1, true) == 1 then
         take(message.data, message.reply, message.age or 0)
       else -- libnats tells only that nobody subscribes, not to which subject
-        take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status)
+        take(message.data, message.reply, nil, message.status == "503" and pattern or message.subject, message.status,
+          message.left)
       end
     end
   end) end

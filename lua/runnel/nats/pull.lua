@@ -1,7 +1,10 @@
 ---Asks the stream of a remote stage for jobs, for a worker (runnel.nats.serve).
 ---
----A worker asks for as many jobs as it has room for. It has two requests, in turns, so that it can ask again before the
----jobs of one request have all come.
+---A worker asks for as many jobs as it has room for, and again when half of them have come. So the server may have
+---several requests of a worker at a time. It serves them in turns, and a job does not say to which request it belongs:
+---what is counted is how many jobs may still come, for all requests together. When a request has expired, the server
+---says how many jobs it has not sent. All answers come to one subscription, so that the worker sees the jobs in the
+---order in which they were delivered (runnel.nats.firsts).
 
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
@@ -16,8 +19,8 @@ local pull = {}
 ---How often the server sends something for a request, in ms.
 pull.HEARTBEAT = 2000
 
--- A request for jobs ends after LASTS ms, and is repeated. If nothing comes for SILENCE ms, the request is lost, and
--- perhaps the stream is gone.
+-- A request for jobs ends after LASTS ms. If nothing comes for SILENCE ms, the requests are lost, and perhaps the
+-- stream is gone.
 local LASTS <const>, SILENCE <const> = 30000, 5000
 
 -- While Lua computes, the worker does not take what the server sends. Before it decides that the server is silent, it
@@ -29,14 +32,6 @@ local PATIENCE <const> = 3
 
 -- How long to wait after the server has refused a request for jobs, in ms.
 local AFTER_REFUSAL <const> = 500
-
----A request for jobs. Each has a subscription of its own, which shows to which request a job belongs.
----@class runnel.Request
----@field subject string what the subjects of its answers begin with
----@field inbox runnel.Channel<any> of the subscription
----@field asked integer jobs that may still come; math.huge while the server does not take requests
----@field times integer how often it was sent
----@field heard_at number when the server last sent something for it
 
 ---What the requests need of the worker.
 ---@class runnel.PullOptions
@@ -50,42 +45,47 @@ local AFTER_REFUSAL <const> = 500
 ---@field private name string of the stage
 ---@field private engine runnel.Engine
 ---@field private opts runnel.PullOptions
+---@field private subject string what the subjects of the answers begin with; each request has its number after it
+---@field private inbox runnel.Channel<any> of the subscription
+---@field private asked integer jobs that may still come; math.huge while the server does not take requests
+---@field private last integer the number of the last request
+---@field private valid integer answers to requests with a lower number do not count: those requests are forgotten
+---@field private asked_at number when the last request was sent
+---@field private heard_at number when the server last sent something for a request
 ---@field private looks boolean it looks for the stream, and does not ask meanwhile
 ---@field private failures integer failed attempts to make the stream, in a row
----@field private [integer] runnel.Request
 local Pulls = {}
 Pulls.__index = Pulls
 
 -- ---- asking ----
 
-local function send(self, request, batch)
-  request.times, request.asked, request.heard_at = request.times + 1, batch, now()
+local function send(self, batch)
+  local time = now()
+  if self.asked == 0 then self.heard_at = time end
+  self.last, self.asked, self.asked_at = self.last + 1, self.asked + batch, time
   local text = ('{"batch":%d,"expires":%d,"idle_heartbeat":%d}'):format(batch, LASTS * 1000000,
     pull.HEARTBEAT * 1000000)
-  self.engine:publish(names.pull(self.name), text, request.subject .. request.times)
+  self.engine:publish(names.pull(self.name), text, self.subject .. self.last)
 end
 
 ---Asks for jobs: not for a few while others are still to come.
 ---@param n integer how many jobs the worker runs at a time
 ---@param free integer how many more it could have
 function Pulls:ask(n, free)
-  local first, second = self[1], self[2]
-  local request = first.asked == 0 and first or second
-  if request.asked > 0 then return end
-  local others = first.asked + second.asked
-  local room = free - others
-  if room > 0 and (others == 0 or room * 2 >= n) then send(self, request, room) end
+  local room = free - self.asked
+  if room > 0 and (self.asked == 0 or room * 2 >= n) then send(self, room) end
 end
+
+-- The requests that were sent do not count any more. `asked`: how many jobs may come nevertheless.
+local function forget(self, asked) self.valid, self.asked = self.last + 1, asked end
 
 ---Forgets the requests that were sent: they may have been lost with the connection.
 function Pulls:forget()
-  for _, request in ipairs(self) do request.asked = 0 end
+  forget(self, 0)
   self.opts.refill()
 end
 
-function Pulls:close()
-  for _, request in ipairs(self) do request.inbox:close() end
-end
+function Pulls:close() self.inbox:close() end
 
 -- ---- refusals and silence ----
 
@@ -98,58 +98,58 @@ local function look_for_stream(self)
   end
   sleep(AFTER_REFUSAL)
   self.looks = false
-  for _, request in ipairs(self) do
-    if request.asked == HUGE then request.asked = 0 end
-  end
+  if self.asked == HUGE then self.asked = 0 end
   self.opts.refill()
 end
 
 local function not_looked(self) self.looks = false end
 
-local function refused_or_lost(self, request)
-  request.asked, request.heard_at = HUGE, HUGE -- asks for nothing until then
+local function refused_or_lost(self)
+  forget(self, HUGE) -- asks for nothing until then
   if self.looks then return end
   self.looks = true
   guard.started(guard.go(not_looked, self, look_for_stream, self), "serve " .. self.name)
 end
 
-local function is_silent(request) return request.asked > 0 and now() - request.heard_at > SILENCE end
+-- Whether the requests are lost: nothing comes; or the last one has not ended in time, which was perhaps lost alone.
+local function is_silent(self)
+  local time = now()
+  return self.asked > 0 and self.asked < HUGE
+    and (time - self.heard_at > SILENCE or time - self.asked_at > LASTS + SILENCE)
+end
 
----Repeats requests for which the server has sent nothing for too long. To be called every HEARTBEAT ms. Parks.
+---Asks again if the server has sent nothing for too long. To be called every HEARTBEAT ms. Parks.
 function Pulls:look_after()
-  for _, request in ipairs(self) do
-    if is_silent(request) then
-      sleep(CATCH_UP)
-      if is_silent(request) then refused_or_lost(self, request) end
-    end
-  end
+  if not is_silent(self) then return end
+  sleep(CATCH_UP)
+  if is_silent(self) then refused_or_lost(self) end
 end
 
 -- ---- what comes ----
 
--- The server's answer to a request.
-local function on_status(self, request, status, subject)
+-- The server's answer to a request. `left`: how many jobs it has not sent.
+local function on_status(self, status, number, left)
   if status == "503" then -- nobody takes requests: there is no consumer
-    if request.asked > 0 and request.asked < HUGE then refused_or_lost(self, request) end
-  elseif subject == request.subject .. request.times then
-    if status == "100" then
-      request.heard_at = now()
-    elseif status == "408" then
-      request.asked = 0
+    if self.asked > 0 and self.asked < HUGE then refused_or_lost(self) end
+  elseif number >= self.valid then
+    self.heard_at = now()
+    if status == "408" then
+      -- If the last one has ended, so have all; whatever was lost.
+      self.asked = number == self.last and 0 or math.max(self.asked - left, 0)
       self.opts.refill()
-    else
-      refused_or_lost(self, request)
+    elseif status ~= "100" then
+      refused_or_lost(self)
     end
   end
 end
 
-local function receive(self, request, data, reply, age, subject, status)
+local function receive(self, data, reply, age, subject, status, left)
   if age then
-    if request.asked > 0 then request.asked = request.asked - 1 end
-    if request.heard_at < HUGE then request.heard_at = now() end
+    if self.asked > 0 then self.asked = self.asked - 1 end
+    self.heard_at = now()
     self.opts.deliver(data, reply, age)
   elseif status then
-    on_status(self, request, status, subject)
+    on_status(self, status, tonumber(subject:sub(#self.subject + 1)) or 0, tonumber(left) or 0)
   end
 end
 
@@ -158,12 +158,11 @@ end
 ---@param opts runnel.PullOptions
 ---@return runnel.Pulls
 function pull.new(engine, name, opts)
-  local self = setmetatable({ name = name, engine = engine, opts = opts, looks = false, failures = 0 }, Pulls)
-  for i = 1, 2 do
-    local request = { subject = ("%s.p%d."):format(opts.base, i), asked = 0, times = 0, heard_at = 0 }
-    request.inbox = engine:subscribe(request.subject .. "*", function(...) receive(self, request, ...) end)
-    self[i] = request
-  end
+  local self = setmetatable({
+    name = name, engine = engine, opts = opts, subject = opts.base .. ".p.", asked = 0, last = 0, valid = 1,
+    asked_at = 0, heard_at = 0, looks = false, failures = 0,
+  }, Pulls)
+  self.inbox = engine:subscribe(self.subject .. "*", function(...) receive(self, ...) end)
   return self
 end
 

@@ -41,8 +41,9 @@ local FIRST_AGAIN <const>, LOOK <const> = upkeep.FIRST_AGAIN, upkeep.LOOK
 
 ---Is called with each message, and must not park. Jobs have a `reply`, the subject for the acknowledgement, and an
 ---`age`: the ms since they arrived. Other messages have a subject (with the status 503, that of the subscription), and
----perhaps a status.
----@alias runnel.EngineTaker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string)
+---perhaps a status; with the end of a request for jobs, how many jobs of it are left that were not sent.
+---@alias runnel.EngineTaker fun(data: string, reply?: string, age?: integer, subject?: string, status?: string,
+---left?: string)
 
 ---@class runnel.Job
 ---@field number integer
