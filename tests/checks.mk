@@ -191,13 +191,17 @@ run-nats-memory run-nats-races: $(BUILD)/runner $(NATS_MODULE) $(if $(NATS),$(BU
 	$(BUILD)/runner tests/nats.lua $(if $(LONG),1000,40)
 
 .PHONY: check-httpd
-check-httpd: check-httpd-memory check-httpd-races ## servers of runnel.http used and closed in every way, with sanitizers
+check-httpd: check-httpd-memory check-httpd-races ## client and servers of runnel.http used in every way, with sanitizers
 check-httpd-memory check-httpd-races: NEEDED = httpd
 check-httpd-races: BUILT = $(RACES)
 run-httpd-memory run-httpd-races: export LUA_CPATH := $(abspath $(BUILD))/?.so;;
-run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_SERVER) $(if $(HTTPD),$(BUILD)/httpd_oom)
+run-httpd-memory run-httpd-races: export RUNNEL_MALLOC = 1 # so that each allocation is a malloc, which can fail
+run-httpd-memory run-httpd-races: $(BUILD)/runner $(HTTPD_SERVER) $(HTTP_MODULE) $(if $(HTTPD),$(BUILD)/httpd_oom) \
+                                  $(if $(CURL),$(BUILD)/http_oom)
+	$(if $(CURL),$(BUILD)/http_oom tests/http_oom.lua $(if $(LONG),0,20))
 	$(if $(HTTPD),$(BUILD)/httpd_oom $(if $(LONG),2000,300))
 	$(BUILD)/runner tests/httpd.lua $(if $(LONG),1000,40)
+	$(if $(CURL),$(BUILD)/runner tests/http.lua $(if $(LONG),1000,40))
 
 check-spin: ## the protocol of shared channels, as models whose states spin visits all; and that planted faults are found
 check-spin: NEEDED = spin
@@ -235,6 +239,9 @@ $(BUILD)/nats_oom: $(BUILD)/tests/nats_oom.o $(NATS_OBJECTS) $(OBJECTS)
 
 $(BUILD)/httpd_oom: $(BUILD)/tests/httpd_oom.o $(HTTPD_OBJECTS) $(OBJECTS)
 	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) -lmicrohttpd $(LIBS)
+
+$(BUILD)/http_oom: $(BUILD)/tests/http_oom.o $(HTTP_OBJECTS) $(OBJECTS)
+	$(Q)$(CC) $(CFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc -o $@ $(sort $^) $(CURL_LIBS) $(LIBS)
 
 $(BUILD)/fuzz: $(BUILD)/tests/fuzz.o $(CORE_TEST)
 	$(Q)$(CC) $(CFLAGS) -fsanitize=fuzzer -Wl,--wrap=clock_gettime,--wrap=pselect,--wrap=ppoll,--wrap=fprintf -o $@ $^ \

@@ -60,8 +60,6 @@ int transfer_start(lua_State *L) {
     return luaL_error(L, "cannot open a port: %s", client->rn->strerror(code));
   }
   lua_settop(L, 6);
-  t->port = client->port;
-  (void)client->rn->port_hold(t->port);
   t->is_over = false;
   client->under_way++;
   atomic_fetch_add(&t->holds, 1); /* the thread's */

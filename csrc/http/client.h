@@ -8,8 +8,8 @@
    1. Lua thread: client:start(url, settings, news) makes a Transfer, sets the options of its easy handle, puts it on
       `Client.asked` and wakes the thread.
    2. The thread adds it to the multi handle. libcurl calls the functions in transfer.c with headers and body, which are
-      collected in the Transfer. When Lua has to know, the thread puts the Transfer on `Client.told`, and posts an event
-      to the client's port, unless one is on its way.
+      collected in the Transfer. When Lua has to know, the thread puts the Transfer on `Client.told`. Before it waits
+      again, it posts an event to the client's port, unless one is on its way.
    3. Lua thread: the event puts true on the channel `news` of each of them. Who waits there looks at the transfer: result(), take().
 
    A port is open while there are transfers, so that a wait for one is no deadlock. What Lua wants of the thread later
@@ -65,11 +65,11 @@ typedef struct Client {
   Wakeup *wakeup;             /* wakes the thread */
   pthread_t thread;           /* Lua thread, as the next four */
   bool is_running;            /* there is a thread */
-  runnel_port *port;          /* for the events, while there are transfers; or NULL */
   size_t under_way;           /* how many of them there are */
   runnel_task wake;           /* wakes the thread */
 
   pthread_mutex_t lock;       /* guards the rest, and parts of transfers */
+  runnel_port *port;          /* for the events, while there are transfers; or NULL. Set in the Lua thread */
   List asked;                 /* Transfers for which Transfer.asks is not empty */
   List told;                  /* Transfers of which something has happened that Lua does not know yet */
   bool has_event;             /* an event that tells Lua to look at them is on its way */
@@ -91,7 +91,6 @@ typedef struct Transfer {
   Client *client;    /* with a hold */
 
   /* Set before it starts, used in the thread from then on. */
-  runnel_port *port;           /* for its events, with a reference until it has ended */
   CURL *easy;                  /* owned; NULL once it has ended */
   struct curl_slist *lists[3]; /* what the options have that are lists, such as the headers to send; owned */
   size_t nlists;               /* how many they are */
@@ -171,14 +170,17 @@ void transfer_set_callbacks(Transfer *transfer);
 /* Frees what the easy handle needs, and the handle, unless it is kept for others. */
 void transfer_free_easy(Transfer *transfer);
 
-/* Tells Lua that something has happened to a transfer. In the thread, without Client.lock. */
+/* Notes that Lua has to know that something has happened to a transfer. Without Client.lock, as the next one. */
 void events_tell(Transfer *transfer);
+
+/* Tells Lua of all of these, unless an event that does so is on its way. In the thread. */
+void events_post(Client *client);
 
 /* Takes a transfer off those under way; the last one closes the port. Does nothing if it is over. Does not raise. Lua
    thread, as the next one. */
 void events_leave(lua_State *L, Transfer *transfer);
 
-/* Opens the port, with the client at an index, if there is none. Returns its code. Does not raise. */
+/* Opens the port, with the client at an index, if there is none that works. Returns its code. Does not raise. */
 int events_open(lua_State *L, int at, Client *client);
 
 /* Forgets what Lua was to be told, when the thread has ended. */

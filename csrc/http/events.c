@@ -1,7 +1,7 @@
 /* events.c: how the thread tells Lua that something has happened to transfers; see client.h.
 
-   One event tells of all of them. It is posted to the port of one transfer, which may be closed, since that transfer was
-   cancelled; then the next one posts another. */
+   One event tells of all of them. If it does not arrive, because memory ran out, the thread posts another one. If the
+   port itself dies of that, the next request opens a new one, and Lua hears of everything then. */
 #include <time.h>
 
 #include "http/client.h"
@@ -23,12 +23,18 @@ static Transfer *next_told(Client *client) {
 
 static int push_event(lua_State *L, void *data);
 
-/* runnel_drop: the port is shut. */
-static void drop_event(void *data) {
-  Client *client = (Client *)data;
+/* No event is on its way any more. */
+static void end_event(Client *client) {
   client_lock(client);
   client->has_event = false;
   client_unlock(client);
+}
+
+/* runnel_drop: the port is shut, or there was no memory. Lua thread. */
+static void drop_event(void *data) {
+  Client *client = (Client *)data;
+  end_event(client);
+  thread_wake(client); /* to post another one */
   client_release(client);
 }
 
@@ -40,31 +46,66 @@ void events_tell(Transfer *t) {
     list_append(&client->told, &t->told);
     t->is_told = true;
   }
-  bool posts = !client->has_event;
-  client->has_event = true;
   client_unlock(client);
-  if (!posts) return;
+}
+
+/* Posts an event. Client.lock must be held; it is left meanwhile. */
+static int post(Client *client) {
+  runnel_port *port = client->port;
+  (void)client->rn->port_hold(port);
+  client->has_event = true;
   atomic_fetch_add(&client->holds, 1);
-  int code;
-  while ((code = client->rn->post_call(t->port, push_event, drop_event, client)) == RUNNEL_NO_MEMORY) {
-    /* uncovered: memory that is lacking may be there again soon; without the event, Lua would wait for ever */
-    (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  client_unlock(client);
+  int code = client->rn->post_call(port, push_event, drop_event, client);
+  (void)client->rn->port_release(port);
+  client_lock(client);
+  if (code != RUNNEL_OK) {
+    client->has_event = false;
+    atomic_fetch_sub(&client->holds, 1); /* not the last: the thread's client lives */
   }
-  if (code != RUNNEL_OK) drop_event(client);
+  return code;
+}
+
+void events_post(Client *client) {
+  client_lock(client);
+  while (client->port && !client->has_event && client->told.first) {
+    int code = post(client);
+    if (code == RUNNEL_CLOSED) break;
+    if (code == RUNNEL_OK) continue;
+    client_unlock(client);
+    (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL); /* there may be some again soon */
+    client_lock(client);
+  }
+  bool forgets = !client->port; /* Lua wants to know nothing */
+  client_unlock(client);
+  if (forgets) events_end(client);
 }
 
 /* ---- in the Lua thread ---- */
 
+/* Sets the port, or NULL. Returns the one before. */
+static runnel_port *set_port(Client *client, runnel_port *port) {
+  client_lock(client);
+  runnel_port *before = client->port;
+  client->port = port;
+  client_unlock(client);
+  return before;
+}
+
 int events_open(lua_State *L, int at, Client *client) {
-  if (client->port) return RUNNEL_OK;
   runnel_chan *ch;
+  runnel_port *port = NULL;
+  if (client->port && client->rn->port_wait(client->port) == RUNNEL_OK) return RUNNEL_OK; /* it is never full */
   lua_getiuservalue(L, at, CLIENT_EVENTS);
   int code = client->rn->chan_get(L, -1, &ch);
   lua_pop(L, 1);
   if (code != RUNNEL_OK) return code;
-  code = client->rn->port_open(L, ch, RUNNEL_PORT_MAX, RUNNEL_LEAVE_OPEN, &client->port);
+  code = client->rn->port_open(L, ch, RUNNEL_PORT_MAX, RUNNEL_LEAVE_OPEN, &port);
   (void)client->rn->chan_release(L, ch);
-  return code;
+  if (code != RUNNEL_OK) return code;
+  port = set_port(client, port);
+  if (port) (void)client->rn->port_release(port);
+  return RUNNEL_OK;
 }
 
 void events_leave(lua_State *L, Transfer *t) {
@@ -78,9 +119,9 @@ void events_leave(lua_State *L, Transfer *t) {
   }
   lua_pop(L, 1);
   if (--client->under_way > 0) return;
-  (void)client->rn->port_close(client->port);
-  (void)client->rn->port_release(client->port);
-  client->port = NULL;
+  runnel_port *port = set_port(client, NULL);
+  (void)client->rn->port_close(port);
+  (void)client->rn->port_release(port);
 }
 
 void events_end(Client *client) {
@@ -89,42 +130,47 @@ void events_end(Client *client) {
 }
 
 /* Puts true on the channel that is a user value of the transfer at an index, if there is one: who waits there looks
-   again. If memory runs out, the channel is closed, which has the same effect. */
-static void wake(lua_State *L, int transfer, int client, int which) {
-  if (lua_getiuservalue(L, transfer, which) != LUA_TNIL) {
-    lua_getiuservalue(L, client, CLIENT_OFFER);
-    lua_pushvalue(L, -2);
-    lua_pushboolean(L, 1);
-    if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
-      lua_pop(L, 1);
-      lua_getiuservalue(L, client, CLIENT_CLOSE);
-      lua_pushvalue(L, -2);
-      if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1); /* uncovered: closing needs no memory */
-    }
+   again. If memory runs out, the channel is closed, which has the same effect. False if there is no memory for that
+   either. */
+static bool wake(lua_State *L, int transfer, int client, int which) {
+  int top = lua_gettop(L);
+  bool is_done = lua_getiuservalue(L, transfer, which) == LUA_TNIL;
+  for (int how = CLIENT_OFFER; !is_done && how <= CLIENT_CLOSE; how++) {
+    lua_getiuservalue(L, client, how);
+    lua_pushvalue(L, top + 1);
+    if (how == CLIENT_OFFER) lua_pushboolean(L, 1);
+    is_done = lua_pcall(L, how == CLIENT_OFFER ? 2 : 1, 0, 0) == LUA_OK;
   }
-  lua_pop(L, 1);
+  lua_settop(L, top);
+  return is_done;
+}
+
+/* Has Lua look at a transfer; false if there is no memory for that. The client is at an index, its transfers above. */
+static bool show(lua_State *L, int client, Transfer *t) {
+  if (t->is_over) return true;
+  bool has_ended = atomic_load(&t->has_ended); /* before Lua looks */
+  int at = lua_gettop(L) + 1;
+  lua_rawgeti(L, client + 1, t->ref);
+  bool is_shown = wake(L, at, client, TRANSFER_NEWS) && wake(L, at, client, TRANSFER_ROOM);
+  if (is_shown && has_ended) events_leave(L, t);
+  lua_settop(L, at - 1);
+  return is_shown;
 }
 
 /* runnel_push */
 static int push_event(lua_State *L, void *data) {
   Client *c = (Client *)data;
   Transfer *t;
-  client_lock(c);
-  c->has_event = false; /* before the list is taken: what comes from now on posts again */
-  client_unlock(c);
-  bool is_open = lua_rawgetp(L, LUA_REGISTRYINDEX, c) == LUA_TUSERDATA;
+  end_event(c); /* before the list is taken: what comes from now on posts again */
+  bool is_open = lua_rawgetp(L, LUA_REGISTRYINDEX, c) == LUA_TUSERDATA, is_shown = true;
   int client = lua_gettop(L);
   lua_getiuservalue(L, client, CLIENT_TRANSFERS);
-  while ((t = next_told(c)) != NULL) {
-    if (is_open && !t->is_over) {
-      lua_rawgeti(L, client + 1, t->ref);
-      if (atomic_load(&t->has_ended)) events_leave(L, t);
-      wake(L, client + 2, client, TRANSFER_NEWS);
-      wake(L, client + 2, client, TRANSFER_ROOM);
-      lua_pop(L, 1);
-    }
+  while (is_shown && (t = next_told(c)) != NULL) {
+    is_shown = !is_open || show(L, client, t);
+    if (!is_shown) events_tell(t); /* again */
     transfer_release(t);
   }
+  if (!is_shown) thread_wake(c); /* to post another event */
   lua_settop(L, client - 1);
   client_release(c);
   return 0;

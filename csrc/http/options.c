@@ -376,9 +376,6 @@ void options_set(lua_State *L, const char *url, int at, Transfer *t, bool is_new
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   if (is_new) must(L, "url", set_usual(t->easy));
   must(L, "url", curl_easy_setopt(t->easy, CURLOPT_URL, url));
-  /* With HTTP/2, requests to a server share a connection; so they wait for the first one, to know whether they can.
-     Without TLS, they would wait for a whole response to know that they cannot. */
-  must(L, "url", curl_easy_setopt(t->easy, CURLOPT_PIPEWAIT, strncasecmp(url, "https:", 6) == 0 ? 1L : 0L));
   set_limits(L, at, t);
   bool has_settings = lua_istable(L, at);
   t->is_stream = has_settings && get_boolean(L, at, "is_stream");

@@ -77,13 +77,14 @@ static int on_timer(CURLM *multi, long ms, void *data) {
 
 static void make_multi(Loop *loop) {
   loop->multi = curl_multi_init();
-  loop->due = INT64_MAX;
-  loop->is_used = false;
   if (!loop->multi) return;
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, (void *)loop);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, on_timer);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, (void *)loop);
+  /* Each transfer has a connection to itself, with HTTP/2, too. Where several share one, libcurl 7.88 forgets to pass on
+     what has come for some of them, and later releases stop all of them for one that is paused. */
+  (void)curl_multi_setopt(loop->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
   (void)curl_multi_setopt(loop->multi, CURLMOPT_MAXCONNECTS, (long)KEPT_CONNECTIONS);
 }
 
@@ -103,22 +104,19 @@ static void leave_transfer(Transfer *t, long status) {
   client_unlock(t->client);
 }
 
-/* The transfer has ended with a code; Lua is not told yet. */
+/* The transfer has ended with a code; Lua is to know. */
 static void end_transfer(Transfer *t, CURLcode code) {
   const char *url = NULL;
   long status = 0;
   (void)curl_easy_getinfo(t->easy, CURLINFO_EFFECTIVE_URL, &url);
   (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-  t->code = code; /* Lua reads it when has_ended is true, as `error` and `url` */
-  if (code != CURLE_OK) response_note_error(t);
   size_t size = url ? strlen(url) + 1 : 0;
   t->url = size ? (char *)malloc(size) : NULL;
   if (t->url) memcpy(t->url, url, size);
+  else if (code == CURLE_OK) code = CURLE_OUT_OF_MEMORY;
+  t->code = code; /* Lua reads it when has_ended is true, as `error` and `url` */
+  if (code != CURLE_OK) response_note_error(t);
   leave_transfer(t, status);
-}
-
-/* Tells Lua the end of a transfer. */
-static void tell_end(Transfer *t) {
   events_tell(t);
   transfer_release(t);
 }
@@ -163,15 +161,40 @@ static void begin_transfer(Loop *loop, Transfer *t) {
   }
   if (has_room) loop->kept -= SOCKETS_EACH;
   end_transfer(t, CURLE_OUT_OF_MEMORY);
-  tell_end(t);
+}
+
+/* Ends a transfer that libcurl has. */
+static void finish_transfer(Loop *loop, Transfer *t, CURLcode code) {
+  remove_transfer(loop, t);
+  end_transfer(t, code);
+}
+
+/* Closes the multi handle, and with it the connections that were kept. */
+static void close_multi(Loop *loop) {
+  if (loop->multi) (void)curl_multi_cleanup(loop->multi);
+  loop->multi = NULL;
+  loop->count = 0;
+  loop->due = INT64_MAX;
+  loop->is_used = false;
+}
+
+/* Ends all transfers, since libcurl has failed for lack of memory: it does not say for which of them, does not end that
+   one, and may crash when it goes on. */
+static void fail_all(Loop *loop) {
+  while (loop->active.first)
+    finish_transfer(loop, CONTAINER_OF(loop->active.first, Transfer, active), CURLE_OUT_OF_MEMORY);
+  close_multi(loop);
 }
 
 /* Lua has taken, or fed. Which directions are still paused is what the callbacks have left since. */
-static void resume(Transfer *t) {
+static void resume(Loop *loop, Transfer *t) {
   client_lock(t->client);
   int paused = (t->no_receive ? CURLPAUSE_RECV : 0) | (t->no_send ? CURLPAUSE_SEND : 0);
   client_unlock(t->client);
-  (void)curl_easy_pause(t->easy, paused); /* may call on_body; an error is reported as the transfer's end */
+  CURLcode code = curl_easy_pause(t->easy, paused); /* may call on_body */
+  if (code == CURLE_OK) return;
+  if (t->refusal) finish_transfer(loop, t, code);
+  else fail_all(loop);
 }
 
 /* The next transfer for which Lua has asked something, and what; NULL if there is none. */
@@ -199,28 +222,20 @@ static void do_asked(Loop *loop) {
     } else if (asks & ASK_START) {
       begin_transfer(loop, t);
     } else {
-      resume(t);
+      resume(loop, t);
     }
   }
 }
 
-/* Ends the transfers that libcurl has done. Then Lua is told of them together, so that its thread wakes once. */
+/* Ends the transfers that libcurl has done. */
 static void end_done(Loop *loop) {
   int left = 0;
   CURLMsg *message;
-  List ended = {NULL};
   while ((message = curl_multi_info_read(loop->multi, &left)) != NULL) {
     Transfer *t = NULL;
     CURLcode code = message->data.result; /* removing the transfer frees the message */
     (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&t);
-    remove_transfer(loop, t);
-    end_transfer(t, code);
-    list_append(&ended, &t->active);
-  }
-  while (ended.first) {
-    Transfer *t = CONTAINER_OF(ended.first, Transfer, active);
-    list_remove(&ended, &t->active);
-    tell_end(t);
+    finish_transfer(loop, t, code);
   }
 }
 
@@ -237,21 +252,23 @@ static int patience(const Loop *loop) {
 static void work(Loop *loop) {
   size_t nready = 0;
   int running = 0;
+  CURLMcode code = CURLM_OK;
   for (size_t i = 1; i <= loop->count; i++) {
     if (loop->polls[i].revents) loop->ready[nready++] = loop->polls[i]; /* copied, since libcurl changes the array */
   }
-  for (size_t i = 0; i < nready; i++) {
+  for (size_t i = 0; i < nready && code == CURLM_OK; i++) {
     int what = 0;
     if (loop->ready[i].revents & (POLLIN | POLLHUP)) what |= CURL_CSELECT_IN;
     if (loop->ready[i].revents & POLLOUT) what |= CURL_CSELECT_OUT;
     if (loop->ready[i].revents & (POLLERR | POLLNVAL)) what |= CURL_CSELECT_ERR;
-    (void)curl_multi_socket_action(loop->multi, loop->ready[i].fd, what, &running);
+    code = curl_multi_socket_action(loop->multi, loop->ready[i].fd, what, &running);
   }
-  if (loop->due <= now_ms()) {
+  if (code == CURLM_OK && loop->due <= now_ms()) {
     loop->due = INT64_MAX;
-    (void)curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    code = curl_multi_socket_action(loop->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   }
   end_done(loop);
+  if (code != CURLM_OK) fail_all(loop);
 }
 
 /* Whether the thread is to end. */
@@ -273,13 +290,6 @@ static bool closes_idle(Loop *loop) {
   return closes;
 }
 
-/* Closes the multi handle, and with it the connections that were kept. */
-static void close_multi(Loop *loop) {
-  if (loop->multi) (void)curl_multi_cleanup(loop->multi);
-  loop->multi = NULL;
-  loop->is_used = false;
-}
-
 static void *run(void *data) {
   Loop loop = {.client = (Client *)data, .due = INT64_MAX};
   Wakeup *wakeup = loop.client->wakeup;
@@ -287,6 +297,7 @@ static void *run(void *data) {
   while (!ends(loop.client)) {
     do_asked(&loop);
     if (closes_idle(&loop)) close_multi(&loop);
+    events_post(loop.client);
     struct pollfd *polls = loop.polls ? loop.polls : &alone;
     polls[0] = (struct pollfd){.fd = wakeup_fd(wakeup), .events = POLLIN};
     int n = poll(polls, (nfds_t)loop.count + 1, patience(&loop));

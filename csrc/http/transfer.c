@@ -59,7 +59,6 @@ void transfer_free_easy(Transfer *t) {
 void transfer_release(Transfer *t) {
   if (atomic_fetch_sub(&t->holds, 1) > 1) return;
   transfer_free_easy(t); /* if it was never started */
-  if (t->port) (void)t->client->rn->port_release(t->port);
   bytes_free(&t->head);
   bytes_free(&t->body);
   bytes_free(&t->feed);

@@ -255,6 +255,20 @@ static Pump *new_pump(lua_State *L) {
   return pump;
 }
 
+static int do_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+/* Has a new coroutine allocate what its first call needs, so that it begins even if memory runs out: a pump that has not
+   begun shuts no port. Raises if there is no memory now. */
+static void prepare(lua_State *L, lua_State *co) {
+  lua_pushcfunction(co, do_nothing);
+  if (lua_pcall(co, 0, 0, 0) == LUA_OK) return;
+  lua_pop(co, 1);
+  (void)luaL_error(L, "not enough memory");
+}
+
 Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   int top = lua_gettop(L);
   Chan *ch = (Chan *)lua_touserdata(L, at);
@@ -279,6 +293,7 @@ Port *pump_open(lua_State *L, Sched *S, int at, size_t limit, unsigned flags) {
   if (chan_is_hidden(ch)) chan_hide(&pump->go->chan);
   /* If something fails from here on, the pump has no port, and its go block ends as soon as it runs. */
   int go = lua_gettop(L);
+  prepare(L, pump->go->alt.co);
   lua_pushliteral(L, "a port to ");
   attr_push_name(L, ch, at);
   lua_concat(L, 2);

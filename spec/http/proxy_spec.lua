@@ -1,0 +1,184 @@
+-- http.get through a proxy, which is written here: for http it gets the whole URL, for https it makes a tunnel.
+
+local rn = require "runnel"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("a proxy of runnel.http", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  local http = require "runnel.http"
+  local uv = require "runnel.uv"
+  local tls = require "spec.support.tls"
+  local listening
+
+  before_each(function()
+    uv_stage.open()
+    listening = {}
+    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
+    uv_stage.open()
+  end)
+  after_each(function()
+    for _, conns in ipairs(listening) do conns:close() end
+    http.close_idle()
+    uv_stage.close()
+  end)
+
+  -- Serves each connection by a function, in a go block of its own, and closes it then. Returns the port.
+  local function listen(serve)
+    local conns, port = assert(uv.listen("127.0.0.1", 0))
+    listening[#listening + 1] = conns
+    rn.go(function()
+      for conn in conns do
+        rn.go(function()
+          local closing <close> = conn
+          serve(closing)
+        end)
+      end
+    end)
+    return port
+  end
+
+  -- Reads the head of a request. Returns its lines, and what came behind it.
+  local function read_head(conn)
+    local held = ""
+    while not held:find("\r\n\r\n", 1, true) do
+      local chunk = conn:read():take()
+      if not chunk then return nil end
+      held = held .. chunk
+    end
+    return held:match "^(.-\r\n)\r\n(.*)$"
+  end
+
+  -- Moves bytes in both directions, until one side ends.
+  local function tunnel(one, other)
+    local there = rn.go(function()
+      for chunk in one:read() do
+        if not other:write(chunk) then return end
+      end
+      other:close()
+    end)
+    for chunk in other:read() do
+      if not one:write(chunk) then break end
+    end
+    one:close()
+    there:take()
+  end
+
+  -- A proxy that knows no names: every host is this one. Returns its URL, and a list of the heads that it has got.
+  local function proxy(wants)
+    local heads = {}
+    local port = listen(function(conn)
+      local head, rest = read_head(conn)
+      if not head then return end
+      heads[#heads + 1] = head
+      if wants and not head:find(wants, 1, true) then
+        conn:write "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+        return
+      end
+      local method, target = head:match "^(%u+) (%S+) HTTP/1.1\r\n"
+      local there, path = target:match "^http://[^/]-:(%d+)(/.*)$"
+      there = there or target:match ":(%d+)$"
+      local closing <close> = assert(uv.connect("127.0.0.1", math.tointeger(there)))
+      if method == "CONNECT" then
+        conn:write "HTTP/1.1 200 Connection established\r\nX-Proxy: yes\r\n\r\n"
+      else
+        closing:write(head:gsub("^%u+ %S+", method .. " " .. path, 1) .. "\r\n" .. rest)
+      end
+      tunnel(conn, closing)
+    end)
+    return ("http://127.0.0.1:%d"):format(port), heads
+  end
+
+  -- A server whose answer's body is the head that it has got.
+  local function mirror()
+    return listen(function(conn)
+      while true do
+        local head = read_head(conn)
+        if not head then return end
+        conn:write(("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"):format(#head, head))
+      end
+    end)
+  end
+
+  it("gets the whole URL, and a name and a password that the server does not see", function()
+    local port = mirror()
+    local url, heads = proxy()
+    local page = assert(http.get(("http://far.invalid:%d/a?b=c"):format(port),
+      { proxy = url, proxyuserpwd = "me:secret" }))
+    assert.equal(1, #heads)
+    assert.matches(("^GET http://far.invalid:%d/a%%?b=c HTTP/1.1\r\n"):format(port), heads[1])
+    assert.matches("\r\nProxy%-Authorization: Basic bWU6c2VjcmV0\r\n", heads[1])
+    assert.matches("^GET /a%?b=c HTTP/1.1\r\nHost: far.invalid:%d+\r\n", page.body)
+  end)
+
+  it("is not asked for the hosts in noproxy", function()
+    local port = mirror()
+    local url, heads = proxy()
+    assert(http.get(("http://127.0.0.1:%d/"):format(port), { proxy = url, noproxy = "127.0.0.1" }))
+    assert.equal(0, #heads)
+  end)
+
+  it("is that of the environment if there is no option", function()
+    local port = mirror()
+    local url, heads = proxy()
+    local path = uv_stage.path(([[
+      local http = require "runnel.http"
+      io.write(assert(http.get("http://far.invalid:%d/x")).body)
+      io.write(tostring(http.get("http://far.invalid:%d/y", { proxy = "" })))
+    ]]):format(port, port))
+    local program = uv.spawn { os.getenv "LUA" or "lua5.4", path,
+      env = { http_proxy = url, no_proxy = false, NO_PROXY = false } }
+    local out = table.concat(rn.into({}, program.stdout):take())
+    assert.equal(0, program.exit:take().code)
+    assert.matches("^GET /x HTTP/1.1", out)
+    assert.matches("nil$", out) -- "" is no proxy, and there is no such host
+    assert.equal(1, #heads)
+  end)
+
+  it("makes a tunnel for http, too, if that is wanted", function()
+    local port = mirror()
+    local url, heads = proxy()
+    local page = assert(http.get(("http://far.invalid:%d/"):format(port), { proxy = url, httpproxytunnel = true }))
+    assert.matches(("^CONNECT far.invalid:%d HTTP/1.1\r\n"):format(port), heads[1])
+    assert.matches("^GET / HTTP/1.1\r\n", page.body)
+    assert.is_nil(page.headers["x-proxy"]) -- its headers are not those of the response
+  end)
+
+  it("makes a tunnel for https, and does not see what is in it", function()
+    if not tls.has "openssl" then return pending "openssl is not installed" end
+    local folder <close> = tls.folder()
+    local port, server <close> = tls.serve(tls.s_server(folder)) -- luacheck: ignore 211
+    local url, heads = proxy()
+    local page = assert(http.get(("https://localhost:%d/secret"):format(port),
+      { proxy = url, cainfo = folder.path .. "/ca", forbid_reuse = true }))
+    assert.equal(200, page.status)
+    assert.is_nil(page.headers["x-proxy"])
+    assert.equal(1, #heads)
+    assert.matches(("^CONNECT localhost:%d HTTP/1.1\r\n"):format(port), heads[1])
+    assert.is_nil(heads[1]:find "secret")
+    local other, err = http.get(("https://localhost:%d/"):format(port), { proxy = url, forbid_reuse = true })
+    assert.is_nil(other)
+    assert.matches("certificate", err)
+  end)
+
+  it("that refuses is an error for a tunnel, and a response otherwise", function()
+    local port = mirror()
+    local url = proxy "Proxy-Authorization: Basic bWU6c2VjcmV0"
+    local page, err = http.get(("https://localhost:%d/"):format(port), { proxy = url })
+    assert.is_nil(page)
+    assert.matches("^localhost:%d+: .*407", err)
+    assert.equal(407, assert(http.get(("http://localhost:%d/"):format(port), { proxy = url })).status)
+    assert.equal(200, assert(http.get(("http://localhost:%d/"):format(port),
+      { proxy = url, proxyuserpwd = "me:secret" })).status)
+  end)
+
+  it("that is not there, or says nothing, is an error", function()
+    local page, err = http.get("http://far.invalid/", { proxy = "http://127.0.0.1:1" })
+    assert.is_nil(page)
+    assert.matches("^far.invalid: cannot connect: Connection refused$", err)
+    local silent = listen(function(conn) for _ in conn:read() do end end)
+    page, err = http.get("https://far.invalid/", { proxy = "http://127.0.0.1:" .. silent, timeout = 100 })
+    assert.is_nil(page)
+    assert.is_true(rn.is_timeout(err))
+  end)
+end)

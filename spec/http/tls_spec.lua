@@ -1,0 +1,141 @@
+-- https with certificates of clients, and HTTP/2. The servers are openssl's and nghttp2's.
+
+local rn = require "runnel"
+local uv_stage = require "spec.support.uv_stage"
+
+describe("the client of runnel.http with TLS", function()
+  if not pcall(require, "luv") then return pending "luv is not installed" end
+  if not pcall(require, "runnel.http.curl") then return pending "libcurl is not installed" end
+  local http = require "runnel.http"
+  local tls = require "spec.support.tls"
+  if not tls.has "openssl" then return pending "openssl is not installed" end
+
+  before_each(function()
+    uv_stage.open()
+    http.get "http://127.0.0.1:1/" -- makes the client and its thread, which have a descriptor
+    uv_stage.open()
+  end)
+  after_each(function()
+    http.close_idle()
+    uv_stage.close()
+  end)
+
+  it("shows its own certificate to a server that wants one", function()
+    local folder <close> = tls.folder()
+    local path = folder.path
+    local port, server <close> = tls.serve(tls.s_server(folder, -- luacheck: ignore 211
+      "-Verify", "1", "-verify_return_error", "-CAfile", path .. "/ca"))
+    local url = ("https://localhost:%d/"):format(port)
+
+    local function get(opts)
+      opts.cainfo, opts.forbid_reuse, opts.fresh_connect = path .. "/ca", true, true
+      return http.get(url, opts)
+    end
+
+    local page = assert(get { sslcert = path .. "/client", sslkey = path .. "/client_key" })
+    assert.equal(200, page.status)
+    assert.matches("Subject: CN ?= ?client", page.body)
+    assert.equal(200, assert(get { sslcert = path .. "/client", sslkey = path .. "/locked_key", keypasswd = "secret" })
+      .status)
+    for pattern, opts in pairs {
+      ["certificate required"] = {}, -- none
+      ["could not load"] = { sslcert = "/none", sslkey = path .. "/client_key" },
+      ["unable to set private key"] =
+        { sslcert = path .. "/client", sslkey = path .. "/locked_key", keypasswd = "wrong" },
+    } do
+      local other, err = get(opts)
+      assert.is_nil(other, pattern)
+      assert.matches("^localhost:%d+: ", err)
+      assert.matches(pattern, err)
+    end
+  end)
+
+  it("wants a TLS that is new enough, and the right public key", function()
+    local folder <close> = tls.folder()
+    local port, server <close> = tls.serve(tls.s_server(folder, "-tls1_2")) -- luacheck: ignore 211
+    local url, ca = ("https://localhost:%d/"):format(port), folder.path .. "/ca"
+    local pipe = assert(io.popen(("openssl x509 -in %s/cert -pubkey -noout | openssl pkey -pubin -outform der | " ..
+      "openssl dgst -sha256 -binary | openssl base64"):format(folder.path)))
+    local key = "sha256//" .. pipe:read "l"
+    pipe:close()
+    assert.equal(200, assert(http.get(url, { cainfo = ca, sslversion = "1.2", pinnedpublickey = key })).status)
+    local page, err = http.get(url, { cainfo = ca, sslversion = "1.3", fresh_connect = true })
+    assert.is_nil(page)
+    assert.matches("SSL", err)
+    local other = "sha256//" .. ("A"):rep(43) .. "="
+    page, err = http.get(url, { cainfo = ca, pinnedpublickey = other, fresh_connect = true })
+    assert.is_nil(page)
+    assert.matches("public key", err)
+  end)
+
+  describe("and HTTP/2", function()
+    if not tls.has "nghttpd" then return pending "nghttpd is not installed" end
+
+    -- Serves two files. Returns the port, the server, and a table with the numbers of requests by connection.
+    local function serve(folder, ...)
+      folder:write("page", "a page")
+      folder:write("long", ("0123456789"):rep(100000))
+      local more = ... and { ... } or { folder.path .. "/key", folder.path .. "/cert" }
+      local port, server = tls.serve(function(port)
+        return { "nghttpd", "--verbose", "--htdocs=" .. folder.path, "--address=127.0.0.1", tostring(port),
+          stdout = "lines", stderr = false, table.unpack(more) }
+      end)
+      local requests = {}
+      rn.go(function()
+        for line in server.program.stdout do
+          local id = line:match "^%[id=(%d+)%].*recv .*HEADERS"
+          if id then requests[id] = (requests[id] or 0) + 1 end
+        end
+      end)
+      return port, server, requests
+    end
+
+    it("uses connections again, and has one for each request under way", function()
+      local folder <close> = tls.folder()
+      local port, server <close>, requests = serve(folder) -- luacheck: ignore 211
+      local urls, total = {}, 0
+      for i = 1, 100 do urls[i] = ("https://localhost:%d/%s"):format(port, i % 10 == 0 and "long" or "page") end
+      local function get(url) return http.get(url, { cainfo = folder.path .. "/ca" }) end
+      for page in rn.pmap(16, get, urls) do
+        total = total + 1
+        assert.equal(total % 10 == 0 and 1000000 or 6, #page.body)
+      end
+      assert.equal(100, total)
+      local connections
+      for _ = 1, 200 do
+        local sum = 0
+        connections = 0
+        for _, n in pairs(requests) do connections, sum = connections + 1, sum + n end
+        if sum == 100 then break end -- else not all has been written yet
+        rn.sleep(10)
+      end
+      assert.is_true(connections > 1 and connections <= 17, connections .. " connections")
+    end)
+
+    it("has large pages at once, though one is not read", function()
+      local folder <close> = tls.folder()
+      local port, server <close> = serve(folder) -- luacheck: ignore 211
+      local url, opts = ("https://localhost:%d/long"):format(port), { cainfo = folder.path .. "/ca" }
+      local waiting = http.stream(url, opts)
+      assert.is_string(waiting:take())
+      local blocks = {}
+      for i = 1, 20 do blocks[i] = rn.go(function() return assert(http.get(url, opts)).body end) end
+      for i = 1, 20, 2 do
+        rn.cancel(blocks[i], "enough")
+        rn.yield()
+      end
+      for i = 2, 20, 2 do assert.equal(1000000, #assert(blocks[i]:take())) end
+      waiting:close()
+    end)
+
+    it("needs no TLS if it is known that the server speaks it", function()
+      local folder <close> = tls.folder()
+      local port, server <close> = serve(folder, "--no-tls") -- luacheck: ignore 211
+      local url = ("http://127.0.0.1:%d/page"):format(port)
+      assert.equal("a page", assert(http.get(url, { http_version = "2-prior-knowledge" })).body)
+      local page, err = http.get(url, { http_version = "1.1", fresh_connect = true })
+      assert.is_nil(page)
+      assert.is_string(err)
+    end)
+  end)
+end)
