@@ -243,7 +243,7 @@ static char now[128]; /* what is running, for messages */
 static void on_alarm(int number) {
   (void)number;
   (void)!write(STDERR_FILENO, now, strlen(now));
-  (void)!write(STDERR_FILENO, ": a request waits for ever\n", 27);
+  (void)!write(STDERR_FILENO, ": a request waits for ever, or a descriptor is left\n", 52);
   abort();
 }
 
@@ -298,10 +298,9 @@ static bool attempt(const char *file, int scenario, int k, bool collects) {
   if (status != LUA_OK) (void)fprintf(stderr, "%s: %s\n", now, lua_tostring(L, -1));
   assert(status == LUA_OK);
   lua_close(L);
-  while (atomic_load(&connections) > 0)
-    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL); /* the alarm ends it */
-  if (count_descriptors() != descriptors) (void)fprintf(stderr, "%s: a descriptor is left\n", now);
-  assert(count_descriptors() == descriptors);
+  /* The server may accept a connection after it was closed. The alarm ends this. */
+  while (atomic_load(&connections) > 0 || count_descriptors() != descriptors)
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   return exists;
 }
 
