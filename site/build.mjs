@@ -125,7 +125,7 @@ function examples() {
   const folder = path.join(HERE, "examples");
   return readdirSync(folder).filter((f) => f.endsWith(".lua")).sort().map((f) => {
     const code = readFileSync(path.join(folder, f), "utf8");
-    return { file: `site/examples/${f}`, title: /^-- (.*?)[:.]/.exec(code)[1], code };
+    return { file: `site/examples/${f}`, title: /^-- (.*?)[:.]\s/.exec(code)[1], code };
   });
 }
 

@@ -55,7 +55,7 @@ function ended(status) {
   else say(`ended with status ${status}`, true);
   const story = readStory(output.out + "\n" + output.err);
   if (!story) return;
-  const table = showStory(story);
+  const table = showStory(story, name);
   $("output").append(table);
   $("output").scrollTop = table.offsetTop - $("output").offsetTop - 10;
 }
