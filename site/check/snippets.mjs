@@ -1,10 +1,12 @@
-// snippets.mjs WORK [PART]: runs all snippets of the site, the tour and the examples in the built module, in node, and
-// compares what they print. PART, a part of a file's name, selects some. The last line is the sum.
+// snippets.mjs WORK [PART]: runs all snippets of the site, the tour and the examples, and numbers.lua, in the built module,
+// in node, and compares what they print. PART, a part of a file's name, selects some. The last line is the sum.
 import { readFileSync } from "node:fs";
 import { load, run } from "./node.mjs";
 
 const [, , work, part = ""] = process.argv;
-const snippets = JSON.parse(readFileSync(`${work}/snippets.json`, "utf8")).filter((s) => s.file.includes(part));
+const numbers = { file: "site/check/numbers.lua", code: readFileSync(new URL("numbers.lua", import.meta.url), "utf8"),
+  name: "numbers.lua", line: 0, expected: [], why: null };
+const snippets = [...JSON.parse(readFileSync(`${work}/snippets.json`, "utf8")), numbers].filter((s) => s.file.includes(part));
 const engine = await load(work);
 
 // Programs of the tour and the examples that are to fail.
