@@ -40,8 +40,8 @@ WASM_CFLAGS = -std=gnu11 -iquote csrc -I$(SITE_WORK)/lua/src -I$(SITE_WORK)/incl
 WASM_MEMORY = 268435456
 EMCC_LDFLAGS = $(EMCC_CFLAGS) --js-library csrc/site/imports.js -sMODULARIZE=1 -sEXPORT_NAME=Runnel \
   -sALLOW_MEMORY_GROWTH=1 -sMALLOC=emmalloc -sMAXIMUM_MEMORY=$(WASM_MEMORY) -sTOTAL_STACK=1MB -sENVIRONMENT=worker \
-  -sNODEJS_CATCH_EXIT=0 -sNODEJS_CATCH_REJECTION=0 -sPOLYFILL=0 -sINCOMING_MODULE_JS_API=instantiateWasm,preRun \
-  -sEXPORTED_FUNCTIONS=_site_run,_malloc,_free -sEXPORTED_RUNTIME_METHODS=FS,HEAPU8 -sFORCE_FILESYSTEM=1
+  -sPOLYFILL=0 -sTEXTDECODER=2 -sINCOMING_MODULE_JS_API=instantiateWasm,preRun \
+  -sEXPORTED_FUNCTIONS=_site_run,_malloc,_free -sEXPORTED_RUNTIME_METHODS=FS,HEAPU8
 
 $(SITE_WORK)/runnel.js: $(WASM_OBJECTS) $(WASM_LUA:%=$(SITE_WORK)/obj/lua54/%.o) csrc/site/imports.js site/site.mk
 	$(Q)$(EMCC) $(EMCC_LDFLAGS) -o $@ $(filter %.o,$^)

@@ -41,3 +41,10 @@ mergeInto(LibraryManager.library, {
     return one.number;
   },
 });
+
+// What emscripten's files in memory have for pages of other kinds: 2 KB of the compressed glue.
+for (var name of ["createLazyFile", "createPreloadedFile", "forceLoadFile", "indexedDB", "DB_NAME", "loadFilesFromDB",
+  "saveFilesToDB"]) {
+  delete LibraryManager.library.$FS[name];
+}
+LibraryManager.library.$FS__deps = LibraryManager.library.$FS__deps.filter(function (what) { return what !== "$asyncLoad"; });

@@ -53,7 +53,7 @@ end
 -- The value that a page has sent as a text; or nil, and what is wrong with it.
 local function read_value(kind, text)
   if kind == "string" then return text end
-  if kind == "JSON" then return require("runnel.nats.json").decode(text) end
+  if kind == "JSON" then return require("runnel.internal.json").decode(text) end
   local value
   if kind == "number" then value = tonumber(text)
   elseif kind == "boolean" and text == "true" then value = true
