@@ -1,5 +1,4 @@
----JSON, for bodies of HTTP, the messages of JetStream's API, values from the monitor's page, and those that other programs
----read.
+---JSON: for bodies of HTTP, JetStream's API, values from the monitor's page, and values that other programs read.
 ---
 ---A table is an array if it has elements 1 to n and nothing else, or if json.array made it; otherwise an object, whose
 ---keys must be strings. Integers keep all 64 bits, floats all digits.
