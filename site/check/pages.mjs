@@ -223,6 +223,53 @@ const tests = {
     return page;
   },
 
+  async "the page injects JSON into a stage of a flow, and replaces one that holds"() {
+    const page = await playground(), says = (text) => frame.waitForFunction((t) =>
+      document.querySelector("#message")?.textContent.includes(t), { timeout: 20000, polling: 50 }, text);
+    const printed = (text) => until(page, (t) => document.querySelector("#output").textContent.includes(t), text);
+    await type(page, `local rn = require "runnel"
+      local f = require "runnel.flow"("shop", {
+        orders = { source = function(put) put { count = 2 } put { } rn.sleep(1e9) end },
+        total = { function(order) return 5 * order.count end },
+        save = print,
+        "orders > total > save",
+      })
+      while not pcall(f.wait, f) do rn.sleep(50) end`);
+    await page.click("#run");
+    await printed("10\n");
+    const frame = await monitor(page), chooses = (form, name) => frame.$eval(`${form} select.to`, (e, text) => {
+      e.value = [...e.options].find((o) => o.textContent === text).value;
+      e.dispatchEvent(new Event("change", { bubbles: true }));
+    }, name);
+    await (await frame.waitForSelector("#view-flows")).click();
+    await frame.waitForFunction(() => document.querySelector("tr.held")?.textContent.includes("attempt to perform arithmetic"));
+    await chooses(".replace", "total");
+    const replaced = async (code) => {
+      await frame.$eval(".replace textarea", (e, text) => {
+        e.value = text;
+        e.dispatchEvent(new Event("input", { bubbles: true }));
+      }, code);
+      await (await frame.$(".replace button")).click();
+    };
+    await replaced("function(order");
+    await says("total:1: ')' expected near <eof>");
+    await replaced("42");
+    await says("replace: ");
+    await replaced("(function() error 'no function' end)()");
+    await says("total:1: no function");
+    await replaced("function(order)\n  return 100 * (order.count or 1)\nend");
+    await says("stage total of flow shop has another function");
+    await (await frame.$("tr.held button.resume")).click();
+    await printed("100\n");
+    await chooses(".inject:not(.replace)", "total");
+    await frame.select('.inject:not(.replace) select[aria-label="type"]', "JSON");
+    await (await frame.$(".inject input")).type('{"count": 7}');
+    await (await frame.$(".inject:not(.replace) button")).click();
+    await printed("700\n");
+    await page.click("#stop");
+    return page;
+  },
+
   async "an endless loop, and a hundred million prints, can be stopped"() {
     const page = await playground();
     await type(page, "print 'begins' while true do end");
