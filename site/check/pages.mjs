@@ -275,6 +275,8 @@ const tests = {
     await type(page, "print 'begins' while true do end");
     await page.click("#run");
     await until(page, () => document.querySelector("#output").textContent.includes("begins"));
+    await (await monitor(page)).waitForFunction(() =>
+      /^Lua has computed for .* without parking/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
     await page.click("#stop");
     await over(page);
     await type(page, "for i = 1, 1e8 do print(i) end");
@@ -282,6 +284,9 @@ const tests = {
     await until(page, () => document.querySelector("#output").textContent.includes("the output is cut here"));
     await page.click("#stop");
     await over(page);
+    const [, last, cut] = /\n(\d+)\n(\d+)\n\n\(the output is cut here: it is longer than 256 KB; the program runs on\)\n$/
+      .exec(await output(page));
+    assert.equal(Number(cut), Number(last) + 1); // whole lines
     assert.ok((await output(page)).length < 300000);
     assert.equal(await state(page), "stopped");
     return page;

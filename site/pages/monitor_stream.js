@@ -18,6 +18,10 @@ export function connect(model, changed, onResult) {
       model.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
       model.forget();
     },
+    running() { // without a message it computes
+      last = performance.now();
+      model.status = "live";
+    },
     message({ json }) {
       last = performance.now();
       model.status = "live";
