@@ -157,6 +157,7 @@ build = {
     ["runnel.internal.explore_story"] = "lua/runnel/internal/explore_story.lua",
     ["runnel.internal.guard"] = "lua/runnel/internal/guard.lua",
     ["runnel.internal.jobs"] = "lua/runnel/internal/jobs.lua",
+    ["runnel.internal.json"] = "lua/runnel/internal/json.lua",
     ["runnel.internal.module_job"] = "lua/runnel/internal/module_job.lua",
     ["runnel.internal.need"] = "lua/runnel/internal/need.lua",
     ["runnel.internal.pool"] = "lua/runnel/internal/pool.lua",

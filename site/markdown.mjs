@@ -64,11 +64,10 @@ export function convert(Marked, file, up, resolve) {
     },
     table(token) {
       note(token.rows.map((row) => row.map((c) => plain(c.text)).join(" ")).join(" "));
-      let html = "";
       const cells = (row, tag) => `<tr>${row.map((c) => `<${tag}${c.align ? ` class="${c.align}"` : ""}>${
         this.parser.parseInline(c.tokens)}</${tag}>`).join("")}</tr>\n`;
-      html += cells(token.header, "th") + token.rows.map((row) => cells(row, "td")).join("");
-      return `<div class="table"><table>${html}</table></div>\n`;
+      const header = token.header.some((c) => c.text) ? cells(token.header, "th") : "";
+      return `<div class="table"><table>${header}${token.rows.map((row) => cells(row, "td")).join("")}</table></div>\n`;
     },
     link({ href, tokens: inner }) {
       return `<a href="${escape(resolve(href))}">${this.parser.parseInline(inner)}</a>`;

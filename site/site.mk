@@ -39,8 +39,9 @@ EMCC_CFLAGS = -Oz -flto -fwasm-exceptions -sSUPPORT_LONGJMP=wasm
 WASM_CFLAGS = -std=gnu11 -iquote csrc -I$(SITE_WORK)/lua/src -I$(SITE_WORK)/include $(WARNINGS) $(EMCC_CFLAGS)
 WASM_MEMORY = 268435456
 EMCC_LDFLAGS = $(EMCC_CFLAGS) --js-library csrc/site/imports.js -sMODULARIZE=1 -sEXPORT_NAME=Runnel \
-  -sALLOW_MEMORY_GROWTH=1 -sMALLOC=emmalloc -sMAXIMUM_MEMORY=$(WASM_MEMORY) -sTOTAL_STACK=1MB -sENVIRONMENT=worker,node \
-  -sEXPORTED_FUNCTIONS=_site_run,_malloc,_free -sEXPORTED_RUNTIME_METHODS=FS,HEAPU8 -sFORCE_FILESYSTEM=1
+  -sALLOW_MEMORY_GROWTH=1 -sMALLOC=emmalloc -sMAXIMUM_MEMORY=$(WASM_MEMORY) -sTOTAL_STACK=1MB -sENVIRONMENT=worker \
+  -sPOLYFILL=0 -sTEXTDECODER=2 -sINCOMING_MODULE_JS_API=instantiateWasm,preRun \
+  -sEXPORTED_FUNCTIONS=_site_run,_malloc,_free -sEXPORTED_RUNTIME_METHODS=FS,HEAPU8
 
 $(SITE_WORK)/runnel.js: $(WASM_OBJECTS) $(WASM_LUA:%=$(SITE_WORK)/obj/lua54/%.o) csrc/site/imports.js site/site.mk
 	$(Q)$(EMCC) $(EMCC_LDFLAGS) -o $@ $(filter %.o,$^)

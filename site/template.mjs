@@ -1,9 +1,11 @@
 // template.mjs: what surrounds the contents of each page.
 import { escape } from "./lua_html.mjs";
 
+const REFERENCE = "reference/index.html"; // stands in the menu for all of its pages
+
 // The address of a page, from one that is `up` ("", "../", ...) from the site's top.
 const menuHtml = (menu, here, up) => menu.map(({ title, pages }) => `<h2>${escape(title)}</h2>\n${pages.map((page) =>
-  `<a${page.url === here.url ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
+  `<a${page.url === here.url || (page.url === REFERENCE && here.url.startsWith("reference/")) ? ' class="here" aria-current="page"' : ""} href="${up}${page.url}">${escape(page.title)}</a>`)
   .join("\n")}`).join("\n");
 
 function step(page, up, kind, word) {
@@ -37,7 +39,7 @@ export function template(page, site) {
 <a class="brand" href="${up}index.html">runnel</a>
 <nav><a href="${up}tour/01.html">tour</a> <a href="${up}playground/index.html">playground</a>
 <a href="${up}docs/manual/README.html">manual</a></nav>
-<div class="search"><input id="search" type="search" placeholder="search ( / )" aria-label="search" autocomplete="off">
+<div class="search"><input id="search" type="search" placeholder="search" title="its key: /" aria-label="search" autocomplete="off">
 <div id="found" hidden></div></div>
 </header>
 <div class="columns">

@@ -184,6 +184,14 @@ At the end:
           :gsub("spec.lua:%d+", "spec.lua:LINE")))
     end)
 
+    it("a leak, with the program's names for the channels, also while something else records", function()
+      rn.graph()
+      local others = { rn.chan():name "status" }
+      assert.matches("waits for ever to put on status %(", (message(node)))
+      rn.graph(false)
+      assert.equal(1, #others)
+    end)
+
     it("an error of f, also one that is no string", function()
       assert.matches("^sim.explore: error: spec/explore_spec.lua:%d+: bad %(schedule 1%)\n", message(function()
         error "bad"

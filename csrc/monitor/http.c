@@ -154,7 +154,7 @@ static enum MHD_Result add_to_field(void *data, enum MHD_ValueKind kind, const c
   return MHD_YES;
 }
 
-/* The commands, and whether they change something. */
+/* The commands, and whether they change something. None runs code that a page sends. */
 static const struct {
   const char *name;
   bool changes;

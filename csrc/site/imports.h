@@ -14,6 +14,9 @@ extern void page_sleep(double ms);
    commands nor page_fetch. */
 extern bool page_reaches(void);
 
+/* The number that a text begins with, and where it ends, as strtod. */
+extern double page_number(const char *text, char **end);
+
 /* Sends the monitor's page a message: JSON. */
 extern void page_message(const char *json, size_t length);
 

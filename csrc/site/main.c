@@ -135,6 +135,13 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *e, const struct timespec *limit
   return 0;
 }
 
+/* ---- reading numbers ---- */
+
+/* For Lua, which always asks where the number ends. The one of the C library computes with long doubles, which takes 6 KB
+   of the compressed module. */
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+double strtod(const char *restrict text, char **restrict end) { return page_number(text, end); }
+
 /* ---- running a program ---- */
 
 /* reaches() -> whether the page can reach the program while it runs */

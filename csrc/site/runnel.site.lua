@@ -56,6 +56,25 @@ local function fetch(url)
   end)
 end
 
+---A command of the monitor's page that only this page has, since it runs Lua code: gives a stage of a flow the function
+---that a text is.
+---@param id string the flow's number and the stage's place, as "3.2"
+---@param text string "function(v) ... end"
+---@return boolean ok
+---@return string text
+local function replace(_, id, _, text)
+  local number, place = id:match "^(%d+)%.(%d+)$"
+  local flow = require("runnel.flow.living").find(math.tointeger(number) or 0)
+  local stage = flow and flow.stages[math.tointeger(place)]
+  if not stage or stage.ended then return false, "the stage has ended" end
+  local chunk, wrong = load("return " .. text, "=" .. stage.name, "t")
+  if not chunk then return false, wrong end
+  local ok, f = pcall(chunk)
+  if ok then ok, f = pcall(flow.replace, flow, stage.name, f) end
+  if not ok then return false, core.internal.error_text(f) end
+  return true, ("stage %s of flow %s has another function"):format(stage.name, flow.name)
+end
+
 -- Protected.
 local function run(chunk)
   chunk()
@@ -72,6 +91,7 @@ return function(code, name, monitored)
   _G.fetch = fetch
   local options = { program = name, show = "values", control = site.reaches() }
   local m = monitored and require("runnel.monitor").listen(0, options)
+  if m then m.commands = setmetatable({ flow_replace = replace }, { __index = m.commands }) end
   local chunk, why = load(code, "@" .. name, "t")
   local ok, err = false, why
   if chunk then ok, err = xpcall(run, describe, chunk) end

@@ -31,6 +31,7 @@ local monitor = {}
 ---@class runnel.Monitor
 ---@field url string the page's URL, with the token that is needed to see it
 ---@field port integer the port
+---@field package commands table<string, fun(self, ...): boolean, ...> the page's, by their names
 local Monitor = {}
 Monitor.__index = Monitor
 Monitor.__name = "runnel.Monitor"
@@ -53,7 +54,7 @@ end
 -- The value that a page has sent as a text; or nil, and what is wrong with it.
 local function read_value(kind, text)
   if kind == "string" then return text end
-  if kind == "JSON" then return require("runnel.nats.json").decode(text) end
+  if kind == "JSON" then return require("runnel.internal.json").decode(text) end
   local value
   if kind == "number" then value = tonumber(text)
   elseif kind == "boolean" and text == "true" then value = true
@@ -190,7 +191,7 @@ end
 local READS = { values = true, timeline = true, queues = true, flows = true }
 
 local function run_command(self, number, what, ...)
-  if self.control or READS[what] then report(self, number, pcall(commands[what], self, ...))
+  if self.control or READS[what] then report(self, number, pcall(self.commands[what], self, ...))
   else report(self, number, true, false, "commands are off: start the monitor with control = true") end
 end
 
@@ -235,7 +236,7 @@ function monitor.listen(port, opts)
   end
   local program = opts.program or (type(arg) == "table" and arg[0]) or "program"
   if type(program) ~= "string" then error("listen: program: a string expected", 2) end
-  local self = setmetatable({ control = opts.control or false, show = show }, Monitor)
+  local self = setmetatable({ control = opts.control or false, show = show, commands = commands }, Monitor)
   internal.trace.hold "le" -- first: the watch shows what runs
   local watched, watch = pcall(internal.watch, function() serve(self) end)
   if not watched then

@@ -10,8 +10,9 @@ export async function load(folder) {
   return { module, runner, glue: resolve(folder, "runnel.js") };
 }
 
-// Runs a program. Resolves to { out, err, status, messages, ms }, where status is "stopped" if it took longer than `limit` ms.
-export function run(engine, code, { name = "program.lua", monitored = false, limit = 30000 } = {}) {
+// Runs a program. Resolves to { out, err, status, messages, ms }, where status is "stopped" if it took longer than `limit` ms,
+// and "printed" if it was stopped since its output matches `until`.
+export function run(engine, code, { name = "program.lua", monitored = false, limit = 30000, until } = {}) {
   return new Promise((done) => {
     const result = { out: "", err: "", messages: [], status: "stopped" };
     const worker = new Worker(new URL("node_worker.cjs", import.meta.url), {
@@ -29,6 +30,7 @@ export function run(engine, code, { name = "program.lua", monitored = false, lim
     worker.on("message", (what) => {
       if (what.began) began = performance.now();
       if (what.out) result.out += what.out;
+      if (until?.test(result.out)) { result.status = "printed"; return end(); }
       if (what.err) result.err += what.err;
       if (what.message) result.messages.push(JSON.parse(what.message));
       if ("ended" in what) { result.status = what.ended; end(); }

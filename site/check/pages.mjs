@@ -1,15 +1,15 @@
-// pages.mjs [TEST]: the site in a browser. Run by site/check/check.
+// pages.mjs PART [TEST]: the site in a browser: every second test, from the PARTth on (1 or 2), or those of which the name
+// contains TEST. Run by site/check/check.
 import assert from "node:assert/strict";
-import { mkdirSync, statSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { gzipSync } from "node:zlib";
-import { readFileSync } from "node:fs";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
 import { brokenLinks, pagesOf } from "./crawl.mjs";
 import { serve } from "./server.mjs";
 
 const { BROWSER, SITE, SHOTS } = process.env;
-const only = process.argv[2];
+const [, , part, only] = process.argv;
 mkdirSync(SHOTS, { recursive: true });
 
 const site = await serve(SITE);
@@ -57,27 +57,79 @@ async function runs(page, program) {
   return [await status(page), await output(page)];
 }
 
+// Step 11 of the tour: who waits for whom for ever, and the bars until then.
+async function showsDeadlock(page) {
+  const text = (cells) => cells.map((e) => e.textContent);
+  assert.deepEqual(await page.$$eval(".story tr:first-child th", text), ["", "f", "a to b", "b to a"]);
+  const ever = await page.$$eval(".story td.ever", text);
+  assert.deepEqual(ever.map((end) => end.replace(/ \(.*/, "")), ["waits for ever to take from the result of a to b",
+    "waits for ever to take from b", "waits for ever to take from a"]);
+  assert.ok((await page.$$eval(".story td.deed", text)).some((deeds) => /starts a to b\n.*starts b to a/s.test(deeds)));
+  assert.equal(await page.$$eval(".story td.take", (all) => all.length), 5); // f for four steps, "a to b" for one
+}
+
 const monitor = async (page) => (await page.$("#monitor")).contentFrame();
 
 // ---- the tests: each returns its page, which must have no complaints ----
 
 const tests = {
+  async "every page names the version and the commit, fits a phone, and next and previous lead through all pages"() {
+    const page = await open("index.html", { width: 390, height: 800, scheme: "dark" }), steps = new Map();
+    for (const url of pagesOf(SITE)) {
+      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
+      const [footer, wide, prev, next] = await page.evaluate(() => [document.querySelector("footer").textContent,
+        document.scrollingElement.scrollWidth - innerWidth, ...["prev", "next"].map((kind) =>
+          document.querySelector(`.steps a.${kind}`)?.href)]);
+      assert.match(footer, /runnel \d+\.\d+\.\d+\S*, (commit [0-9a-f]{12}|not built from a commit)/, url);
+      assert.ok(wide <= 0, `${url} is ${wide} pixels wider than a phone`);
+      steps.set(page.url(), { prev, next });
+    }
+    let n = 1;
+    for (let at = site.url + "index.html", next; (next = steps.get(at).next); at = next, n++) assert.equal(steps.get(next).prev, at);
+    assert.ok(n > 40, `${n} pages`);
+    return page;
+  },
+
+  async "every snippet of every page prints what is documented"() {
+    const page = await open("index.html");
+    let n = 0;
+    for (const url of pagesOf(SITE)) {
+      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
+      if (!(await page.$(".snippet[data-run]"))) continue;
+      await page.waitForSelector(".snippet button.run:not(:disabled)");
+      const count = await page.$$eval(".snippet[data-run] button.run", (all) => all.length);
+      await page.$$eval(".snippet[data-run] button.run", (all) => all.forEach((b) => b.click()));
+      await until(page, () => [...document.querySelectorAll(".snippet[data-run]")].every((s) => s.dataset.status));
+      assert.deepEqual(await page.$$eval(".verdict.bad", (all) => all.map((e) => e.parentElement.textContent)), [], url);
+      n += count;
+    }
+    assert.ok(n > 60, `${n} snippets`);
+    return page;
+  },
+
+  async "the tour runs from its first to its last step"() {
+    const page = await open("tour/01.html");
+    for (let step = 1; ; step++) {
+      await ready(page);
+      await page.click("#run");
+      await over(page);
+      assert.equal(await status(page), step === 5 ? "1" : "0", `step ${step}: ${await output(page)}`);
+      const frame = await monitor(page);
+      if (step !== 10 && step !== 5) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
+      if (step === 11) await showsDeadlock(page);
+      const next = await page.$(".dots a.next");
+      if (!next) {
+        assert.equal(step, 12);
+        return page;
+      }
+      await Promise.all([page.waitForNavigation(), next.click()]);
+    }
+  },
+
   async "every link and anchor of every page leads somewhere"() {
     const { links, broken } = brokenLinks(SITE);
     assert.deepEqual(broken, []);
     assert.ok(links > 3000, `${links} links`);
-  },
-
-  async "every page names the version and the commit, and fits a phone"() {
-    const page = await open("index.html", { width: 390, height: 800, scheme: "dark" });
-    for (const url of pagesOf(SITE)) {
-      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
-      const [footer, wide] = await page.evaluate(() => [document.querySelector("footer").textContent,
-        document.scrollingElement.scrollWidth - innerWidth]);
-      assert.match(footer, /runnel \d+\.\d+\.\d+\S*, (commit [0-9a-f]{12}|not built from a commit)/, url);
-      assert.ok(wide <= 0, `${url} is ${wide} pixels wider than a phone`);
-    }
-    return page;
   },
 
   async "a first visit: the output of a snippet comes at once, and little is loaded"() {
@@ -106,29 +158,6 @@ const tests = {
     return page;
   },
 
-  async "every snippet of every page prints what is documented"() {
-    const page = await open("index.html");
-    let n = 0;
-    for (const url of pagesOf(SITE)) {
-      await page.goto(site.url + url, { waitUntil: "domcontentloaded" });
-      if (!(await page.$(".snippet[data-run]"))) continue;
-      await page.waitForSelector(".snippet button.run:not(:disabled)");
-      const count = await page.$$eval(".snippet[data-run] button.run", (all) => all.length);
-      for (let i = 0; i < count; i += 4) { // a few at a time
-        await page.$$eval(".snippet[data-run] button.run", (all, from) => all.slice(from, from + 4).forEach((b) => b.click()), i);
-        await until(page, (to) => [...document.querySelectorAll(".snippet[data-run]")].slice(0, to).every((s) => s.dataset.status), i + 4);
-      }
-      for (let tries = 1; tries <= 3 && await page.$(".verdict.bad"); tries++) { // see snippets.mjs
-        await page.$$eval(".verdict.bad", (all) => all.forEach((e) => e.parentElement.querySelector("button.run").click()));
-        await until(page, () => [...document.querySelectorAll(".snippet[data-run]")].every((s) => s.dataset.status));
-      }
-      assert.deepEqual(await page.$$eval(".verdict.bad", (all) => all.map((e) => e.parentElement.textContent)), [], url);
-      n += count;
-    }
-    assert.ok(n > 60, `${n} snippets`);
-    return page;
-  },
-
   async "a snippet opens in the playground"() {
     const page = await open("docs/manual/channels.html");
     const href = await page.$eval(".snippet[data-run] a.open", (a) => a.href), text = await page.$eval(".snippet[data-run] code", (e) => e.textContent);
@@ -154,37 +183,6 @@ const tests = {
     await page.keyboard.type("xyzzyqwx");
     await until(page, () => document.querySelector("#found").textContent === "nothing found");
     return page;
-  },
-
-  async "next and previous lead through all pages"() {
-    const page = await open("index.html");
-    let n = 1;
-    for (let next; (next = await page.evaluate(() => document.querySelector(".steps a.next")?.href)); n++) {
-      const here = page.url();
-      await page.goto(next, { waitUntil: "domcontentloaded" });
-      assert.equal(await page.$eval(".steps a.prev", (a) => a.href), here);
-    }
-    assert.ok(n > 40, `${n} pages`);
-    return page;
-  },
-
-  async "the tour runs from its first to its last step"() {
-    const page = await open("tour/01.html");
-    for (let step = 1; ; step++) {
-      await ready(page);
-      await page.click("#run");
-      await over(page);
-      assert.equal(await status(page), step === 5 ? "1" : "0", `step ${step}: ${await output(page)}`);
-      const frame = await monitor(page);
-      if (step !== 10 && step !== 5) await frame.waitForSelector(".graph .chan", { timeout: 30000 });
-      if (step === 11) assert.ok(await page.$$eval(".story .deed", (all) => all.length) >= 4, await output(page));
-      const next = await page.$(".dots a.next");
-      if (!next) {
-        assert.equal(step, 12);
-        return page;
-      }
-      await Promise.all([page.waitForNavigation(), next.click()]);
-    }
   },
 
   async "the playground shows the bottleneck while the program runs, and stops it"() {
@@ -225,11 +223,60 @@ const tests = {
     return page;
   },
 
+  async "the page injects JSON into a stage of a flow, and replaces one that holds"() {
+    const page = await playground(), says = (text) => frame.waitForFunction((t) =>
+      document.querySelector("#message")?.textContent.includes(t), { timeout: 20000, polling: 50 }, text);
+    const printed = (text) => until(page, (t) => document.querySelector("#output").textContent.includes(t), text);
+    await type(page, `local rn = require "runnel"
+      local f = require "runnel.flow"("shop", {
+        orders = { source = function(put) put { count = 2 } put { } rn.sleep(1e9) end },
+        total = { function(order) return 5 * order.count end },
+        save = print,
+        "orders > total > save",
+      })
+      while not pcall(f.wait, f) do rn.sleep(50) end`);
+    await page.click("#run");
+    await printed("10\n");
+    const frame = await monitor(page), chooses = (form, name) => frame.$eval(`${form} select.to`, (e, text) => {
+      e.value = [...e.options].find((o) => o.textContent === text).value;
+      e.dispatchEvent(new Event("change", { bubbles: true }));
+    }, name);
+    await (await frame.waitForSelector("#view-flows")).click();
+    await frame.waitForFunction(() => document.querySelector("tr.held")?.textContent.includes("attempt to perform arithmetic"));
+    await chooses(".replace", "total");
+    const replaced = async (code) => {
+      await frame.$eval(".replace textarea", (e, text) => {
+        e.value = text;
+        e.dispatchEvent(new Event("input", { bubbles: true }));
+      }, code);
+      await (await frame.$(".replace button")).click();
+    };
+    await replaced("function(order");
+    await says("total:1: ')' expected near <eof>");
+    await replaced("42");
+    await says("replace: ");
+    await replaced("(function() error 'no function' end)()");
+    await says("total:1: no function");
+    await replaced("function(order)\n  return 100 * (order.count or 1)\nend");
+    await says("stage total of flow shop has another function");
+    await (await frame.$("tr.held button.resume")).click();
+    await printed("100\n");
+    await chooses(".inject:not(.replace)", "total");
+    await frame.select('.inject:not(.replace) select[aria-label="type"]', "JSON");
+    await (await frame.$(".inject input")).type('{"count": 7}');
+    await (await frame.$(".inject:not(.replace) button")).click();
+    await printed("700\n");
+    await page.click("#stop");
+    return page;
+  },
+
   async "an endless loop, and a hundred million prints, can be stopped"() {
     const page = await playground();
     await type(page, "print 'begins' while true do end");
     await page.click("#run");
     await until(page, () => document.querySelector("#output").textContent.includes("begins"));
+    await (await monitor(page)).waitForFunction(() =>
+      /^Lua has computed for .* without parking/.test(document.querySelector(".hints")?.textContent), { timeout: 20000 });
     await page.click("#stop");
     await over(page);
     await type(page, "for i = 1, 1e8 do print(i) end");
@@ -237,6 +284,9 @@ const tests = {
     await until(page, () => document.querySelector("#output").textContent.includes("the output is cut here"));
     await page.click("#stop");
     await over(page);
+    const [, last, cut] = /\n(\d+)\n(\d+)\n\n\(the output is cut here: it is longer than 256 KB; the program runs on\)\n$/
+      .exec(await output(page));
+    assert.equal(Number(cut), Number(last) + 1); // whole lines
     assert.ok((await output(page)).length < 300000);
     assert.equal(await state(page), "stopped");
     return page;
@@ -340,15 +390,16 @@ const tests = {
 };
 
 let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-  if (only && !name.includes(only)) continue;
+for (const [i, [name, test]] of Object.entries(tests).entries()) {
+  if (only ? !name.includes(only) : i % 2 !== part - 1) continue;
+  const began = performance.now();
   try {
     const page = await test();
     if (page) {
       assert.deepEqual(page.complaints, []);
       await page.close();
     }
-    console.log(`ok      ${name}`);
+    console.log(`ok      ${name} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
   } catch (err) {
     failed++;
     console.log(`FAILED  ${name}\n${err.stack}`);

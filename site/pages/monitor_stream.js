@@ -1,6 +1,8 @@
 // monitor_stream.js: the connection of the monitor's page (csrc/monitor/page/stream.js) inside the playground: messages of
 // the page around it, which has them from the program's worker.
 
+export const sendsCode = true;
+
 // Without a message for so long, the program computes: the worker sends four in a second, or fewer if making one takes
 // long (`taken`, in us).
 const silence = (model) => Math.max(1000, (model.summary.taken || 0) / 25);
@@ -15,6 +17,10 @@ export function connect(model, changed, onResult) {
       Object.assign(model, { status: "connecting", hello: null, summary: {} });
       model.history = { t: [], rate: [], busy: [], gos: [], memory: [] };
       model.forget();
+    },
+    running() { // without a message it computes
+      last = performance.now();
+      model.status = "live";
     },
     message({ json }) {
       last = performance.now();

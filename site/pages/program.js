@@ -22,7 +22,8 @@ class Output {
     this.shown += bytes.length;
     if (this.shown > SHOWN) {
       if (this.shown - bytes.length > SHOWN) return;
-      bytes = bytes.subarray(0, bytes.length - (this.shown - SHOWN));
+      const room = bytes.length - (this.shown - SHOWN);
+      bytes = bytes.subarray(0, bytes.subarray(0, room).lastIndexOf(10) + 1); // whole lines
     }
     if (kind !== this.kind) this.flush();
     this.kind = kind;

@@ -55,7 +55,7 @@ function ended(status) {
   else say(`ended with status ${status}`, true);
   const story = readStory(output.out + "\n" + output.err);
   if (!story) return;
-  const table = showStory(story);
+  const table = showStory(story, name);
   $("output").append(table);
   $("output").scrollTop = table.offsetTop - $("output").offsetTop - 10;
 }
@@ -70,7 +70,10 @@ function run() {
   tell({ monitor: "begun" });
   const program = start({ code: editor.get(), name, monitored: true }, (what) => {
     if (program !== running) return; // an earlier one
-    if (what.began) say("running");
+    if (what.began) {
+      say("running");
+      tell({ monitor: "running" });
+    }
     if (what.out) output.add("out", what.out);
     if (what.err) output.add("err", what.err);
     if (what.message) tell({ monitor: "message", json: what.message });

@@ -97,7 +97,7 @@ describe("the recipes", function()
       end)
       local program = start("gateway", "0", quick.url, slow.url)
       local page = assert(http.get(program.stdout:take(), CLOSES))
-      local answers = require("runnel.nats.json").decode(page.body).answers
+      local answers = require("runnel.internal.json").decode(page.body).answers
       assert.same({ "42", quick.url }, { answers[1].answer, answers[1].from })
       assert.match("300 ms", answers[2].error)
       program:kill()

@@ -1,7 +1,7 @@
 -- conn:queues and `runnel queues`, over real servers: what waits and runs, who works on it; pausing, changing.
 
 local background = require "spec.support.background"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 local nats_server = require "spec.support.nats_server"
 local process = require "spec.support.process"
 local raises = require "spec.support.raises"

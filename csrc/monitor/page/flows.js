@@ -2,6 +2,7 @@
 const { html, useEffect, useRef, useState } = window.htmPreact;
 import { count, duration, short } from "./model.js";
 import { Inject } from "./details.js";
+import { sendsCode } from "./stream.js";
 
 // The answer of the monitor: { now, n, flows }, as lua/runnel/flow/view.lua writes it.
 function parse([first, ...texts]) {
@@ -56,14 +57,30 @@ function Stage({ stage, control, command }) {
       && html`<${Button} what=${isPaused ? "resume" : "pause"} id=${stage.id} command=${command} />`}</td>`}</tr>`;
 }
 
-function Feed({ flow, command }) {
+// A stage that has not ended, and the element that chooses it.
+function useStage(flow) {
   const [chosen, setChosen] = useState("");
   const open = flow.stages.filter((s) => s.state !== "ended");
   const stage = open.find((s) => s.id === chosen) || open[open.length - 1];
-  if (!stage) return null;
-  return html`<${Inject} title="inject" onValue=${(type, text) => command("flow_inject", { id: stage.id, type, text })}>
-    <select class="to" onChange=${(e) => setChosen(e.target.value)} aria-label="stage">
-      ${open.map((s) => html`<option value=${s.id} selected=${s === stage}>${s.name}</option>`)}</select><//>`;
+  return [stage, html`<select class="to" onChange=${(e) => setChosen(e.target.value)} aria-label="stage">
+    ${open.map((s) => html`<option value=${s.id} selected=${s === stage}>${s.name}</option>`)}</select>`];
+}
+
+function Feed({ flow, command }) {
+  const [stage, choice] = useStage(flow);
+  return stage && html`<${Inject} title="inject" onValue=${(type, text) => command("flow_inject", { id: stage.id, type, text })}>
+    ${choice}<//>`;
+}
+
+function Replace({ flow, command }) {
+  const [stage, choice] = useStage(flow), [text, setText] = useState("function(v)\n  return v\nend");
+  const submit = (e) => {
+    e.preventDefault();
+    command("flow_replace", { id: stage.id, text });
+  };
+  return stage && html`<form class="inject replace" onSubmit=${submit}>${choice}
+    <textarea rows="3" value=${text} onInput=${(e) => setText(e.target.value)} spellcheck="false" aria-label="the new function" />
+    <button>replace</button></form>`;
 }
 
 function Flow({ flow, control, command }) {
@@ -73,7 +90,8 @@ function Flow({ flow, control, command }) {
     <table><thead><tr>${COLUMNS.map((c) => html`<th class=${NUMBERS.has(c) ? "number" : ""}>${c}</th>`)}
       ${control && html`<th></th>`}</tr></thead>
       <tbody>${flow.stages.map((s) => html`<${Stage} key=${s.id} stage=${s} control=${control} command=${command} />`)}</tbody></table>
-    ${control && html`<${Feed} flow=${flow} command=${command} />`}</section>`;
+    ${control && html`<${Feed} flow=${flow} command=${command} />`}
+    ${control && sendsCode && html`<${Replace} flow=${flow} command=${command} />`}</section>`;
 }
 
 export function Flows({ model, command, lines }) {

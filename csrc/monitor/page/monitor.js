@@ -62,7 +62,7 @@ function App() {
   const say = (ok, text) => {
     setMessage({ ok, text });
     clearTimeout(control.timer);
-    control.timer = setTimeout(() => setMessage(null), 5000);
+    control.timer = setTimeout(() => setMessage(null), ok ? 5000 : 15000);
   };
 
   useEffect(() => {

@@ -1,5 +1,8 @@
 // stream.js: the page's connection to the program, over HTTP. Nothing else of the page knows how it gets its messages: the
-// playground has a file of this name with the same two functions (site/pages/monitor_stream.js).
+// playground has another file with the same names (site/pages/monitor_stream.js).
+
+// Whether the page may send Lua code, to replace a stage of a flow: not over HTTP.
+export const sendsCode = false;
 
 const token = new URLSearchParams(location.search).get("token");
 

@@ -30,13 +30,14 @@ local function low(id) return id & 0xFFFFFFFF end
 
 -- What is in the events: the names of go blocks and channels.
 local function survey(event)
-  local gos, labels, timeouts = {}, {}, {}
+  local gos, labels, timeouts, seen = {}, {}, {}, {}
   for i = 1, math.huge do
     local kind, _, go, ch, seq, how, label = event(i)
     if not kind then break end
     if kind == SPAWN or kind == RUN and #gos == 0 then gos[#gos + 1] = kind == SPAWN and low(seq) or go end
     if go ~= 0 and label ~= 0 then labels[go] = label end
     if kind == CLOSE and how & TIMEOUT ~= 0 then timeouts[ch] = true end
+    if kind == PUT or kind == TAKE or kind == CLOSE or kind == PARK then seen[ch] = true end
   end
   local found = { timeouts = timeouts }
   found.gos = number(gos, function(id)
@@ -45,7 +46,9 @@ local function survey(event)
   end)
   local names, unnamed = recorder.names()
   local ids = {}
-  for id in pairs(names) do ids[#ids + 1] = id end
+  for id in pairs(names) do -- also of earlier runs, if something else records, such as the monitor
+    if seen[low(id)] then ids[#ids + 1] = id end
+  end
   table.sort(ids)
   local chans = number(ids, function(id) return unnamed[id] and "chan " .. short(names[id]) or names[id] end)
   found.chans = {}

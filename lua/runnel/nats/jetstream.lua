@@ -2,7 +2,7 @@
 ---messages with retries.
 
 local core = require "runnel.core"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 local timed_out = require "runnel.timed_out"
 
 local jetstream = {}

@@ -4,7 +4,7 @@
 local check = require "runnel.internal.check"
 local core = require "runnel.core"
 local jetstream = require "runnel.nats.jetstream"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
 local names = require "runnel.nats.names"
 local who = require "runnel.nats.who"

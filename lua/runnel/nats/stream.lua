@@ -2,7 +2,7 @@
 
 local check = require "runnel.internal.check"
 local jetstream = require "runnel.nats.jetstream"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 -- Each returns whether a value is right, and what is expected.
 local function is_ms(value)

@@ -8,7 +8,7 @@ local internal = require("runnel.core").internal
 
 local values = {}
 
-local function json() return require "runnel.nats.json" end
+local function json() return require "runnel.internal.json" end
 
 ---@class runnel.Encoding
 ---@field encode fun(value: any, name: string): string?, string? the bytes; or nil and a message that says which part of

@@ -15,7 +15,7 @@
 local core = require "runnel.core"
 local guard = require "runnel.internal.guard"
 local jetstream = require "runnel.nats.jetstream"
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 local lib = require "runnel.nats.core"
 local short = require "runnel.internal.short"
 

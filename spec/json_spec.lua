@@ -1,6 +1,6 @@
--- runnel.nats.json: the text of JetStream's API, and values for programs in other languages.
+-- runnel.internal.json: the text of JetStream's API, and values for programs in other languages.
 
-local json = require "runnel.nats.json"
+local json = require "runnel.internal.json"
 
 describe("JSON", function()
   local function round(value)
