@@ -70,10 +70,21 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 local Stage = { __name = "stage" }
 Stage.__index = Stage
 
+-- The message that the stage works on of which another delivery has come: the server has not heard of the process for
+-- ack_wait, for example because the network has failed.
+local function has_already(self, message)
+  for other in pairs(self.calls) do
+    if other.sequence == message.sequence then return other end
+  end
+end
+
 local function run(self)
   for message in self.source do
     if self.resumed then self.resumed:take() end
-    if self.is_stopped then
+    local other = has_already(self, message)
+    if other then
+      other:delivered_again(message)
+    elseif self.is_stopped then
       message:nak()
     else
       self.calls[message] = core.now()
@@ -120,6 +131,10 @@ function Stage:drain(ms)
 end
 
 function Stage:__close() self:drain(0) end
+
+---A channel that closes when the stage has ended.
+---@return runnel.Channel<any> done
+function Stage:done() return self.ended end
 
 ---Waits until the stage has ended: it was stopped, or a stream or the consumer was deleted, or the connection has
 ---ended.
