@@ -194,6 +194,7 @@ build = {
     ["runnel.mult"] = "lua/runnel/mult.lua",
     ["runnel.nats"] = "lua/runnel/nats.lua",
     ["runnel.nats.answers"] = "lua/runnel/nats/answers.lua",
+    ["runnel.nats.arrivals"] = "lua/runnel/nats/arrivals.lua",
     ["runnel.nats.cancellations"] = "lua/runnel/nats/cancellations.lua",
     ["runnel.nats.connection"] = "lua/runnel/nats/connection.lua",
     ["runnel.nats.counts"] = "lua/runnel/nats/counts.lua",

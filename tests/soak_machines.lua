@@ -94,7 +94,7 @@ local stop_path = set.dir .. "/stop"
 
 local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50, encoding = "msgpack" }))
 assert(conn:stream("in", { replicas = REPLICAS }))
-local out_stream = assert(conn:stream("out", { replicas = REPLICAS }))
+assert(conn:stream("out", { replicas = REPLICAS }))
 
 -- ulimit: a job that takes memory without end gets an error of Lua, or ends its process.
 local programs, over, fed = {}, false, false
@@ -199,45 +199,53 @@ local finishing = rn.now()
 assert(background.wait_until(240000, function() return last:status() end), "jobs do not end:\n" .. last:output())
 for line in last:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
 print(last:output():match "submitted[^\n]*" or last:output())
+print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 local submitted, came = last:output():match "submitted (%d+), came (%d+)"
 assert(submitted == came, "jobs have no result")
 programs.victim:signal "KILL"
-local numbers, dead = {}, conn:dead "out"
+-- The results: where each number is, as the id of its message tells.
+local results, count, dead = {}, 0, conn:dead "out"
+local out = assert(conn:source "out")
+local reading = rn.go(function()
+  for m in out do
+    local id = m.headers and m.headers["Nats-Msg-Id"] or "?"
+    if results[m.value] then
+      wrong[#wrong + 1] = ("WRONG: message %d has two results: %s, and %s at %.0f")
+        :format(m.value, results[m.value], id, m.time)
+    else
+      count = count + 1
+    end
+    results[m.value] = ("%s at %.0f"):format(id, m.time)
+  end
+end)
 local done = background.wait_until(240000, function()
-  local state = out_stream:state()
   local letters = dead:count()
-  return state and letters and state.messages + letters >= put
+  return letters and count + letters >= put
 end)
 over = true
-local out, twice = assert(conn:source "out"), 0
-local state = assert(out_stream:state())
-for _ = 1, state.messages do
-  local m = out:take()
-  if numbers[m.value] then twice = twice + 1 end
-  numbers[m.value] = true
-end
 out:close()
+reading:take()
 for _, letter in ipairs(assert(dead:list { limit = 100000 })) do
   local value = assert(dead:get(letter.sequence)).value
-  if numbers[value[1]] then
+  if results[value[1]] then
     print(("both: message %d (%s) has a result and a dead letter: %s"):format(value[1], value[2], letter.error))
   end
   if value[2] == "plain" then
     wrong[#wrong + 1] = ("WRONG: a healthy message was given up: %s"):format(letter.error)
   end
-  numbers[value[1]] = true
+  results[value[1]] = "a dead letter"
 end
 local missing = 0
 for i = 1, put do
-  if not numbers[i] then missing = missing + 1 end
+  if not results[i] then missing = missing + 1 end
 end
-print(("%d messages, %d of them poison: %d results, %d dead letters, %d missing, %d twice; %d dead letters of jobs")
-  :format(put, poison, state.messages, dead:count(), missing, twice, conn:dead("soak"):count()))
-print(("%d kills of workers, %d of submitters, %d of servers; %d failures of networks, %d full disks; %.1f s after the end")
-  :format(counts.workers, counts.submitters, counts.servers, counts.networks, counts.disks,
-    (rn.now() - finishing) / 1000))
+print(("%d messages, %d of them poison: %d results, %d dead letters, %d missing; %d dead letters of jobs")
+  :format(put, poison, count, dead:count(), missing, conn:dead("soak"):count()))
+print(("kills of workers: %d, of submitters: %d, of servers: %d; networks that failed: %d; full disks: %d")
+  :format(counts.workers, counts.submitters, counts.servers, counts.networks, counts.disks))
+print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 for _, line in ipairs(wrong) do print(line) end
-if #wrong > 0 or missing > 0 or twice > 0 or not done then
+if #wrong > 0 or missing > 0 or not done then
   print "soak_machines: FAILED"
   cluster:close()
   os.exit(1)

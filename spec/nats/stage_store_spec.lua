@@ -7,8 +7,8 @@ local sim = require "runnel.sim"
 local stage = require "spec.support.stage"
 local stage_message = require "runnel.nats.stage_message"
 
--- A stage with one message, whose results are stored after the failures with these codes. Returns how often its function
--- was called, how the message was answered, its counters, and what was reported.
+-- A stage with one message, whose results are stored after the failures with these codes. Returns how often its
+-- function was called, how the message was answered, its counters, and what was reported.
 local function work(codes)
   local calls, answers, failures = 0, {}, 0
   local function answer(name)
@@ -18,7 +18,7 @@ local function work(codes)
     value = "v", sequence = 1, order = 1, deliveries = 1, ack = answer "ack", nak = answer "nak", term = answer "term",
   }
   local sink = {}
-  function sink:put() -- luacheck: no self
+  function sink.put()
     failures = failures + 1
     if codes[failures] then return false, "not stored", codes[failures] end
     return true, 1, false
@@ -33,7 +33,7 @@ local function work(codes)
       return v
     end,
   }
-  function self.starts_of:forget() end -- luacheck: no self
+  function self.starts_of.forget() end
   local reports = stage.reports(function()
     sim.run(function() stage_message.work_on(self, message) end)
   end)

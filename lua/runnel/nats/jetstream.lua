@@ -20,8 +20,8 @@ jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
 jetstream.WRONG_SEQUENCE, jetstream.NO_MESSAGE = 10071, 10037
 jetstream.FULL = 10077
 
----In place of such a code: the stream has not stored the message in time, as far as is known. Its server may be away, or
----its disk full.
+---In place of such a code: the stream has not stored the message in time, as far as is known. Its server may be away,
+---or the disk full.
 jetstream.UNKNOWN = 0
 
 ---Nanoseconds, as JetStream has all durations.

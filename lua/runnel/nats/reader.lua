@@ -159,12 +159,12 @@ local function delete_consumer(self)
   self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
 end
 
--- How many more messages there is room for. With `holds` those count on which the program works, since others that
--- waited for them here could be worked on by other processes.
+-- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
+-- them here could be worked on by other processes.
 local function room_of(self) return self.batch - self.asked - (self.holds and self.held or #self.waiting) end
 
--- Asks for as many messages as there is room for; if others are still to come, or many wait here, not for less than half
--- a batch.
+-- Asks for as many messages as there is room for, but not for less than half a batch; with `holds`, while others are
+-- still to come.
 function replenish(self)
   if self.is_closed then return end
   local room = room_of(self)
