@@ -222,6 +222,7 @@ build = {
     ["runnel.nats.remote"] = "lua/runnel/nats/remote.lua",
     ["runnel.nats.running"] = "lua/runnel/nats/running.lua",
     ["runnel.nats.serve"] = "lua/runnel/nats/serve.lua",
+    ["runnel.nats.served"] = "lua/runnel/nats/served.lua",
     ["runnel.nats.stage_message"] = "lua/runnel/nats/stage_message.lua",
     ["runnel.nats.stages"] = "lua/runnel/nats/stages.lua",
     ["runnel.nats.upkeep"] = "lua/runnel/nats/upkeep.lua",

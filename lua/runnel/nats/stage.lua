@@ -15,6 +15,7 @@ local limit = require "runnel.nats.limit"
 local rate = require "runnel.nats.rate"
 local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
+local served = require "runnel.nats.served"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
 local stage_message = require "runnel.nats.stage_message"
@@ -169,13 +170,14 @@ end
 ---@param conn runnel.nats.Connection
 ---@param n integer
 ---@param from string a stream
----@param f fun(value: any, message: runnel.nats.StreamMessage): any ...
+---@param f string|fun(value: any, message: runnel.nats.StreamMessage): any ... or the name of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.nats.StageOptions
 ---@return runnel.nats.Stage? stage, string? err
 function stage.stage(conn, n, from, f, to, opts)
   check.integer(n, 1, "stage: n")
   jetstream.check_name(from, "stage: from")
+  f = served(f, "stage")
   check.callable(f, "stage: f")
   if to ~= nil then jetstream.check_name(to, "stage: to") end
   check.options(opts, OPTIONS, "stage")
