@@ -1,7 +1,8 @@
--- Remote stages and durable stages for some time, while everything is killed at random: workers, submitters, the
--- server or the servers of a cluster, and by the jobs themselves: they exit, crash, loop for ever, or take memory
--- without end. In the end each job has its result once, or is a dead letter, or was left by a submitter that was
--- killed; each message has its result once, or is a dead letter.
+-- Remote stages and durable stages for some time, while everything fails at random. Workers, submitters, and the server
+-- or the servers of a cluster are killed. The network of workers and submitters is parted, halted, or slow. The disk of
+-- the servers is full. And jobs exit, crash, loop for ever, or take memory without end. In the end each job has its
+-- result once, or is a dead letter, or was left by a submitter that was killed; each message has its result once, or is
+-- a dead letter. Nothing that is healthy has been given up.
 --
 --   lua5.4 tests/soak_machines.lua [SECONDS] [SEED] [SERVERS]     by default 20 s, one server
 
@@ -19,8 +20,14 @@ print(("seed %d, %d s, %d server(s)"):format(seed, seconds, size))
 local LUA <const>, WORKERS <const> = os.getenv "LUA" or "lua5.4", 4
 local REPLICAS <const> = size > 1 and 3 or 1
 
-local cluster <close> = size > 1 and nats_server.cluster(size) or nats_server.start()
+local DISK <const> = { disk = 100000000 }
+local cluster <close> = size > 1 and nats_server.cluster(size, DISK) or nats_server.start(DISK)
 local set, servers = cluster.set, cluster.servers or { cluster }
+
+-- The networks of the programs: two of workers, one of submitters.
+local proxies = {}
+for i = 1, 3 do proxies[i] = nats_server.proxy(servers[(i - 1) % #servers + 1]) end
+local function url_of(i) return proxies[i].url .. (size > 1 and "," .. cluster.url or "") end
 
 -- What a job or a message is: { number, kind }. The function gives the number back.
 local WORK = [[
@@ -67,7 +74,13 @@ local function next_job()
   return { number, math.random(200) == 1 and kinds[math.random(#kinds)] or "plain" }
 end
 local count, given_up = 0, 0
-for value in rn.pmap(24, soak, rn.to_chan(next_job), { ex_handler = function() return "failed" end }) do
+local function failed(err, v)
+  err = tostring(err)
+  -- (Memory that runs out is an error of whatever asks for some then.)
+  if v[2] == "plain" and not err:find "not enough memory" then print("WRONG: a healthy job was given up: " .. err) end
+  return "failed"
+end
+for value in rn.pmap(24, soak, rn.to_chan(next_job), { ex_handler = failed }) do
   count = count + 1
   if value == "failed" then given_up = given_up + 1
   elseif value ~= count then print(("WRONG: %s in place of %d"):format(value, count)) end
@@ -81,7 +94,7 @@ local stop_path = set.dir .. "/stop"
 
 local conn <close> = assert(nats.connect(cluster.url, { reconnect_wait = 50, encoding = "msgpack" }))
 assert(conn:stream("in", { replicas = REPLICAS }))
-local out_stream = assert(conn:stream("out", { replicas = REPLICAS }))
+assert(conn:stream("out", { replicas = REPLICAS }))
 
 -- ulimit: a job that takes memory without end gets an error of Lua, or ends its process.
 local programs, over, fed = {}, false, false
@@ -96,13 +109,13 @@ local function kept(name, command)
     end
   end)
 end
-local kills = { workers = 0, submitters = 0, servers = 0 }
+local counts = { workers = 0, submitters = 0, servers = 0, networks = 0, disks = 0 }
 for i = 1, WORKERS do
   kept("worker" .. i, function()
-    return { "sh", "-c", 'ulimit -v 600000; exec "$@"', "sh", LUA, worker_paths[i % 2], cluster.url, REPLICAS }
+    return { "sh", "-c", 'ulimit -v 600000; exec "$@"', "sh", LUA, worker_paths[i % 2], url_of(i // 3 + 1), REPLICAS }
   end)
 end
-local function submitter() return { LUA, submitter_path, cluster.url, REPLICAS, math.random(1 << 30), stop_path } end
+local function submitter() return { LUA, submitter_path, url_of(3), REPLICAS, math.random(1 << 30), stop_path } end
 kept("victim", submitter) -- is killed again and again
 local last = set:start(submitter()) -- is not
 
@@ -111,7 +124,7 @@ local sink, put, poison = assert(conn:sink "in"), 0, 0
 local feeder = rn.go(function()
   while not fed do
     local kind = math.random(200) == 1 and ({ "exit", "loop", "raise" })[math.random(3)] or "plain"
-    assert(sink:put { put + 1, kind })
+    while not sink:put({ put + 1, kind }, { id = tostring(put + 1) }) do rn.sleep(100) end
     put = put + 1
     if kind ~= "plain" then poison = poison + 1 end
     rn.sleep(10)
@@ -120,27 +133,61 @@ end)
 
 -- Where three servers are, one may be down at a time.
 local function kill_server()
+  counts.servers = counts.servers + 1
   local server = servers[math.random(#servers)]
   server:kill()
   rn.sleep(math.random(200, 1500))
   server:start()
-  kills.servers = kills.servers + 1
+end
+
+-- A network fails for some time: data is lost without an error, or held back; there is no connection; or it is slow.
+local function fail_network()
+  counts.networks = counts.networks + 1
+  local proxy, how = proxies[math.random(#proxies)], math.random(5)
+  if how == 1 then proxy:drop()
+  elseif how == 2 then proxy:cut()
+  elseif how == 3 then proxy:refuse()
+  elseif how == 4 then proxy:stall()
+  else proxy:slow() end
+  rn.sleep(math.random(500, 8000))
+  proxy:flow()
+end
+
+-- The disk is full for some time.
+local filler = assert(conn:stream("filler", { replicas = REPLICAS }))
+local function fill_disk()
+  counts.disks = counts.disks + 1
+  local to, full, until_then = assert(conn:sink("filler", { timeout = 2000 })), false, rn.now() + 8000
+  local blocks = {}
+  for i = 1, 8 do
+    blocks[i] = rn.go(function()
+      while not full and rn.now() < until_then do full = not to:put(("x"):rep(500000)) or full end
+    end)
+  end
+  for _, block in ipairs(blocks) do block:take() end
+  rn.sleep(math.random(500, 5000))
+  while not filler:purge() do rn.sleep(100) end
+  if not full then print "the disk was not full" end
 end
 
 local start = rn.now()
 while rn.now() - start < seconds * 1000 do
   rn.sleep(math.random(500, 3000))
-  local choice = math.random(10)
-  if choice <= 6 then
+  local choice = math.random(14)
+  if choice <= 5 then
     local program = programs["worker" .. math.random(WORKERS)]
     if program then program:signal "KILL" end
-    kills.workers = kills.workers + 1
-  elseif choice <= 8 then
+    counts.workers = counts.workers + 1
+  elseif choice <= 7 then
     if programs.victim then programs.victim:signal "KILL" end
-    kills.submitters = kills.submitters + 1
-  else
+    counts.submitters = counts.submitters + 1
+  elseif choice <= 9 then
     kill_server()
     if size > 1 then rn.sleep(15000) end -- it catches up before the next one is killed
+  elseif choice <= 13 then
+    fail_network()
+  else
+    fill_disk()
   end
 end
 
@@ -152,42 +199,53 @@ local finishing = rn.now()
 assert(background.wait_until(240000, function() return last:status() end), "jobs do not end:\n" .. last:output())
 for line in last:output():gmatch "WRONG[^\n]*" do wrong[#wrong + 1] = line end
 print(last:output():match "submitted[^\n]*" or last:output())
+print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 local submitted, came = last:output():match "submitted (%d+), came (%d+)"
 assert(submitted == came, "jobs have no result")
 programs.victim:signal "KILL"
-local numbers, dead = {}, conn:dead "out"
+-- The results: where each number is, as the id of its message tells.
+local results, count, dead = {}, 0, conn:dead "out"
+local out = assert(conn:source "out")
+local reading = rn.go(function()
+  for m in out do
+    local id = m.headers and m.headers["Nats-Msg-Id"] or "?"
+    if results[m.value] then
+      wrong[#wrong + 1] = ("WRONG: message %d has two results: %s, and %s at %.0f")
+        :format(m.value, results[m.value], id, m.time)
+    else
+      count = count + 1
+    end
+    results[m.value] = ("%s at %.0f"):format(id, m.time)
+  end
+end)
 local done = background.wait_until(240000, function()
-  local state = out_stream:state()
   local letters = dead:count()
-  return state and letters and state.messages + letters >= put
+  return letters and count + letters >= put
 end)
 over = true
-local out, twice = assert(conn:source "out"), 0
-local state = assert(out_stream:state())
-for _ = 1, state.messages do
-  local m = out:take()
-  if numbers[m.value] then twice = twice + 1 end
-  numbers[m.value] = true
-end
 out:close()
+reading:take()
 for _, letter in ipairs(assert(dead:list { limit = 100000 })) do
   local value = assert(dead:get(letter.sequence)).value
-  if numbers[value[1]] then
+  if results[value[1]] then
     print(("both: message %d (%s) has a result and a dead letter: %s"):format(value[1], value[2], letter.error))
   end
-  if value[2] == "plain" then print(("a healthy message was given up: %s"):format(letter.error)) end
-  numbers[value[1]] = true
+  if value[2] == "plain" then
+    wrong[#wrong + 1] = ("WRONG: a healthy message was given up: %s"):format(letter.error)
+  end
+  results[value[1]] = "a dead letter"
 end
 local missing = 0
 for i = 1, put do
-  if not numbers[i] then missing = missing + 1 end
+  if not results[i] then missing = missing + 1 end
 end
-print(("%d messages, %d of them poison: %d results, %d dead letters, %d missing, %d twice; %d dead letters of jobs")
-  :format(put, poison, state.messages, dead:count(), missing, twice, conn:dead("soak"):count()))
-print(("%d kills of workers, %d of submitters, %d of servers; %.1f s after the end"):format(kills.workers,
-  kills.submitters, kills.servers, (rn.now() - finishing) / 1000))
+print(("%d messages, %d of them poison: %d results, %d dead letters, %d missing; %d dead letters of jobs")
+  :format(put, poison, count, dead:count(), missing, conn:dead("soak"):count()))
+print(("kills of workers: %d, of submitters: %d, of servers: %d; networks that failed: %d; full disks: %d")
+  :format(counts.workers, counts.submitters, counts.servers, counts.networks, counts.disks))
+print(("%.1f s after the end"):format((rn.now() - finishing) / 1000))
 for _, line in ipairs(wrong) do print(line) end
-if #wrong > 0 or missing > 0 or twice > 0 or not done then
+if #wrong > 0 or missing > 0 or not done then
   print "soak_machines: FAILED"
   cluster:close()
   os.exit(1)

@@ -281,6 +281,28 @@ describe("a remote stage", function()
     job:close()
   end))
 
+  it("sends a job again soon after its stream has refused it", function()
+    local took
+    local reports = stage.reports(function()
+      sim.run(function()
+        local server = reliable()
+        local store = server.store
+        function server:store(subject, data, reply)
+          if rn.now() > 50000 then return store(self, subject, data, reply) end
+          local answer = '{"error":{"code":503,"err_code":10023,"description":"insufficient resources"}}'
+          if reply then self:send(reply, { subject = reply, data = answer }) end
+        end
+        worker(server, 1, function(v) return v end)
+        local job = submitter(server)
+        assert.equal(1, job(1))
+        took = rn.now()
+      end)
+    end)
+    assert.is_true(took < 54000)
+    assert.same({ "remote job: the stream has refused a job: insufficient resources" },
+      { #reports == 1 and tostring(reports[1].err) or #reports })
+  end)
+
   it("asks again for the jobs that a request has not got in its time", within(function()
     local server = reliable()
     worker(server, 4, function(v) rn.sleep(v) end)

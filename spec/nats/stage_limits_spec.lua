@@ -35,6 +35,53 @@ describe("with limits", function()
       return sink
     end
 
+    it("runs in another process if this one has its n calls", function()
+      assert(conn:stream "out")
+      stored("words", 1, 2, 3, 4, 5, 6, 7, 8)
+      local stages, calls, over = {}, { 0, 0 }, rn.chan()
+      for i = 1, 2 do
+        stages[i] = assert(conn:stage(4, "words", function()
+          calls[i] = calls[i] + 1
+          over:take()
+        end, "out"))
+        background.wait_until(10000, function() return calls[i] == 4 end)
+      end
+      assert.same({ 4, 4 }, calls)
+      over:close()
+      for _, s in ipairs(stages) do s:drain() end
+    end)
+
+    it("is not started beside itself when the server delivers it again", function()
+      if not nats_server.has_proxy then return pending "luv is not installed" end
+      local proxy = nats_server.proxy(server)
+      assert(conn:stream "out")
+      stored("words", 1)
+      local there <close> = assert(nats.connect(proxy.url, { encoding = "msgpack" }))
+      local calls, over = 0, rn.chan()
+      local s = assert(there:stage(2, "words", function(v)
+        calls = calls + 1
+        if calls == 1 then over:take() end
+        return v
+      end, "out", { ack_wait = 300 }))
+      assert.is_truthy(background.wait_until(10000, function() return calls == 1 end))
+      proxy:stall()
+      assert.is_truthy(background.wait_until(10000, function()
+        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
+        return info and info.data:find '"num_redelivered":1'
+      end))
+      proxy:flow()
+      assert(there:flush())
+      rn.sleep(200) -- the message would have been started again
+      assert.equal(1, calls)
+      over:close()
+      assert.is_truthy(background.wait_until(10000, function()
+        local info = conn:request("$JS.API.CONSUMER.INFO.words.out", "", 5000, { encoding = "raw" })
+        return info and info.data:find '"num_ack_pending":0'
+      end))
+      assert.same({ 1, 1 }, { calls, s:stats().done })
+      s:drain()
+    end)
+
     it("that ends its process is given up after about five starts, alone at the end, and no other one", function()
       assert(conn:stream "out")
       local values = {}

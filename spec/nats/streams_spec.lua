@@ -708,6 +708,18 @@ describe("streams", function()
       other:close()
     end)
 
+    it("calls the function that a module returns", function()
+      package.preload["spec.shouts"] = function() return string.upper end
+      assert(conn:stream "words")
+      assert(conn:stream "out")
+      local stage = assert(conn:stage(1, "words", "spec.shouts", "out"))
+      package.preload["spec.shouts"], package.loaded["spec.shouts"] = nil, nil
+      assert(assert(conn:sink "words"):put "a")
+      assert.equal("A", assert(take_within(assert(conn:source "out"), 20000)).value)
+      stage:drain()
+      assert.is_true(stage:done():closed())
+    end)
+
     it("refuses streams that are missing, and wrong arguments", function()
       assert(conn:stream "words")
       local function f() end
@@ -717,6 +729,7 @@ describe("streams", function()
       raises("^.*needs the option name", function() conn:stage(1, "words", f) end)
       raises("^stage: n", function() conn:stage(0, "words", f, "out") end)
       raises("^stage: f", function() conn:stage(1, "words", nil, "out") end)
+      raises('^stage: the module "no.such" cannot be loaded', function() conn:stage(1, "words", "no.such", "out") end)
       raises("^stage: drain_on_term: true or false expected, got 1", function()
         conn:stage(1, "words", f, nil, { name = "x", drain_on_term = 1 })
       end)

@@ -36,7 +36,8 @@ local function config_of(server)
   add("listen: 127.0.0.1:%d", server.port)
   add("server_name: %s", server.name)
   if options.jetstream ~= false then
-    add('jetstream { store_dir: "%s/%s-store" }', set.dir, server.name)
+    local disk = options.disk and (", max_file_store: %d"):format(options.disk) or ""
+    add('jetstream { store_dir: "%s/%s-store"%s }', set.dir, server.name, disk)
   end
   if options.max_payload then add("max_payload: %d", options.max_payload) end
   if options.token then add("authorization { token: %q }", options.token) end
@@ -137,7 +138,7 @@ end
 ---Starts a server. Its fields: url, port, name; cert and key (the paths of its certificate and its key, with tls); set,
 ---the set of its programs (spec/support/background.lua).
 ---Options: user and password, or token; tls (with "both", clients need a certificate, too), max_payload;
----jetstream = false; config, further text of its configuration.
+---jetstream = false; disk, the bytes that its streams may take; config, further text of its configuration.
 ---@param options? table
 function nats_server.start(options)
   local set = background.set()
@@ -206,7 +207,7 @@ local PROXY = debug.getinfo(1, "S").source:match "^@(.*)nats_server%.lua$" .. "p
 nats_server.has_proxy = pcall(require, "luv")
 
 ---A proxy on loopback before a server. Its fields: url, port. stall() holds back all data, flow() lets it pass again,
----drop() loses all data of the connections that there are, without an error; new ones work.
+---drop() loses all data of the connections that there are, without an error; new ones work. slow() delays all data.
 ---cut() closes all connections, refuse() closes them and each new one until flow().
 ---deafen() loses what the server sends until flow(), which is to be called when it has nothing more to send, since
 ---clients read whole messages.
@@ -233,7 +234,7 @@ local function tell(name)
     assert(self.program:says(("done %d"):format(self.sent)), "the proxy did not answer")
   end
 end
-Proxy.stall, Proxy.deafen, Proxy.flow = tell "stall", tell "deafen", tell "flow"
+Proxy.stall, Proxy.deafen, Proxy.slow, Proxy.flow = tell "stall", tell "deafen", tell "slow", tell "flow"
 Proxy.cut, Proxy.refuse, Proxy.drop = tell "cut", tell "refuse", tell "drop"
 
 return nats_server

@@ -4,6 +4,7 @@
 --   drop    lose all data of the connections that there are, in both directions, and keep them open; as a router does
 --           that has forgotten them. New connections work
 --   deafen  forward to the server only: what it sends is lost
+--   slow    forward each piece of data 100 ms later, and one piece of a connection at a time
 --   flow    forward again, also new connections
 --   cut     close all connections; accept new ones
 --   refuse  close all connections and each new one
@@ -12,7 +13,7 @@
 local uv = require "luv"
 
 local port, to, control = tonumber(arg[1]), tonumber(arg[2]), arg[3]
-local links, stalled, deaf, refusing = {}, false, false, false -- links: set of pairs of connections
+local links, stalled, deaf, slow, refusing = {}, false, false, false, false -- links: set of pairs of connections
 
 local function close(handle)
   if not handle:is_closing() then handle:close() end
@@ -37,7 +38,16 @@ function forward(link, from, target)
     if (err or not data) and not link.is_dropped then return cut(link) end
     if link.is_dropped or deaf and from == link.far then return end
     from:read_stop()
-    target:write(data, function(failure) written(link, from, target, failure) end)
+    local function pass()
+      if not links[link] then return end
+      target:write(data, function(failure) written(link, from, target, failure) end)
+    end
+    if not slow then return pass() end
+    local timer = uv.new_timer()
+    timer:start(100, 0, function()
+      timer:close()
+      pass()
+    end)
   end)
 end
 
@@ -78,8 +88,9 @@ function orders.drop()
   for link in pairs(links) do link.is_dropped = true end
 end
 function orders.deafen() deaf = true end
+function orders.slow() slow = true end
 function orders.flow()
-  stalled, deaf, refusing = false, false, false
+  stalled, deaf, slow, refusing = false, false, false, false
   for link in pairs(links) do flow(link) end
 end
 function orders.cut()

@@ -20,6 +20,10 @@ jetstream.NO_STREAM, jetstream.NO_CONSUMER = 10059, 10014
 jetstream.WRONG_SEQUENCE, jetstream.NO_MESSAGE = 10071, 10037
 jetstream.FULL = 10077
 
+---In place of such a code: the stream has not stored the message in time, as far as is known. Its server may be away,
+---or the disk full.
+jetstream.UNKNOWN = 0
+
 ---Nanoseconds, as JetStream has all durations.
 ---@param ms number
 ---@return integer
@@ -229,7 +233,7 @@ function jetstream.store(conn, subject, value, opts)
     if conn.has_ended then return nil, "the connection is closed" end
     if deadline - core.now() <= RETRY_MS then
       return nil, ("the stream %q has not answered within %d ms; it may have the message (%s)")
-        :format(opts.stream, opts.timeout // 1, tostring(err))
+        :format(opts.stream, opts.timeout // 1, tostring(err)), jetstream.UNKNOWN
     end
     core.sleep(RETRY_MS)
   end

@@ -44,6 +44,7 @@ local UNUSED_MS <const> = 60000
 ---@field headers? table<string, string>
 ---@field private raw runnel.nats.Message
 ---@field private reader table
+---@field private newer? runnel.nats.StreamMessage another delivery of it
 local Message = { __name = "stream message" }
 
 function Message:__index(key)
@@ -52,12 +53,28 @@ function Message:__index(key)
   if key == "value" or key == "data" or key == "headers" then return self.raw[key] end
 end
 
+local replenish
+
 -- Answers the delivery, once; false if it was answered already, or the connection is closed.
 local function answer(self, text)
-  if self.is_answered or not self.reader.name then return false end
+  local of = self.reader
+  if self.is_answered or not of.name then return false end
   self.is_answered = true
-  self.reader.conn:unbeat(self.ack_subject)
-  return self.reader.conn.core:publish(self.ack_subject, text, nil) == true
+  of.conn:unbeat(self.ack_subject)
+  if self.newer then answer(self.newer, text) end
+  local ok = of.conn.core:publish(self.ack_subject, text, nil) == true
+  if of.holds then
+    of.held = of.held - 1
+    replenish(of)
+  end
+  return ok
+end
+
+---The server has delivered it again while the program works on it: what is answered holds for that delivery, too.
+---@param newer runnel.nats.StreamMessage
+function Message:delivered_again(newer)
+  if self.newer then return self.newer:delivered_again(newer) end
+  self.newer = newer
 end
 
 ---Acknowledges it: it will not be delivered again. False if it was answered already, or the source does not
@@ -142,11 +159,17 @@ local function delete_consumer(self)
   self.conn.core:publish(("$JS.API.CONSUMER.DELETE.%s.%s"):format(self.stream, self.consumer), "", nil)
 end
 
--- Asks for as many messages as there is room for, unless that is less than half a batch.
-local function replenish(self)
+-- How many more messages there is room for. With `holds` those count, too, on which the program works: what waited for
+-- them here could be worked on by other processes.
+local function room_of(self) return self.batch - self.asked - (self.holds and self.held or #self.waiting) end
+
+-- Asks for as many messages as there is room for, but not for less than half a batch; with `holds`, while others are
+-- still to come.
+function replenish(self)
   if self.is_closed then return end
-  local room = self.batch - self.asked - #self.waiting
-  if room * 2 < self.batch then return end
+  local room = room_of(self)
+  local may_be_few = self.holds and self.asked == 0
+  if room <= 0 or room * 2 < self.batch and not may_be_few then return end
   self.nrequests = self.nrequests + 1
   if self.asked == 0 then self.heard = core.now() end
   self.asked = self.asked + room
@@ -210,7 +233,7 @@ local function watch(self)
     if event == "refused" then
       core.sleep(REFUSED_MS)
       look_after(self)
-    elseif event or is_silent or self.asked == 0 and #self.waiting * 2 < self.batch then
+    elseif event or is_silent or self.asked == 0 and room_of(self) * 2 > self.batch then
       look_after(self)
     end
   end
@@ -235,7 +258,7 @@ local function receive(self)
     else
       local message = message_of(self, raw)
       if message then
-        self.asked = math.max(0, self.asked - 1)
+        self.asked, self.held = math.max(0, self.asked - 1), self.held + 1
         if self.name then
           self.conn:beat(message.ack_subject, "+WPI", self.beat_ms)
         elseif message.order ~= self.order + 1 then -- some were lost on the way
@@ -290,7 +313,7 @@ end
 ---                   acknowledgements
 ---    config         settings that the consumer must have, in the server's words
 ---    defaults       settings for a new consumer
----    batch          how many messages may wait here
+---    batch          how many messages may wait here; with holds, also those that are not answered count
 ---    encoding, acks ("explicit", "taken" or nil)
 ---    holds          keep messages alive after the take as well, until they are answered
 ---    wrap           a function for what is put on the channel instead of a message
@@ -299,7 +322,7 @@ end
 ---@return runnel.Channel<any>? ch, string|table info_or_err of the consumer
 function reader.open(self, what)
   local conn = self.conn
-  self.asked, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 1, core.now(), 0
+  self.asked, self.held, self.nrequests, self.oldest, self.heard, self.order = 0, 0, 0, 1, core.now(), 0
   self.defaults = self.defaults or {}
   local info, err, code = open_consumer(self)
   if not info then

@@ -7,6 +7,7 @@
 ---redelivers the job to another worker.
 
 local answers = require "runnel.nats.answers"
+local arrivals = require "runnel.nats.arrivals"
 local cancellations = require "runnel.nats.cancellations"
 local core = require "runnel.core"
 local firsts = require "runnel.nats.firsts"
@@ -26,11 +27,7 @@ local wire = require "runnel.nats.wire"
 local internal = core.internal
 local chan, alts = core.chan, core.alts
 local take = internal.moving.take
-local find, match, tointeger = string.find, string.match, math.tointeger
 local go = guard.go
-
--- A job whose submitter has not answered goes back to the server, which redelivers it after BACK ms.
-local BACK <const> = 5000
 
 ---A job that a worker has.
 ---@class runnel.Delivery
@@ -80,7 +77,9 @@ local BACK <const> = 5000
 local Worker = {}
 Worker.__index = Worker
 Worker.__name = "worker"
-for name, method in pairs(answers.methods) do Worker[name] = method end
+for _, part in ipairs { answers.methods, arrivals.methods } do
+  for name, method in pairs(part) do Worker[name] = method end
+end
 
 -- ---- what runs ----
 
@@ -131,7 +130,7 @@ local function may_start(self, d)
     self.counts.redelivered = self.counts.redelivered + 1
     return true
   end
-  if answer == "done" then self:acknowledge(d) else self:give_back(d, BACK) end
+  if answer == "done" then self:acknowledge(d) else self:give_back(d, answers.BACK) end
   return false
 end
 
@@ -168,119 +167,6 @@ function Worker:pump()
   end
   if self.open and not self.running.lone then
     self.pulls:ask(self.n, self.n - self.running.count - #self.waiting)
-  end
-end
-
--- ---- what comes ----
-
--- Reports what is wrong, once for each key.
-function Worker:tell(message, key)
-  if self.told[key] then return end
-  self.told[key] = true
-  internal.report(("serve %s: %s"):format(self.name, message), nil, "serve " .. self.name)
-end
-
--- The job is for a worker of another version.
-function Worker:leave(d, version, reply)
-  if reply then self.engine:publish(reply, wire.line("-", "refused", 0, wire.VERSION, self.label)) end
-  if version == wire.VERSION then
-    self:tell("a job has an encoding that this worker does not know; it is left to other workers", "encoding")
-  else
-    self:tell(("a job has version %s of the protocol, this worker version %s; it is left to other workers")
-      :format(version, wire.VERSION), "version " .. version)
-  end
-  self:give_back(d, BACK)
-end
-
--- Whether a job was delivered before.
-local function look(self, ack)
-  local at = #self.first_ack + 1
-  if find(ack, self.first_ack, 1, true) == 1 then -- most are, and this is faster
-    local sequence, order = match(ack, "^(%d+)%.(%d+)", at)
-    return self.firsts:look(tointeger(sequence), tointeger(order))
-  end
-  local deliveries, sequence, order = wire.delivery(ack)
-  local again = self.firsts:look(sequence, order)
-  return deliveries > 1 and "again" or again
-end
-
--- Whether the worker has the job of a delivery already, by another one.
-local function has_already(self, d)
-  for _, other in pairs(self.held) do
-    local job = other ~= d and other.job
-    if job and job.number == d.job.number and job.reply == d.job.reply then return true end
-  end
-  return false
-end
-
--- A job has come.
-function Worker:deliver(data, ack, age)
-  if self.held[ack] then return end
-  if age > self.ack_wait then return self:pump() end -- Lua was busy too long: the server redelivers it elsewhere
-  local job, version, reply, problem = wire.parse_job(data)
-  local d = { worker = self, ack = ack, job = job, block = false, beat = false }
-  self.held[ack] = d
-  d.again = look(self, ack)
-  if job and job.again then d.again = "again" end
-  d.is_suspect = job ~= nil and d.again ~= "first"
-  if d.is_suspect and has_already(self, d) then
-    self.held[ack] = nil -- what the worker says about the other delivery is about the same message
-  elseif problem then
-    self:tell("a message in its stream was removed: " .. problem, problem)
-    self:answer(d, "+TERM")
-  elseif not job then
-    self:leave(d, version, reply)
-  elseif not self.open or self.running.lone then
-    self:give_back(d)
-  elseif not self.early.is_empty and self.early:has(job) or not d.is_suspect and self.gone:has(job.reply) then
-    self:acknowledge(d)
-  else
-    if job.again then self.gone:forget(job.reply) end -- it is back
-    if age > self.beats then self.engine:publish(ack, "+WPI") end
-    d.beat = self.engine:beat(ack, "+WPI", self.beats)
-    self.waiting[#self.waiting + 1] = d
-  end
-  self:pump()
-end
-
--- Takes a job out of a queue; false if it is not in it.
-local function remove(queue, d)
-  for i = 1, #queue do
-    if queue[i] == d then
-      table.remove(queue, i)
-      return true
-    end
-  end
-  return false
-end
-
--- A submitter has gone: its jobs do not start. (Before a job that was delivered before starts, the worker asks anyway.)
-local function found_gone(self, reply)
-  for i = #self.waiting, 1, -1 do
-    local d = self.waiting[i]
-    if d.job.reply == reply and not d.is_suspect then
-      table.remove(self.waiting, i)
-      self:acknowledge(d)
-    end
-  end
-  self:pump()
-end
-
-function Worker:cancel(data)
-  local words = wire.parse(data)
-  local reply, number = words and words[4], words and words[5]
-  if not number or words[3] ~= "cancel" then return end
-  local found = {}
-  for _, d in pairs(self.held) do
-    if d.job and d.job.number == number and d.job.reply == reply then found[#found + 1] = d end
-  end
-  if #found == 0 then self.early:add(reply, number) end
-  for _, d in ipairs(found) do
-    if not d.cancelled then
-      d.cancelled = true
-      if d.block then core.cancel(d.block, "the job was cancelled")
-      elseif remove(self.waiting, d) then self:acknowledge(d) end
-    end
   end
 end
 
@@ -403,7 +289,7 @@ local function new(engine, name, n, f, opts)
     early = cancellations.new(), open = true, over = false, ended_chan = chan(),
     counts = { done = 0, failed = 0, redelivered = 0 },
   }, Worker)
-  self.gone = gone.new(engine, base, function(reply) found_gone(self, reply) end)
+  self.gone = gone.new(engine, base, function(reply) self:found_gone(reply) end)
   self.pulls = pull.new(engine, name, {
     base = base, repair = opts.repair,
     deliver = function(data, ack, age) self:deliver(data, ack, age) end,

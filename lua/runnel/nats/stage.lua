@@ -15,6 +15,7 @@ local limit = require "runnel.nats.limit"
 local rate = require "runnel.nats.rate"
 local reader = require "runnel.nats.reader"
 local running = require "runnel.nats.running"
+local served = require "runnel.nats.served"
 local sink = require "runnel.nats.sink"
 local source = require "runnel.nats.source"
 local stage_message = require "runnel.nats.stage_message"
@@ -70,10 +71,21 @@ local FORGETS <const> = "stage: the stream %q has the retention %q: when the ser
 local Stage = { __name = "stage" }
 Stage.__index = Stage
 
+-- The message that the stage works on of which another delivery has come: the server has not heard of the process for
+-- ack_wait, for example because the network has failed.
+local function has_already(self, message)
+  for other in pairs(self.calls) do
+    if other.sequence == message.sequence then return other end
+  end
+end
+
 local function run(self)
   for message in self.source do
     if self.resumed then self.resumed:take() end
-    if self.is_stopped then
+    local other = has_already(self, message)
+    if other then
+      other:delivered_again(message)
+    elseif self.is_stopped then
       message:nak()
     else
       self.calls[message] = core.now()
@@ -121,6 +133,10 @@ end
 
 function Stage:__close() self:drain(0) end
 
+---A channel that closes when the stage has ended.
+---@return runnel.Channel<any> done
+function Stage:done() return self.ended end
+
 ---Waits until the stage has ended: it was stopped, or a stream or the consumer was deleted, or the connection has
 ---ended.
 ---@return boolean? ended, any err
@@ -154,13 +170,14 @@ end
 ---@param conn runnel.nats.Connection
 ---@param n integer
 ---@param from string a stream
----@param f fun(value: any, message: runnel.nats.StreamMessage): any ...
+---@param f string|fun(value: any, message: runnel.nats.StreamMessage): any ... or the name of a module that returns one
 ---@param to? string a stream; nil: f has no results
 ---@param opts? runnel.nats.StageOptions
 ---@return runnel.nats.Stage? stage, string? err
 function stage.stage(conn, n, from, f, to, opts)
   check.integer(n, 1, "stage: n")
   jetstream.check_name(from, "stage: from")
+  f = served(f, "stage")
   check.callable(f, "stage: f")
   if to ~= nil then jetstream.check_name(to, "stage: to") end
   check.options(opts, OPTIONS, "stage")

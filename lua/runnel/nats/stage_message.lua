@@ -14,13 +14,13 @@ local running = require "runnel.nats.running"
 
 local stage_message = {}
 
--- How long to wait before storing again, while the stream of results is full.
+-- How long to wait before storing again, while the stream of results, or the disk, is full, or the server away.
 local FULL_MS <const> = 200
 
 -- When to try again after the server has not said, or stored, how often a message was started.
 local UNKNOWN_MS <const> = 1000
 
--- Stores one result, however long its stream is full. Raises if it cannot be stored.
+-- Stores one result, however long that is not possible. Raises if it never will be.
 local function store(self, value, id)
   while true do
     local ok, err, code = self.sink:put(value, { id = id, subject = self.to_subject })
@@ -28,7 +28,7 @@ local function store(self, value, id)
       if code then self.counts.duplicates = self.counts.duplicates + 1 end
       return
     end
-    if code ~= jetstream.FULL then error(err, 0) end
+    if code ~= jetstream.FULL and code ~= jetstream.UNKNOWN then error(err, 0) end
     core.sleep(FULL_MS)
   end
 end

@@ -12,6 +12,7 @@ local label = require "runnel.nats.label"
 local names = require "runnel.nats.names"
 local rate = require "runnel.nats.rate"
 local running = require "runnel.nats.running"
+local served = require "runnel.nats.served"
 local values = require "runnel.nats.values"
 local who = require "runnel.nats.who"
 
@@ -310,15 +311,7 @@ function stages.serve(conn, name, n, f, opts)
   names.check(name, "serve")
   check.integer(n, 1, "serve: n")
   check.options(opts, SERVE_OPTIONS, "serve")
-  if type(f) == "string" then
-    local module = f
-    local ok, loaded = pcall(require, module)
-    if not ok then error(("serve: the module %q cannot be loaded: %s"):format(module, tostring(loaded)), 2) end
-    if not check.is_callable(loaded) then
-      error(("serve: the module %q does not return a function"):format(module), 2)
-    end
-    f = loaded
-  end
+  f = served(f, "serve")
   check.callable(f, "serve: f")
   opts = opts or {}
   if opts.ack_wait ~= nil then check.ms(opts.ack_wait, 10, "serve: ack_wait") end

@@ -128,11 +128,13 @@ end
 ---The stream's answer to a job that was sent again: usually that it has the job.
 function Remote:stored(data, subject, status)
   local job = self.jobs[subject:match "%d+$" or ""]
-  if job and not status then
+  local has_it = data:find('"err_code":10077', 1, true) ~= nil
+  local is_refused = not has_it and data:find('"error"', 1, true) ~= nil
+  if job and not status and not is_refused then
     job.again_at = now() + job.again_after
     job.again_after = math.min(job.again_after * 2, MOST_AGAIN)
   end
-  if job and data:find('"err_code":10077', 1, true) then
+  if job and has_it then
     if not self.told.workers and now() >= self.looks_at then
       self.looks_at = now() + FIRST_AGAIN
       guard.started(guard.go(guard.nothing, nil, look_for_workers, self), "remote " .. self.name)
@@ -148,7 +150,7 @@ function Remote:stored(data, subject, status)
       sleep(LOOK)
       self.repairing = false
     end), "remote " .. self.name)
-  elseif job and data:find('"error"', 1, true) then
+  elseif job and is_refused then -- perhaps for a short time: it is sent again after WITHOUT_ANSWER ms
     self:tell("the stream has refused a job: " .. (data:match '"description":"([^"]*)"' or data))
   end
 end
