@@ -4,7 +4,7 @@
 -- 2. The files of a folder include each other without a circle. A header and its source count as one file, X.h and X.c.
 
 local ORDER = {
-  "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "tracing", "port", "capi", "lua",
+  "base", "shared", "core", "lifetimes", "errors", "channels", "sharing", "blocks", "sim", "tracing", "port", "capi", "lua",
   "library", "nats", "http", "httpd", "monitor", "host", "site",
 }
 

@@ -4,11 +4,11 @@
 #include <lauxlib.h>
 
 #include "base/random.h"
-#include "blocks/explore.h"
 #include "blocks/park.h"
 #include "channels/alt.h"
 #include "channels/chan.h"
 #include "channels/chan_custom.h"
+#include "core/sim_rules.h"
 #include "lifetimes/keep.h"
 #include "sharing/chan_shared.h"
 
@@ -20,9 +20,10 @@ static inline bool can(lua_State *L, const AltsOp *op, int i) {
   return !op->passed && op->ch->ops->can(L, op->ch, alts_at(i), op->is_put);
 }
 
-/* The choice of an explorer among `ready` operations that can complete; `chosen`, if a policy has changed its mind. */
-NOINLINE static int explore(lua_State *L, Explore *e, const Alts *a, uint32_t ready, int chosen) {
-  uint32_t left = explore_choose(e, ready, CHOICE_ALTS);
+/* The choice of a simulation among `ready` operations that can complete; `chosen`, if a policy has changed its mind. */
+NOINLINE static int choose_by_rules(lua_State *L, Sched *S, const Alts *a, uint32_t ready, int chosen) {
+  if (!S->world.rules->choose_operation) return chosen;
+  uint32_t left = S->world.rules->choose_operation(S, ready);
   for (int i = 0; i < a->n; i++) {
     if (can(L, &a->ops[i], i) && left-- == 0) return i;
   }
@@ -47,7 +48,7 @@ static int choose(lua_State *L, Sched *S, Alts *a, int n) {
     if (++ready == 1 || random_below(&S->world.random, ready) == 0) chosen = i;
     if (priority) break;
   }
-  if (UNLIKELY(ready > 1) && S->world.explore) return explore(L, S->world.explore, a, ready, chosen);
+  if (UNLIKELY(ready > 1) && S->world.rules) return choose_by_rules(L, S, a, ready, chosen);
   return chosen;
 }
 

@@ -3,16 +3,15 @@
 
 #include <lauxlib.h>
 
-#include "base/random.h"
 #include "base/wakeup.h"
 #include "blocks/driver.h"
-#include "blocks/explore.h"
 #include "blocks/go.h"
 #include "blocks/go_close.h"
 #include "blocks/inspect.h"
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/observe.h"
+#include "core/sim_rules.h"
 #include "errors/error.h"
 #include "errors/unhandled.h"
 #include "lifetimes/keep.h"
@@ -24,17 +23,9 @@ enum { MAX_STRIDE = 16 }; /* resumes between two looks at the clock, at most */
 
 /* ---- the run queue ---- */
 
-/* A random alt in the run queue, or the one that the world's explorer chooses. */
-NOINLINE static Link *choose_ready(lua_State *L, Sched *S) {
-  if (S->world.explore) return explore_next(L, S);
-  Link *link = S->world.ready.first;
-  for (uint32_t i = random_below(&S->world.random, S->world.nready); i > 0; i--) link = link->next;
-  return link;
-}
-
-/* Removes the next alt from the run queue: the first, unless the world shuffles. */
+/* Removes the next alt from the run queue: the first, unless a simulation has another rule. */
 static inline Alt *next_ready(lua_State *L, Sched *S) {
-  Link *link = UNLIKELY(S->world.shuffle) ? choose_ready(L, S) : S->world.ready.first;
+  Link *link = UNLIKELY(S->world.rules != NULL) ? S->world.rules->next(L, S) : S->world.ready.first;
   list_remove(&S->world.ready, link);
   S->world.nready--;
   return CONTAINER_OF(link, Alt, own.waiter.link);
@@ -236,26 +227,6 @@ static bool run(lua_State *L, Sched *S, Go *awaited) {
   return stopped;
 }
 
-/* Protected: () raises the deadlock of a simulation. */
-static int raise_deadlock(lua_State *L) {
-  lua_pushnil(L); /* no description of what waits */
-  return inspect_raise_deadlock(L, "sim.run");
-}
-
-/* Makes the go block that a simulation awaits, whose userdata is at index `at`, raise a deadlock from its operation, as
-   the main program's operation does outside a simulation. Returns false if it does not wait. */
-static bool cancel_for_deadlock(lua_State *L, Sched *S, Go *awaited, int at) {
-  if (awaited->alt.state != ALT_PARKED || !awaited->alt.count) return false;
-  Explore *explore = S->world.explore;
-  if (explore && explore->tell) explore->tell(explore, CHOICE_NONE, 0, 0);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, raise_deadlock, 1);
-  (void)lua_pcall(L, 0, 0, 0);
-  bool cancelled = go_cancel(L, S, awaited, at, lua_gettop(L));
-  lua_pop(L, 1);
-  return cancelled;
-}
-
 void sched_run(lua_State *L, Sched *S) { run(L, S, NULL); }
 
 int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
@@ -264,7 +235,8 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
   lua_State *co = go->alt.co;
   lua_getiuservalue(L, at, GO_COROUTINE); /* kept alive: on it the results will be */
   bool ended = run(L, S, go);
-  while (!ended && S->world.clock.is_virtual && cancel_for_deadlock(L, S, go, at)) ended = run(L, S, go);
+  const SimRules *rules = S->world.rules;
+  while (!ended && rules && rules->raise_deadlock(L, S, go, at)) ended = run(L, S, go);
   if (!ended) {
     lua_pushnil(L);
     return inspect_raise_deadlock(L, what);

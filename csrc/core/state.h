@@ -82,8 +82,8 @@ typedef struct World {
   Pending pending;         /* the timeouts among them */
   List ready;              /* the run queue: Alt.own.waiter.link of ready go blocks */
   uint32_t nready;         /* its length */
-  bool shuffle;            /* run ready go blocks in random order, or in that of `explore` */
-  struct Explore *explore; /* what makes its choices (explore.h), or NULL: a simulation at random, or none */
+  const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
+  struct Explore *explore; /* what makes a simulation's choices (sim/explore.h), or NULL */
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;      /* resumes left until the next look */
