@@ -99,6 +99,7 @@ build = {
         "csrc/lua/open.c",
         "csrc/lua/packing.c",
         "csrc/lua/pool.c",
+        "csrc/lua/ps.c",
         "csrc/lua/preload.c",
         "csrc/lua/run.c",
         "csrc/lua/term.c",

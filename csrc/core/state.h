@@ -166,6 +166,9 @@ struct Sched {
 /* The scheduler of the C function that is running. */
 static inline Sched *sched_self(lua_State *L) { return (Sched *)lua_touserdata(L, SCHED_SELF); }
 
+/* Whether a go block belongs to the running simulation, if there is one. Those of outer worlds may be parked. */
+static inline bool sched_is_of_world(const Sched *S, const Go *go) { return go->chan.id >= S->world.first_id; }
+
 /* Sets or clears one of the park checks. */
 static inline void sched_check_parks(Sched *S, ParkCheck check, bool on) {
   if (on) S->park_checks |= (uint8_t)check;

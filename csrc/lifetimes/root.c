@@ -25,13 +25,6 @@ enum {
 
 /* ---- strong and weak ---- */
 
-/* Pushes the channel of a waiter, from its owner's stack. */
-static void push_channel(lua_State *L, const Waiter *w) {
-  lua_State *co = w->alt->co;
-  lua_pushvalue(co, w->at);
-  lua_xmove(co, L, 1);
-}
-
 /* Makes the channels let go of a weak root, whose userdata is at index `at`. They are not looked for on its stack, which
    is empty if somebody closes the coroutine. */
 static void release(lua_State *L, const Go *go, int at) {
@@ -68,7 +61,7 @@ static void push_weak(lua_State *L, const Go *go) {
   lua_pop(L, 1);
   /* The weak reference has been cleared (see root.h); but each of its channels still has it. */
   int top = lua_gettop(L);
-  push_channel(L, alt_waiters(&go->alt));
+  alt_push_channel(L, alt_waiters(&go->alt));
   attr_push_table(L, top + 1);
   lua_pushnil(L);
   while (lua_next(L, top + 2)) {
@@ -104,7 +97,7 @@ static bool may_be_abandoned(const Go *go) {
 /* Makes the tables of attributes in which the channels of a parked go block will hold it. */
 static void make_tables(lua_State *L, const Alt *alt) {
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     attr_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -114,7 +107,7 @@ static void make_tables(lua_State *L, const Alt *alt) {
 static bool have_tables(lua_State *L, const Alt *alt) {
   bool have = true;
   for (uint32_t i = 0; i < alt->count && have; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     have = attr_push_table(L, lua_gettop(L));
     lua_pop(L, 2);
   }
@@ -130,7 +123,7 @@ static void fill_waits(lua_State *L, const Alt *alt) {
   lua_xmove(alt->co, L, 1);
   lua_rawseti(L, -2, alt->count + 1);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     lua_rawseti(L, -2, i + 1);
   }
 }
@@ -153,7 +146,7 @@ static void demote(lua_State *L, Sched *S, Go *go) {
   root_reserve_weak(L, S, at);
   if (size_of_waits(alt)) fill_waits(L, alt);
   for (uint32_t i = 0; i < alt->count; i++) {
-    push_channel(L, &alt_waiters(alt)[i]);
+    alt_push_channel(L, &alt_waiters(alt)[i]);
     attr_push_table(L, lua_gettop(L));
     lua_pushvalue(L, at);
     lua_getiuservalue(L, at, GO_COROUTINE);

@@ -10,6 +10,7 @@
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/sim_rules.h"
+#include "errors/name.h"
 #include "errors/unhandled.h"
 #include "lifetimes/root.h"
 #include "sim/explore.h"
@@ -86,7 +87,7 @@ static void drop_parked(lua_State *L, Sched *S) {
   int top = lua_gettop(L);
   for (uint32_t i = root_count(S); i > 0; i--) { /* backwards: the last root takes the place of one that is removed */
     Go *go = root_push_at(L, i);
-    bool is_parked = go && go->chan.id >= S->world.first_id && go->alt.state != ALT_READY;
+    bool is_parked = go && sched_is_of_world(S, go) && go->alt.state != ALT_READY;
     if (is_parked && go->alt.state != ALT_SLEEPING) {
       if (go->alt.flags & ALT_WEAK) root_make_strong(L, S, go, lua_gettop(L));
       alt_stop_waiting(S, &go->alt);
@@ -128,12 +129,27 @@ static bool come_to_rest(lua_State *L, Sched *S) {
   return false;
 }
 
+/* Raises an error if a go block that the program has started is left in this world. `rests`: nothing is ready and no timer
+   is pending, so the go block waits for ever; else it goes on for ever. */
+static void check_leaks(lua_State *L, bool rests) {
+  const Sched *S = sched_self(L);
+  bool is_leak = false; /* looked for first: there is seldom a leak, and a list would take longer than the program */
+  for (uint32_t i = root_count(S); i > 0 && !is_leak; i--) {
+    const Go *go = root_push_at(L, i);
+    is_leak = go && sched_is_of_world(S, go) && !(go->alt.flags & ALT_CALLBACK) && !name_is_library(L, go);
+    lua_pop(L, 1);
+  }
+  if (!is_leak) return;
+  lua_pushboolean(L, rests);
+  if (inspect_write_report(L, "leak", 1)) lua_error(L);
+}
+
 /* Protected: (f, ...) -> f's results. Makes room for what sim_run pushes above them, when it is too late to raise. */
 static int run(lua_State *L) {
   Sched *S = sched_self(L);
   int n = sched_run_function(L, S, lua_gettop(L) - 1, S->world.explore ? "sim.explore" : "sim.run");
   luaL_checkstack(L, LUA_MINSTACK, NULL);
-  if (lua_toboolean(L, lua_upvalueindex(2))) inspect_check_leaks(L, come_to_rest(L, S));
+  if (lua_toboolean(L, lua_upvalueindex(2))) check_leaks(L, come_to_rest(L, S));
   return n;
 }
 
