@@ -24,6 +24,7 @@ build = {
         "csrc/base/clock.c",
         "csrc/base/heap.c",
         "csrc/base/loaded.c",
+        "csrc/base/sleep.c",
         "csrc/base/spans.c",
         "csrc/base/wakeup.c",
         "csrc/base/windows.c",
