@@ -214,6 +214,7 @@ int alts_wait(lua_State *L, Sched *S, Alts *a) {
     if (results) return results;
   }
   Alt *alt = park_begin(L, S, a->op);
+  keep_make_room(L, S, (uint32_t)a->n + 1);
   keep_block(L, S, waiters, ALT_BLOCK);
   for (int i = 0; i < a->n; i++) keep_channel(L, a->ops[i].ch, alts_at(i));
   if (UNLIKELY(a->mixed)) {

@@ -196,7 +196,7 @@ static void give_error_up(lua_State *L, const Go *go, int err) {
    with how many values to resume its closer, or 0 if there is nothing to close, and it has ended. */
 static int dies(lua_State *L, Sched *S, Go *go) {
   int err = lua_gettop(L);
-  sched_wake_on_park(S, NULL);
+  S->parks_wake = NULL;
   root_push(L, go);
   give_error_up(L, go, err);
   error_describe_death(L, err + 1, go_is_cancellation(L, err + 1, err));

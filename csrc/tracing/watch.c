@@ -20,10 +20,11 @@ static void look(lua_State *L, Sched *S) {
   if (!atomic_load_explicit(&S->watch->asked, memory_order_relaxed)) return;
   atomic_store(&S->watch->asked, false); /* first: who asks during the call is served by the next one */
   if (!lua_checkstack(L, LUA_MINSTACK)) return;
-  const char *outer = sched_set_inside(S, "the monitor");
+  const char *outer = S->inside;
+  S->inside = "the monitor";
   lua_getiuservalue(L, SCHED_SELF, SCHED_WATCHER);
   if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
-  sched_set_inside(S, outer);
+  S->inside = outer;
 }
 
 static void wait_begins(Sched *S) { atomic_store(&S->watch->waiting, clock_now(&(Clock){0})); }
