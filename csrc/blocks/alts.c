@@ -68,17 +68,11 @@ static int choose_any(lua_State *L, Sched *S, Alts *a) {
 /* Does an operation that can complete; pushes value, port, and the reason of a closed channel. Returns how many; or 0,
    if its policy has changed its mind, or another thread was faster. */
 static int do_at_once(lua_State *L, AltsOp op, int at, uint8_t flags) {
-  if (op.is_put) {
-    PutResult result = chan_put(L, op.ch, at, at + 1);
-    if (result == PUT_WAIT) return 0;
-    lua_pushboolean(L, result == PUT_DONE);
-    return 1 + alt_push_port(L, flags, at);
-  }
-  int n = chan_take(L, op.ch, at);
-  if (n == TAKE_WAIT) return 0;
-  alt_push_port(L, flags, at);
-  if (n == 2) lua_insert(L, -2); /* the reason comes last */
-  return n + 1;
+  int n = chan_try(L, op.ch, at, op.is_put);
+  if (!n) return 0;
+  n += alt_push_port(L, flags, at);
+  if (n == 3) lua_insert(L, -2); /* the reason comes last */
+  return n;
 }
 
 int alts_try(lua_State *L, Sched *S, Alts *a) {

@@ -11,6 +11,7 @@
 #include "blocks/timer.h"
 #include "channels/alt.h"
 #include "core/observe.h"
+#include "core/setup.h"
 #include "core/sim_rules.h"
 #include "errors/error.h"
 #include "errors/unhandled.h"
@@ -175,22 +176,17 @@ static int64_t step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   return sched_next(L, S);
 }
 
-/* Protected: () -> whether it was stopped. */
-static int protected_loop(lua_State *L) {
-  lua_pushboolean(L, loop(L, sched_self(L)));
+/* Protected: () runs the loop -> whether it was stopped; or (max, ns) -> what step returns. */
+static int run_protected(lua_State *L) {
+  Sched *S = sched_self(L);
+  if (lua_gettop(L) == 0) lua_pushboolean(L, loop(L, S));
+  else lua_pushinteger(L, step(L, S, lua_tointeger(L, 1), lua_tointeger(L, 2)));
   return 1;
 }
 
-/* Protected: (max, ns) -> what step returns. */
-static int protected_step(lua_State *L) {
-  lua_pushinteger(L, step(L, sched_self(L), lua_tointeger(L, 1), lua_tointeger(L, 2)));
-  return 1;
-}
-
-/* Calls SCHED_LOOP or SCHED_STEP with the `n` arguments on top of L, which its result or error replaces. Returns the
-   status. */
-static int call_protected(lua_State *L, Sched *S, int function, int n) {
-  lua_getiuservalue(L, SCHED_SELF, function);
+/* Calls run_protected with the `n` arguments on top of L, which its result or error replaces. Returns the status. */
+static int call_protected(lua_State *L, Sched *S, int n) {
+  lua_getiuservalue(L, SCHED_SELF, SCHED_RUN);
   lua_insert(L, -n - 1);
   S->running = true;
   S->stop = false;
@@ -213,7 +209,7 @@ static int call_protected(lua_State *L, Sched *S, int function, int n) {
   return status;
 }
 
-int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, SCHED_LOOP, 0); }
+int sched_call_loop(lua_State *L, Sched *S) { return call_protected(L, S, 0); }
 
 /* See sched_run; `awaited` may be NULL. If it has ended, its results are on top of its coroutine, which the caller must
    keep alive; or its error is on the mailbox, and it has ALT_RAISE. Returns whether it has ended. */
@@ -255,7 +251,7 @@ int sched_run_function(lua_State *L, Sched *S, int nargs, const char *what) {
 int64_t sched_step(lua_State *L, Sched *S, lua_Integer max, int64_t ns) {
   lua_pushinteger(L, max);
   lua_pushinteger(L, ns);
-  if (call_protected(L, S, SCHED_STEP, 2) != LUA_OK) lua_error(L);
+  if (call_protected(L, S, 2) != LUA_OK) lua_error(L);
   int64_t next = lua_tointeger(L, -1);
   lua_pop(L, 1);
   return next;
@@ -278,24 +274,14 @@ void sched_open(lua_State *L, uint64_t seed) {
   go_open(L);
   S->outside.co = lua_newthread(L);
   lua_setiuservalue(L, SCHED_SELF, SCHED_MAILBOX);
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_TIMEOUTS);
+  setup_keep_table(L, SCHED_TIMEOUTS);
   for (int pool = 0; pool < SCHED_POOLS; pool++) {
     lua_createtable(L, SCHED_POOL_BLOCKS, 0); /* full size: releasing a block must not allocate */
     lua_setiuservalue(L, SCHED_SELF, SCHED_POOL + pool);
   }
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "k");
-  lua_setfield(L, -2, "__mode");
-  lua_setmetatable(L, -2);
+  setup_push_weak(L, "k");
   lua_setiuservalue(L, SCHED_SELF, SCHED_ATTRS);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, protected_loop, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_LOOP);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, protected_step, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_STEP);
+  setup_keep_function(L, SCHED_RUN, run_protected);
   error_open(L);
   keep_open(L);
   root_open(L);

@@ -38,8 +38,7 @@ enum {
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
   SCHED_ATTRS, /* weak table: go block -> its attributes as a channel */
-  SCHED_LOOP,  /* C functions: the protected parts of sched_run and of sched_step */
-  SCHED_STEP,
+  SCHED_RUN,   /* C function: the protected part of sched_run and of sched_step */
   SCHED_TELL,           /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,       /* C function: describes a go block that has raised */
   SCHED_BURIED,         /* the error of a go block whose coroutine was closed or resumed by somebody else */

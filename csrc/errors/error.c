@@ -7,6 +7,7 @@
 
 #include "core/attr.h"
 #include "core/observe.h"
+#include "core/setup.h"
 #include "errors/name.h"
 #include "errors/origin.h"
 #include "errors/traceback.h"
@@ -208,13 +209,7 @@ void error_describe_death(lua_State *L, int at, bool is_cancelled) {
 }
 
 void error_open(lua_State *L) {
-  static const struct {
-    int user_value;
-    lua_CFunction function;
-  } functions[] = {{SCHED_MSGH, keep_traceback}, {SCHED_TELL, report}, {SCHED_DESCRIBE, describe_death}};
-  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-    lua_pushvalue(L, SCHED_SELF);
-    lua_pushcclosure(L, functions[i].function, 1);
-    lua_setiuservalue(L, SCHED_SELF, functions[i].user_value);
-  }
+  setup_keep_function(L, SCHED_MSGH, keep_traceback);
+  setup_keep_function(L, SCHED_TELL, report);
+  setup_keep_function(L, SCHED_DESCRIBE, describe_death);
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/setup.h"
+
 enum { LIBRARY = 0 };
 
 const char *origin_push_library(lua_State *L) {
@@ -92,6 +94,5 @@ void origin_set_library(lua_State *L) {
 }
 
 void origin_open(lua_State *L) {
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_ORIGINS);
+  setup_keep_table(L, SCHED_ORIGINS);
 }

@@ -6,6 +6,7 @@
 
 #include <lauxlib.h>
 
+#include "core/setup.h"
 #include "lifetimes/root_table.h"
 
 enum {
@@ -97,6 +98,5 @@ void keep_shrink(lua_State *L, Sched *S) {
 
 void keep_open(lua_State *L) {
   sched_self(L)->kept.limit = FEW;
-  lua_newtable(L);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_KEPT);
+  setup_keep_table(L, SCHED_KEPT);
 }

@@ -9,6 +9,7 @@
 
 #include "core/attr.h"
 #include "core/others.h"
+#include "core/setup.h"
 #include "lifetimes/keep.h"
 
 enum {
@@ -294,14 +295,9 @@ void root_open(lua_State *L) {
   Sched *S = sched_self(L);
   S->roots.limit = PARKED_LEAST;
   root_table_open(L);
+  setup_keep_function(L, SCHED_SWEEP, sweep_protected);
   lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, sweep_protected, 1);
-  lua_setiuservalue(L, SCHED_SELF, SCHED_SWEEP);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, on_cycle, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", on_cycle);
   lua_pushcclosure(L, make_sentinel, 2);
   lua_setiuservalue(L, SCHED_SELF, SCHED_SENTINEL);
   root_watch(L, S);

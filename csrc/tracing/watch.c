@@ -9,6 +9,7 @@
 #include "base/wakeup.h"
 #include "core/observe.h"
 #include "core/sched_wakeup.h"
+#include "core/setup.h"
 
 static void ask(Watch *watch) {
   atomic_store(&watch->asked, true);
@@ -93,10 +94,7 @@ void watch_begin(lua_State *L, Sched *S, int f) {
   }
   Watch *watch = (Watch *)lua_newuserdatauv(L, sizeof(Watch), 0);
   *watch = (Watch){.release = WATCH_RELEASE, .ask = ask, .running = running};
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, SCHED_SELF);
-  lua_pushcclosure(L, finalize, 1);
-  lua_setfield(L, -2, "__gc");
+  setup_push_meta(L, "__gc", finalize);
   lua_setmetatable(L, -2);
   pthread_mutex_init(&watch->mutex, NULL);
   watch->wakeup = wakeup_hold(wakeup);
