@@ -37,8 +37,8 @@ enum {
   SCHED_TRACEBACK,   /* that traceback */
   SCHED_POOL,        /* tables, SCHED_POOLS of them: blocks of waiters for alts, to use again (alts.c) */
   SCHED_POOL_END = SCHED_POOL + 1,
-  SCHED_ATTRS, /* weak table: go block -> its attributes as a channel */
-  SCHED_RUN,   /* C function: the protected part of sched_run and of sched_step */
+  SCHED_ATTRS,          /* weak table: go block -> its attributes as a channel */
+  SCHED_RUN,            /* C function: the protected part of sched_run and of sched_step */
   SCHED_TELL,           /* C function: passes an error to on_error or writes it */
   SCHED_DESCRIBE,       /* C function: describes a go block that has raised */
   SCHED_BURIED,         /* the error of a go block whose coroutine was closed or resumed by somebody else */
@@ -74,15 +74,15 @@ typedef struct Pending {
 
 /* What a simulation replaces as a whole. */
 typedef struct World {
-  struct World *outer;     /* the world that goes on when this one is over, or NULL */
-  uint64_t first_id;       /* go blocks of this world have ids from here on */
-  Clock clock;             /* the time */
-  Heap heap;               /* sleepers and timeouts */
-  Pending pending;         /* the timeouts among them */
-  List ready;              /* the run queue: Alt.own.waiter.link of ready go blocks */
-  uint32_t nready;         /* its length */
+  struct World *outer;          /* the world that goes on when this one is over, or NULL */
+  uint64_t first_id;            /* go blocks of this world have ids from here on */
+  Clock clock;                  /* the time */
+  Heap heap;                    /* sleepers and timeouts */
+  Pending pending;              /* the timeouts among them */
+  List ready;                   /* the run queue: Alt.own.waiter.link of ready go blocks */
+  uint32_t nready;              /* its length */
   const struct SimRules *rules; /* of a simulation (sim_rules.h), else NULL */
-  struct Explore *explore; /* what makes a simulation's choices (sim/explore.h), or NULL */
+  struct Explore *explore;      /* what makes a simulation's choices (sim/explore.h), or NULL */
   int64_t steps_ns;   /* what the steps of `explore` add to the clock of a trace, since virtual time stands still */
   uint32_t stride;    /* resumes between two looks at the clock: adapted to how long go blocks run */
   uint32_t left;      /* resumes left until the next look */

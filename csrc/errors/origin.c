@@ -93,6 +93,4 @@ void origin_set_library(lua_State *L) {
   lua_pop(L, 1);
 }
 
-void origin_open(lua_State *L) {
-  setup_keep_table(L, SCHED_ORIGINS);
-}
+void origin_open(lua_State *L) { setup_keep_table(L, SCHED_ORIGINS); }

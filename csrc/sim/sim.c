@@ -174,7 +174,9 @@ bool sim_run(lua_State *L, Sched *S, int at, const SimOptions *options, int64_t 
                      .clock = {.is_virtual = true},
                      .stride = 1,
                      .left = 1,
-                     .rules = options->explore ? &EXPLORED : options->shuffle ? &SHUFFLED : &IN_ORDER,
+                     .rules = options->explore   ? &EXPLORED
+                              : options->shuffle ? &SHUFFLED
+                                                 : &IN_ORDER,
                      .explore = options->explore,
                      .unhandled_first = 1};
   random_seed(&S->world.random, options->seed);

@@ -234,7 +234,7 @@ describe("alts over shared and local channels", function()
 
   it("does the first with priority, also if that became ready while a later one was looked at", within(function()
     local first = rn.shared_chan(1)
-    local policy = {
+    local later = rn.chan {
       full = function() return false end,
       add = function() end,
       remove = function() return "second" end,
@@ -243,7 +243,7 @@ describe("alts over shared and local channels", function()
         return 1
       end,
     }
-    assert.equal("first", (rn.alts({ first, rn.chan(policy) }, { priority = true })))
+    assert.equal("first", (rn.alts({ first, later }, { priority = true })))
   end))
 
   it("tries them in order with priority", within(function()
